@@ -1,0 +1,252 @@
+"""The messages that client and worker exchange: plain typed values, no bytes and no sockets.
+
+Requests carry a client-chosen `request` number; every reply repeats the number of the request it answers. Session
+numbers are chosen by the client too, so `Open`, `Step` and `Fork` can be pipelined without waiting for each other.
+`Open` and `Fork` *bind* a session number: whatever was bound to it before is replaced. That one rule makes reset
+(`Open` again), snapshot (`Fork` into a new number) and restore (`Fork` back) the same cheap operation.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+PROTOCOL_VERSION = 1
+
+Action = Any  # whatever the compiler's action space takes: an index for LLVM
+Value = Any  # None, bool, int, float, str, bytes, list, dict, or numpy.ndarray (zero copy when large)
+
+
+class Message(msgspec.Struct, array_like=True, frozen=True, tag=True, forbid_unknown_fields=True):
+    """Base of everything that crosses the wire."""
+
+
+# ---------------------------------------------------------------------------------------------- descriptions
+
+
+class ActionSpec(msgspec.Struct, array_like=True, frozen=True):
+    """One discrete action: its name, a one-line description, and other spellings that are accepted."""
+
+    name: str
+    description: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+class ActionSpaceSpec(msgspec.Struct, array_like=True, frozen=True):
+    """A discrete action space; an action on the wire is an index into `actions`."""
+
+    name: str
+    actions: tuple[ActionSpec, ...]
+
+
+class ObservationSpec(msgspec.Struct, array_like=True, frozen=True):
+    """What a worker can observe, in terms the client turns into a Gymnasium space.
+
+    `kind` is the shape of a value: `integer` and `real` are scalars, `array` has `shape` and `dtype`, `mapping` is a
+    dict from each of `keys` to a scalar of `dtype`, `text` is str, `binary` is bytes. `low` and `high` bound every
+    element; None is unbounded. `default` is what an observation is after an error.
+    """
+
+    name: str
+    kind: Literal["integer", "real", "array", "mapping", "text", "binary"]
+    description: str = ""
+    dtype: str = "int64"
+    shape: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    deterministic: bool = True
+    platform_dependent: bool = False
+    default: Value = None
+
+
+# -------------------------------------------------------------------------------------------------- requests
+
+
+class Hello(Message):
+    """First message of a client on a connection."""
+
+    protocol: int
+    client: str  # name and version, for logs
+
+
+class Load(Message):
+    """Give the worker a benchmark's content under a key of the client's choice; answered by `Done` or `Failure`."""
+
+    request: int
+    benchmark: str
+    content: bytes
+    timeout: float
+
+
+class Unload(Message):
+    """Forget a loaded benchmark. Sessions open on it live on. Answered by `Done`."""
+
+    request: int
+    benchmark: str
+
+
+class Open(Message):
+    """Bind `session` to the initial state of a loaded benchmark; answered by `Observed`."""
+
+    request: int
+    session: int
+    benchmark: str
+    timeout: float
+    observe: tuple[str, ...] = ()
+
+
+class Step(Message):
+    """Apply `actions` in order, then compute `observe`; answered by `Observed`. No actions: only observe."""
+
+    request: int
+    session: int
+    actions: tuple[Action, ...]
+    timeout: float
+    observe: tuple[str, ...] = ()
+
+
+class Fork(Message):
+    """Bind `child` to the state that `session` has; answered by `Done`."""
+
+    request: int
+    session: int
+    child: int
+
+
+class Expand(Message):
+    """Evaluate each candidate action list from the session's state, which stays as it is; answered by `Expanded`.
+
+    `failed` names candidates not to run, because an earlier try at this request lost a worker to them; their results
+    are left out of the reply (None in their place).
+    """
+
+    request: int
+    session: int
+    candidates: tuple[tuple[Action, ...], ...]
+    timeout: float  # seconds for each candidate
+    observe: tuple[str, ...] = ()
+    failed: tuple[int, ...] = ()
+
+
+class Parameter(Message):
+    """Send an out-of-band (key, value) to the session; answered by `Told`."""
+
+    request: int
+    session: int
+    key: str
+    value: str
+    timeout: float
+
+
+class Close(Message):
+    """Forget sessions; numbers that are not bound are ignored. Answered by `Done`."""
+
+    request: int
+    sessions: tuple[int, ...]
+
+
+class Statistics(Message):
+    """Ask for the worker's counters; answered by `Told` with a JSON object."""
+
+    request: int
+
+
+class Shutdown(Message):
+    """Ask the worker to leave; it answers everything before this message and exits. No reply."""
+
+
+Request = Hello | Load | Unload | Open | Step | Fork | Expand | Parameter | Close | Statistics | Shutdown
+
+
+# --------------------------------------------------------------------------------------------------- replies
+
+
+class Welcome(Message):
+    """Answer to `Hello`: what this worker is and can do."""
+
+    protocol: int
+    compiler: str
+    compiler_version: str
+    pid: int
+    action_spaces: tuple[ActionSpaceSpec, ...]
+    observation_spaces: tuple[ObservationSpec, ...]
+
+
+class Refused(Message):
+    """Answer to `Hello` when the worker cannot serve: wrong protocol, or its compiler could not be loaded."""
+
+    code: str
+    message: str
+
+
+class Done(Message):
+    """The request was carried out."""
+
+    request: int
+
+
+class Told(Message):
+    """The answer to a `Parameter` or `Statistics` request."""
+
+    request: int
+    text: str
+
+
+class Observed(Message):
+    """Result of `Open` and `Step`."""
+
+    request: int
+    observations: tuple[Value, ...]  # in the order asked
+    state: int  # 64-bit hash of the session's state
+    effects: tuple[bool, ...] = ()  # for each action: did it change the state?
+    compiler_time: float = 0.0  # seconds spent inside the compiler
+
+
+class Candidate(msgspec.Struct, array_like=True, frozen=True):
+    """Result of one candidate of an `Expand`: observations, or an error code and message."""
+
+    observations: tuple[Value, ...] = ()
+    state: int = 0
+    effects: tuple[bool, ...] = ()
+    code: str = ""
+    message: str = ""
+
+
+class Expanded(Message):
+    """Result of `Expand`, one entry per candidate, None for those named in `failed`."""
+
+    request: int
+    candidates: tuple[Candidate | None, ...]
+    compiler_time: float = 0.0
+
+
+class Failure(Message):
+    """The request failed inside the worker; `code` is one of `FailureCode`, `fields` its values.
+
+    A failed `Step` may have applied some of its actions: `fields["applied"]` says how many. The session is then at the
+    state after those, and stays usable.
+    """
+
+    request: int
+    code: str
+    message: str
+    fields: dict[str, Value] = {}
+
+
+Reply = Welcome | Refused | Done | Told | Observed | Expanded | Failure
+
+
+class FailureCode:
+    """The codes of `Failure`, `Refused` and `Candidate`; errors cross the wire as code and fields, not as text."""
+
+    PROTOCOL = "protocol"  # the peer speaks another protocol version
+    COMPILER = "compiler"  # the compiler could not be found or loaded
+    BENCHMARK = "benchmark"  # content the compiler does not accept
+    BENCHMARK_UNKNOWN = "benchmark-unknown"  # key not loaded
+    SESSION_UNKNOWN = "session-unknown"
+    ACTION = "action"  # the compiler refused the action or produced a broken program
+    ACTION_UNKNOWN = "action-unknown"  # outside the action space
+    OBSERVATION = "observation"  # could not be computed
+    OBSERVATION_UNKNOWN = "observation-unknown"
+    PARAMETER = "parameter"  # unknown key or bad value
+    INTERNAL = "internal"  # a bug in the worker; message has the traceback

@@ -1,0 +1,96 @@
+"""The contract a compiler fulfils to become an environment.
+
+Implement `CompilationSession`, name the class in the entry-point group `aiocg.workers`, and the host loop gives it
+sessions, batching, snapshots, `expand`, deadlines, crash blame and statistics.
+"""
+
+import abc
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
+
+
+class CompilationError(Exception):
+    """A failure the client is told about; `code` is one of `FailureCode`, `fields` its values."""
+
+    def __init__(self, code: str, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.fields = fields
+
+
+class CompilationSession(abc.ABC):
+    """One environment's compiler state.
+
+    The state must be a pure function of the benchmark and the actions applied: a session rebuilt by replaying its
+    actions, on another worker, is the same session. `fork` must be cheap; the host calls it for every snapshot and
+    every candidate of an `expand`.
+    """
+
+    compiler_version: ClassVar[str] = ""
+    action_spaces: ClassVar[tuple[ActionSpaceSpec, ...]] = ()
+    observation_spaces: ClassVar[tuple[ObservationSpec, ...]] = ()
+
+    @classmethod
+    def start(cls, options: Mapping[str, Any]) -> None:  # noqa: B027 - optional hook
+        """Load the compiler, once per process, and set the class attributes above.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` when the compiler cannot be found or used.
+        """
+
+    @classmethod
+    def load_benchmark(cls, content: bytes) -> Any:
+        """Turn a benchmark's content into what `__init__` takes; called once per benchmark, not per session.
+
+        Raises:
+            CompilationError: with `FailureCode.BENCHMARK` when the content is not a program.
+        """
+        return content
+
+    @classmethod
+    def statistics(cls) -> dict[str, Any]:
+        """Counters of this compiler, JSON-ready, merged into the worker's own."""
+        return {}
+
+    @abc.abstractmethod
+    def __init__(self, benchmark: Any) -> None:
+        """Start at the initial state of a loaded benchmark."""
+
+    @abc.abstractmethod
+    def apply_action(self, action: Any) -> bool:
+        """Apply one action and say whether it changed the state.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION` when the compiler refuses or breaks the program (the state
+                stays what it was), or `FailureCode.ACTION_UNKNOWN`.
+        """
+
+    @abc.abstractmethod
+    def get_observation(self, name: str) -> Any:
+        """Compute one observation of the present state.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` or `FailureCode.OBSERVATION_UNKNOWN`.
+        """
+
+    @abc.abstractmethod
+    def fork(self) -> Self:
+        """Return an independent session at the same state."""
+
+    @abc.abstractmethod
+    def state_hash(self) -> int:
+        """Return an unsigned 64-bit hash of the state; equal states have equal hashes in every process."""
+
+    def set_parameter(self, key: str, value: str) -> str:
+        """Handle an out-of-band parameter and return an answer.
+
+        Raises:
+            CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
+        """
+        raise CompilationError(FailureCode.PARAMETER, f"unknown parameter {key!r}")
+
+    def close(self) -> None:  # noqa: B027 - optional hook
+        """Free what the session holds."""

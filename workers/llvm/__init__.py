@@ -1,0 +1,1 @@
+"""LLVM phase ordering on libLLVM's stable C API."""
