@@ -245,6 +245,7 @@ class FailureCode:
     BENCHMARK_UNKNOWN = "benchmark-unknown"  # key not loaded
     SESSION_UNKNOWN = "session-unknown"
     ACTION = "action"  # the compiler refused the action or produced a broken program
+    SESSION_ENDED = "session-ended"  # an earlier action failed; only observing, binding anew and closing are possible
     ACTION_UNKNOWN = "action-unknown"  # outside the action space
     OBSERVATION = "observation"  # could not be computed
     OBSERVATION_UNKNOWN = "observation-unknown"

@@ -1,0 +1,84 @@
+"""The status page: a few bytes of shared memory in which a worker says what it is executing.
+
+The worker writes before and after every operation; the supervisor reads it at any time, above all after the worker
+has died or stopped answering, to know whom to blame. The memory is an anonymous file handed down as a descriptor, so
+nothing is left behind whoever dies.
+"""
+
+import mmap
+import os
+import struct
+import time
+from dataclasses import dataclass
+from typing import Self
+
+NO_CANDIDATE = -1
+
+_LAYOUT = struct.Struct("<QQQQqdd")  # sequence, client, session, request, candidate, started, deadline
+_SEQUENCE = struct.Struct("<Q")
+_SIZE = mmap.PAGESIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What a worker is executing: numbers as on the wire, times on the monotonic clock in seconds."""
+
+    client: int
+    session: int
+    request: int
+    candidate: int  # index within an `Expand`, or NO_CANDIDATE
+    started: float
+    deadline: float
+
+
+class StatusPage:
+    """One worker's page. The writer makes the sequence number odd while it writes, so a reader can tell."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._memory = mmap.mmap(descriptor, _SIZE)
+        self._sequence = 0
+
+    @classmethod
+    def create(cls) -> Self:
+        """Make a page; its `descriptor` is to be inherited by the worker."""
+        descriptor = os.memfd_create("aiocg-status", os.MFD_CLOEXEC)
+        os.ftruncate(descriptor, _SIZE)
+        return cls(descriptor)
+
+    def begin(self, client: int, session: int, request: int, timeout: float, candidate: int = NO_CANDIDATE) -> None:
+        """Say that a request, or one candidate of it, starts now and may take `timeout` seconds."""
+        now = time.monotonic()
+        sequence = self._sequence
+        _SEQUENCE.pack_into(self._memory, 0, sequence + 1)
+        _LAYOUT.pack_into(self._memory, 0, sequence + 1, client, session, request, candidate, now, now + timeout)
+        _SEQUENCE.pack_into(self._memory, 0, sequence + 2)
+        self._sequence = sequence + 2
+
+    def end(self) -> None:
+        """Say that nothing is being executed."""
+        sequence = self._sequence
+        _LAYOUT.pack_into(self._memory, 0, sequence + 1, 0, 0, 0, NO_CANDIDATE, 0.0, 0.0)
+        _SEQUENCE.pack_into(self._memory, 0, sequence + 2)
+        self._sequence = sequence + 2
+
+    def read(self) -> tuple[int, Execution | None]:
+        """Return the sequence number, which changes with every write, and what is being executed.
+
+        A worker that died while writing leaves an odd sequence number; what it had written is returned then.
+        """
+        for _ in range(100):
+            fields = _LAYOUT.unpack_from(self._memory, 0)
+            if fields[0] % 2 == 0 and _SEQUENCE.unpack_from(self._memory, 0)[0] == fields[0]:
+                break
+        sequence, client, session, request, candidate, started, deadline = fields
+        if not request:
+            return sequence, None
+        return sequence, Execution(client, session, request, candidate, started, deadline)
+
+    def close(self) -> None:
+        """Unmap the page and close its descriptor; idempotent."""
+        if self.descriptor >= 0:
+            self._memory.close()
+            os.close(self.descriptor)
+            self.descriptor = -1

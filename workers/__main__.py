@@ -1,0 +1,50 @@
+"""`python -P -m aiocg.workers KIND --address A --parent PID --status FD`: run one worker."""
+
+import argparse
+import json
+import signal
+from importlib.metadata import entry_points
+
+from aiocg.transport.sockets import WorkerChannel
+from aiocg.transport.status import StatusPage
+from aiocg.workers.compilation import CompilationSession
+from aiocg.workers.host import Host
+from aiocg.workers.limits import die_with_parent, disable_core_dumps, limit_address_space
+
+
+def find_compiler(kind: str) -> type[CompilationSession]:
+    """Return the class that the entry-point group `aiocg.workers` names for a kind of worker.
+
+    Raises:
+        SystemExit: when no installed package offers that kind.
+    """
+    found = {point.name: point for point in entry_points(group="aiocg.workers")}
+    if kind not in found:
+        raise SystemExit(f"no worker of kind {kind!r} is installed; there are: {', '.join(sorted(found)) or 'none'}")
+    compiler: type[CompilationSession] = found[kind].load()
+    return compiler
+
+
+def main() -> None:
+    """Parse the arguments that the supervisor gives and serve until told to stop."""
+    parser = argparse.ArgumentParser(prog="python -m aiocg.workers", description="Run one compiler worker.")
+    parser.add_argument("kind", help="name in the entry-point group aiocg.workers, e.g. llvm")
+    parser.add_argument("--address", required=True, help="ZeroMQ address to bind, e.g. ipc:///run/user/1/w0")
+    parser.add_argument("--parent", required=True, type=int, help="process id whose death ends this worker")
+    parser.add_argument("--status", required=True, type=int, help="inherited descriptor of the status page")
+    parser.add_argument("--memory-limit", default=0, type=int, help="address space in bytes; 0 is no limit")
+    parser.add_argument("--options", default="{}", help="JSON object for the compiler")
+    arguments = parser.parse_args()
+    die_with_parent(arguments.parent)
+    disable_core_dumps()
+    limit_address_space(arguments.memory_limit)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle; it tells us to leave
+    channel = WorkerChannel(arguments.address)
+    host = Host(arguments.kind, find_compiler(arguments.kind), channel, StatusPage(arguments.status))
+    host.start(json.loads(arguments.options))
+    host.run()
+    channel.close()
+
+
+if __name__ == "__main__":
+    main()

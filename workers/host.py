@@ -1,0 +1,97 @@
+"""The host loop: one blocking loop that serves any compiler's sessions over a worker channel."""
+
+import os
+import time
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from aiocg.transport.errors import ProtocolError
+from aiocg.transport.messages import (
+    PROTOCOL_VERSION,
+    FailureCode,
+    Hello,
+    Refused,
+    Reply,
+    Request,
+    Shutdown,
+    Welcome,
+)
+from aiocg.transport.sockets import WorkerChannel
+from aiocg.transport.status import StatusPage
+from aiocg.workers.compilation import CompilationError, CompilationSession
+from aiocg.workers.sessions import SessionTable
+
+REPLY_HOLD = 0.001  # seconds a finished reply may wait for company, so that slow requests do not hold back fast ones
+
+
+class Host:
+    """Serves one compiler on one channel until told to shut down."""
+
+    def __init__(
+        self, kind: str, compiler: type[CompilationSession], channel: WorkerChannel, status: StatusPage
+    ) -> None:
+        self._kind = kind
+        self._compiler = compiler
+        self._channel = channel
+        self._status = status
+        self._table = SessionTable(compiler, status.begin)
+        self._refusal: Refused | None = None
+        self._leaving = False
+
+    def start(self, options: Mapping[str, Any]) -> None:
+        """Load the compiler. If that fails, every client that says hello is told why."""
+        try:
+            self._compiler.start(options)
+        except CompilationError as error:
+            self._refusal = Refused(error.code, error.message)
+
+    def run(self) -> None:
+        """Serve until a client sends `Shutdown`."""
+        while not self._leaving:
+            for identity, requests in self._channel.receive(None):
+                self._serve(identity, requests)
+
+    def _serve(self, identity: bytes, requests: list[Request] | ProtocolError) -> None:
+        if isinstance(requests, ProtocolError):
+            self._channel.send(identity, [Refused(FailureCode.PROTOCOL, str(requests))])
+            return
+        client = zlib.crc32(identity)
+        replies: list[Reply] = []
+        last_sent = time.perf_counter()
+        for request in requests:
+            if isinstance(request, Shutdown):
+                self._leaving = True
+                break
+            replies.append(self._answer(client, request))
+            now = time.perf_counter()
+            if now - last_sent > REPLY_HOLD:
+                self._channel.send(identity, replies)
+                replies = []
+                last_sent = now
+        self._status.end()
+        if replies:
+            self._channel.send(identity, replies)
+
+    def _answer(self, client: int, request: Request) -> Reply:
+        if isinstance(request, Hello):
+            return self._greet(request)
+        return self._table.handle(client, request)
+
+    def _greet(self, hello: Hello) -> Reply:
+        if hello.protocol != PROTOCOL_VERSION:
+            return Refused(
+                FailureCode.PROTOCOL,
+                f"this worker speaks protocol {PROTOCOL_VERSION}, the client {hello.client} speaks "
+                f"{hello.protocol}: install the same version of aiocg on both sides",
+            )
+        if self._refusal is not None:
+            return self._refusal
+        return Welcome(
+            PROTOCOL_VERSION,
+            self._kind,
+            self._compiler.compiler_version,
+            os.getpid(),
+            self._compiler.action_spaces,
+            self._compiler.observation_spaces,
+        )

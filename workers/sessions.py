@@ -1,0 +1,203 @@
+"""The session table: requests in, replies out. No sockets, no clock of its own: everything a worker does to sessions."""
+
+import json
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from aiocg.transport.messages import (
+    Candidate,
+    Close,
+    Done,
+    Expand,
+    Expanded,
+    Failure,
+    FailureCode,
+    Fork,
+    Load,
+    Observed,
+    Open,
+    Parameter,
+    Reply,
+    Request,
+    Statistics,
+    Step,
+    Told,
+    Unload,
+)
+from aiocg.transport.status import NO_CANDIDATE
+from aiocg.workers.compilation import CompilationError, CompilationSession
+
+Begin = Callable[[int, int, int, float, int], None]  # client, session, request, timeout, candidate
+
+FOREVER = 1e9  # seconds; for requests that do no compiler work
+
+
+class SessionTable:
+    """The benchmarks and sessions of one worker; `handle` turns one request into one reply.
+
+    Sessions and benchmarks belong to the client that named them: two clients may use the same numbers.
+    """
+
+    def __init__(self, compiler: type[CompilationSession], begin: Begin) -> None:
+        self._compiler = compiler
+        self._begin = begin
+        self._benchmarks: dict[tuple[int, str], Any] = {}
+        self._sessions: dict[tuple[int, int], CompilationSession] = {}
+        self._ended: set[tuple[int, int]] = set()
+        self._counts: dict[str, int] = {}
+        self._compiler_time = 0.0
+        self._handlers: dict[type, Callable[[int, Any], Reply]] = {
+            Load: self._load,
+            Unload: self._unload,
+            Open: self._open,
+            Step: self._step,
+            Fork: self._fork,
+            Expand: self._expand,
+            Parameter: self._parameter,
+            Close: self._close,
+            Statistics: self._statistics,
+        }
+
+    def handle(self, client: int, request: Request) -> Reply:
+        """Carry out one request; every failure becomes a `Failure` reply."""
+        number: int = request.request  # type: ignore[union-attr]  # Hello and Shutdown never come here
+        name = type(request).__name__
+        self._counts[name] = self._counts.get(name, 0) + 1
+        try:
+            return self._handlers[type(request)](client, request)
+        except CompilationError as error:
+            return Failure(number, error.code, error.message, error.fields)
+        except Exception:
+            return Failure(number, FailureCode.INTERNAL, traceback.format_exc())
+
+    # ------------------------------------------------------------------------------------------ benchmarks
+
+    def _load(self, client: int, request: Load) -> Reply:
+        self._begin(client, 0, request.request, request.timeout, NO_CANDIDATE)
+        self._benchmarks[client, request.benchmark] = self._compiler.load_benchmark(bytes(request.content))
+        return Done(request.request)
+
+    def _unload(self, client: int, request: Unload) -> Reply:
+        self._benchmarks.pop((client, request.benchmark), None)
+        return Done(request.request)
+
+    # -------------------------------------------------------------------------------------------- sessions
+
+    def _open(self, client: int, request: Open) -> Reply:
+        self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
+        try:
+            benchmark = self._benchmarks[client, request.benchmark]
+        except KeyError:
+            raise CompilationError(
+                FailureCode.BENCHMARK_UNKNOWN, f"benchmark {request.benchmark} is not loaded"
+            ) from None
+        started = time.perf_counter()
+        session = self._compiler(benchmark)
+        observations = self._observe(session, request.observe)
+        self._bind(client, request.session, session)
+        return self._observed(request.request, session, observations, (), started)
+
+    def _step(self, client: int, request: Step) -> Reply:
+        session = self._find(client, request.session)
+        if request.actions and (client, request.session) in self._ended:
+            raise CompilationError(
+                FailureCode.SESSION_ENDED, "an earlier action of this session failed; reset it or restore a snapshot"
+            )
+        self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
+        started = time.perf_counter()
+        effects = []
+        try:
+            for action in request.actions:
+                effects.append(session.apply_action(action))  # noqa: PERF401 - the count must survive a failure
+        except CompilationError as error:
+            self._ended.add((client, request.session))
+            error.fields |= {"applied": len(effects), "effects": effects, "state": session.state_hash()}
+            raise
+        observations = self._observe(session, request.observe)
+        return self._observed(request.request, session, observations, tuple(effects), started)
+
+    def _fork(self, client: int, request: Fork) -> Reply:
+        self._bind(client, request.child, self._find(client, request.session).fork())
+        return Done(request.request)
+
+    def _expand(self, client: int, request: Expand) -> Reply:
+        session = self._find(client, request.session)
+        started = time.perf_counter()
+        failed = frozenset(request.failed)
+        results: list[Candidate | None] = []
+        for index, actions in enumerate(request.candidates):
+            if index in failed:
+                results.append(None)
+                continue
+            self._begin(client, request.session, request.request, request.timeout, index)
+            results.append(self._candidate(session, actions, request.observe))
+        elapsed = time.perf_counter() - started
+        self._compiler_time += elapsed
+        return Expanded(request.request, tuple(results), elapsed)
+
+    def _candidate(
+        self, session: CompilationSession, actions: tuple[Any, ...], observe: tuple[str, ...]
+    ) -> Candidate:
+        child = session.fork()
+        try:
+            effects = tuple([child.apply_action(action) for action in actions])
+            return Candidate(self._observe(child, observe), child.state_hash(), effects)
+        except CompilationError as error:
+            return Candidate(code=error.code, message=error.message)
+        finally:
+            child.close()
+
+    def _parameter(self, client: int, request: Parameter) -> Reply:
+        self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
+        session = self._find(client, request.session)
+        return Told(request.request, session.set_parameter(request.key, request.value))
+
+    def _close(self, client: int, request: Close) -> Reply:
+        for number in request.sessions:
+            self._unbind(client, number)
+        return Done(request.request)
+
+    # --------------------------------------------------------------------------------------------- helpers
+
+    def _find(self, client: int, number: int) -> CompilationSession:
+        try:
+            return self._sessions[client, number]
+        except KeyError:
+            raise CompilationError(FailureCode.SESSION_UNKNOWN, f"session {number} is not open") from None
+
+    def _bind(self, client: int, number: int, session: CompilationSession) -> None:
+        self._unbind(client, number)
+        self._sessions[client, number] = session
+
+    def _unbind(self, client: int, number: int) -> None:
+        old = self._sessions.pop((client, number), None)
+        self._ended.discard((client, number))
+        if old is not None:
+            old.close()
+
+    def _observe(self, session: CompilationSession, names: tuple[str, ...]) -> tuple[Any, ...]:
+        return tuple([session.get_observation(name) for name in names])
+
+    def _observed(
+        self,
+        request: int,
+        session: CompilationSession,
+        observations: tuple[Any, ...],
+        effects: tuple[bool, ...],
+        started: float,
+    ) -> Observed:
+        elapsed = time.perf_counter() - started
+        self._compiler_time += elapsed
+        return Observed(request, observations, session.state_hash(), effects, elapsed)
+
+    def _statistics(self, client: int, request: Statistics) -> Reply:
+        counters = {
+            "benchmarks": len(self._benchmarks),
+            "sessions": len(self._sessions),
+            "requests": self._counts,
+            "compiler_time": self._compiler_time,
+            **self._compiler.statistics(),
+        }
+        return Told(request.request, json.dumps(counters))
