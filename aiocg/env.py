@@ -1,0 +1,551 @@
+"""The asynchronous environment: one program, its state on a worker, and the episode that is under way."""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+import numpy as np
+
+from aiocg.episode import Episode, Plan
+from aiocg.errors import (
+    DeadlineExceeded,
+    EnvClosed,
+    ResetNeeded,
+    SessionLost,
+    UnknownName,
+    WorkerCrashed,
+    WorkerFailure,
+    failure,
+)
+from aiocg.session import Session
+from aiocg.spaces import ActionSpace, ObservationSpace
+from aiocg.state import CompilerEnvState
+from aiocg.transport.messages import Expanded, Observed, Welcome
+
+if TYPE_CHECKING:
+    from aiocg.datasets.benchmark import Benchmark
+    from aiocg.registry import EnvironmentSpec
+    from aiocg.rewards import Reward
+    from aiocg.runtime import BenchmarkLike, Runtime
+
+__all__ = ["Candidate", "Env", "Snapshot", "StepResult"]
+
+STEP_TIMEOUT = 60.0  # seconds of execution for a step, or for one candidate of an expand
+RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute baselines
+
+StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]  # observation, reward, terminated, truncated, info
+
+_ENDS_EPISODE = (WorkerCrashed, WorkerFailure, SessionLost)  # errors that are the program's, not the caller's
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What one candidate of an `expand` would lead to.
+
+    Attributes:
+        actions: indices of its actions.
+        observation, reward: as a step would return them; None after an error.
+        state: 64-bit hash of the state it leads to; 0 after an error.
+        had_no_effect: none of the actions changed the state.
+        error: why there is no result, None if there is one.
+    """
+
+    actions: tuple[int, ...]
+    observation: Any = None
+    reward: Any = None
+    state: int = 0
+    had_no_effect: bool = False
+    error: Exception | None = None
+
+
+class Snapshot:
+    """A state to come back to, kept on the worker until the snapshot is dropped or closed."""
+
+    def __init__(self, session: Session, episode: Episode) -> None:
+        self.session = session
+        self.episode = episode
+
+    def close(self) -> None:
+        """Free the state on the worker."""
+        self.session.close()
+
+
+class Env:
+    """A compiler environment, made by `Runtime.make`.
+
+    Requests of one environment are executed in the order they are made, whether they are awaited or not. Cancelling an
+    await leaves the environment usable: what was sent still takes effect.
+
+    Attributes:
+        spec: what it was made from.
+        action_space: its actions; `names` and `descriptions` have an entry for each.
+        observation_spaces: all that can be observed, by name.
+        reward_spaces: all rewards, by name; more can be added.
+        timeout: default deadline of a step, in seconds of execution.
+    """
+
+    def __init__(
+        self,
+        runtime: "Runtime",
+        spec: "EnvironmentSpec",
+        welcome: Welcome,
+        session: Session,
+        benchmark: "Benchmark",
+        spaces: tuple[ActionSpace, dict[str, ObservationSpace]],
+        reward_spaces: dict[str, "Reward"],
+    ) -> None:
+        self.spec = spec
+        self.compiler_version = welcome.compiler_version
+        self.action_space, self.observation_spaces = spaces
+        self.reward_spaces = reward_spaces
+        self.timeout = STEP_TIMEOUT
+        self._runtime = runtime
+        self._welcome = welcome
+        self._session = session
+        self._benchmark = benchmark
+        self._episode: Episode | None = None
+        self._plans: dict[Any, Plan] = {}
+        self._observation_space: str | None = None
+        self._reward_space: str | None = None
+        self._default_plan = Plan(None, None)
+
+    # ------------------------------------------------------------------------------------ properties
+
+    @property
+    def benchmark(self) -> "Benchmark":
+        """The program of the present episode or, before the first, of the next."""
+        return self._episode.benchmark if self._episode is not None else self._benchmark
+
+    @property
+    def observation_space(self) -> str | None:
+        """Name of the default observation space, None for no observation; can be set at any time."""
+        return self._observation_space
+
+    @observation_space.setter
+    def observation_space(self, name: str | None) -> None:
+        self._known("observation space", name, self.observation_spaces)
+        self._observation_space = name
+        self._default_plan = self._plan(name, self._reward_space)
+
+    @property
+    def reward_space(self) -> str | None:
+        """Name of the default reward space, None for no reward; setting it restarts `episode_reward`."""
+        return self._reward_space
+
+    @reward_space.setter
+    def reward_space(self, name: str | None) -> None:
+        self._known("reward space", name, self.reward_spaces)
+        self._reward_space = name
+        self._default_plan = self._plan(self._observation_space, name)
+        if self._episode is not None:
+            self._episode.reward = 0.0
+
+    @property
+    def in_episode(self) -> bool:
+        """Has the environment been reset, and not ended since?"""
+        return self._episode is not None and not self._episode.terminated
+
+    @property
+    def episode_reward(self) -> float | None:
+        """Sum of the rewards since the reset, None without a reward space."""
+        return self._episode.reward if self._episode is not None and self._reward_space is not None else None
+
+    @property
+    def actions(self) -> list[int]:
+        """Indices of the actions since the reset, as far as they have been executed."""
+        trajectory = self._session.trajectory
+        return trajectory.actions() if trajectory is not None else []
+
+    @property
+    def state_hash(self) -> int:
+        """A 64-bit hash of the present state; equal states have equal hashes."""
+        trajectory = self._session.trajectory
+        if trajectory is None:
+            raise ResetNeeded("reset the environment first")
+        return trajectory.state
+
+    @property
+    def state(self) -> CompilerEnvState:
+        """The present state as a value, for `Runtime.replay` and for files."""
+        return CompilerEnvState(
+            environment=self.spec.id,
+            benchmark=str(self.benchmark.uri),
+            actions=tuple(self.action_space.names[action] for action in self.actions),
+            reward_space=self._reward_space,
+            reward=self.episode_reward,
+            walltime=self._episode.walltime if self._episode is not None else 0.0,
+        )
+
+    # ----------------------------------------------------------------------------------------- reset
+
+    async def reset(
+        self,
+        *,
+        benchmark: "BenchmarkLike | None" = None,
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        timeout: float = RESET_TIMEOUT,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode.
+
+        Args:
+            benchmark: the program, if another than before: a URI, a path, or a `Benchmark`.
+            seed: seeds the sampling of actions.
+            options: Gymnasium's way to say the same: `{"benchmark": ...}`.
+            timeout: seconds that the compiler may take.
+
+        Returns:
+            The observation (None without an observation space) and an info dictionary.
+
+        Raises:
+            DatasetError: when the benchmark does not exist or the compiler does not accept it; the environment can
+                be reset to another.
+            ServiceError: when there is no worker to be had, or it dies over this benchmark.
+        """
+        if seed is not None:
+            self.action_space.seed(seed)
+        chosen = benchmark if benchmark is not None else (options or {}).get("benchmark")
+        target = self._runtime.benchmark(chosen) if chosen is not None else self._benchmark
+        if not target.is_loaded:
+            await anyio.to_thread.run_sync(lambda: target.key)
+        if self._session.error is not None:
+            self._replace_session()
+        plan = self._default_plan
+        names = tuple(dict.fromkeys([*plan.observe, *plan.baselines]))
+
+        def finish(reply: Observed) -> tuple[Any, dict[str, Any]]:
+            values = dict(zip(names, reply.observations, strict=True))
+            self._benchmark = target
+            self._episode = Episode(target, values=values, baselines=values, awaited=set(names))
+            return plan.observation(reply.observations), {"benchmark": str(target.uri), "state": reply.state}
+
+        result: tuple[Any, dict[str, Any]] = await self._session.open(target, names, timeout, finish)
+        return result
+
+    def _replace_session(self) -> None:
+        self._session.close()
+        self._session = self._runtime.new_session(self.spec)
+
+    # ------------------------------------------------------------------------------------------ step
+
+    async def step(
+        self,
+        action: Any,
+        *,
+        observation_spaces: Sequence[str] | str | None = None,
+        reward_spaces: Sequence[str] | str | None = None,
+        timeout: float | None = None,
+    ) -> StepResult:
+        """Apply an action, or several in one round trip.
+
+        Args:
+            action: an index, a name, or a list of either. An empty list only observes.
+            observation_spaces: what to observe in place of the default; a list gives a list.
+            reward_spaces: what to reward in place of the default; a list gives a list.
+            timeout: seconds that the compiler may take, `self.timeout` if None.
+
+        Returns:
+            Observation, reward, terminated, truncated, and info. `terminated` is True when the action failed or the
+            compiler died over it; `info["error_type"]` and `info["error_details"]` then say how, and the environment
+            must be reset. `info["action_had_no_effect"]` is True exactly when the program is the same as before.
+
+        Raises:
+            UnknownName, InvalidAction: for a bad argument; nothing was done.
+            ResetNeeded: when there is no episode.
+        """
+        return await self.submit(
+            action, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout
+        )
+
+    def submit(
+        self,
+        action: Any,
+        *,
+        observation_spaces: Sequence[str] | str | None = None,
+        reward_spaces: Sequence[str] | str | None = None,
+        timeout: float | None = None,
+    ) -> "asyncio.Future[StepResult]":
+        """Send a step without waiting for it; steps of one environment are executed in the order submitted.
+
+        Takes and raises what `step` does, and TooManyPending when submitting far ahead of the worker. The future's
+        result is what `step` returns; after a step that ends the episode, those behind it raise ResetNeeded.
+        """
+        indices = self.action_space.indices(action)
+        if observation_spaces is None and reward_spaces is None:
+            plan = self._default_plan
+        else:
+            plan = self._plan(
+                self._observation_space if observation_spaces is None else observation_spaces,
+                self._reward_space if reward_spaces is None else reward_spaces,
+            )
+        episode = self._running_episode()
+        deadline = self.timeout if timeout is None else timeout
+        self._observe_costs(plan, episode, deadline)
+        return self._session.step(
+            indices,
+            plan.observe,
+            deadline,
+            lambda reply: self._finish_step(plan, episode, reply),
+            lambda error: self._recover_step(plan, episode, error),
+        )
+
+    def _running_episode(self) -> Episode:
+        if self._session.closed:
+            raise EnvClosed("this environment was closed")
+        if self._episode is None:
+            raise ResetNeeded("call reset() before the first step")
+        if self._episode.terminated:
+            raise ResetNeeded("the episode has ended; call reset() to start another")
+        return self._episode
+
+    def _observe_costs(self, plan: Plan, episode: Episode, timeout: float) -> None:
+        """Ask for what the rewards need to know of the state before the step, where nothing sent so far tells it."""
+        missing = [name for name in (*plan.costs, *plan.baselines) if name not in episode.awaited]
+        if missing:
+            names = tuple(dict.fromkeys(missing))
+
+            def finish(reply: Observed) -> None:
+                values = dict(zip(names, reply.observations, strict=True))
+                episode.values |= values
+                episode.baselines |= values
+
+            self._session.step((), names, timeout, finish).add_done_callback(_retrieve)
+        if plan.costs or episode.awaited:
+            episode.awaited = {*plan.costs, *(n for n in (*episode.awaited, *missing) if n in self._baseline_names)}
+
+    @property
+    def _baseline_names(self) -> frozenset[str]:
+        return frozenset(name for reward in self.reward_spaces.values() for name in reward.baseline_spaces)
+
+    def _finish_step(self, plan: Plan, episode: Episode, reply: Observed) -> StepResult:
+        observed = reply.observations
+        reward = None
+        if plan.rewards:
+            after = plan.cost_values(observed)
+            reward = plan.reward(episode.values, after, episode.baselines)
+            episode.values = after
+            self._account(plan, episode, reward)
+        effects = reply.effects
+        info = {"action_had_no_effect": not any(effects), "state": reply.state}
+        return plan.observation(observed), reward, False, False, info
+
+    def _account(self, plan: Plan, episode: Episode, reward: Any) -> None:
+        """Add to the return what the step earned in the default reward space."""
+        for reward_space, value in zip(plan.rewards, reward if isinstance(reward, list) else [reward], strict=True):
+            if reward_space.name == self._reward_space:
+                episode.reward += value
+                return
+
+    def _recover_step(self, plan: Plan, episode: Episode, error: Exception) -> StepResult:
+        """Turn an error of the program or the compiler into the end of the episode."""
+        if not isinstance(error, _ENDS_EPISODE):
+            raise error
+        if episode.terminated:
+            raise ResetNeeded("an action submitted before this one ended the episode") from error
+        episode.terminated = True
+        reward = plan.reward_on_error(episode.reward)
+        if plan.rewards:
+            self._account(plan, episode, reward)
+        defaults = {name: space.default for name, space in self.observation_spaces.items()}
+        info = {
+            "action_had_no_effect": True,
+            "error_type": type(error).__name__,
+            "error_details": str(error),
+            "error": error,
+        }
+        return plan.default_observation(defaults), reward, True, False, info
+
+    # --------------------------------------------------------------------------------------- observe
+
+    async def observe(self, *names: str, timeout: float | None = None) -> Any:
+        """Compute observations of the present state.
+
+        Args:
+            names: of observation spaces.
+            timeout: seconds that the compiler may take.
+
+        Returns:
+            The observation, or a list of them when there are several names.
+
+        Raises:
+            UnknownName: for a name that is not an observation space.
+            ServiceError: when an observation cannot be computed.
+        """
+        for name in names:
+            self._known("observation space", name, self.observation_spaces)
+        if self._session.closed:
+            raise EnvClosed("this environment was closed")
+        if self._episode is None:
+            raise ResetNeeded("call reset() before observing")
+        deadline = self.timeout if timeout is None else timeout
+        values = await self._session.step((), names, deadline, lambda reply: list(reply.observations))
+        return values[0] if len(names) == 1 else values
+
+    async def send_parameter(self, key: str, value: str, *, timeout: float | None = None) -> str:
+        """Send an out-of-band parameter to the compiler session and return its answer.
+
+        Raises:
+            ParameterFailed: when the compiler does not know the key or take the value.
+        """
+        return await self._session.parameter(key, value, self.timeout if timeout is None else timeout)
+
+    # -------------------------------------------------------------------------- fork, snapshot, expand
+
+    async def fork(self) -> "Env":
+        """Return an independent environment at the same state; costs the same whatever the size of the program."""
+        if self._session.closed:
+            raise EnvClosed("this environment was closed")
+        child = Env(
+            self._runtime,
+            self.spec,
+            self._welcome,
+            Session(self._session.worker),
+            self._benchmark,
+            (self.action_space, self.observation_spaces),
+            dict(self.reward_spaces),
+        )
+        child.timeout = self.timeout
+        child._plans = self._plans
+        child._observation_space, child._reward_space = self._observation_space, self._reward_space
+        child._default_plan = self._default_plan
+        if self._episode is not None:
+            child._episode = await self._fork_into(child._session)
+        return child
+
+    async def snapshot(self) -> Snapshot:
+        """Remember the present state; costs the same whatever the size of the program."""
+        self._running_episode()
+        session = Session(self._session.worker)
+        return Snapshot(session, await self._fork_into(session))
+
+    def _fork_into(self, session: Session) -> "Awaitable[Episode]":
+        episode = self._episode
+        assert episode is not None
+        return self._session.fork(session, lambda reply: episode.copy())
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a state that was remembered, here or in a fork; also after an episode has ended."""
+        if self._session.closed:
+            raise EnvClosed("this environment was closed")
+        source = snapshot.session
+        if source.worker is not self._session.worker or self._session.error is not None:
+            self._session.close()
+            self._session = Session(source.worker)
+
+        def finish(reply: Any) -> None:
+            self._episode = snapshot.episode.copy()
+
+        await source.fork(self._session, finish)
+
+    async def expand(
+        self,
+        candidates: Iterable[Any],
+        *,
+        observation_spaces: Sequence[str] | str | None = None,
+        reward_spaces: Sequence[str] | str | None = None,
+        timeout: float | None = None,
+    ) -> list[Candidate]:
+        """Evaluate many candidates from the present state, in one message, without changing it.
+
+        Args:
+            candidates: each an action or a list of actions, by index or name.
+            observation_spaces, reward_spaces: as for `step`.
+            timeout: seconds that the compiler may take for each candidate.
+
+        Returns:
+            One result per candidate, in order. A candidate that fails, or over which the compiler dies, has an
+            `error`; the others are not touched by it.
+        """
+        plan = self._plan(
+            self._observation_space if observation_spaces is None else observation_spaces,
+            self._reward_space if reward_spaces is None else reward_spaces,
+        )
+        indices = [self.action_space.indices(candidate) for candidate in candidates]
+        episode = self._running_episode()
+        deadline = self.timeout if timeout is None else timeout
+        self._observe_costs_for_expand(plan, episode, deadline)
+
+        def finish(reply: Expanded, crashes: Mapping[int, Exception]) -> list[Candidate]:
+            return [
+                self._candidate(plan, episode, actions, result, crashes.get(i))
+                for i, (actions, result) in enumerate(zip(indices, reply.candidates, strict=True))
+            ]
+
+        results: list[Candidate] = await self._session.expand(indices, plan.observe, deadline, finish)
+        return results
+
+    def _observe_costs_for_expand(self, plan: Plan, episode: Episode, timeout: float) -> None:
+        awaited = set(episode.awaited)
+        self._observe_costs(plan, episode, timeout)
+        episode.awaited |= awaited  # the state stays, so what was known of it stays known
+
+    def _candidate(
+        self, plan: Plan, episode: Episode, actions: tuple[int, ...], result: Any, crash: Exception | None
+    ) -> Candidate:
+        if result is None:
+            return Candidate(actions, error=crash)
+        if result.code:
+            return Candidate(actions, error=failure(result.code, result.message))
+        after = plan.cost_values(result.observations)
+        reward = plan.reward(episode.values, after, episode.baselines) if plan.rewards else None
+        return Candidate(
+            actions, plan.observation(result.observations), reward, result.state, not any(result.effects)
+        )
+
+    # ----------------------------------------------------------------------------------------- close
+
+    async def close(self) -> None:
+        """Free the environment's state on its worker; idempotent."""
+        self._session.close()
+
+    async def __aenter__(self) -> "Env":
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    # --------------------------------------------------------------------------------------- helpers
+
+    def _known(self, kind: str, name: str | None, known: Mapping[str, Any]) -> None:
+        if name is not None and name not in known:
+            raise UnknownName(kind, str(name), known)
+
+    def _plan(self, observations: Sequence[str] | str | None, rewards: Sequence[str] | str | None) -> Plan:
+        key = (_hashable(observations), _hashable(rewards))
+        plan = self._plans.get(key)
+        if plan is None:
+            for name in _names(observations):
+                self._known("observation space", name, self.observation_spaces)
+            for name in _names(rewards):
+                self._known("reward space", name, self.reward_spaces)
+            found = (
+                self.reward_spaces[rewards]
+                if isinstance(rewards, str)
+                else rewards and [self.reward_spaces[name] for name in rewards]
+            )
+            plan = self._plans[key] = Plan(observations, found)
+        return plan
+
+    def __repr__(self) -> str:
+        return f"<Env {self.spec.id} {self.benchmark.uri} {len(self.actions)} actions>"
+
+
+def _names(spaces: Sequence[str] | str | None) -> Sequence[str]:
+    if spaces is None:
+        return ()
+    return (spaces,) if isinstance(spaces, str) else spaces
+
+
+def _hashable(spaces: Sequence[str] | str | None) -> Any:
+    return spaces if spaces is None or isinstance(spaces, str) else tuple(spaces)
+
+
+def _retrieve(future: "asyncio.Future[Any]") -> None:
+    """Mark the error of an internal request as seen; the step behind it fails with its own."""
+    if not future.cancelled():
+        future.exception()
+
+
+_ = (DeadlineExceeded, np)

@@ -1,0 +1,209 @@
+"""Every error that aiocg raises.
+
+::
+
+    AiocgError
+    ├── UnknownName              an environment, action, observation or reward that does not exist
+    ├── InvalidAction            an action of the wrong type or out of range
+    ├── ResetNeeded              step before reset, or after the episode has ended
+    ├── EnvClosed, RuntimeClosed
+    ├── TooManyPending           submit called far ahead of what the worker has done
+    ├── ServiceError             the worker side could not do its part
+    │   ├── WorkerStartError     a worker process cannot be started
+    │   │   └── EnvironmentNotSupported   its compiler is missing or unusable on this machine
+    │   ├── WorkerCrashed        the compiler died while executing this request
+    │   │   └── DeadlineExceeded the compiler overran its deadline (also a TimeoutError)
+    │   ├── SessionLost          the session could not be rebuilt after its worker died
+    │   └── WorkerFailure        the worker reported a failure, by code
+    │       ├── ActionFailed, ObservationFailed, ParameterFailed
+    └── (datasets) DatasetError  benchmarks and datasets, see `aiocg.datasets.errors`
+
+Values are attributes, so that nobody parses messages.
+"""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from aiocg.transport.messages import FailureCode
+
+__all__ = [
+    "ActionFailed",
+    "AiocgError",
+    "DeadlineExceeded",
+    "EnvClosed",
+    "EnvironmentNotSupported",
+    "InvalidAction",
+    "ObservationFailed",
+    "ParameterFailed",
+    "ResetNeeded",
+    "RuntimeClosed",
+    "ServiceError",
+    "SessionLost",
+    "TooManyPending",
+    "UnknownName",
+    "WorkerCrashed",
+    "WorkerFailure",
+    "WorkerStartError",
+]
+
+
+class AiocgError(Exception):
+    """Base of every error of the client."""
+
+
+class UnknownName(AiocgError):
+    """A name that does not exist.
+
+    Attributes:
+        kind: what was looked up, e.g. `"observation space"`.
+        name: what was asked for.
+        nearest: names that exist and look alike, best first.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
+        self.kind = kind
+        self.name = name
+        known = list(known)
+        self.nearest = get_close_matches(name, known, n=5, cutoff=0.4)
+        if self.nearest:
+            advice = f"did you mean {', '.join(self.nearest)}?"
+        elif len(known) <= 12:
+            advice = f"there are: {', '.join(known) or 'none'}"
+        else:
+            advice = f"there are {len(known)}, such as {', '.join(known[:5])}"
+        super().__init__(f"unknown {kind} {name!r}; {advice}{' ' + hint if hint else ''}")
+
+
+class InvalidAction(AiocgError):
+    """An action of the wrong type or out of range; nothing was sent."""
+
+
+class ResetNeeded(AiocgError):
+    """The environment has no episode: it was not reset yet, or its episode has ended."""
+
+
+class EnvClosed(AiocgError):
+    """The environment was closed."""
+
+
+class RuntimeClosed(AiocgError):
+    """The runtime was closed, or never entered."""
+
+
+class TooManyPending(AiocgError):
+    """An environment has too many requests in flight; await some of them before submitting more.
+
+    Attributes:
+        pending: number of requests in flight.
+    """
+
+    def __init__(self, pending: int) -> None:
+        self.pending = pending
+        super().__init__(
+            f"{pending} requests of this environment are in flight; await some of the submitted futures first"
+        )
+
+
+class ServiceError(AiocgError):
+    """The worker side could not do its part."""
+
+
+class WorkerStartError(ServiceError):
+    """A worker process cannot be started or keeps dying at start.
+
+    Attributes:
+        stderr: last lines the worker wrote.
+    """
+
+    def __init__(self, message: str, stderr: str = "") -> None:
+        self.stderr = stderr
+        super().__init__(f"{message}\n{stderr}".rstrip())
+
+
+class EnvironmentNotSupported(WorkerStartError):
+    """The compiler is missing or unusable on this machine; the message says what to install or set."""
+
+
+class WorkerCrashed(ServiceError):
+    """The compiler process died while it was executing this request.
+
+    Attributes:
+        cause: e.g. `"signal SIGSEGV"`.
+        stderr: last lines the compiler wrote.
+    """
+
+    def __init__(self, cause: str, doing: str, stderr: str = "") -> None:
+        self.cause = cause
+        self.doing = doing
+        self.stderr = stderr
+        message = f"the compiler died ({cause}) while executing {doing}"
+        super().__init__(f"{message}\n{stderr}".rstrip())
+
+
+class DeadlineExceeded(WorkerCrashed, TimeoutError):
+    """The compiler overran its deadline and was killed.
+
+    Attributes:
+        timeout: the deadline, in seconds after the start of execution.
+    """
+
+    def __init__(self, timeout: float, doing: str, stderr: str = "") -> None:
+        self.timeout = timeout
+        super().__init__(f"deadline of {timeout:g} s exceeded", doing, stderr)
+
+
+class SessionLost(ServiceError):
+    """A session could not be rebuilt after its worker died, because replaying its actions gave another state.
+
+    Attributes:
+        expected, found: 64-bit state hashes before the worker died and after the replay.
+    """
+
+    def __init__(self, expected: int, found: int) -> None:
+        self.expected = expected
+        self.found = found
+        super().__init__(
+            f"replaying the actions gave state {found:016x} instead of {expected:016x}: "
+            "an action of this episode is not deterministic"
+        )
+
+
+class WorkerFailure(ServiceError):
+    """The worker reported a failure.
+
+    Attributes:
+        code: one of `aiocg.transport.messages.FailureCode`.
+        fields: values that belong to the failure.
+    """
+
+    def __init__(self, code: str, message: str, fields: Mapping[str, Any] | None = None) -> None:
+        self.code = code
+        self.fields = dict(fields or {})
+        super().__init__(message)
+
+
+class ActionFailed(WorkerFailure):
+    """The compiler refused an action, or the action broke the program."""
+
+
+class ObservationFailed(WorkerFailure):
+    """An observation could not be computed."""
+
+
+class ParameterFailed(WorkerFailure):
+    """A session parameter is not known or has a bad value."""
+
+
+_BY_CODE: dict[str, type[WorkerFailure]] = {
+    FailureCode.ACTION: ActionFailed,
+    FailureCode.ACTION_UNKNOWN: ActionFailed,
+    FailureCode.OBSERVATION: ObservationFailed,
+    FailureCode.OBSERVATION_UNKNOWN: ObservationFailed,
+    FailureCode.PARAMETER: ParameterFailed,
+}
+
+
+def failure(code: str, message: str, fields: Mapping[str, Any] | None = None) -> WorkerFailure:
+    """Build the error for a failure code."""
+    return _BY_CODE.get(code, WorkerFailure)(code, message, fields)

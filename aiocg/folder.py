@@ -1,0 +1,73 @@
+"""The runtime's private folder, and the janitor process that removes it whatever happens to us."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Self
+
+from aiocg.errors import WorkerStartError
+
+MAX_SOCKET_PATH = 80  # bytes of folder path, so that the names inside fit the 107 of a Unix socket address
+JANITOR_TIMEOUT = 10.0  # seconds the janitor may take to remove the folder
+
+
+class RuntimeFolder:
+    """A 0700 folder for sockets, removed by a janitor process once this process has closed it or has died."""
+
+    def __init__(self, path: Path, janitor: asyncio.subprocess.Process) -> None:
+        self.path = path
+        self._janitor = janitor
+
+    @classmethod
+    async def create(cls) -> Self:
+        """Make the folder and start its janitor.
+
+        Raises:
+            WorkerStartError: when there is no place for a folder, or no process can be started.
+        """
+        try:
+            path = Path(tempfile.mkdtemp(prefix="aiocg-"))
+            if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+                path.rmdir()
+                path = Path(tempfile.mkdtemp(prefix="aiocg-", dir="/tmp"))
+        except OSError as error:
+            raise WorkerStartError(
+                f"no folder for the runtime's sockets can be made ({error}); set TMPDIR to a short writable path"
+            ) from error
+        script = str(Path(__file__).with_name("janitor.py"))
+        try:
+            janitor = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", "-S", script, str(path), stdin=asyncio.subprocess.PIPE, start_new_session=True
+            )
+        except BaseException as error:
+            shutil.rmtree(path, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise WorkerStartError(f"the janitor process cannot be started: {error}") from error
+            raise
+        return cls(path, janitor)
+
+    def guard(self, group: int) -> None:
+        """Have a process group killed when we die."""
+        self._tell(f"+{group}\n")
+
+    def release(self, group: int) -> None:
+        """Say that a process group is gone."""
+        self._tell(f"-{group}\n")
+
+    def _tell(self, line: str) -> None:
+        assert self._janitor.stdin is not None
+        if not self._janitor.stdin.is_closing():
+            self._janitor.stdin.write(line.encode())
+
+    async def close(self) -> None:
+        """Have the folder removed and wait until it is; idempotent."""
+        assert self._janitor.stdin is not None
+        if self._janitor.returncode is None:
+            self._janitor.stdin.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._janitor.wait(), JANITOR_TIMEOUT)
+        shutil.rmtree(self.path, ignore_errors=True)  # should the janitor itself have been killed

@@ -1,0 +1,33 @@
+"""Cleans up after a client, however it ends. Run as a script in a process of its own, with only the standard library.
+
+It reads lines from its standard input: `+PID` and `-PID` say which process groups are alive, and end of file says that
+the client is gone (closed, crashed, or killed): then the groups that are left are killed and the runtime folder, named
+by the first argument, is removed.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+
+
+def main() -> None:
+    """Wait for the client's end, then kill what it left and remove its folder."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    groups: set[int] = set()
+    for line in sys.stdin:
+        group = int(line[1:])
+        if line[0] == "+":
+            groups.add(group)
+        else:
+            groups.discard(group)
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

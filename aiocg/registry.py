@@ -1,0 +1,85 @@
+"""The environments that `make` knows, by id."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiocg.errors import UnknownName
+from aiocg.rewards import Reward, llvm_rewards
+
+__all__ = ["ENVIRONMENTS", "EnvironmentSpec", "environment", "register"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpec:
+    """What `make` needs to know about an environment.
+
+    Attributes:
+        id: its name.
+        worker: kind of its workers, a name in the entry-point group `aiocg.workers`.
+        description: one line.
+        benchmark: URI of the default program.
+        observation_space, reward_space: names of the defaults, None for none.
+        rewards: makes the reward spaces.
+        options: makes the options its workers are started with.
+    """
+
+    id: str
+    worker: str
+    description: str
+    benchmark: str
+    observation_space: str | None = None
+    reward_space: str | None = None
+    rewards: Callable[[], list[Reward]] = field(default=list)
+    options: Callable[[], Mapping[str, Any]] = field(default=dict)
+
+
+ENVIRONMENTS: dict[str, EnvironmentSpec] = {}
+
+
+def register(spec: EnvironmentSpec) -> None:
+    """Make an environment known under its id, replacing one of the same id."""
+    ENVIRONMENTS[spec.id] = spec
+
+
+def environment(name: str) -> EnvironmentSpec:
+    """Return the environment of an id.
+
+    Raises:
+        UnknownName: when there is none.
+    """
+    try:
+        return ENVIRONMENTS[name]
+    except KeyError:
+        raise UnknownName("environment", name, ENVIRONMENTS, "(`aiocg envs` lists them)") from None
+
+
+def _llvm_options() -> Mapping[str, Any]:
+    """Tell the workers which clang compiles their native part: the one that compiles the programs."""
+    from aiocg.datasets.toolchain import find_toolchain
+
+    return {"clang": str(find_toolchain().clang)}
+
+
+def _register_llvm() -> None:
+    for name, description, observation, reward in (
+        ("llvm-v0", "LLVM phase ordering; choose your own observation and reward", None, None),
+        ("llvm-ic-v0", "fewer IR instructions than -Oz", None, "IrInstructionCountOz"),
+        ("llvm-autophase-ic-v0", "as llvm-ic-v0, observing Autophase", "Autophase", "IrInstructionCountOz"),
+        ("llvm-ir-ic-v0", "as llvm-ic-v0, observing the IR as text", "Ir", "IrInstructionCountOz"),
+    ):
+        register(
+            EnvironmentSpec(
+                id=name,
+                worker="llvm",
+                description=description,
+                benchmark="benchmark://programs-v0/qsort",
+                observation_space=observation,
+                reward_space=reward,
+                rewards=llvm_rewards,
+                options=_llvm_options,
+            )
+        )
+
+
+_register_llvm()

@@ -1,0 +1,367 @@
+"""Requests on their way: what was asked, of which session, and who waits for the answer.
+
+A pending request is kept until its reply is in, so that it can be sent again, in order, to the worker that replaces
+one that died. `settle` and `reject` are called exactly once each between them.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.errors import SessionLost, failure
+from aiocg.replay import Trajectory
+from aiocg.transport.messages import (
+    Close,
+    Expand,
+    Expanded,
+    Failure,
+    FailureCode,
+    Fork,
+    Load,
+    Observed,
+    Open,
+    Parameter,
+    Reply,
+    Request,
+    Statistics,
+    Step,
+    Unload,
+)
+
+if TYPE_CHECKING:
+    from aiocg.session import Session
+
+Finish = Callable[[Any], Any]  # turns a reply into the caller's result
+Recover = Callable[[Exception], Any]  # turns an error into the caller's result, or raises
+
+
+class Pending:
+    """A request without a reply.
+
+    Attributes:
+        session: the session it belongs to, None for those of the worker as a whole.
+        future: done when the reply is in.
+        attempts: how often a worker died while executing it.
+        doing: what it does, for error messages.
+    """
+
+    __slots__ = ("attempts", "finish", "future", "recover", "session")
+    doing = "a request"
+
+    def __init__(
+        self,
+        session: "Session | None",
+        future: "asyncio.Future[Any] | None" = None,
+        finish: Finish | None = None,
+        recover: Recover | None = None,
+    ) -> None:
+        self.session = session
+        self.future = future
+        self.finish = finish
+        self.recover = recover
+        self.attempts = 0
+
+    def message(self, number: int) -> Request:
+        """Build the message; `number` is the request number on this connection."""
+        raise NotImplementedError
+
+    def apply(self, reply: Any) -> None:
+        """Take over what a successful reply says about the session, before anyone is told."""
+
+    def fail(self, reply: Failure) -> Exception:
+        """Take over what a failure says about the session and return it as an error."""
+        return failure(reply.code, reply.message, reply.fields)
+
+    def settle(self, reply: Reply) -> None:
+        """Deliver the worker's reply."""
+        if isinstance(reply, Failure):
+            self.reject(self.fail(reply))
+            return
+        self.apply(reply)
+        self._leave()
+        future = self.future
+        try:
+            result = self.finish(reply) if self.finish is not None else reply
+        except Exception as error:
+            if future is not None and not future.done():
+                future.set_exception(error)
+            return
+        if future is not None and not future.done():
+            future.set_result(result)
+
+    def reject(self, error: Exception) -> None:
+        """Deliver an error in place of a reply."""
+        self._leave()
+        future = self.future
+        try:
+            if self.recover is None:
+                raise error
+            result = self.recover(error)
+        except Exception as final:
+            if future is not None and not future.done():
+                future.set_exception(final)
+            return
+        if future is not None and not future.done():
+            future.set_result(result)
+
+    def _leave(self) -> None:
+        if self.session is not None:
+            self.session.pending -= 1
+
+
+class PendingLoad(Pending):
+    """Gives a benchmark to a worker; nobody awaits it, the `Open` behind it fails if it does."""
+
+    __slots__ = ("benchmark", "failed", "timeout")
+
+    def __init__(self, benchmark: Benchmark, timeout: float, failed: Callable[[Benchmark, Exception], None]) -> None:
+        super().__init__(None)
+        self.benchmark = benchmark
+        self.timeout = timeout
+        self.failed = failed
+
+    @property
+    def doing(self) -> str:  # type: ignore[override]
+        return f"the loading of {self.benchmark.uri}"
+
+    def message(self, number: int) -> Request:
+        return Load(number, self.benchmark.key, self.benchmark.content, self.timeout)
+
+    def fail(self, reply: Failure) -> Exception:
+        return BenchmarkInitError(str(self.benchmark.uri), reply.message)
+
+    def reject(self, error: Exception) -> None:
+        self.failed(self.benchmark, error)
+
+
+class PendingOpen(Pending):
+    """Binds the session to the start of a benchmark."""
+
+    __slots__ = ("benchmark", "load_error", "observe", "timeout")
+    doing = "a reset"
+    session: "Session"
+
+    def __init__(
+        self,
+        session: "Session",
+        benchmark: Benchmark,
+        observe: tuple[str, ...],
+        timeout: float,
+        load_error: Callable[[Benchmark], Exception | None],
+        future: "asyncio.Future[Any] | None" = None,
+        finish: Finish | None = None,
+    ) -> None:
+        super().__init__(session, future, finish)
+        self.benchmark = benchmark
+        self.observe = observe
+        self.timeout = timeout
+        self.load_error = load_error
+
+    def message(self, number: int) -> Request:
+        return Open(number, self.session.number, self.benchmark.key, self.timeout, self.observe)
+
+    def apply(self, reply: Observed) -> None:
+        self.session.trajectory = Trajectory(self.benchmark, reply.state)
+
+    def fail(self, reply: Failure) -> Exception:
+        if reply.code == FailureCode.BENCHMARK_UNKNOWN:
+            error = self.load_error(self.benchmark)
+            if error is not None:
+                return error
+        return super().fail(reply)
+
+
+class PendingStep(Pending):
+    """Applies actions and observes."""
+
+    __slots__ = ("actions", "observe", "timeout")
+    session: "Session"
+
+    def __init__(
+        self,
+        session: "Session",
+        actions: tuple[Any, ...],
+        observe: tuple[str, ...],
+        timeout: float,
+        future: "asyncio.Future[Any] | None" = None,
+        finish: Finish | None = None,
+        recover: Recover | None = None,
+    ) -> None:
+        super().__init__(session, future, finish, recover)
+        self.actions = actions
+        self.observe = observe
+        self.timeout = timeout
+
+    @property
+    def doing(self) -> str:  # type: ignore[override]
+        if not self.actions:
+            return f"the observation of {', '.join(self.observe)}"
+        return f"the actions {list(self.actions)}"
+
+    def message(self, number: int) -> Request:
+        return Step(number, self.session.number, self.actions, self.timeout, self.observe)
+
+    def apply(self, reply: Observed) -> None:
+        if self.actions:
+            session = self.session
+            assert session.trajectory is not None
+            session.trajectory = session.trajectory.extended(self.actions, reply.state)
+
+    def fail(self, reply: Failure) -> Exception:
+        applied = reply.fields.get("applied", 0)
+        if applied:
+            session = self.session
+            assert session.trajectory is not None
+            session.trajectory = session.trajectory.extended(self.actions[:applied], reply.fields["state"])
+        return super().fail(reply)
+
+
+class PendingFork(Pending):
+    """Binds another session to the state of this one."""
+
+    __slots__ = ("child",)
+    doing = "a fork"
+    session: "Session"
+
+    def __init__(
+        self, session: "Session", child: "Session", future: "asyncio.Future[Any]", finish: Finish | None = None
+    ) -> None:
+        super().__init__(session, future, finish)
+        self.child = child
+
+    def message(self, number: int) -> Request:
+        return Fork(number, self.session.number, self.child.number)
+
+    def apply(self, reply: Any) -> None:
+        self.child.trajectory = self.session.trajectory
+
+
+class PendingExpand(Pending):
+    """Evaluates candidates; those that cost a worker are left out when it is sent again."""
+
+    __slots__ = ("candidates", "crashes", "deaths", "observe", "timeout")
+    doing = "a candidate of an expansion"
+    session: "Session"
+
+    def __init__(
+        self,
+        session: "Session",
+        candidates: Sequence[tuple[Any, ...]],
+        observe: tuple[str, ...],
+        timeout: float,
+        future: "asyncio.Future[Any]",
+        finish: Callable[[Expanded, dict[int, Exception]], Any],
+    ) -> None:
+        super().__init__(session, future, lambda reply: finish(reply, self.crashes))
+        self.candidates = tuple(candidates)
+        self.observe = observe
+        self.timeout = timeout
+        self.crashes: dict[int, Exception] = {}
+        self.deaths: Counter[int] = Counter()
+
+    def message(self, number: int) -> Request:
+        return Expand(
+            number, self.session.number, self.candidates, self.timeout, self.observe, tuple(sorted(self.crashes))
+        )
+
+
+class PendingParameter(Pending):
+    """Sends an out-of-band parameter."""
+
+    __slots__ = ("key", "timeout", "value")
+    session: "Session"
+
+    def __init__(
+        self, session: "Session", key: str, value: str, timeout: float, future: "asyncio.Future[Any]"
+    ) -> None:
+        super().__init__(session, future, lambda reply: reply.text)
+        self.key = key
+        self.value = value
+        self.timeout = timeout
+
+    @property
+    def doing(self) -> str:  # type: ignore[override]
+        return f"the parameter {self.key}"
+
+    def message(self, number: int) -> Request:
+        return Parameter(number, self.session.number, self.key, self.value, self.timeout)
+
+
+class PendingClose(Pending):
+    """Frees sessions of a worker; nobody awaits it."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, numbers: tuple[int, ...], future: "asyncio.Future[Any] | None" = None) -> None:
+        super().__init__(None, future)
+        self.numbers = numbers
+
+    def message(self, number: int) -> Request:
+        return Close(number, self.numbers)
+
+
+class PendingUnload(Pending):
+    """Lets a worker forget a benchmark; nobody awaits it."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: str) -> None:
+        super().__init__(None)
+        self.key = key
+
+    def message(self, number: int) -> Request:
+        return Unload(number, self.key)
+
+
+class PendingStatistics(Pending):
+    """Asks for a worker's counters."""
+
+    __slots__ = ()
+
+    def __init__(self, future: "asyncio.Future[Any]") -> None:
+        super().__init__(None, future, lambda reply: reply.text)
+
+    def message(self, number: int) -> Request:
+        return Statistics(number)
+
+
+class PendingRebuild(Pending):
+    """Replays the acknowledged actions of a session on a fresh worker, behind a `PendingReopen`, and checks the state."""
+
+    __slots__ = ("timeout", "trajectory")
+    doing = "the replay of a session"
+    session: "Session"
+
+    def __init__(self, session: "Session", trajectory: Trajectory, timeout: float) -> None:
+        super().__init__(session)
+        self.trajectory = trajectory
+        self.timeout = timeout
+
+    def message(self, number: int) -> Request:
+        return Step(number, self.session.number, tuple(self.trajectory.actions()), self.timeout)
+
+    def apply(self, reply: Observed) -> None:
+        if reply.state != self.trajectory.state:
+            self.session.lose(SessionLost(self.trajectory.state, reply.state))
+
+    def reject(self, error: Exception) -> None:
+        self.session.lose(error)
+
+    def _leave(self) -> None:
+        """Nobody asked for a rebuild, so it does not count among the requests of the session."""
+
+
+class PendingReopen(PendingRebuild):
+    """Opens the benchmark of a session that is being rebuilt."""
+
+    __slots__ = ()
+
+    def message(self, number: int) -> Request:
+        return Open(number, self.session.number, self.trajectory.benchmark.key, self.timeout)
+
+    def apply(self, reply: Observed) -> None:
+        """Nothing to check yet: the replay behind this one does."""
+

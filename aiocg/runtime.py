@@ -1,0 +1,195 @@
+"""The runtime: owns the workers of every compiler, makes environments, and cleans up."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from aiocg import __version__
+from aiocg.datasets import default_datasets, resolve
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.collection import Datasets
+from aiocg.datasets.uri import BenchmarkUri
+from aiocg.env import Env
+from aiocg.errors import RuntimeClosed, WorkerStartError
+from aiocg.folder import RuntimeFolder
+from aiocg.placement import choose_worker
+from aiocg.registry import EnvironmentSpec, environment
+from aiocg.session import Session
+from aiocg.spaces import ActionSpace, ObservationSpace
+from aiocg.state import CompilerEnvState
+from aiocg.supervision import Policy
+from aiocg.supervisor import Supervisor
+from aiocg.transport.messages import Welcome
+from aiocg.worker import Worker
+
+__all__ = ["BenchmarkLike", "Runtime"]
+
+BenchmarkLike = str | os.PathLike[str] | BenchmarkUri | Benchmark
+
+GIB = 1 << 30
+DEFAULT_MEMORY_LIMIT = 16 * GIB
+
+
+class Runtime:
+    """Multiplexes any number of environments over a few worker processes::
+
+        async with aiocg.Runtime(workers=2) as runtime:
+            env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/qsort")
+            await env.reset()
+            observation, reward, terminated, truncated, info = await env.step("mem2reg")
+
+    Workers start with the first environment that needs them. Leaving the block, or `close`, ends them all.
+
+    Args:
+        workers: processes per compiler; as many as there are usable processors if None.
+        datasets: where benchmark URIs lead; the built-in datasets if None.
+        memory_limit: address space of each worker in bytes, 0 for no limit.
+        options: for the compiler, in addition to what it gets by default.
+        policy: the supervisor's numbers.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int | None = None,
+        datasets: Datasets | None = None,
+        memory_limit: int = DEFAULT_MEMORY_LIMIT,
+        options: Mapping[str, Any] | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, not {workers}")
+        self.datasets = datasets if datasets is not None else default_datasets()
+        self._count = workers or len(os.sched_getaffinity(0))
+        self._memory_limit = memory_limit
+        self._options = dict(options or {})
+        self._policy = policy
+        self._folder: RuntimeFolder | None = None
+        self._supervisors: dict[str, Supervisor] = {}
+        self._spaces: dict[str, tuple[ActionSpace, dict[str, ObservationSpace]]] = {}
+        self._lock = asyncio.Lock()
+        self._closed = False
+
+    # ----------------------------------------------------------------------------------- environments
+
+    async def make(
+        self,
+        id: str,
+        *,
+        benchmark: BenchmarkLike | None = None,
+        observation_space: str | None = None,
+        reward_space: str | None = None,
+    ) -> Env:
+        """Make an environment; `reset` it to start.
+
+        Args:
+            id: such as `"llvm-v0"`; `aiocg envs` lists them.
+            benchmark: a URI, the path of a source or bitcode file, or a `Benchmark`.
+            observation_space, reward_space: defaults for every step.
+
+        Raises:
+            UnknownName: for an environment, observation space or reward space that does not exist.
+            DatasetError: for a benchmark that does not exist.
+            WorkerStartError: when no worker can be started; EnvironmentNotSupported when its compiler is missing.
+        """
+        spec = environment(id)
+        target = self.benchmark(benchmark if benchmark is not None else spec.benchmark)
+        supervisor = await self._supervisor(spec)
+        worker = self._choose(supervisor)
+        welcome = await asyncio.shield(worker.welcome)
+        rewards = {reward.name: reward for reward in spec.rewards()}
+        env = Env(self, spec, welcome, Session(worker), target, self._spaces_of(spec.worker, welcome), rewards)
+        env.observation_space = observation_space if observation_space is not None else spec.observation_space
+        env.reward_space = reward_space if reward_space is not None else spec.reward_space
+        return env
+
+    async def replay(self, state: CompilerEnvState) -> Env:
+        """Make an environment and bring it to a state.
+
+        Raises:
+            UnknownName: when an action of the state does not exist in the compiler at hand.
+            ServiceError: when an action fails.
+        """
+        env = await self.make(state.environment, benchmark=state.benchmark, reward_space=state.reward_space)
+        await env.reset()
+        if state.actions:
+            _, _, terminated, _, info = await env.step(list(state.actions))
+            if terminated:
+                raise info["error"]
+        return env
+
+    def benchmark(self, target: BenchmarkLike) -> Benchmark:
+        """Return the benchmark of a URI or path.
+
+        Raises:
+            DatasetError: when there is none.
+        """
+        return target if isinstance(target, Benchmark) else resolve(target, self.datasets)
+
+    # ---------------------------------------------------------------------------------------- workers
+
+    async def _supervisor(self, spec: EnvironmentSpec) -> Supervisor:
+        if self._closed:
+            raise RuntimeClosed("the runtime was closed")
+        async with self._lock:
+            if spec.worker not in self._supervisors:
+                if self._folder is None:
+                    self._folder = await RuntimeFolder.create()
+                self._supervisors[spec.worker] = Supervisor(
+                    spec.worker,
+                    self._count,
+                    self._folder,
+                    client=f"aiocg {__version__}",
+                    options={**spec.options(), **self._options},
+                    memory_limit=self._memory_limit,
+                    policy=self._policy,
+                )
+        return self._supervisors[spec.worker]
+
+    def _choose(self, supervisor: Supervisor) -> Worker:
+        index = choose_worker([worker.load_now() for worker in supervisor.workers])
+        if index is None:
+            raise supervisor.workers[0].failure or WorkerStartError("no worker is left")
+        return supervisor.workers[index]
+
+    def _spaces_of(self, kind: str, welcome: Welcome) -> tuple[ActionSpace, dict[str, ObservationSpace]]:
+        """Build the spaces once per kind of worker: a thousand environments share them."""
+        if kind not in self._spaces:
+            observations = [ObservationSpace.from_spec(spec) for spec in welcome.observation_spaces]
+            self._spaces[kind] = (ActionSpace(welcome.action_spaces[0]), {space.name: space for space in observations})
+        return self._spaces[kind]
+
+    def new_session(self, spec: EnvironmentSpec) -> Session:
+        """Return a session on the least busy worker of an environment's compiler."""
+        return Session(self._choose(self._supervisors[spec.worker]))
+
+    def worker_pids(self) -> list[int]:
+        """Return the process ids of the workers that are up."""
+        return [pid for supervisor in self._supervisors.values() for pid in supervisor.processes()]
+
+    async def statistics(self) -> list[str]:
+        """Return every worker's counters, each as JSON text."""
+        workers = [worker for supervisor in self._supervisors.values() for worker in supervisor.workers]
+        return list(await asyncio.gather(*(worker.statistics() for worker in workers if worker.usable)))
+
+    # ------------------------------------------------------------------------------------------ close
+
+    async def close(self) -> None:
+        """End all workers and remove everything on disk; what is in flight fails with `RuntimeClosed`."""
+        self._closed = True
+        for supervisor in self._supervisors.values():
+            await supervisor.close()
+        if self._folder is not None:
+            await self._folder.close()
+            self._folder = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+
+_ = Path

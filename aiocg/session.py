@@ -1,0 +1,127 @@
+"""The client's side of one session: which worker it lives on, and what would rebuild it."""
+
+import asyncio
+import contextlib
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.errors import EnvClosed, ResetNeeded, TooManyPending
+from aiocg.replay import Trajectory
+from aiocg.requests import (
+    Finish,
+    Pending,
+    PendingExpand,
+    PendingFork,
+    PendingOpen,
+    PendingParameter,
+    PendingStep,
+    Recover,
+)
+
+if TYPE_CHECKING:
+    from aiocg.worker import Worker
+
+MAX_PENDING = 4096  # requests in flight per session; bounds what a slow worker can make the client hold
+
+_numbers = itertools.count(1)
+
+
+class Session:
+    """One environment's state on a worker.
+
+    Requests are executed in the order they are made. A session outlives its worker: it is rebuilt on the next one.
+
+    Attributes:
+        number: its name on the wire, unique in this process.
+        worker: where it lives.
+        trajectory: what has been acknowledged; None before the first reset.
+        error: why the session is beyond rebuilding, None while it is well.
+        pending: number of requests in flight.
+    """
+
+    __slots__ = ("__weakref__", "_loop", "closed", "error", "number", "pending", "trajectory", "worker")
+
+    def __init__(self, worker: "Worker") -> None:
+        self.number = next(_numbers)
+        self.worker = worker
+        self.trajectory: Trajectory | None = None
+        self.error: Exception | None = None
+        self.pending = 0
+        self.closed = False
+        self._loop = asyncio.get_running_loop()
+        worker.adopt(self)
+
+    def open(
+        self, benchmark: Benchmark, observe: tuple[str, ...], timeout: float, finish: Finish
+    ) -> "asyncio.Future[Any]":
+        """Go to the start of a benchmark whose content is at hand."""
+        future = self._loop.create_future()
+        self.worker.load(benchmark, timeout)
+        self._send(PendingOpen(self, benchmark, observe, timeout, self.worker.load_error, future, finish))
+        return future
+
+    def step(
+        self,
+        actions: tuple[Any, ...],
+        observe: tuple[str, ...],
+        timeout: float,
+        finish: Finish,
+        recover: Recover | None = None,
+    ) -> "asyncio.Future[Any]":
+        """Apply actions, then observe."""
+        future = self._loop.create_future()
+        self._send(PendingStep(self, actions, observe, timeout, future, finish, recover))
+        return future
+
+    def fork(self, child: "Session", finish: Finish | None = None) -> "asyncio.Future[Any]":
+        """Give `child`, a session on the same worker, this session's state."""
+        assert child.worker is self.worker
+        future = self._loop.create_future()
+        self._send(PendingFork(self, child, future, finish))
+        return future
+
+    def expand(
+        self, candidates: list[tuple[Any, ...]], observe: tuple[str, ...], timeout: float, finish: Any
+    ) -> "asyncio.Future[Any]":
+        """Evaluate candidates from the present state."""
+        future = self._loop.create_future()
+        self._send(PendingExpand(self, candidates, observe, timeout, future, finish))
+        return future
+
+    def parameter(self, key: str, value: str, timeout: float) -> "asyncio.Future[str]":
+        """Send an out-of-band parameter."""
+        future = self._loop.create_future()
+        self._send(PendingParameter(self, key, value, timeout, future))
+        return future
+
+    def _send(self, pending: Pending) -> None:
+        if self.closed:
+            raise EnvClosed("this environment was closed")
+        if self.pending >= MAX_PENDING:
+            raise TooManyPending(self.pending)
+        self.pending += 1
+        if self.error is not None:
+            pending.reject(ResetNeeded(f"the session has ended: {self.error}"))
+        else:
+            self.worker.send(pending)
+
+    def lose(self, error: Exception) -> None:
+        """Mark the session as beyond rebuilding; everything it still waits for fails."""
+        if self.error is None:
+            self.error = error
+            self.worker.abandon(self)
+
+    def close(self) -> None:
+        """Free the session on its worker; idempotent, callable while requests are in flight."""
+        if not self.closed:
+            self.closed = True
+            self.worker.release(self)
+
+    def __del__(self) -> None:
+        # An environment or snapshot that is simply dropped must not hold memory on the worker. Collection may happen
+        # in any thread, so the loop does the work.
+        if not self.closed:
+            worker, number = self.worker, self.number
+            with contextlib.suppress(RuntimeError):  # the loop is closed: so is the worker
+                self._loop.call_soon_threadsafe(worker.release_number, number)

@@ -1,0 +1,170 @@
+"""Decides what happens to a worker: a pure state machine, events in and commands out, the clock an argument.
+
+States of one worker slot::
+
+    STARTING --ready--> READY --died--> WAITING --time--> STARTING
+        |                 |  \\
+        |                 |   kill (deadline, stall, memory, stopped) --> DYING --died--> WAITING
+        +--died, refused too often--> FAILED
+
+A death is held against the session that was executing only when it is evidence against the compiler: a crash signal,
+an exit, an overrun deadline. A kill from outside (SIGKILL, SIGTERM, ...) is not, the first time.
+"""
+
+import enum
+import signal
+from dataclasses import dataclass, field
+
+OUTSIDE_SIGNALS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+
+
+class SlotState(enum.Enum):
+    """Where a worker slot is in its life."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DYING = "dying"  # a kill was ordered, the death is still to come
+    WAITING = "waiting"  # for the time of the next start
+    FAILED = "failed"  # given up
+
+
+class KillReason(enum.Enum):
+    """Why the supervisor kills a worker."""
+
+    DEADLINE = "deadline"
+    STALLED = "stalled"
+    START = "start"
+    GARBAGE = "garbage"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The numbers behind the decisions; all durations in seconds."""
+
+    start_timeout: float = 60.0  # a cold machine reads 200 MB of libLLVM and compiles the walker
+    stall_timeout: float = 10.0  # has requests, executes none
+    max_failed_starts: int = 3
+    healthy_after: float = 10.0  # a life this long forgives the deaths before it
+    first_delay: float = 0.05
+    max_delay: float = 5.0
+    max_deaths: int = 1000  # in the life of a slot
+    max_death_rate: int = 60  # in any `rate_window`
+    rate_window: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the supervisor sees of a worker at one tick."""
+
+    sequence: int  # of the status page: changes with every operation
+    deadline: float | None  # of what is executing; None when nothing is
+    waiting: bool  # are there requests that have no reply yet?
+    stopped: bool = False  # by a signal such as SIGSTOP
+
+
+@dataclass(slots=True)
+class Slot:
+    """The life of one worker slot. Each method is an event; what it returns is what must be done."""
+
+    policy: Policy = field(default_factory=Policy)
+    state: SlotState = SlotState.WAITING
+    deaths: int = 0
+    recent_deaths: list[float] = field(default_factory=list)
+    failed_starts: int = 0
+    delay: float = 0.0
+    since: float = 0.0  # when the present state began
+    kill_reason: KillReason | None = None
+    _sequence: int = -1
+    _progress: float = 0.0
+
+    def started(self, now: float) -> None:
+        """The process was spawned."""
+        self.state, self.since, self.kill_reason = SlotState.STARTING, now, None
+
+    def ready(self, now: float) -> None:
+        """The worker has answered the first hello."""
+        self.state, self.since = SlotState.READY, now
+        self.failed_starts = 0
+        self._sequence, self._progress = -1, now
+
+    def observed(self, seen: Observation, now: float) -> KillReason | None:
+        """Look at the worker; return why it must be killed, or None."""
+        reason = None
+        if self.state is SlotState.STARTING and now - self.since > self.policy.start_timeout:
+            reason = KillReason.START
+        elif self.state is SlotState.READY:
+            if seen.sequence != self._sequence or not seen.waiting:
+                self._sequence, self._progress = seen.sequence, now
+            if seen.stopped and seen.waiting:
+                overdue = now - self._progress > self.policy.stall_timeout
+                reason = KillReason.STALLED if overdue else None
+            elif seen.deadline is not None:
+                reason = KillReason.DEADLINE if now > seen.deadline else None
+            elif now - self._progress > self.policy.stall_timeout:
+                reason = KillReason.STALLED
+        if reason is not None:
+            self.condemn(reason, now)
+        return reason
+
+    def condemn(self, reason: KillReason, now: float) -> None:
+        """The worker is killed for a reason found elsewhere."""
+        self.state, self.since, self.kill_reason = SlotState.DYING, now, reason
+
+    def died(self, now: float) -> float | None:
+        """The process is gone; return in how many seconds to start another, or None to give up."""
+        was_up = self.state in (SlotState.READY, SlotState.DYING) and self.kill_reason is not KillReason.START
+        lived = now - self.since
+        self.deaths += 1
+        self.recent_deaths = [t for t in self.recent_deaths if now - t < self.policy.rate_window] + [now]
+        self.state, self.since = SlotState.WAITING, now
+        if was_up:
+            self.delay = 0.0 if lived > self.policy.healthy_after else self._next_delay()
+        else:
+            self.failed_starts += 1
+            self.delay = self._next_delay()
+        if (
+            self.failed_starts >= self.policy.max_failed_starts
+            or self.deaths > self.policy.max_deaths
+            or len(self.recent_deaths) > self.policy.max_death_rate
+        ):
+            self.state = SlotState.FAILED
+            return None
+        return self.delay
+
+    def _next_delay(self) -> float:
+        """Back off exponentially; the first restart after a healthy life is immediate."""
+        if len(self.recent_deaths) <= 1 and not self.failed_starts:
+            return 0.0
+        return min(max(self.policy.first_delay, self.delay * 2), self.policy.max_delay)
+
+
+_DESCRIPTIONS = {
+    KillReason.DEADLINE: "deadline exceeded",
+    KillReason.STALLED: "did not respond",
+    KillReason.START: "did not start in time",
+    KillReason.GARBAGE: "sent garbage",
+}
+
+
+def is_outside_kill(return_code: int, reason: KillReason | None) -> bool:
+    """Say whether a death is no evidence against the program that was executing.
+
+    Args:
+        return_code: as `subprocess` gives it, minus the signal number for a death by signal.
+        reason: why the supervisor killed it, None if it did not.
+    """
+    if reason is not None:
+        return reason is not KillReason.DEADLINE
+    return return_code < 0 and -return_code in OUTSIDE_SIGNALS
+
+
+def describe_death(return_code: int, reason: KillReason | None) -> str:
+    """Say in a few words how a worker died."""
+    if reason is not None:
+        return _DESCRIPTIONS[reason]
+    if return_code < 0:
+        try:
+            return f"signal {signal.Signals(-return_code).name}"
+        except ValueError:
+            return f"signal {-return_code}"
+    return f"exit status {return_code}"

@@ -1,0 +1,322 @@
+"""The client's handle of one worker slot: requests in order, through however many processes the slot goes."""
+
+import asyncio
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.errors import DeadlineExceeded, RuntimeClosed, ServiceError, WorkerCrashed
+from aiocg.placement import WorkerLoad
+from aiocg.requests import (
+    Pending,
+    PendingClose,
+    PendingExpand,
+    PendingLoad,
+    PendingOpen,
+    PendingRebuild,
+    PendingReopen,
+    PendingStatistics,
+    PendingUnload,
+)
+from aiocg.transport.messages import Hello, Refused, Reply, Welcome
+from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
+from aiocg.transport.sockets import ClientChannel
+from aiocg.transport.status import NO_CANDIDATE, Execution
+
+if TYPE_CHECKING:
+    from aiocg.session import Session
+
+REBUILD_TIMEOUT = 60.0  # seconds for each action of a replay
+MAX_ATTEMPTS = 3  # a request that was executing at this many deaths is held responsible, whatever killed the worker
+MAX_LOADED = 256  # benchmarks a worker keeps at hand for resets; sessions do not need theirs to stay loaded
+
+
+_OF_ONE_PROCESS = (PendingClose, PendingUnload, PendingLoad, PendingRebuild)  # mean nothing to the next process
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a worker process ended.
+
+    Attributes:
+        cause: in a few words.
+        execution: what it was executing, None if nothing.
+        outside: True when the death is no evidence against what was executing, e.g. `kill -9` by someone else.
+        overrun: the deadline in seconds that was overrun, if that is why it was killed.
+        stderr: last lines it wrote.
+    """
+
+    cause: str
+    execution: Execution | None
+    outside: bool
+    overrun: float | None = None
+    stderr: str = ""
+
+
+class Worker:
+    """One slot: a connection while a process is up, a backlog while none is.
+
+    Whatever happens to the process, requests are answered in order and each one takes effect once: when a process is
+    replaced, the sessions are rebuilt from what was acknowledged and the requests without a reply are sent again.
+    """
+
+    def __init__(self, client: str) -> None:
+        self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
+        self.failure: Exception | None = None
+        self._client = client
+        self._channel: ClientChannel | None = None
+        self._greeted = False
+        self._number = 0
+        self._waiting: dict[int, Pending] = {}
+        self._backlog: deque[Pending] = deque()
+        self._sessions: weakref.WeakValueDictionary[int, Session] = weakref.WeakValueDictionary()
+        self._loaded: OrderedDict[str, None] = OrderedDict()
+        self._load_errors: dict[str, Exception] = {}
+        self._released: list[int] = []
+        self._greeting: Callable[[Welcome | Refused], None] | None = None
+        self._broken: Callable[[Exception], None] | None = None
+
+    # ------------------------------------------------------------------------------------------ load
+
+    @property
+    def usable(self) -> bool:
+        """False once the slot was given up."""
+        return self.failure is None
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests that the process has and has not answered."""
+        return len(self._waiting)
+
+    def load_now(self) -> WorkerLoad:
+        """Say how busy the worker is, for placement."""
+        return WorkerLoad(self.usable, len(self._sessions), len(self._waiting) + len(self._backlog))
+
+    # ------------------------------------------------------------------------------------ connection
+
+    def connect(
+        self, address: str, greeted: Callable[[Welcome | Refused], None], broken: Callable[[Exception], None]
+    ) -> None:
+        """Talk to a new process; requests flow once it has said welcome.
+
+        Args:
+            address: where it binds.
+            greeted: called with its answer to the hello.
+            broken: called when it sends garbage; the process is to be killed then.
+        """
+        self._greeting, self._broken, self._greeted = greeted, broken, False
+        self._channel = ClientChannel(address, on_replies=self._receive, on_error=self._channel_error)
+        self._channel.send(Hello(PROTOCOL, self._client))
+
+    def _receive(self, replies: list[Reply]) -> None:
+        waiting = self._waiting
+        for reply in replies:
+            if isinstance(reply, Welcome | Refused):
+                self._greet(reply)
+                continue
+            pending = waiting.pop(reply.request, None)
+            if pending is not None:
+                pending.settle(reply)
+
+    def _greet(self, answer: Welcome | Refused) -> None:
+        assert self._greeting is not None
+        if isinstance(answer, Welcome):
+            self._greeted = True
+            if not self.welcome.done():
+                self.welcome.set_result(answer)
+            self._resume()
+        self._greeting(answer)
+
+    def _channel_error(self, error: Exception) -> None:
+        number = getattr(error, "request", None)
+        if number is not None and number in self._waiting:
+            self._waiting.pop(number).reject(error)
+        elif self._broken is not None:
+            self._broken(error)
+
+    def _resume(self) -> None:
+        """Rebuild the sessions on the new process, then send what has no reply yet, in the old order."""
+        self._loaded.clear()
+        backlog, self._backlog = self._backlog, deque()
+        rebound = {p.session.number for p in _first_of_each_session(backlog) if isinstance(p, PendingOpen)}
+        for session in list(self._sessions.values()):
+            trajectory = session.trajectory
+            if trajectory is None or session.error is not None or session.number in rebound:
+                continue
+            timeout = REBUILD_TIMEOUT * (trajectory.length + 1)
+            self.load(trajectory.benchmark, REBUILD_TIMEOUT)
+            self._transmit(PendingReopen(session, trajectory, timeout))
+            self._transmit(PendingRebuild(session, trajectory, timeout))
+        for pending in backlog:
+            if isinstance(pending, PendingOpen):
+                self.load(pending.benchmark, pending.timeout)
+            self._transmit(pending)
+
+    # -------------------------------------------------------------------------------------- requests
+
+    def send(self, pending: Pending) -> None:
+        """Send a request now, or when there is a process to send it to."""
+        if self.failure is not None:
+            pending.reject(self.failure)
+        elif self._greeted:
+            self._transmit(pending)
+        else:
+            self._backlog.append(pending)
+
+    def _transmit(self, pending: Pending) -> None:
+        assert self._channel is not None
+        session = pending.session
+        if session is not None and session.error is not None:
+            pending.reject(session.error)
+            return
+        self._number = number = self._number + 1
+        self._waiting[number] = pending
+        self._channel.send(pending.message(number))
+
+    def load(self, benchmark: Benchmark, timeout: float) -> None:
+        """See to it that a benchmark, whose content is at hand, is loaded before what is sent next."""
+        if not self._greeted:
+            return  # the resume loads what the backlog needs
+        key = benchmark.key
+        if key in self._loaded:
+            self._loaded.move_to_end(key)
+            return
+        self._load_errors.pop(key, None)
+        self._loaded[key] = None
+        if len(self._loaded) > MAX_LOADED:
+            oldest, _ = self._loaded.popitem(last=False)
+            self._transmit(PendingUnload(oldest))
+        self._transmit(PendingLoad(benchmark, timeout, self._load_failed))
+
+    def load_error(self, benchmark: Benchmark) -> Exception | None:
+        """Return why a benchmark could not be loaded, if it could not."""
+        return self._load_errors.get(benchmark.key)
+
+    def _load_failed(self, benchmark: Benchmark, error: Exception) -> None:
+        self._loaded.pop(benchmark.key, None)
+        self._load_errors[benchmark.key] = error
+
+    async def statistics(self) -> str:
+        """Return the worker's counters as JSON text."""
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.send(PendingStatistics(future))
+        return await future
+
+    # -------------------------------------------------------------------------------------- sessions
+
+    def adopt(self, session: "Session") -> None:
+        """Take responsibility for a session."""
+        self._sessions[session.number] = session
+
+    def release(self, session: "Session") -> None:
+        """Forget a session and free it on the process."""
+        self._sessions.pop(session.number, None)
+        self.release_number(session.number)
+
+    def release_number(self, number: int) -> None:
+        """Free a session by its number; the numbers released in one turn of the loop travel together."""
+        if not self._released:
+            asyncio.get_running_loop().call_soon(self._flush_released)
+        self._released.append(number)
+
+    def _flush_released(self) -> None:
+        numbers, self._released = tuple(self._released), []
+        if self._greeted and self.failure is None:  # a process that comes later never hears of them
+            self._transmit(PendingClose(numbers))
+
+    def abandon(self, session: "Session") -> None:
+        """Fail what a session that is beyond rebuilding still waits for."""
+        assert session.error is not None
+        for pending in [p for p in self._backlog if p.session is session]:
+            self._backlog.remove(pending)
+            pending.reject(session.error)
+
+    # ------------------------------------------------------------------------------------------ death
+
+    def died(self, death: Death) -> None:
+        """The process is gone: settle who is to blame, and keep the rest for the next process."""
+        if self._channel is not None:
+            self._channel.receive_pending()  # replies that came before the end count
+        self._disconnect()
+        waiting, self._waiting = self._waiting, {}
+        guilty = waiting.get(death.execution.request) if death.execution is not None else None
+        backlog = deque(p for p in waiting.values() if not isinstance(p, _OF_ONE_PROCESS))
+        backlog.extend(self._backlog)
+        self._backlog = backlog
+        if guilty is not None:
+            self._blame(guilty, death)
+
+    def _blame(self, guilty: Pending, death: Death) -> None:
+        assert death.execution is not None
+        error = _crash(death, guilty.doing)
+        candidate = death.execution.candidate
+        if isinstance(guilty, PendingExpand) and candidate != NO_CANDIDATE:
+            guilty.deaths[candidate] += 1
+            if not death.outside or guilty.deaths[candidate] >= MAX_ATTEMPTS:
+                guilty.crashes[candidate] = error
+            return
+        guilty.attempts += 1
+        if death.outside and guilty.attempts < MAX_ATTEMPTS:
+            return
+        if isinstance(guilty, PendingLoad):
+            self._fail_opens(guilty.benchmark, error)
+        elif guilty.session is not None:
+            if not isinstance(guilty, PendingRebuild):
+                self._backlog.remove(guilty)
+                guilty.reject(error)
+            guilty.session.lose(error)
+        else:
+            self._backlog.remove(guilty)
+            guilty.reject(error)
+
+    def _fail_opens(self, benchmark: Benchmark, error: Exception) -> None:
+        """The content itself kills the compiler: every reset to it fails."""
+        self._load_errors[benchmark.key] = error
+        for pending in list(self._backlog):
+            if isinstance(pending, PendingOpen) and pending.benchmark.key == benchmark.key:
+                self._backlog.remove(pending)
+                pending.reject(error)
+
+    def give_up(self, error: Exception) -> None:
+        """No process will come any more: fail everything."""
+        self._disconnect()
+        self.failure = error
+        pendings = [*self._waiting.values(), *self._backlog]
+        self._waiting, self._backlog = {}, deque()
+        for pending in pendings:
+            pending.reject(error)
+        for session in list(self._sessions.values()):
+            session.error = session.error or error
+        if not self.welcome.done():
+            self.welcome.set_exception(error)
+            self.welcome.exception()  # whoever makes an environment asks; nobody may be there to ask now
+
+    def close(self) -> None:
+        """Fail everything because the runtime closes."""
+        self.give_up(RuntimeClosed("the runtime was closed"))
+
+    def _disconnect(self) -> None:
+        self._greeted = False
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+def _crash(death: Death, doing: str) -> ServiceError:
+    if death.overrun is not None:
+        return DeadlineExceeded(death.overrun, doing, death.stderr)
+    return WorkerCrashed(death.cause, doing, death.stderr)
+
+
+def _first_of_each_session(backlog: deque[Pending]) -> list[Pending]:
+    seen: set[int] = set()
+    first = []
+    for pending in backlog:
+        if pending.session is not None and pending.session.number not in seen:
+            seen.add(pending.session.number)
+            first.append(pending)
+    return first
+
