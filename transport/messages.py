@@ -62,30 +62,30 @@ class ObservationSpec(msgspec.Struct, array_like=True, frozen=True):
 # -------------------------------------------------------------------------------------------------- requests
 
 
-class Hello(Message):
+class Hello(Message, frozen=True):
     """First message of a client on a connection."""
 
     protocol: int
     client: str  # name and version, for logs
 
 
-class Load(Message):
+class Load(Message, frozen=True):
     """Give the worker a benchmark's content under a key of the client's choice; answered by `Done` or `Failure`."""
 
     request: int
     benchmark: str
-    content: bytes
+    content: Any  # bytes; on the wire a frame of its own when large
     timeout: float
 
 
-class Unload(Message):
+class Unload(Message, frozen=True):
     """Forget a loaded benchmark. Sessions open on it live on. Answered by `Done`."""
 
     request: int
     benchmark: str
 
 
-class Open(Message):
+class Open(Message, frozen=True):
     """Bind `session` to the initial state of a loaded benchmark; answered by `Observed`."""
 
     request: int
@@ -95,7 +95,7 @@ class Open(Message):
     observe: tuple[str, ...] = ()
 
 
-class Step(Message):
+class Step(Message, frozen=True):
     """Apply `actions` in order, then compute `observe`; answered by `Observed`. No actions: only observe."""
 
     request: int
@@ -105,7 +105,7 @@ class Step(Message):
     observe: tuple[str, ...] = ()
 
 
-class Fork(Message):
+class Fork(Message, frozen=True):
     """Bind `child` to the state that `session` has; answered by `Done`."""
 
     request: int
@@ -113,7 +113,7 @@ class Fork(Message):
     child: int
 
 
-class Expand(Message):
+class Expand(Message, frozen=True):
     """Evaluate each candidate action list from the session's state, which stays as it is; answered by `Expanded`.
 
     `failed` names candidates not to run, because an earlier try at this request lost a worker to them; their results
@@ -128,7 +128,7 @@ class Expand(Message):
     failed: tuple[int, ...] = ()
 
 
-class Parameter(Message):
+class Parameter(Message, frozen=True):
     """Send an out-of-band (key, value) to the session; answered by `Told`."""
 
     request: int
@@ -138,20 +138,20 @@ class Parameter(Message):
     timeout: float
 
 
-class Close(Message):
+class Close(Message, frozen=True):
     """Forget sessions; numbers that are not bound are ignored. Answered by `Done`."""
 
     request: int
     sessions: tuple[int, ...]
 
 
-class Statistics(Message):
+class Statistics(Message, frozen=True):
     """Ask for the worker's counters; answered by `Told` with a JSON object."""
 
     request: int
 
 
-class Shutdown(Message):
+class Shutdown(Message, frozen=True):
     """Ask the worker to leave; it answers everything before this message and exits. No reply."""
 
 
@@ -161,7 +161,7 @@ Request = Hello | Load | Unload | Open | Step | Fork | Expand | Parameter | Clos
 # --------------------------------------------------------------------------------------------------- replies
 
 
-class Welcome(Message):
+class Welcome(Message, frozen=True):
     """Answer to `Hello`: what this worker is and can do."""
 
     protocol: int
@@ -172,27 +172,27 @@ class Welcome(Message):
     observation_spaces: tuple[ObservationSpec, ...]
 
 
-class Refused(Message):
+class Refused(Message, frozen=True):
     """Answer to `Hello` when the worker cannot serve: wrong protocol, or its compiler could not be loaded."""
 
     code: str
     message: str
 
 
-class Done(Message):
+class Done(Message, frozen=True):
     """The request was carried out."""
 
     request: int
 
 
-class Told(Message):
+class Told(Message, frozen=True):
     """The answer to a `Parameter` or `Statistics` request."""
 
     request: int
     text: str
 
 
-class Observed(Message):
+class Observed(Message, frozen=True):
     """Result of `Open` and `Step`."""
 
     request: int
@@ -212,7 +212,7 @@ class Candidate(msgspec.Struct, array_like=True, frozen=True):
     message: str = ""
 
 
-class Expanded(Message):
+class Expanded(Message, frozen=True):
     """Result of `Expand`, one entry per candidate, None for those named in `failed`."""
 
     request: int
@@ -220,7 +220,7 @@ class Expanded(Message):
     compiler_time: float = 0.0
 
 
-class Failure(Message):
+class Failure(Message, frozen=True):
     """The request failed inside the worker; `code` is one of `FailureCode`, `fields` its values.
 
     A failed `Step` may have applied some of its actions: `fields["applied"]` says how many. The session is then at the

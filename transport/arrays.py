@@ -1,0 +1,176 @@
+"""Arrays as plain values, for processes that never import numpy, and their form on the wire.
+
+On the wire an array is a header (dtype, dimensions, shape) and its elements, little-endian and in C order. Everything
+is checked before memory is touched: a shape must describe exactly the bytes that came with it.
+"""
+
+import math
+import struct
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from aiocg.transport.errors import LocalProtocolError
+from aiocg.transport.limits import MAX_DIMENSIONS, MAX_FRAME_BYTES
+
+if TYPE_CHECKING:
+    import numpy
+    from _typeshed import ReadableBuffer
+
+Octets = bytes | memoryview
+
+DTYPES: Final = {
+    # name: (code on the wire, bytes per element, typestr of the array interface, format of `struct`)
+    "bool": (0, 1, "|b1", "?"),
+    "int8": (1, 1, "|i1", "b"),
+    "int16": (2, 2, "<i2", "h"),
+    "int32": (3, 4, "<i4", "i"),
+    "int64": (4, 8, "<i8", "q"),
+    "uint8": (5, 1, "|u1", "B"),
+    "uint16": (6, 2, "<u2", "H"),
+    "uint32": (7, 4, "<u4", "I"),
+    "uint64": (8, 8, "<u8", "Q"),
+    "float32": (9, 4, "<f4", "f"),
+    "float64": (10, 8, "<f8", "d"),
+}
+_NAMES: Final = {code: name for name, (code, *_) in DTYPES.items()}
+
+
+class Array:
+    """An n-dimensional array as a value: `dtype` and `shape` say how to read `data`.
+
+    `data` is any contiguous buffer, little-endian, in C order; it is kept, not copied, and must not change afterwards.
+    `numpy.asarray(array)` shares its memory.
+
+    Raises:
+        LocalProtocolError: when dtype or shape are not allowed or do not fit the data.
+    """
+
+    __slots__ = ("data", "dtype", "shape")
+
+    def __init__(self, dtype: str, shape: Iterable[int], data: "ReadableBuffer") -> None:
+        self.dtype = dtype
+        self.shape = tuple(shape)
+        self.data: Octets = octets(data)
+        try:
+            check(self.dtype, self.shape, self.data)
+        except ValueError as error:
+            raise LocalProtocolError(f"not an array: {error}") from None
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        typestr = DTYPES[self.dtype][2]
+        return {"version": 3, "shape": self.shape, "typestr": typestr, "data": self.data}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Array):
+            return NotImplemented
+        return (self.dtype, self.shape, self.data) == (other.dtype, other.shape, other.data)
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.shape, bytes(self.data)))
+
+    def __repr__(self) -> str:
+        return f"Array({self.dtype!r}, {self.shape}, <{len(self.data)} bytes>)"
+
+    def elements(self) -> list[Any]:
+        """Return the elements as one flat list of Python numbers, in C order."""
+        form = DTYPES[self.dtype][3]
+        count = math.prod(self.shape)
+        return list(struct.unpack(f"<{count}{form}", self.data))
+
+
+def octets(data: "ReadableBuffer") -> Octets:
+    """View any contiguous buffer as bytes, without a copy where Python can do that."""
+    if isinstance(data, bytes):
+        return data
+    view = memoryview(data)
+    if not view.c_contiguous:
+        raise LocalProtocolError("not an array: data is not contiguous in C order; copy it first")
+    try:
+        return view.cast("B")
+    except TypeError:  # a foreign element format (ctypes), or a dimension of zero
+        return bytes(view)
+
+
+def check(dtype: str, shape: tuple[int, ...], data: Octets) -> None:
+    """Check that dtype and shape are allowed and describe exactly `data`.
+
+    Raises:
+        ValueError: saying what does not fit.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype {dtype!r} does not travel; use one of {', '.join(DTYPES)}")
+    if len(shape) > MAX_DIMENSIONS:
+        raise ValueError(f"{len(shape)} dimensions, more than {MAX_DIMENSIONS}")
+    count = extent = 1
+    for length in shape:
+        if type(length) is not int or length < 0:
+            raise ValueError(f"shape {shape} is not made of non-negative ints")
+        count *= length
+        extent *= length or 1  # numpy multiplies like this, so it must stay small for empty arrays too
+        if extent > MAX_FRAME_BYTES:
+            raise ValueError(f"shape {shape} describes more than {MAX_FRAME_BYTES} bytes")
+    size = count * DTYPES[dtype][1]
+    if size != len(data):
+        raise ValueError(f"shape {shape} of {dtype} needs {size} bytes, there are {len(data)}")
+
+
+def pack_header(array: Array) -> bytes:
+    """Return what precedes an array's elements on the wire."""
+    dimensions = len(array.shape)
+    return struct.pack(f"<BB{dimensions}Q", DTYPES[array.dtype][0], dimensions, *array.shape)
+
+
+def unpack_header(data: memoryview) -> tuple[str, tuple[int, ...], memoryview]:
+    """Split off an array's header; return dtype, shape and what follows.
+
+    Raises:
+        ValueError: when there is no valid header.
+    """
+    if len(data) < 2 or len(data) < 2 + 8 * data[1]:
+        raise ValueError("array header is cut short")
+    if data[0] not in _NAMES:
+        raise ValueError(f"array of unknown dtype code {data[0]}")
+    if data[1] > MAX_DIMENSIONS:
+        raise ValueError(f"array of {data[1]} dimensions, more than {MAX_DIMENSIONS}")
+    end = 2 + 8 * data[1]
+    return _NAMES[data[0]], struct.unpack(f"<{data[1]}Q", data[2:end]), data[end:]
+
+
+def check_elements(dtype: str, data: Octets) -> None:
+    """Check that the elements are values of the dtype: only booleans can be wrong.
+
+    Raises:
+        ValueError: when a bool is neither 0 nor 1, which numpy would take for undefined behaviour.
+    """
+    if dtype == "bool" and bytes(data).translate(None, b"\0\1"):
+        raise ValueError("array of bool with an element that is neither 0 nor 1")
+
+
+def from_numpy(value: Any) -> Any:
+    """Turn a numpy array into an `Array`, a numpy scalar into a Python one; return anything else as it is.
+
+    An array's memory is shared when it is little-endian and in C order. numpy is not imported for this.
+
+    Raises:
+        LocalProtocolError: when the dtype does not travel.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
+        return value
+    if value.dtype.name not in DTYPES:
+        raise LocalProtocolError(f"numpy dtype {value.dtype.name!r} does not travel; use {', '.join(DTYPES)}")
+    if isinstance(value, numpy.generic):
+        return value.item()
+    little = value.astype(value.dtype.newbyteorder("<"), order="C", copy=False)
+    return Array(value.dtype.name, value.shape, little.data)
+
+
+def to_numpy(dtype: str, shape: tuple[int, ...], data: Octets) -> "numpy.ndarray[Any, Any]":
+    """Return a read-only numpy array over checked `data`, sharing its memory."""
+    import numpy  # here, so that a process which decodes no array never pays for the import
+
+    array: numpy.ndarray[Any, Any] = numpy.ndarray(shape, DTYPES[dtype][2], data)
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,279 @@
+"""Batches of messages as frames of bytes, and back. Pure: no sockets, no clock, no state between calls.
+
+Frame 0 is the MessagePack of a list of messages. What MessagePack has no good form for is an extension in it:
+
+    code 1  an array           header (see `arrays`), elements
+    code 2  an array           number of the frame with its elements (32 bits, little-endian), header
+    code 3  a byte string      number of the frame that it is
+
+Frames are numbered from 1, and each is referred to exactly once.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Generic, TypeVar, cast, get_args
+
+import msgspec
+from msgspec.msgpack import Ext
+
+from aiocg.transport import limits
+from aiocg.transport.arrays import Array, Octets, check, check_elements, pack_header, to_numpy, unpack_header
+from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
+from aiocg.transport.messages import Message, Reply, Request
+from aiocg.transport.values import ValueRefusedError, check_incoming, outgoing
+
+Frame = bytes | bytearray | memoryview
+ArrayMaker = Callable[[str, tuple[int, ...], Octets], Any]
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+_ARRAY, _ARRAY_FRAME, _BYTES_FRAME = 1, 2, 3
+_INDEX: Final = struct.Struct("<I")
+_COUNT: Final = struct.Struct(">BI")  # MessagePack's array32, whatever the count: it is filled in last
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_RAWS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_HEADS: Final = msgspec.msgpack.Decoder(list[Any], ext_hook=lambda code, data: None)
+
+
+class Batch(Generic[AnyMessage]):
+    """A batch in the making. A message that cannot be sent is refused by `add` and leaves no trace.
+
+    Attributes:
+        messages: how many messages it has.
+        size: bytes of all its frames.
+    """
+
+    __slots__ = ("_frames", "_head", "messages", "size")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.size = _COUNT.size
+        self._head = bytearray(_COUNT.size)
+        self._frames: list[Frame] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether the next message should begin another batch."""
+        return (
+            self.size >= limits.FULL_BATCH_BYTES
+            or self.messages >= limits.FULL_BATCH_MESSAGES
+            or len(self._frames) >= limits.MAX_FRAMES // 2
+        )
+
+    def add(self, message: AnyMessage) -> None:
+        """Append a message.
+
+        Large byte strings and arrays in it are kept by reference until the batch is sent; do not change them.
+
+        Raises:
+            LocalProtocolError: when the message cannot be sent; the batch is as it was.
+        """
+        head, frames = self._head, self._frames
+        end, count = len(head), len(frames)
+        try:
+            _ENCODER.encode_into(outgoing(message, self._lift), head, -1)
+            size = self.size + len(head) - end + sum(map(len, frames[count:]))
+            self._check_limits(size)
+        except Exception as error:
+            del head[end:], frames[count:]
+            raise _unsendable(message, error) from error
+        self.size = size
+        self.messages += 1
+
+    def frames(self) -> list[Frame]:
+        """Return the frames to send; the first changes when more messages are added."""
+        _COUNT.pack_into(self._head, 0, 0xDD, self.messages)
+        return [self._head, *self._frames]
+
+    def _check_limits(self, size: int) -> None:
+        if self.messages >= limits.MAX_MESSAGES:
+            raise ValueRefusedError(f"the batch has {limits.MAX_MESSAGES} messages, which is the most allowed")
+        if len(self._frames) > limits.MAX_FRAMES:
+            raise ValueRefusedError(f"the batch would have more than {limits.MAX_FRAMES} frames")
+        if size > limits.MAX_BATCH_BYTES or len(self._head) > limits.MAX_FRAME_BYTES:
+            raise ValueRefusedError(f"the batch would have {size} bytes, more than {limits.MAX_BATCH_BYTES}")
+
+    def _lift(self, value: bytes | Array) -> Ext:
+        data = value if isinstance(value, bytes) else value.data
+        if len(data) > limits.MAX_FRAME_BYTES:
+            raise ValueRefusedError(f"{len(data)} bytes, more than {limits.MAX_FRAME_BYTES} in one frame")
+        if isinstance(value, Array):
+            header = pack_header(value)
+            if len(data) < limits.INLINE_BYTES:
+                return Ext(_ARRAY, b"".join((header, data)))
+            self._frames.append(data)
+            return Ext(_ARRAY_FRAME, _INDEX.pack(len(self._frames)) + header)
+        self._frames.append(data)
+        return Ext(_BYTES_FRAME, _INDEX.pack(len(self._frames)))
+
+
+class Codec(Generic[AnyMessage]):
+    """Encodes and decodes batches of one direction; see `request_codec` and `reply_codec`.
+
+    An instance serves one thread.
+    """
+
+    def __init__(self, kind: Any, array: ArrayMaker) -> None:
+        """`kind` is the union of the message types, `array` makes what a decoded array is to be."""
+        self._array = array
+        self._frames: Sequence[Frame] = ()
+        self._used: set[int] = set()
+        self._decoder = msgspec.msgpack.Decoder(list[kind], ext_hook=self._ext)
+        self._single = msgspec.msgpack.Decoder(kind, ext_hook=self._ext)
+
+    def encode(self, messages: Iterable[AnyMessage]) -> list[Frame]:
+        """Return the frames of one batch.
+
+        Raises:
+            LocalProtocolError: when one of the messages cannot be sent, or all of them are too many or too large.
+        """
+        batch: Batch[AnyMessage] = Batch()
+        for index, message in enumerate(messages):
+            try:
+                batch.add(message)
+            except LocalProtocolError as error:
+                error.index = index
+                raise
+        head, *frames = batch.frames()
+        return [bytes(head), *frames]
+
+    def decode(self, frames: Sequence[Frame]) -> list[AnyMessage]:
+        """Return the messages of one batch. Large arrays in them share memory with their frame.
+
+        Raises:
+            RemoteProtocolError: whatever is wrong with the frames; nothing else is raised.
+        """
+        _check_frames(frames)
+        self._frames, self._used = frames, set()
+        try:
+            batch = cast(list[AnyMessage], self._decoder.decode(frames[0]))
+            check_incoming(batch)
+            if len(self._used) != len(frames) - 1:
+                unused = min(set(range(1, len(frames))) - self._used)
+                raise RemoteProtocolError(f"frame {unused} of {len(frames)} is not referred to by any message")
+            return batch
+        except Exception as error:  # from any of msgspec's own to RecursionError: the peer's doing all the same
+            raise self._located(frames[0], error) from error
+        finally:
+            self._frames = ()
+
+    def _ext(self, code: int, data: memoryview) -> Any:
+        if code == _ARRAY:
+            dtype, shape, inline = unpack_header(data)
+            return self._made(dtype, shape, bytes(inline))
+        if code == _ARRAY_FRAME:
+            dtype, shape, rest = unpack_header(data[_INDEX.size :])
+            if rest:
+                raise ValueError("array header is followed by other data")
+            frame = self._take(data)
+            return self._made(dtype, shape, frame if isinstance(frame, bytes) else memoryview(frame).toreadonly())
+        if code == _BYTES_FRAME:
+            if len(data) != _INDEX.size:
+                raise ValueError(f"frame reference of {len(data)} bytes, not {_INDEX.size}")
+            return bytes(self._take(data))
+        raise ValueError(f"extension of unknown code {code}")
+
+    def _made(self, dtype: str, shape: tuple[int, ...], data: Octets) -> Any:
+        check(dtype, shape, data)
+        check_elements(dtype, data)
+        return self._array(dtype, shape, data)
+
+    def _take(self, data: memoryview) -> Frame:
+        index: int = _INDEX.unpack_from(data)[0]
+        if not 0 < index < len(self._frames):
+            raise ValueError(f"reference to frame {index} of a batch of {len(self._frames)} frames")
+        if index in self._used:
+            raise ValueError(f"frame {index} is referred to twice")
+        self._used.add(index)
+        return self._frames[index]
+
+    def _located(self, head: Frame, error: Exception) -> RemoteProtocolError:
+        """Say which message of a refused batch is to blame, as far as that can be known."""
+        try:
+            raws = _RAWS.decode(head)
+        except Exception:  # not even the outline is MessagePack
+            return RemoteProtocolError(f"not a batch of messages: {_reason(error)}")
+        self._used = set()
+        for index, raw in enumerate(raws):
+            try:
+                check_incoming([self._single.decode(raw)])
+            except Exception as cause:
+                kind, request = _identity(raw)
+                where = f"message {index} of {len(raws)} ({kind})"
+                return RemoteProtocolError(f"{where} is malformed: {_reason(cause)}", index=index, request=request)
+        return RemoteProtocolError(_reason(error))
+
+
+def request_codec() -> Codec[Request]:
+    """Return a codec for what clients send; arrays are decoded as `Array`, so that a worker needs no numpy."""
+    return Codec(Request, Array)
+
+
+def reply_codec() -> Codec[Reply]:
+    """Return a codec for what workers send; arrays are decoded as read-only `numpy.ndarray`."""
+    return Codec(Reply, to_numpy)
+
+
+_NUMBERED: Final = {
+    kind.__name__ for kind in get_args(Request | Reply) if kind.__struct_fields__[:1] == ("request",)
+}
+
+
+def _check_frames(frames: Sequence[Frame]) -> None:
+    if not frames:
+        raise RemoteProtocolError("a batch without frames")
+    if len(frames) > limits.MAX_FRAMES + 1:
+        raise RemoteProtocolError(f"a batch of {len(frames)} frames, more than {limits.MAX_FRAMES}")
+    sizes = [len(frame) for frame in frames]
+    if max(sizes) > limits.MAX_FRAME_BYTES or sum(sizes) > limits.MAX_BATCH_BYTES:
+        raise RemoteProtocolError(f"a batch of {sum(sizes)} bytes, more than {limits.MAX_BATCH_BYTES} in all")
+    start = bytes(frames[0][:5])
+    first = start[0] if start else 0
+    if first & 0xF0 == 0x90:
+        count = first & 0x0F
+    elif first in (0xDC, 0xDD):
+        count = int.from_bytes(start[1 : 3 if first == 0xDC else 5], "big")
+    else:
+        raise RemoteProtocolError("not a batch of messages: its first frame does not begin with a list")
+    if not 0 < count <= limits.MAX_MESSAGES:
+        raise RemoteProtocolError(f"a batch of {count} messages, not of 1 to {limits.MAX_MESSAGES}")
+
+
+def _identity(raw: msgspec.Raw) -> tuple[str, int | None]:
+    """Return type and request number of a message that could not be decoded, as far as they are legible."""
+    try:
+        kind, *rest = _HEADS.decode(raw)
+    except Exception:
+        return "of unknown type", None
+    if kind not in _NUMBERED:
+        return (kind if isinstance(kind, str) else "of unknown type"), None
+    return kind, rest[0] if rest and type(rest[0]) is int else None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ValueRefusedError):
+        return f"{error.path}: {error.reason}" if error.path else error.reason
+    return str(error) or type(error).__name__
+
+
+def _unsendable(message: Message, error: Exception) -> LocalProtocolError:
+    """Say which field of a refused message is to blame."""
+    kind = type(message).__name__
+    where = f"{kind}{error.path}" if isinstance(error, ValueRefusedError) else kind + _culprit(message)
+    return LocalProtocolError(f"{where} cannot be sent: {_reason(error)}", request=getattr(message, "request", None))
+
+
+def _culprit(value: Any) -> str:
+    """Return the path to the first innermost value that the encoder refuses."""
+    parts: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, msgspec.Struct):
+        parts = ((f".{name}", getattr(value, name)) for name in value.__struct_fields__)
+    elif isinstance(value, dict):
+        parts = ((f"[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, (list, tuple)):
+        parts = ((f"[{index}]", item) for index, item in enumerate(value))
+    for step, part in parts:
+        try:
+            _ENCODER.encode(part)
+        except Exception:
+            return step + _culprit(part)
+    return f" ({type(value).__name__})"

@@ -1,0 +1,44 @@
+"""The first two messages of a connection: do both sides speak the same protocol?
+
+`Hello` and `Refused` keep their form in every version of the protocol, so that sides of different versions can still
+tell each other so.
+"""
+
+from aiocg.transport.errors import RemoteProtocolError, VersionError
+from aiocg.transport.messages import PROTOCOL_VERSION, FailureCode, Hello, Refused, Reply, Welcome
+
+
+def check_hello(hello: Hello) -> Refused | None:
+    """Return what a worker answers to a client that it cannot serve, None when it can."""
+    if hello.protocol == PROTOCOL_VERSION:
+        return None
+    text = _mismatch("worker", PROTOCOL_VERSION, f"client ({hello.client})", hello.protocol)
+    return Refused(FailureCode.PROTOCOL, text)
+
+
+def check_welcome(reply: Reply) -> Welcome | Refused:
+    """Return a worker's answer to `Hello`; a `Refused` for any other reason than the version is left to the caller.
+
+    Raises:
+        VersionError: when the worker speaks another version, or refused the client for its version.
+        RemoteProtocolError: when the reply is no answer to `Hello`.
+    """
+    if isinstance(reply, Welcome):
+        if reply.protocol != PROTOCOL_VERSION:
+            worker = f"worker ({reply.compiler} {reply.compiler_version})"
+            text = _mismatch("client", PROTOCOL_VERSION, worker, reply.protocol)
+            raise VersionError(text, local=PROTOCOL_VERSION, remote=reply.protocol)
+        return reply
+    if isinstance(reply, Refused):
+        if reply.code == FailureCode.PROTOCOL:
+            raise VersionError(reply.message, local=PROTOCOL_VERSION, remote=None)
+        return reply
+    raise RemoteProtocolError(f"expected Welcome or Refused as the first reply, got {type(reply).__name__}")
+
+
+def _mismatch(here: str, local: int, there: str, remote: int) -> str:
+    older = there if remote < local else f"{here} (this one)"
+    return (
+        f"this {here} speaks version {local} of the aiocg protocol, the {there} version {remote}: "
+        f"install the same release of aiocg on both sides (the older side is the {older})"
+    )

@@ -1,0 +1,348 @@
+"""The sockets between a client and its workers: the only module that knows ZeroMQ.
+
+A worker binds one ROUTER, a client connects one DEALER to each of its workers. Each multipart message is one batch
+(see `codec`). In a client, everything sent within one turn of the event loop is one batch; in a worker, all answers
+given to one `send`.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import zmq
+
+from aiocg.transport import limits
+from aiocg.transport.codec import Batch, Frame, reply_codec, request_codec
+from aiocg.transport.errors import (
+    AddressError,
+    ChannelClosedError,
+    LocalProtocolError,
+    ProtocolError,
+    RemoteProtocolError,
+)
+from aiocg.transport.messages import Failure, FailureCode, Reply, Request
+
+REQUEST_BATCHES: Final = 16
+"""Batches of requests in each of ZeroMQ's two queues. Few, so that what a slow worker has not taken yet stays in the
+channel, where it is counted, and grows together into larger batches."""
+
+REPLY_BATCHES: Final = 1024
+"""Batches of replies in each queue. Many, so that a worker works on while the client's loop is busy elsewhere; their
+number is bounded by that of the requests not answered yet."""
+
+QUEUED_BYTES: Final = 16 * 1024 * 1024
+"""`ClientChannel.writable` waits while more than this is queued: several of the largest benchmarks in common use."""
+
+QUEUED_MESSAGES: Final = 64 * 1024
+"""... or more messages than this, which is a minute's work for a fast compiler."""
+
+TURN_MESSAGES: Final = 2048
+"""Replies handled in one turn of the event loop, some milliseconds' work; the rest waits for the next turn."""
+
+TURN_BATCHES: Final = 64
+"""Batches of requests that a worker takes at once before it works on them."""
+
+SEND_PATIENCE: Final = 30.0
+"""Seconds a worker waits for a client that is alive but takes no replies, before it drops them."""
+
+DRAIN_PATIENCE: Final = 0.01
+"""Seconds to wait for ZeroMQ's own thread to hand over what a dead worker has left in the kernel's buffer."""
+
+_contexts: dict[int, "zmq.Context[zmq.Socket[bytes]]"] = {}
+
+
+def _context() -> "zmq.Context[zmq.Socket[bytes]]":
+    """Return the process's context; a forked child gets its own, and its parent's is kept but never touched."""
+    pid = os.getpid()
+    if pid not in _contexts:
+        _contexts[pid] = zmq.Context()
+    return _contexts[pid]
+
+
+def _socket(kind: int, address: str, *, send_batches: int, receive_batches: int) -> "zmq.Socket[bytes]":
+    path = address.removeprefix("ipc://")
+    if path == address or not path:
+        raise AddressError(f"{address!r} is not an address; only ipc://PATH is supported")
+    length = len(os.fsencode(path))
+    if length > zmq.IPC_PATH_MAX_LEN:
+        raise AddressError(
+            f"the socket path {path!r} has {length} bytes, more than the {zmq.IPC_PATH_MAX_LEN} that this system "
+            "allows; choose a shorter directory, for example with TMPDIR"
+        )
+    socket = _context().socket(kind)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.SNDHWM, send_batches)
+    socket.setsockopt(zmq.RCVHWM, receive_batches)
+    socket.setsockopt(zmq.MAXMSGSIZE, limits.MAX_FRAME_BYTES)
+    return socket
+
+
+def _send(socket: "zmq.Socket[bytes]", frames: Sequence[Frame], flags: int) -> None:
+    """Send one multipart; only its first frame can fail. Large immutable frames are not copied."""
+    last = len(frames) - 1
+    for index, frame in enumerate(frames):
+        immutable = isinstance(frame, bytes) or (isinstance(frame, memoryview) and frame.readonly)
+        socket.send(frame, flags | (zmq.SNDMORE if index < last else 0), copy=not immutable)
+
+
+def _receive(socket: "zmq.Socket[bytes]", flags: int) -> list[Frame]:
+    """Receive one multipart: the first frame as bytes, the others as views of ZeroMQ's memory."""
+    frames: list[Frame] = [socket.recv(flags)]
+    while socket.getsockopt(zmq.RCVMORE):
+        frames.append(memoryview(socket.recv(copy=False).buffer).toreadonly())
+    return frames
+
+
+def _milliseconds(seconds: float | None) -> int:
+    return -1 if seconds is None else -int(-seconds * 1000 // 1)
+
+
+class ClientChannel:
+    """A client's connection to one worker, driven by the running asyncio loop.
+
+    Everything happens in the loop's thread. Nothing blocks, and nothing is dropped: what the worker does not take
+    yet waits here (see `writable`).
+
+    Attributes:
+        address: where the worker listens.
+        closed: whether `close` was called.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        on_replies: Callable[[list[Reply]], None],
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        """Begin to connect; the worker may bind its address later.
+
+        Args:
+            address: `ipc://` and a path.
+            on_replies: called with each batch of replies.
+            on_error: called with a `RemoteProtocolError` when a batch cannot be decoded, with `zmq.ZMQError` when
+                the socket failed; the channel goes on in the first case, and is closed in the second.
+
+        Raises:
+            AddressError: when the address cannot be used.
+        """
+        self.address = address
+        self.closed = False
+        self._on_replies = on_replies
+        self._on_error = on_error
+        self._codec = reply_codec()
+        self._batches: deque[Batch[Request]] = deque()
+        self._turn_handle: asyncio.Handle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._room = asyncio.Event()
+        self._socket = _socket(zmq.DEALER, address, send_batches=REQUEST_BATCHES, receive_batches=REPLY_BATCHES)
+        # A worker may bind only after this; and unlike with zmq.IMMEDIATE, replies outlive the worker's death.
+        self._socket.setsockopt(zmq.RECONNECT_IVL, 10)
+        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 200)
+        self._socket.connect(address)
+        self._fd = int(self._socket.getsockopt(zmq.FD))
+        self._loop.add_reader(self._fd, self._turn)
+
+    @property
+    def messages_queued(self) -> int:
+        """Requests that ZeroMQ has not taken yet."""
+        return sum(batch.messages for batch in self._batches)
+
+    @property
+    def bytes_queued(self) -> int:
+        """Encoded size in bytes of the requests that ZeroMQ has not taken yet."""
+        return sum(batch.size for batch in self._batches)
+
+    def send(self, message: Request) -> None:
+        """Queue a request; all that are queued in one turn of the loop travel together.
+
+        Byte strings and arrays of 16 KiB or more are not copied: do not change them afterwards.
+
+        Raises:
+            LocalProtocolError: when the message cannot be sent; nothing was queued.
+            ChannelClosedError: after `close`.
+        """
+        if self.closed:
+            raise ChannelClosedError(f"the channel to {self.address} is closed")
+        batches = self._batches
+        if not batches or batches[-1].full:
+            batch: Batch[Request] = Batch()
+            batch.add(message)
+            batches.append(batch)
+        else:
+            batches[-1].add(message)
+        if self._turn_handle is None:
+            self._turn_handle = self._loop.call_soon(self._turn)
+
+    async def writable(self) -> None:
+        """Wait while too much is queued. Call it before `send` wherever a caller could outrun the worker.
+
+        Raises:
+            ChannelClosedError: when the channel is or gets closed.
+        """
+        while not self.closed and (self.bytes_queued > QUEUED_BYTES or self.messages_queued > QUEUED_MESSAGES):
+            self._room.clear()
+            await self._room.wait()
+        if self.closed:
+            raise ChannelClosedError(f"the channel to {self.address} is closed")
+
+    def receive_pending(self, patience: float = DRAIN_PATIENCE) -> None:
+        """Hand every reply that has arrived to `on_replies` now; meant for after the worker's death.
+
+        Args:
+            patience: seconds to wait for one more batch, blocking; then it is taken that there are none.
+        """
+        while not self.closed and self._socket.poll(_milliseconds(patience)):
+            self._receive_batch()
+
+    def close(self) -> None:
+        """Close the socket and forget what is queued; no callback is called after this. May be called twice."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._turn_handle is not None:
+            self._turn_handle.cancel()
+            self._turn_handle = None
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._fd)
+        self._socket.close(linger=0)
+        self._batches.clear()
+        self._room.set()
+
+    def _turn(self) -> None:
+        """Send and receive what is possible now.
+
+        The descriptor signals changes, not states: after a send or a receive it may stay silent although there is
+        more to do. So this ends only when `EVENTS` says that nothing is left, or with another turn scheduled.
+        """
+        if self._turn_handle is not None:
+            self._turn_handle.cancel()
+            self._turn_handle = None
+        try:
+            self._send_batches()
+            budget = TURN_MESSAGES
+            while not self.closed:
+                events = int(self._socket.getsockopt(zmq.EVENTS))
+                if not events & zmq.POLLIN or budget <= 0:
+                    if events & zmq.POLLIN or (self._batches and events & zmq.POLLOUT):
+                        self._turn_handle = self._loop.call_soon(self._turn)
+                    return
+                budget -= self._receive_batch()
+        except zmq.ZMQError as error:
+            self.close()
+            self._call(self._on_error, error)
+
+    def _send_batches(self) -> None:
+        while self._batches:
+            try:
+                _send(self._socket, self._batches[0].frames(), zmq.DONTWAIT)
+            except zmq.Again:
+                return
+            self._batches.popleft()
+        self._room.set()
+
+    def _receive_batch(self) -> int:
+        """Receive one batch, hand it over, and return the number of its replies."""
+        try:
+            frames = _receive(self._socket, zmq.DONTWAIT)
+        except zmq.Again:
+            return 0
+        try:
+            replies = self._codec.decode(frames)
+        except RemoteProtocolError as error:
+            self._call(self._on_error, error)
+            return 1
+        self._call(self._on_replies, replies)
+        return len(replies)
+
+    def _call(self, callback: Callable[[Any], None], argument: Any) -> None:
+        try:
+            callback(argument)
+        except Exception as error:  # a callback's bug must not lose the batches behind this one
+            self._loop.call_exception_handler(
+                {"message": f"callback of the channel to {self.address} failed", "exception": error}
+            )
+
+
+class WorkerChannel:
+    """A worker's end of the connections of all its clients; blocking."""
+
+    def __init__(self, address: str) -> None:
+        """Bind the address.
+
+        Raises:
+            AddressError: when the address cannot be bound.
+        """
+        self.address = address
+        self.closed = False
+        self._codec = request_codec()
+        self._socket = _socket(zmq.ROUTER, address, send_batches=REPLY_BATCHES, receive_batches=REQUEST_BATCHES)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # report a full queue, do not drop silently
+        self._socket.setsockopt(zmq.SNDTIMEO, _milliseconds(SEND_PATIENCE))
+        try:
+            self._socket.bind(address)
+        except zmq.ZMQError as error:
+            self._socket.close(linger=0)
+            raise AddressError(f"cannot listen on {address}: {error}; the directory must exist, be writable") from error
+
+    def receive(self, timeout: float | None) -> list[tuple[bytes, list[Request] | ProtocolError]]:
+        """Return everything at hand, waiting for the first batch; an empty list after `timeout` seconds.
+
+        A batch that cannot be decoded is reported in its place, as the error, with the client that sent it.
+        """
+        batches: list[tuple[bytes, list[Request] | ProtocolError]] = []
+        self._socket.setsockopt(zmq.RCVTIMEO, _milliseconds(timeout))
+        flags = 0
+        while len(batches) < TURN_BATCHES:
+            try:
+                client, *frames = _receive(self._socket, flags)
+            except zmq.Again:
+                break
+            flags = zmq.DONTWAIT
+            try:
+                batches.append((bytes(client), self._codec.decode(frames)))
+            except RemoteProtocolError as error:
+                batches.append((bytes(client), error))
+        return batches
+
+    def send(self, client: bytes, replies: Sequence[Reply]) -> bool:
+        """Send replies to a client, together; say whether they could be handed over.
+
+        A reply that cannot be encoded goes out as a `Failure` of its request instead. A client that is gone loses
+        its replies, and so does one that has not taken any for `SEND_PATIENCE` seconds.
+        """
+        batch: Batch[Reply] = Batch()
+        for reply in replies:
+            if batch.full:
+                if not self._send_batch(client, batch):
+                    return False
+                batch = Batch()
+            self._add(batch, reply)
+        return not batch.messages or self._send_batch(client, batch)
+
+    def close(self) -> None:
+        """Close the socket; may be called twice."""
+        if not self.closed:
+            self.closed = True
+            self._socket.close(linger=0)
+
+    def _add(self, batch: Batch[Reply], reply: Reply) -> None:
+        try:
+            batch.add(reply)
+        except LocalProtocolError as error:
+            if error.request is None:
+                raise
+            batch.add(Failure(error.request, FailureCode.INTERNAL, str(error)))
+
+    def _send_batch(self, client: bytes, batch: Batch[Reply]) -> bool:
+        try:
+            _send(self._socket, [client, *batch.frames()], 0)
+        except zmq.Again:
+            return False
+        except zmq.ZMQError as error:
+            if error.errno == zmq.EHOSTUNREACH:
+                return False
+            raise
+        return True

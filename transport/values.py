@@ -1,0 +1,164 @@
+"""The values inside messages: which may travel, and what must be changed before they do.
+
+A batch of ordinary messages holds only numbers and text, and is recognised as such by the interpreter's own loops
+(`isdisjoint`, `issuperset`); only what holds lists, dicts, arrays or byte strings is walked one value at a time.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from types import NoneType
+from typing import Any, Final
+
+import msgspec
+
+from aiocg.transport import messages
+from aiocg.transport.arrays import Array, from_numpy
+from aiocg.transport.errors import LocalProtocolError
+from aiocg.transport.limits import INLINE_BYTES, MAX_NESTING
+from aiocg.transport.messages import Candidate, Message, Value
+
+Lift = Callable[[bytes | Array], msgspec.msgpack.Ext]
+
+# The one field of each message type that holds values; the others hold what their annotations say.
+VALUE_FIELD: Final[dict[type, str]] = {
+    messages.Load: "content",
+    messages.Step: "actions",
+    messages.Expand: "candidates",
+    messages.Observed: "observations",
+    messages.Expanded: "candidates",
+    messages.Failure: "fields",
+    messages.Welcome: "observation_spaces",
+}
+_PLAIN: Final = frozenset({NoneType, bool, int, float, str})
+_KEYS: Final = frozenset({NoneType, bool, int, float, str, bytes})
+_STRUCTS: Final[dict[type, str]] = {Candidate: "observations", messages.ObservationSpec: "default"}
+_WALKED: Final = frozenset({list, tuple, dict, datetime, *_STRUCTS})  # what a decoder makes and may be nested
+_TOO_DEEP = f"lists and dicts are nested more than {MAX_NESTING} deep"
+_TRAVELS = "None, bool, int, float, str, bytes, list, dict, numpy.ndarray or aiocg.transport.arrays.Array"
+
+
+class ValueRefusedError(Exception):
+    """A value does not travel; `path` leads to it from where the walk began."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path = ""
+
+
+def outgoing(message: Message, lift: Lift) -> Message:
+    """Return the message with everything that MessagePack has no form for replaced by what `lift` makes of it.
+
+    Raises:
+        ValueRefusedError: when the message holds a value that does not travel.
+    """
+    field = VALUE_FIELD.get(type(message))
+    if field is None:
+        return message
+    value = getattr(message, field)
+    try:
+        prepared = _prepare(value, lift, 0)
+    except ValueRefusedError as error:
+        error.path = f".{field}{error.path}"
+        raise
+    if prepared is value:
+        return message
+    return msgspec.structs.replace(message, **{field: prepared})
+
+
+def _prepare(value: Value, lift: Lift, depth: int) -> Value:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple or kind is list:
+        return value if _PLAIN.issuperset(map(type, value)) else _prepare_items(value, lift, depth)
+    if kind is bytes:
+        return lift(value) if len(value) >= INLINE_BYTES else value
+    if kind is Array:
+        return lift(value)
+    if kind is dict:
+        return _prepare_dict(value, lift, depth)
+    if kind in _STRUCTS:
+        field = _STRUCTS[kind]
+        held = getattr(value, field)
+        prepared = _at(f".{field}", held, lift, depth)
+        return value if prepared is held else msgspec.structs.replace(value, **{field: prepared})
+    return _prepare(_converted(value), lift, depth)
+
+
+def _prepare_items(items: Iterable[Value], lift: Lift, depth: int) -> Value:
+    if depth >= MAX_NESTING:
+        raise ValueRefusedError(_TOO_DEEP)
+    return tuple(_at(f"[{index}]", item, lift, depth + 1) for index, item in enumerate(items))
+
+
+def _prepare_dict(mapping: dict[Any, Value], lift: Lift, depth: int) -> Value:
+    if depth >= MAX_NESTING:
+        raise ValueRefusedError(_TOO_DEEP)
+    if not _KEYS.issuperset(map(type, mapping)):
+        wrong = next(key for key in mapping if type(key) not in _KEYS)
+        raise ValueRefusedError(f"a dict key of type {type(wrong).__name__} does not travel; use str or int")
+    if _PLAIN.issuperset(map(type, mapping.values())):
+        return mapping
+    return {key: _at(f"[{key!r}]", item, lift, depth + 1) for key, item in mapping.items()}
+
+
+def _at(step: str, value: Value, lift: Lift, depth: int) -> Value:
+    try:
+        return _prepare(value, lift, depth)
+    except ValueRefusedError as error:
+        error.path = step + error.path
+        raise
+
+
+def _converted(value: Value) -> Value:
+    """Turn a relative of a value that travels (a numpy scalar, an IntEnum, a bytearray) into one that does."""
+    try:
+        portable = from_numpy(value)
+    except LocalProtocolError as error:
+        raise ValueRefusedError(str(error)) from None
+    if portable is not value:
+        return portable
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    for base, exact in ((int, int), (float, float), (str, str.__str__)):
+        if isinstance(value, base):
+            return exact(value)
+    raise ValueRefusedError(f"a value of type {type(value).__name__} does not travel; use {_TRAVELS}")
+
+
+def check_incoming(batch: list[Any]) -> None:
+    """Check what the types of the messages leave open in a batch that was just decoded.
+
+    Raises:
+        ValueRefusedError: when a message holds a value that no sender may send.
+    """
+    for message in batch:
+        kind = type(message)
+        field = VALUE_FIELD.get(kind)
+        if field is None:
+            continue
+        value = getattr(message, field)
+        if kind is messages.Load:
+            if type(value) is not bytes:
+                raise ValueRefusedError(f"Load.content is of type {type(value).__name__}, not bytes")
+        elif type(value) is dict or not _WALKED.isdisjoint(map(type, value)):
+            _check(value, 0)
+
+
+def _check(value: Value, depth: int) -> None:
+    kind = type(value)
+    if kind is datetime:
+        raise ValueRefusedError("a timestamp is not a value")
+    if kind in _STRUCTS:
+        _check(getattr(value, _STRUCTS[kind]), depth)
+    elif kind in _WALKED:
+        if depth > MAX_NESTING:
+            raise ValueRefusedError(_TOO_DEEP)
+        if kind is dict:
+            if not _KEYS.issuperset(map(type, value)):
+                raise ValueRefusedError("a dict key is neither a number nor text")
+            value = value.values()
+        if not _WALKED.isdisjoint(map(type, value)):
+            for item in value:
+                _check(item, depth + 1)
