@@ -64,7 +64,7 @@ static uint64_t east_of(const uint64_t *row, int words, int w) {
     return row[w] >> 1 | row[(w + 1) % words] << 63;
 }
 
-// Adds one bit to each of 64 counters that are three bits wide and stick at 7 or less by wrapping only past 8.
+// Adds one bit to each of 64 counters; counter[k] holds bit k of them all.
 static void add_bit(uint64_t counter[4], uint64_t bit) {
     for (int k = 0; k < 4; k++) {
         uint64_t carry = counter[k] & bit;
@@ -188,7 +188,7 @@ static void run(const char *name, const char *pattern, int width, int height, in
 
 int main(int argc, char **argv) {
     const char *size = argc > 1 ? argv[1] : "small";
-    int scale = strcmp(size, "large") == 0 ? 14 : strcmp(size, "medium") == 0 ? 4 : 1;
+    int scale = strcmp(size, "large") == 0 ? 32 : strcmp(size, "medium") == 0 ? 4 : 1;
     run("glider", ".O./..O/OOO", 64, 24, 12 * scale);
     run("r-pentomino", ".OO/OO./.O.", 64, 64, 10 * scale);
     run("acorn", ".O...../...O.../OO..OOO", 128, 48, 6 * scale);

@@ -352,7 +352,7 @@ static int solve_both(Cover *cover, const int *givens, long *guesses, int *solut
 int main(int argc, char **argv) {
     const char *size = argc > 1 ? argv[1] : "small";
     bool large = strcmp(size, "large") == 0, medium = strcmp(size, "medium") == 0;
-    int known = large ? 3 : medium ? 2 : 1, generated = large ? 16 : medium ? 5 : 1;
+    int known = large ? 3 : medium ? 2 : 1, generated = large ? 200 : medium ? 20 : 1;
     Cover *cover = malloc(sizeof *cover);
     if (cover == NULL)
         return 1;
