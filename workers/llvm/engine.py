@@ -1,0 +1,186 @@
+"""The engine that turns one state into the next, and shows states as modules in memory."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
+from aiocg.workers.llvm.states import State, States, Transitions
+from aiocg.workers.llvm.walker import Walker
+
+TRANSITION_CACHE_BYTES = 64 << 20
+_PREDECESSORS = re.compile(r'^((?:"[^"\n]*"|[-$.\w]+):) +; preds = .*$', re.MULTILINE)
+
+
+class _Live(NamedTuple):
+    """A module in memory, the state it shows, and whether it comes from a parse of that state's content."""
+
+    state: State
+    module: Module
+    parsed: bool
+
+
+class Engine:
+    """Applies passes to states and observes states. Not for use by several threads at once.
+
+    One module at most is kept in memory: the one that the last call made.
+    """
+
+    def __init__(
+        self, library: Library, walker: Walker, transition_cache_bytes: int = TRANSITION_CACHE_BYTES
+    ) -> None:
+        self.library = library
+        self.walker = walker
+        self.states = States()
+        self.transitions = Transitions(transition_cache_bytes)
+        self.runs = 0  # pipelines that were run, not remembered
+        self._machines: dict[bytes, TargetMachine | None] = {}
+        self._live: _Live | None = None
+
+    def load(self, content: bytes) -> State:
+        """Make the state of a program given as bitcode or text.
+
+        Raises:
+            LlvmError: when LLVM cannot read it, or its verifier rejects it.
+        """
+        self.release()
+        with Module.parse(self.library, content) as module:
+            if problem := module.verify():
+                raise LlvmError(problem)
+            state = self.states.intern(content)
+            state.memo["instruction_count"] = self.walker.instruction_count(module.pointer)
+        return state
+
+    def apply(self, state: State, pipeline: str) -> State:
+        """Return the state after a pipeline: the same object exactly when the program stays what it is.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION` when LLVM refuses, or the verifier rejects the result.
+        """
+        if pipeline in state.inert:
+            return state
+        known = self.transitions.get(state, pipeline)
+        if known is not None:
+            return known
+        try:
+            after = self._run(state, pipeline)
+        except LlvmError as error:
+            raise CompilationError(FailureCode.ACTION, f"{pipeline}: {error}", pipeline=pipeline) from None
+        if after is state:
+            state.inert.add(pipeline)
+        else:
+            self.transitions.put(state, pipeline, after)
+        return after
+
+    def bitcode(self, state: State) -> bytes:
+        """Return the state as bitcode."""
+        if state.content.startswith(b"BC"):
+            return state.content
+        return self._parsed(state).write_bitcode()
+
+    def text(self, state: State) -> str:
+        """Return the state as textual IR."""
+        return self._parsed(state).to_text()
+
+    def instruction_count(self, state: State) -> int:
+        """Return the number of IR instructions."""
+        if "instruction_count" not in state.memo:
+            state.memo["instruction_count"] = self.walker.instruction_count(self._module(state).pointer)
+        count: int = state.memo["instruction_count"]
+        return count
+
+    def inst_count(self, state: State) -> bytes:
+        """Return InstCount, as packed little-endian int64."""
+        return self._walk(state, "inst_count", self.walker.inst_count)
+
+    def autophase(self, state: State) -> bytes:
+        """Return Autophase, as packed little-endian int64."""
+        return self._walk(state, "autophase", self.walker.autophase)
+
+    def release(self) -> None:
+        """Free the module that is kept in memory for observations, if there is one."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.module.close()
+
+    def _run(self, state: State, pipeline: str) -> State:
+        self.release()
+        self.runs += 1
+        module = Module.parse(self.library, state.content)
+        try:
+            module.run_passes(pipeline, self._machine(module.triple))
+            bitcode = module.write_bitcode()
+            count = self.walker.instruction_count(module.pointer)
+            changed = self._differs(state, module, bitcode, count)
+            if changed and (problem := module.verify()):
+                raise LlvmError(f"the result is not valid IR: {problem}")
+        except BaseException:
+            module.close()
+            raise
+        if not changed:
+            module.close()
+            return state
+        after = self.states.intern(bitcode)
+        after.memo["instruction_count"] = count
+        self.release()  # the state's own parse, if the comparison made one
+        self._live = _Live(after, module, False)
+        return after
+
+    def _differs(self, state: State, module: Module, bitcode: bytes, count: int) -> bool:
+        """Say whether a pass has changed the IR, cheapest evidence first.
+
+        Different bitcode can be the same IR, because the order of its tables shows how the module came to be.
+        Most often the pass did nothing, and the bitcode is what the state's own becomes when it is read and
+        written.
+        """
+        if bitcode == state.content:
+            return False
+        if count != self.instruction_count(state):
+            return True
+        if "rewritten" not in state.memo:
+            state.memo["rewritten"] = _digest(self._parsed(state).write_bitcode())
+        if _digest(bitcode) == state.memo["rewritten"]:
+            return False
+        if self.walker.inst_count(module.pointer) != self.inst_count(state):
+            return True
+        if "text" not in state.memo:
+            state.memo["text"] = _digest(plain_text(self.text(state)).encode())
+        with Module.parse(self.library, bitcode) as canonical:
+            return bool(_digest(plain_text(canonical.to_text()).encode()) != state.memo["text"])
+
+    def _module(self, state: State) -> Module:
+        """Return a module with the state's instructions: what a pass has just left, or a fresh parse."""
+        if self._live is None or self._live.state is not state:
+            return self._parsed(state)
+        return self._live.module
+
+    def _parsed(self, state: State) -> Module:
+        """Return a parse of the state's content: its text and bitcode depend on nothing else."""
+        if self._live is None or self._live.state is not state or not self._live.parsed:
+            self.release()
+            self._live = _Live(state, Module.parse(self.library, state.content), True)
+        return self._live.module
+
+    def _walk(self, state: State, name: str, count: Callable[[int], bytes]) -> bytes:
+        if name not in state.memo:
+            state.memo[name] = count(self._module(state).pointer)
+        counts: bytes = state.memo[name]
+        return counts
+
+    def _machine(self, triple: bytes) -> TargetMachine | None:
+        if triple not in self._machines:
+            self._machines[triple] = TargetMachine.create(self.library, triple)
+        return self._machines[triple]
+
+
+def plain_text(text: str) -> str:
+    """Drop the comments that list predecessors: their order is that of use-lists, which is not IR."""
+    return _PREDECESSORS.sub(r"\1", text)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()

@@ -1,0 +1,161 @@
+"""The LLVM phase-ordering environment as a worker sees it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import platformdirs
+
+from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
+from aiocg.workers.compilation import CompilationError, CompilationSession
+from aiocg.workers.llvm import passes
+from aiocg.workers.llvm.baselines import Benchmark
+from aiocg.workers.llvm.engine import TRANSITION_CACHE_BYTES, Engine
+from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.workers.llvm.module import LlvmError, is_bitcode
+from aiocg.workers.llvm.observations import OBSERVATIONS
+from aiocg.workers.llvm.walker import Walker
+
+_FOREIGN = {
+    b"\x7fELF": "an ELF object or program",
+    b"!<arch>": "an archive",
+    b"\xcf\xfa\xed\xfe": "a Mach-O object",
+}
+
+
+class LlvmSession(CompilationSession):
+    """One environment: a program and the passes applied to it."""
+
+    observation_spaces = tuple(observation.spec for observation in OBSERVATIONS.values())
+    engine: ClassVar[Engine]
+    pipelines: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def start(cls, options: Mapping[str, Any]) -> None:
+        """Load libLLVM, compile or find the module walker, and probe for passes.
+
+        Args:
+            options: `library` and `clang` (paths), `cache_dir` (a folder), `transition_cache_bytes`; all
+                optional.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` when there is no usable LLVM.
+        """
+        library = Library.find(options.get("library"))
+        cache = Path(options.get("cache_dir") or platformdirs.user_cache_path("aiocg"))
+        walker = Walker.load(library, find_clang(library, options.get("clang")), cache)
+        available = passes.available(library)
+        cls.engine = Engine(
+            library, walker, int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES))
+        )
+        cls.pipelines = tuple(one.pipeline for one in available)
+        cls.compiler_version = f"LLVM {library.version_text}"
+        actions = tuple(ActionSpec(one.name, one.description, one.aliases) for one in available)
+        cls.action_spaces = (ActionSpaceSpec("llvm-passes", actions),)
+
+    @classmethod
+    def load_benchmark(cls, content: bytes) -> Benchmark:
+        """Read and verify a program given as bitcode or textual IR.
+
+        Raises:
+            CompilationError: with `FailureCode.BENCHMARK` when it is neither, or not valid.
+        """
+        refuse_foreign(content)
+        try:
+            return Benchmark(cls.engine, cls.engine.load(content))
+        except LlvmError as error:
+            kind = "bitcode" if is_bitcode(content) else "textual IR"
+            advice = newer_llvm_advice(cls.engine.library) if is_bitcode(content) else ""
+            raise CompilationError(
+                FailureCode.BENCHMARK, f"LLVM does not accept this {kind}: {_in_benchmark(error)}{advice}"
+            ) from None
+
+    @classmethod
+    def statistics(cls) -> dict[str, Any]:
+        """Return how much was run and remembered."""
+        engine = cls.engine
+        return {
+            "pipelines_run": engine.runs,
+            "transitions_remembered": len(engine.transitions),
+            "transition_hits": engine.transitions.hits,
+            "transition_bytes": engine.transitions.size,
+            "states": len(engine.states),
+        }
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self.benchmark = benchmark
+        self.state = benchmark.initial
+
+    def apply_action(self, action: Any) -> bool:
+        """Run the pass with this index and say whether the IR is different now.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION` when LLVM refuses or breaks the program, which is then
+                kept as it was, or `FailureCode.ACTION_UNKNOWN`.
+        """
+        if type(action) is not int or not 0 <= action < len(self.pipelines):
+            raise CompilationError(
+                FailureCode.ACTION_UNKNOWN,
+                f"{action!r} is not an action: expected an index from 0 to {len(self.pipelines) - 1}",
+            )
+        before = self.state
+        self.state = self.benchmark.engine.apply(before, self.pipelines[action])
+        return self.state is not before
+
+    def get_observation(self, name: str) -> Any:
+        """Compute an observation of the program as it is now.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` or `FailureCode.OBSERVATION_UNKNOWN`.
+        """
+        observation = OBSERVATIONS.get(name)
+        if observation is None:
+            raise CompilationError(
+                FailureCode.OBSERVATION_UNKNOWN,
+                f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
+            )
+        try:
+            return observation.compute(self.benchmark, self.state)
+        except LlvmError as error:
+            raise CompilationError(FailureCode.OBSERVATION, f"{name}: {error}") from None
+
+    def fork(self) -> Self:
+        """Return a session at the same state; they share it."""
+        child = type(self)(self.benchmark)
+        child.state = self.state
+        return child
+
+    def state_hash(self) -> int:
+        """Return the hash of the program's bitcode."""
+        return self.state.hash
+
+
+def refuse_foreign(content: bytes) -> None:
+    """Raise when the content is plainly no program: LLVM's words about such files do not help.
+
+    Raises:
+        CompilationError: with `FailureCode.BENCHMARK`.
+    """
+    if not content.strip():
+        raise CompilationError(
+            FailureCode.BENCHMARK, "the file is empty: expected LLVM bitcode or textual IR"
+        )
+    if is_bitcode(content) or b"\0" not in content:
+        return
+    kind = next((what for magic, what in _FOREIGN.items() if content.startswith(magic)), "binary data")
+    raise CompilationError(
+        FailureCode.BENCHMARK,
+        f"the file is {kind}, beginning with {content[:8]!r}: expected LLVM bitcode or textual IR",
+    )
+
+
+def newer_llvm_advice(library: Library) -> str:
+    """Say how to read bitcode that this library is too old for."""
+    return (
+        f". LLVM {library.version_text} reads what LLVM up to that version wrote. If a newer one wrote this, "
+        "compile again with this LLVM's clang (AIOCG_CLANG), or choose a newer LLVM (AIOCG_LLVM_LIBRARY)"
+    )
+
+
+def _in_benchmark(error: LlvmError) -> str:
+    return str(error).replace("<stdin>", "benchmark")
