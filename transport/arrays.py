@@ -1,9 +1,10 @@
 """Arrays as plain values, for processes that never import numpy, and their form on the wire.
 
-On the wire an array is a header (dtype, dimensions, shape) and its elements, little-endian and in C order. Everything
-is checked before memory is touched: a shape must describe exactly the bytes that came with it.
+On the wire an array is a header (dtype, dimensions, shape) and its elements, little-endian and in C order.
+Everything is checked before memory is touched: a shape must describe exactly the bytes that came with it.
 """
 
+import functools
 import math
 import struct
 import sys
@@ -39,8 +40,8 @@ _NAMES: Final = {code: name for name, (code, *_) in DTYPES.items()}
 class Array:
     """An n-dimensional array as a value: `dtype` and `shape` say how to read `data`.
 
-    `data` is any contiguous buffer, little-endian, in C order; it is kept, not copied, and must not change afterwards.
-    `numpy.asarray(array)` shares its memory.
+    `data` is any contiguous buffer, little-endian, in C order; it is kept, not copied, and must not change
+    afterwards. `numpy.asarray(array)` shares its memory.
 
     Raises:
         LocalProtocolError: when dtype or shape are not allowed or do not fit the data.
@@ -53,7 +54,7 @@ class Array:
         self.shape = tuple(shape)
         self.data: Octets = octets(data)
         try:
-            check(self.dtype, self.shape, self.data)
+            check_data(self.dtype, self.shape, byte_count(self.dtype, self.shape), self.data)
         except ValueError as error:
             raise LocalProtocolError(f"not an array: {error}") from None
 
@@ -93,57 +94,63 @@ def octets(data: "ReadableBuffer") -> Octets:
         return bytes(view)
 
 
-def check(dtype: str, shape: tuple[int, ...], data: Octets) -> None:
-    """Check that dtype and shape are allowed and describe exactly `data`.
+def byte_count(dtype: str, shape: tuple[int, ...]) -> int:
+    """Return the size in bytes of an array.
 
     Raises:
-        ValueError: saying what does not fit.
+        ValueError: when dtype or shape are not allowed.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype {dtype!r} does not travel; use one of {', '.join(DTYPES)}")
     if len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"{len(shape)} dimensions, more than {MAX_DIMENSIONS}")
-    count = extent = 1
+    itemsize = DTYPES[dtype][1]
+    count, extent = 1, itemsize
     for length in shape:
         if type(length) is not int or length < 0:
             raise ValueError(f"shape {shape} is not made of non-negative ints")
         count *= length
         extent *= length or 1  # numpy multiplies like this, so it must stay small for empty arrays too
         if extent > MAX_FRAME_BYTES:
-            raise ValueError(f"shape {shape} describes more than {MAX_FRAME_BYTES} bytes")
-    size = count * DTYPES[dtype][1]
+            raise ValueError(f"shape {shape} of {dtype} describes more than {MAX_FRAME_BYTES} bytes")
+    return count * itemsize
+
+
+@functools.lru_cache(256)
+def pack_header(dtype: str, shape: tuple[int, ...]) -> bytes:
+    """Return what precedes an array's elements on the wire."""
+    return struct.pack(f"<BB{len(shape)}Q", DTYPES[dtype][0], len(shape), *shape)
+
+
+def header_bytes(data: memoryview) -> int:
+    """Return the length of the array header that `data` begins with."""
+    return 2 + 8 * data[1] if len(data) >= 2 else 2
+
+
+@functools.lru_cache(256)
+def unpack_header(header: bytes) -> tuple[str, tuple[int, ...], int]:
+    """Return dtype, shape and size in bytes of the array that a header describes.
+
+    Raises:
+        ValueError: when it is not a valid header.
+    """
+    if len(header) < 2 or len(header) != 2 + 8 * header[1]:
+        raise ValueError("array header is cut short, or followed by other data")
+    if header[0] not in _NAMES:
+        raise ValueError(f"array of unknown dtype code {header[0]}")
+    dtype = _NAMES[header[0]]
+    shape = struct.unpack(f"<{header[1]}Q", header[2:])
+    return dtype, shape, byte_count(dtype, shape)
+
+
+def check_data(dtype: str, shape: tuple[int, ...], size: int, data: Octets) -> None:
+    """Check that the elements of an array are complete and are values of its dtype.
+
+    Raises:
+        ValueError: when not; a bool other than 0 and 1 would be undefined behaviour in numpy.
+    """
     if size != len(data):
         raise ValueError(f"shape {shape} of {dtype} needs {size} bytes, there are {len(data)}")
-
-
-def pack_header(array: Array) -> bytes:
-    """Return what precedes an array's elements on the wire."""
-    dimensions = len(array.shape)
-    return struct.pack(f"<BB{dimensions}Q", DTYPES[array.dtype][0], dimensions, *array.shape)
-
-
-def unpack_header(data: memoryview) -> tuple[str, tuple[int, ...], memoryview]:
-    """Split off an array's header; return dtype, shape and what follows.
-
-    Raises:
-        ValueError: when there is no valid header.
-    """
-    if len(data) < 2 or len(data) < 2 + 8 * data[1]:
-        raise ValueError("array header is cut short")
-    if data[0] not in _NAMES:
-        raise ValueError(f"array of unknown dtype code {data[0]}")
-    if data[1] > MAX_DIMENSIONS:
-        raise ValueError(f"array of {data[1]} dimensions, more than {MAX_DIMENSIONS}")
-    end = 2 + 8 * data[1]
-    return _NAMES[data[0]], struct.unpack(f"<{data[1]}Q", data[2:end]), data[end:]
-
-
-def check_elements(dtype: str, data: Octets) -> None:
-    """Check that the elements are values of the dtype: only booleans can be wrong.
-
-    Raises:
-        ValueError: when a bool is neither 0 nor 1, which numpy would take for undefined behaviour.
-    """
     if dtype == "bool" and bytes(data).translate(None, b"\0\1"):
         raise ValueError("array of bool with an element that is neither 0 nor 1")
 
@@ -168,9 +175,13 @@ def from_numpy(value: Any) -> Any:
 
 
 def to_numpy(dtype: str, shape: tuple[int, ...], data: Octets) -> "numpy.ndarray[Any, Any]":
-    """Return a read-only numpy array over checked `data`, sharing its memory."""
+    """Return a numpy array over checked `data`, sharing its memory; read-only, as `data` must be."""
+    kind, element = _numpy_types(dtype)
+    return kind(shape, element, data)
+
+
+@functools.cache
+def _numpy_types(dtype: str) -> "tuple[type[numpy.ndarray[Any, Any]], numpy.dtype[Any]]":
     import numpy  # here, so that a process which decodes no array never pays for the import
 
-    array: numpy.ndarray[Any, Any] = numpy.ndarray(shape, DTYPES[dtype][2], data)
-    array.setflags(write=False)
-    return array
+    return numpy.ndarray, numpy.dtype(DTYPES[dtype][2])

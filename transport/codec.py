@@ -17,7 +17,15 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from aiocg.transport import limits
-from aiocg.transport.arrays import Array, Octets, check, check_elements, pack_header, to_numpy, unpack_header
+from aiocg.transport.arrays import (
+    Array,
+    Octets,
+    check_data,
+    header_bytes,
+    pack_header,
+    to_numpy,
+    unpack_header,
+)
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
 from aiocg.transport.messages import Message, Reply, Request
 from aiocg.transport.values import ValueRefusedError, check_incoming, outgoing
@@ -86,7 +94,9 @@ class Batch(Generic[AnyMessage]):
 
     def _check_limits(self, size: int) -> None:
         if self.messages >= limits.MAX_MESSAGES:
-            raise ValueRefusedError(f"the batch has {limits.MAX_MESSAGES} messages, which is the most allowed")
+            raise ValueRefusedError(
+                f"the batch has {limits.MAX_MESSAGES} messages, which is the most allowed"
+            )
         if len(self._frames) > limits.MAX_FRAMES:
             raise ValueRefusedError(f"the batch would have more than {limits.MAX_FRAMES} frames")
         if size > limits.MAX_BATCH_BYTES or len(self._head) > limits.MAX_FRAME_BYTES:
@@ -97,7 +107,7 @@ class Batch(Generic[AnyMessage]):
         if len(data) > limits.MAX_FRAME_BYTES:
             raise ValueRefusedError(f"{len(data)} bytes, more than {limits.MAX_FRAME_BYTES} in one frame")
         if isinstance(value, Array):
-            header = pack_header(value)
+            header = pack_header(value.dtype, value.shape)
             if len(data) < limits.INLINE_BYTES:
                 return Ext(_ARRAY, b"".join((header, data)))
             self._frames.append(data)
@@ -124,7 +134,7 @@ class Codec(Generic[AnyMessage]):
         """Return the frames of one batch.
 
         Raises:
-            LocalProtocolError: when one of the messages cannot be sent, or all of them are too many or too large.
+            LocalProtocolError: when one of the messages, or all of them together, cannot be sent.
         """
         batch: Batch[AnyMessage] = Batch()
         for index, message in enumerate(messages):
@@ -149,32 +159,32 @@ class Codec(Generic[AnyMessage]):
             check_incoming(batch)
             if len(self._used) != len(frames) - 1:
                 unused = min(set(range(1, len(frames))) - self._used)
-                raise RemoteProtocolError(f"frame {unused} of {len(frames)} is not referred to by any message")
+                raise RemoteProtocolError(
+                    f"frame {unused} of {len(frames)} is not referred to by any message"
+                )
             return batch
-        except Exception as error:  # from any of msgspec's own to RecursionError: the peer's doing all the same
+        except Exception as error:  # msgspec's own, RecursionError, ...: the peer's doing all the same
             raise self._located(frames[0], error) from error
         finally:
             self._frames = ()
 
     def _ext(self, code: int, data: memoryview) -> Any:
         if code == _ARRAY:
-            dtype, shape, inline = unpack_header(data)
-            return self._made(dtype, shape, bytes(inline))
+            end = header_bytes(data)
+            return self._made(bytes(data[:end]), bytes(data[end:]))
         if code == _ARRAY_FRAME:
-            dtype, shape, rest = unpack_header(data[_INDEX.size :])
-            if rest:
-                raise ValueError("array header is followed by other data")
             frame = self._take(data)
-            return self._made(dtype, shape, frame if isinstance(frame, bytes) else memoryview(frame).toreadonly())
+            shared = frame if isinstance(frame, bytes) else memoryview(frame).toreadonly()
+            return self._made(bytes(data[_INDEX.size :]), shared)
         if code == _BYTES_FRAME:
             if len(data) != _INDEX.size:
                 raise ValueError(f"frame reference of {len(data)} bytes, not {_INDEX.size}")
             return bytes(self._take(data))
         raise ValueError(f"extension of unknown code {code}")
 
-    def _made(self, dtype: str, shape: tuple[int, ...], data: Octets) -> Any:
-        check(dtype, shape, data)
-        check_elements(dtype, data)
+    def _made(self, header: bytes, data: Octets) -> Any:
+        dtype, shape, size = unpack_header(header)
+        check_data(dtype, shape, size, data)
         return self._array(dtype, shape, data)
 
     def _take(self, data: memoryview) -> Frame:
@@ -199,12 +209,14 @@ class Codec(Generic[AnyMessage]):
             except Exception as cause:
                 kind, request = _identity(raw)
                 where = f"message {index} of {len(raws)} ({kind})"
-                return RemoteProtocolError(f"{where} is malformed: {_reason(cause)}", index=index, request=request)
+                return RemoteProtocolError(
+                    f"{where} is malformed: {_reason(cause)}", index=index, request=request
+                )
         return RemoteProtocolError(_reason(error))
 
 
 def request_codec() -> Codec[Request]:
-    """Return a codec for what clients send; arrays are decoded as `Array`, so that a worker needs no numpy."""
+    """Return a codec for what clients send. Arrays are decoded as `Array`: a worker needs no numpy."""
     return Codec(Request, Array)
 
 
@@ -259,7 +271,9 @@ def _unsendable(message: Message, error: Exception) -> LocalProtocolError:
     """Say which field of a refused message is to blame."""
     kind = type(message).__name__
     where = f"{kind}{error.path}" if isinstance(error, ValueRefusedError) else kind + _culprit(message)
-    return LocalProtocolError(f"{where} cannot be sent: {_reason(error)}", request=getattr(message, "request", None))
+    return LocalProtocolError(
+        f"{where} cannot be sent: {_reason(error)}", request=getattr(message, "request", None)
+    )
 
 
 def _culprit(value: Any) -> str:

@@ -1,12 +1,12 @@
 """What can go wrong on the wire, as one tree.
 
-    TransportError
-    ├── ProtocolError              a message breaks the protocol
-    │   ├── LocalProtocolError     ... and it was about to be sent from here
-    │   └── RemoteProtocolError    ... and it came from the peer
-    │       └── VersionError       the peer speaks another version of the protocol
-    ├── AddressError               an address that cannot be bound or connected to
-    └── ChannelClosedError         use of a channel after `close`
+TransportError
+├── ProtocolError              a message breaks the protocol
+│   ├── LocalProtocolError     ... and it was about to be sent from here
+│   └── RemoteProtocolError    ... and it came from the peer
+│       └── VersionError       the peer speaks another version of the protocol
+├── AddressError               an address that cannot be bound or connected to
+└── ChannelClosedError         use of a channel after `close`
 """
 
 

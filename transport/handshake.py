@@ -1,7 +1,7 @@
 """The first two messages of a connection: do both sides speak the same protocol?
 
-`Hello` and `Refused` keep their form in every version of the protocol, so that sides of different versions can still
-tell each other so.
+`Hello` and `Refused` keep their form in every version of the protocol, so that sides of different versions
+can still tell each other so.
 """
 
 from aiocg.transport.errors import RemoteProtocolError, VersionError
@@ -17,7 +17,7 @@ def check_hello(hello: Hello) -> Refused | None:
 
 
 def check_welcome(reply: Reply) -> Welcome | Refused:
-    """Return a worker's answer to `Hello`; a `Refused` for any other reason than the version is left to the caller.
+    """Return a worker's answer to `Hello`, which may be a `Refused` for another reason than the version.
 
     Raises:
         VersionError: when the worker speaks another version, or refused the client for its version.

@@ -1,14 +1,14 @@
 """How large anything on the wire may be, and why.
 
-Both sides check them: the sender so that the mistake is reported where it was made, the receiver so that a broken
-peer costs bounded memory and time.
+Both sides check them: the sender so that the mistake is reported where it was made, the receiver so that a
+broken peer costs bounded memory and time.
 """
 
 INLINE_BYTES = 16 * 1024
-"""Arrays and byte strings from this size on travel as frames of their own: above it, a copy costs more than a frame."""
+"""Arrays and byte strings from this size on are frames of their own: copying them would cost more."""
 
 MAX_FRAME_BYTES = 512 * 1024 * 1024
-"""One frame. The bitcode of a whole browser is about this large; ZeroMQ disconnects a peer that sends more."""
+"""One frame: about the bitcode of a whole browser. ZeroMQ itself disconnects a peer that sends more."""
 
 MAX_BATCH_BYTES = 1024 * 1024 * 1024
 """All frames of one batch together: two frames of the largest size, or many small ones."""

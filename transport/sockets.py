@@ -1,8 +1,8 @@
 """The sockets between a client and its workers: the only module that knows ZeroMQ.
 
-A worker binds one ROUTER, a client connects one DEALER to each of its workers. Each multipart message is one batch
-(see `codec`). In a client, everything sent within one turn of the event loop is one batch; in a worker, all answers
-given to one `send`.
+A worker binds one ROUTER, a client connects one DEALER to each of its workers. Each multipart message is one
+batch (see `codec`). In a client, everything sent within one turn of the event loop is one batch; in a worker,
+all answers given to one `send`.
 """
 
 import asyncio
@@ -25,21 +25,21 @@ from aiocg.transport.errors import (
 from aiocg.transport.messages import Failure, FailureCode, Reply, Request
 
 REQUEST_BATCHES: Final = 16
-"""Batches of requests in each of ZeroMQ's two queues. Few, so that what a slow worker has not taken yet stays in the
-channel, where it is counted, and grows together into larger batches."""
+"""Batches of requests in each of ZeroMQ's two queues. Few, so that what a slow worker has not taken yet stays
+in the channel, where it is counted, and grows together into larger batches."""
 
 REPLY_BATCHES: Final = 1024
-"""Batches of replies in each queue. Many, so that a worker works on while the client's loop is busy elsewhere; their
+"""Batches of replies in each queue. Many, so that a worker works on while the client's loop is busy; their
 number is bounded by that of the requests not answered yet."""
 
 QUEUED_BYTES: Final = 16 * 1024 * 1024
-"""`ClientChannel.writable` waits while more than this is queued: several of the largest benchmarks in common use."""
+"""`ClientChannel.writable` waits while more than this is queued: several of the largest usual benchmarks."""
 
 QUEUED_MESSAGES: Final = 64 * 1024
 """... or more messages than this, which is a minute's work for a fast compiler."""
 
 TURN_MESSAGES: Final = 2048
-"""Replies handled in one turn of the event loop, some milliseconds' work; the rest waits for the next turn."""
+"""Replies handled in one turn of the event loop, some milliseconds' work; the rest waits for the next."""
 
 TURN_BATCHES: Final = 64
 """Batches of requests that a worker takes at once before it works on them."""
@@ -54,7 +54,7 @@ _contexts: dict[int, "zmq.Context[zmq.Socket[bytes]]"] = {}
 
 
 def _context() -> "zmq.Context[zmq.Socket[bytes]]":
-    """Return the process's context; a forked child gets its own, and its parent's is kept but never touched."""
+    """Return the process's context. A forked child gets its own; its parent's is kept but not touched."""
     pid = os.getpid()
     if pid not in _contexts:
         _contexts[pid] = zmq.Context()
@@ -68,8 +68,8 @@ def _socket(kind: int, address: str, *, send_batches: int, receive_batches: int)
     length = len(os.fsencode(path))
     if length > zmq.IPC_PATH_MAX_LEN:
         raise AddressError(
-            f"the socket path {path!r} has {length} bytes, more than the {zmq.IPC_PATH_MAX_LEN} that this system "
-            "allows; choose a shorter directory, for example with TMPDIR"
+            f"the socket path {path!r} has {length} bytes, more than the {zmq.IPC_PATH_MAX_LEN} that "
+            "this system allows; choose a shorter directory, for example with TMPDIR"
         )
     socket = _context().socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
@@ -102,8 +102,8 @@ def _milliseconds(seconds: float | None) -> int:
 class ClientChannel:
     """A client's connection to one worker, driven by the running asyncio loop.
 
-    Everything happens in the loop's thread. Nothing blocks, and nothing is dropped: what the worker does not take
-    yet waits here (see `writable`).
+    Everything happens in the loop's thread. Nothing blocks, and nothing is dropped: what the worker does not
+    take yet waits here (see `writable`).
 
     Attributes:
         address: where the worker listens.
@@ -122,8 +122,8 @@ class ClientChannel:
         Args:
             address: `ipc://` and a path.
             on_replies: called with each batch of replies.
-            on_error: called with a `RemoteProtocolError` when a batch cannot be decoded, with `zmq.ZMQError` when
-                the socket failed; the channel goes on in the first case, and is closed in the second.
+            on_error: called with a `RemoteProtocolError` when a batch cannot be decoded, after which the
+                channel goes on, and with a `zmq.ZMQError` when the socket failed and has been closed.
 
         Raises:
             AddressError: when the address cannot be used.
@@ -137,8 +137,10 @@ class ClientChannel:
         self._turn_handle: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
         self._room = asyncio.Event()
-        self._socket = _socket(zmq.DEALER, address, send_batches=REQUEST_BATCHES, receive_batches=REPLY_BATCHES)
-        # A worker may bind only after this; and unlike with zmq.IMMEDIATE, replies outlive the worker's death.
+        self._socket = _socket(
+            zmq.DEALER, address, send_batches=REQUEST_BATCHES, receive_batches=REPLY_BATCHES
+        )
+        # The worker may bind after this. Not zmq.IMMEDIATE: it discards unread replies when a worker dies.
         self._socket.setsockopt(zmq.RECONNECT_IVL, 10)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 200)
         self._socket.connect(address)
@@ -182,7 +184,9 @@ class ClientChannel:
         Raises:
             ChannelClosedError: when the channel is or gets closed.
         """
-        while not self.closed and (self.bytes_queued > QUEUED_BYTES or self.messages_queued > QUEUED_MESSAGES):
+        while not self.closed and (
+            self.bytes_queued > QUEUED_BYTES or self.messages_queued > QUEUED_MESSAGES
+        ):
             self._room.clear()
             await self._room.wait()
         if self.closed:
@@ -198,7 +202,7 @@ class ClientChannel:
             self._receive_batch()
 
     def close(self) -> None:
-        """Close the socket and forget what is queued; no callback is called after this. May be called twice."""
+        """Close the socket and forget what is queued. No callback follows. May be called twice."""
         if self.closed:
             return
         self.closed = True
@@ -214,8 +218,9 @@ class ClientChannel:
     def _turn(self) -> None:
         """Send and receive what is possible now.
 
-        The descriptor signals changes, not states: after a send or a receive it may stay silent although there is
-        more to do. So this ends only when `EVENTS` says that nothing is left, or with another turn scheduled.
+        The descriptor signals changes, not states: after a send or a receive it may stay silent although
+        there is more to do. So this ends only when `EVENTS` says that nothing is left, or with another turn
+        scheduled.
         """
         if self._turn_handle is not None:
             self._turn_handle.cancel()
@@ -278,14 +283,18 @@ class WorkerChannel:
         self.address = address
         self.closed = False
         self._codec = request_codec()
-        self._socket = _socket(zmq.ROUTER, address, send_batches=REPLY_BATCHES, receive_batches=REQUEST_BATCHES)
+        self._socket = _socket(
+            zmq.ROUTER, address, send_batches=REPLY_BATCHES, receive_batches=REQUEST_BATCHES
+        )
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # report a full queue, do not drop silently
         self._socket.setsockopt(zmq.SNDTIMEO, _milliseconds(SEND_PATIENCE))
         try:
             self._socket.bind(address)
         except zmq.ZMQError as error:
             self._socket.close(linger=0)
-            raise AddressError(f"cannot listen on {address}: {error}; the directory must exist, be writable") from error
+            raise AddressError(
+                f"cannot listen on {address}: {error}; its directory must exist and be writable"
+            ) from error
 
     def receive(self, timeout: float | None) -> list[tuple[bytes, list[Request] | ProtocolError]]:
         """Return everything at hand, waiting for the first batch; an empty list after `timeout` seconds.
@@ -310,8 +319,8 @@ class WorkerChannel:
     def send(self, client: bytes, replies: Sequence[Reply]) -> bool:
         """Send replies to a client, together; say whether they could be handed over.
 
-        A reply that cannot be encoded goes out as a `Failure` of its request instead. A client that is gone loses
-        its replies, and so does one that has not taken any for `SEND_PATIENCE` seconds.
+        A reply that cannot be encoded goes out as a `Failure` of its request instead. A client that is gone
+        loses its replies, and so does one that has not taken any for `SEND_PATIENCE` seconds.
         """
         batch: Batch[Reply] = Batch()
         for reply in replies:

@@ -1,7 +1,8 @@
 """The values inside messages: which may travel, and what must be changed before they do.
 
-A batch of ordinary messages holds only numbers and text, and is recognised as such by the interpreter's own loops
-(`isdisjoint`, `issuperset`); only what holds lists, dicts, arrays or byte strings is walked one value at a time.
+A batch of ordinary messages holds only numbers and text, and is recognised as such by the interpreter's own
+loops (`isdisjoint`, `issuperset`); only what holds lists, dicts, arrays or byte strings is walked one value
+at a time.
 """
 
 from collections.abc import Callable, Iterable
@@ -47,7 +48,7 @@ class ValueRefusedError(Exception):
 
 
 def outgoing(message: Message, lift: Lift) -> Message:
-    """Return the message with everything that MessagePack has no form for replaced by what `lift` makes of it.
+    """Return the message with all that MessagePack has no form for replaced by what `lift` makes of it.
 
     Raises:
         ValueRefusedError: when the message holds a value that does not travel.
@@ -112,7 +113,7 @@ def _at(step: str, value: Value, lift: Lift, depth: int) -> Value:
 
 
 def _converted(value: Value) -> Value:
-    """Turn a relative of a value that travels (a numpy scalar, an IntEnum, a bytearray) into one that does."""
+    """Turn a relative of what travels (a numpy scalar, an IntEnum, a bytearray) into what does."""
     try:
         portable = from_numpy(value)
     except LocalProtocolError as error:
