@@ -1,0 +1,193 @@
+"""One program: its name, its content, and, where it can run, how to build, run and check it."""
+
+import dataclasses
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Self
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.uri import BenchmarkUri
+
+__all__ = ["Benchmark", "BenchmarkProgram", "BenchmarkSource", "ProgramRun"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BenchmarkSource:
+    """A source file that a benchmark was made from.
+
+    Attributes:
+        filename: a relative path.
+        contents: the file's bytes.
+    """
+
+    filename: str
+    contents: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """One way to run a program, and what it must print.
+
+    Attributes:
+        arguments: the command line after the program's name.
+        expected_output_path: the file that holds the expected standard output, or None when it is not known.
+        exit_status: the status the program must exit with.
+    """
+
+    arguments: tuple[str, ...] = ()
+    expected_output_path: Path | None = None
+    exit_status: int = 0
+
+    def expected_output(self) -> bytes | None:
+        """Read the expected standard output; None when it is not known."""
+        return None if self.expected_output_path is None else self.expected_output_path.read_bytes()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BenchmarkProgram:
+    """How to build, run and check a benchmark that is a whole program.
+
+    Attributes:
+        language: "c" or "c++".
+        freestanding: the program stands on our own runtime and headers, not on the machine's.
+        link_flags: what the linker needs beyond the program's own code.
+        runs: the runs by size, such as "small", "medium" and "large".
+    """
+
+    language: str
+    freestanding: bool = False
+    link_flags: tuple[str, ...] = ()
+    runs: Mapping[str, ProgramRun] = dataclasses.field(default_factory=dict)
+
+
+class Benchmark:
+    """A program that environments optimise.
+
+    Content is computed on first use, once, whichever thread asks first, so that making thousands of
+    benchmarks costs nothing. When computing it fails, the next access tries again. Two benchmarks are equal
+    when their URIs are.
+
+    Args:
+        uri: the benchmark's name.
+        loader: computes the content: bitcode or textual IR for LLVM.
+        sources: computes the source files the content is made from, if there are any.
+        description: one line for people.
+        program: how to build and run it, if it can run.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_content",
+        "_key",
+        "_loader",
+        "_lock",
+        "_sources",
+        "description",
+        "program",
+        "uri",
+    )
+
+    def __init__(
+        self,
+        uri: BenchmarkUri | str,
+        loader: Callable[[], bytes],
+        *,
+        sources: Callable[[], Iterable[BenchmarkSource]] | None = None,
+        description: str = "",
+        program: BenchmarkProgram | None = None,
+    ) -> None:
+        self.uri = BenchmarkUri.from_string(uri) if isinstance(uri, str) else uri
+        self.description = description
+        self.program = program
+        self._loader = loader
+        self._sources = sources
+        self._lock = threading.Lock()
+        self._content: bytes | None = None
+        self._key = ""
+
+    @property
+    def content(self) -> bytes:
+        """The program in the compiler's own form, as a worker takes it.
+
+        Raises:
+            DatasetError: when it cannot be compiled, read or fetched.
+        """
+        if self._content is None:
+            with self._lock:
+                if self._content is None:
+                    self._content = self._loader()
+        return self._content
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the content, in hexadecimal: equal content has an equal key, whatever its name."""
+        if not self._key:
+            self._key = hashlib.sha256(self.content).hexdigest()
+        return self._key
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the content is already there, so that reading it does no work."""
+        return self._content is not None
+
+    @property
+    def sources(self) -> tuple[BenchmarkSource, ...]:
+        """The source files the content is made from; empty when they are not known."""
+        return () if self._sources is None else tuple(self._sources())
+
+    @staticmethod
+    def from_file(path: str | os.PathLike[str], flags: Iterable[str] = ()) -> "Benchmark":
+        """Make a benchmark of a .c, .cc, .cpp, .cxx, .ll or .bc file.
+
+        Args:
+            path: the file; `~` is expanded.
+            flags: for clang; relative directories in them are relative to the working directory.
+
+        Raises:
+            BenchmarkNotFound: when there is no such file.
+            BenchmarkInitError: when it is a directory, cannot be read, is empty, or has an unknown suffix.
+        """
+        from aiocg.datasets.files import benchmark_from_file  # it imports this module
+
+        return benchmark_from_file(path, flags)
+
+    @classmethod
+    def from_file_contents(cls, uri: BenchmarkUri | str, contents: bytes) -> Self:
+        """Make a benchmark of content that is already at hand (bitcode, or textual IR)."""
+        data = bytes(contents)
+        return cls(uri, lambda: data)
+
+    def write_sources_to_directory(self, directory: str | os.PathLike[str]) -> int:
+        """Write the source files below a directory, which is made if needed, and return how many there are.
+
+        Raises:
+            BenchmarkInitError: when a source's name would lead out of the directory.
+        """
+        root = Path(directory)
+        root.mkdir(parents=True, exist_ok=True)
+        sources = self.sources
+        for source in sources:
+            relative = Path(source.filename)
+            if relative.is_absolute() or ".." in relative.parts:
+                raise BenchmarkInitError(
+                    str(self.uri), f"the source name {source.filename!r} is not a path below its benchmark"
+                )
+            target = root / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.contents)
+        return len(sources)
+
+    def __eq__(self, other: object) -> bool:
+        return self.uri == other.uri if isinstance(other, Benchmark) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.uri)
+
+    def __str__(self) -> str:
+        return str(self.uri)
+
+    def __repr__(self) -> str:
+        return f"<Benchmark {self.uri}>"

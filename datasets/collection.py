@@ -1,0 +1,165 @@
+"""The datasets an environment draws its benchmarks from."""
+
+import dataclasses
+import difflib
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.dataset import Dataset, RandomGenerator, random_fraction, random_index
+from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, DatasetNotFound
+from aiocg.datasets.files import benchmark_from_file_uri
+from aiocg.datasets.uri import BenchmarkUri
+
+__all__ = ["Datasets"]
+
+T = TypeVar("T")
+
+
+class Datasets:
+    """Datasets by name.
+
+    Like a dict it has `datasets["programs-v0"]`, `in`, item assignment and `del`; unlike one it iterates over
+    the datasets themselves, in the order of `Dataset.sort_order` and name, without the deprecated ones.
+
+    Args:
+        datasets: what it holds at first.
+    """
+
+    def __init__(self, datasets: Iterable[Dataset] = ()) -> None:
+        self._datasets = {dataset.name: dataset for dataset in datasets}
+
+    def datasets(self, with_deprecated: bool = False) -> Iterator[Dataset]:
+        """Enumerate the datasets in their order."""
+        for dataset in sorted(self._datasets.values()):
+            if with_deprecated or not dataset.deprecated:
+                yield dataset
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all datasets, deprecated ones last."""
+        ordered = sorted(self._datasets.items(), key=lambda item: (bool(item[1].deprecated), item[1]))
+        return tuple(name for name, _ in ordered)
+
+    @property
+    def size(self) -> int:
+        """How many benchmarks there are together; 0 when one dataset has no end, or there are none."""
+        sizes = [dataset.size for dataset in self.datasets()]
+        return sum(sizes) if all(sizes) else 0
+
+    def benchmarks(self, with_deprecated: bool = False) -> Iterator[Benchmark]:
+        """Enumerate the benchmarks of all datasets, lazily, one of each dataset in turn."""
+        return _round_robin(dataset.benchmarks() for dataset in self.datasets(with_deprecated))
+
+    def benchmark_uris(self, with_deprecated: bool = False) -> Iterator[BenchmarkUri]:
+        """Enumerate the names of all benchmarks, lazily, one of each dataset in turn."""
+        return _round_robin(dataset.benchmark_uris() for dataset in self.datasets(with_deprecated))
+
+    def benchmark(self, uri: str | BenchmarkUri) -> Benchmark:
+        """Return one benchmark.
+
+        Args:
+            uri: such as `programs-v0/qsort`, `benchmark://programs-v0/qsort` or `file:///home/me/program.c`.
+
+        Raises:
+            InvalidBenchmarkUri: when the URI is malformed.
+            DatasetNotFound: when there is no such dataset.
+            BenchmarkNotFound: when the dataset has no such benchmark.
+            BenchmarkInitError: when a file cannot be a benchmark.
+        """
+        parsed = BenchmarkUri.from_string(uri) if isinstance(uri, str) else uri
+        if parsed.scheme == "file":
+            return benchmark_from_file_uri(parsed)
+        dataset = self[parsed.dataset]
+        if dataset.scheme != parsed.scheme:
+            right = dataclasses.replace(parsed, scheme=dataset.scheme)
+            raise BenchmarkNotFound(str(parsed), f"{parsed} has the wrong scheme", [str(right)])
+        return dataset.benchmark(parsed)
+
+    def random_benchmark(
+        self,
+        rng: RandomGenerator | None = None,
+        weighted: bool = False,
+        weights: Mapping[str, float] | None = None,
+    ) -> Benchmark:
+        """Draw a dataset, then one of its benchmarks uniformly.
+
+        Args:
+            rng: a `numpy.random.Generator` or `random.Random`; by default one seeded by the operating system.
+            weighted: draw datasets in proportion to their size (unbounded ones then never come, unless
+                `weights` names them) rather than uniformly.
+            weights: weights by dataset name, instead of the sizes; giving them implies `weighted`.
+
+        Raises:
+            DatasetNotFound: when `weights` names a dataset that is not there.
+            DatasetError: when there is nothing to draw from.
+        """
+        datasets = list(self.datasets())
+        if not datasets:
+            raise DatasetError("there is no dataset to draw a benchmark from")
+        if not weighted and not weights:
+            return datasets[random_index(rng, len(datasets))].random_benchmark(rng)
+        given = {self[name].name: weight for name, weight in (weights or {}).items()}
+        chances = [float(given[d.name]) if d.name in given else float(d.size) for d in datasets]
+        if min(chances) < 0 or not sum(chances):
+            raise DatasetError("the weights must not be negative, and one must be positive")
+        return _draw(datasets, chances, random_fraction(rng)).random_benchmark(rng)
+
+    def __getitem__(self, name: str) -> Dataset:
+        """Return a dataset by name.
+
+        Raises:
+            DatasetNotFound: when there is none of that name.
+        """
+        key = name if name in self._datasets else BenchmarkUri.from_string(name).dataset
+        dataset = self._datasets.get(key)
+        if dataset is None:
+            raise DatasetNotFound(key, difflib.get_close_matches(key, self.names, n=3), self.names)
+        if dataset.deprecated:
+            message = f"the dataset {key} is deprecated: {dataset.deprecated}"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return dataset
+
+    def __setitem__(self, name: str, dataset: Dataset) -> None:
+        if name != dataset.name:
+            raise DatasetError(f"the dataset {dataset.name!r} cannot be entered as {name!r}: its URIs differ")
+        self._datasets[name] = dataset
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self._datasets:
+            raise DatasetNotFound(name, difflib.get_close_matches(name, self.names, n=3), self.names)
+        del self._datasets[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._datasets
+
+    def __iter__(self) -> Iterator[Dataset]:
+        return self.datasets()
+
+    def __len__(self) -> int:
+        return len(self._datasets)
+
+    def __repr__(self) -> str:
+        return f"<Datasets {', '.join(self.names)}>"
+
+
+def _round_robin(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
+    waiting = list(iterators)
+    while waiting:
+        unfinished = []
+        for iterator in waiting:
+            for item in iterator:
+                yield item
+                unfinished.append(iterator)
+                break
+        waiting = unfinished
+
+
+def _draw(datasets: list[Dataset], weights: list[float], fraction: float) -> Dataset:
+    remaining = fraction * sum(weights)
+    for dataset, weight in zip(datasets, weights, strict=True):
+        if weight and remaining < weight:
+            return dataset
+        remaining -= weight
+    return next(d for d, w in reversed(list(zip(datasets, weights, strict=True))) if w)  # rounding

@@ -1,0 +1,194 @@
+"""A named set of benchmarks, enumerated lazily."""
+
+import abc
+import itertools
+import random
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, InvalidBenchmarkUri
+from aiocg.datasets.uri import BenchmarkUri
+
+__all__ = ["Dataset", "NumpyGenerator", "RandomGenerator", "random_fraction", "random_index"]
+
+UNBOUNDED_DRAW = 2**32  # an unbounded dataset draws its index below this
+
+_VERSION = re.compile(r"-v(\d+)$", re.ASCII)
+
+
+class NumpyGenerator(Protocol):
+    """What is used of `numpy.random.Generator`."""
+
+    def integers(self, low: Any, /) -> Any:
+        """Draw an integer from 0 up to, not including, `low`."""
+
+    def random(self) -> Any:
+        """Draw a float from [0, 1)."""
+
+
+RandomGenerator = random.Random | NumpyGenerator
+
+
+def random_index(rng: RandomGenerator | None, size: int) -> int:
+    """Draw an index below `size`; with no generator, one seeded by the operating system."""
+    if rng is None:
+        return random.randrange(size)
+    return rng.randrange(size) if isinstance(rng, random.Random) else int(rng.integers(size))
+
+
+def random_fraction(rng: RandomGenerator | None) -> float:
+    """Draw a float from [0, 1)."""
+    return random.random() if rng is None else float(rng.random())
+
+
+class Dataset(abc.ABC):
+    """A named set of benchmarks.
+
+    To make one, define `benchmark_uris` and `benchmark_from_parsed_uri`; define `size` when the number is
+    known and `uri_at` when the n-th is cheaper than counting up to it. An unbounded dataset has size 0 and
+    must define `uri_at`.
+
+    Args:
+        name: the dataset's name, such as `programs-v0`, or with its scheme, `generator://csmith-v0`.
+        description: one line for people.
+        license: the licence of the programs, as an SPDX expression where there is one.
+        references: titles and addresses of where the dataset comes from.
+        deprecated: why it should not be used any more; "" when it should.
+        validatable: whether its programs can be run and their output checked.
+        sort_order: datasets are listed by this number, then by name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        *,
+        license: str = "",
+        references: Mapping[str, str] | None = None,
+        deprecated: str = "",
+        validatable: bool = False,
+        sort_order: int = 0,
+    ) -> None:
+        uri = BenchmarkUri.from_string(name)
+        if uri != BenchmarkUri(uri.scheme, uri.dataset) or not uri.dataset:
+            raise InvalidBenchmarkUri(name, "a dataset's name is one word", "programs-v0")
+        version = _VERSION.search(uri.dataset)
+        self.name = uri.dataset
+        self.scheme = uri.scheme
+        self.version = int(version[1]) if version else 0
+        self.description = description
+        self.license = license
+        self.references = dict(references or {})
+        self.deprecated = deprecated
+        self.validatable = validatable
+        self.sort_order = sort_order
+
+    @abc.abstractmethod
+    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
+        """Enumerate the names, lazily and always in the same order."""
+
+    @abc.abstractmethod
+    def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
+        """Make the benchmark of this dataset that has this URI.
+
+        Raises:
+            BenchmarkNotFound: when there is none.
+        """
+
+    @property
+    def size(self) -> int:
+        """How many benchmarks there are; 0 when there is no end of them."""
+        return sum(1 for _ in self.benchmark_uris())
+
+    @property
+    def root(self) -> BenchmarkUri:
+        """The URI of the dataset itself."""
+        return BenchmarkUri(self.scheme, self.name)
+
+    def uri_at(self, index: int) -> BenchmarkUri:
+        """Return the n-th name.
+
+        Raises:
+            IndexError: when there are not so many.
+        """
+        for uri in itertools.islice(self.benchmark_uris(), index, None):
+            return uri
+        raise IndexError(f"{self.name} has no benchmark number {index}")
+
+    def benchmarks(self) -> Iterator[Benchmark]:
+        """Enumerate the benchmarks lazily, in the order of `benchmark_uris`."""
+        return map(self.benchmark_from_parsed_uri, self.benchmark_uris())
+
+    def benchmark(self, uri: str | BenchmarkUri) -> Benchmark:
+        """Return one benchmark.
+
+        Args:
+            uri: a path within the dataset (`qsort`) or a URI, with or without its scheme.
+
+        Raises:
+            BenchmarkNotFound: when this dataset has no such benchmark.
+            InvalidBenchmarkUri: when the URI is malformed.
+        """
+        parsed = self._parse(uri) if isinstance(uri, str) else uri
+        if (parsed.scheme, parsed.dataset) != (self.scheme, self.name):
+            raise BenchmarkNotFound(str(parsed), f"{parsed} is not in the dataset {self.root}")
+        if not parsed.path:
+            raise BenchmarkNotFound(
+                str(parsed), f"{parsed} names a dataset, not one of its benchmarks", self._first_names()
+            )
+        return self.benchmark_from_parsed_uri(parsed)
+
+    def random_benchmark(self, rng: RandomGenerator | None = None) -> Benchmark:
+        """Draw a benchmark uniformly.
+
+        Args:
+            rng: a `numpy.random.Generator` or `random.Random`; by default one seeded by the operating system.
+
+        Raises:
+            DatasetError: when the dataset is empty, or unbounded without a way to draw from it.
+        """
+        size = self.size
+        if not size and type(self).uri_at is Dataset.uri_at:
+            raise DatasetError(f"{self.root} is empty, or unbounded without a `uri_at` to draw with")
+        try:
+            uri = self.uri_at(random_index(rng, size or UNBOUNDED_DRAW))
+        except IndexError:
+            raise DatasetError(f"{self.root} is empty") from None
+        return self.benchmark_from_parsed_uri(uri)
+
+    def _parse(self, text: str) -> BenchmarkUri:
+        if "://" in text or text == self.name or text.startswith(f"{self.name}/"):
+            return BenchmarkUri.from_string(text if "://" in text else f"{self.scheme}://{text}")
+        return BenchmarkUri.from_string(f"{self.root}/{text}")
+
+    def _first_names(self) -> list[str]:
+        return [str(uri) for uri in itertools.islice(self.benchmark_uris(), 2)]
+
+    def __getitem__(self, uri: str | BenchmarkUri) -> Benchmark:
+        return self.benchmark(uri)
+
+    def __contains__(self, uri: object) -> bool:
+        if not isinstance(uri, str | BenchmarkUri):
+            return False
+        try:
+            self.benchmark(uri)
+        except (BenchmarkNotFound, InvalidBenchmarkUri):
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[Benchmark]:
+        return self.benchmarks()
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __bool__(self) -> bool:
+        return True  # a dataset of size 0 is unbounded, not empty
+
+    def __lt__(self, other: "Dataset") -> bool:
+        return (self.sort_order, self.name) < (other.sort_order, other.name)
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.root}>"

@@ -1,0 +1,124 @@
+"""Which files a compilation read, so that a cached result is used only while they are what they were."""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+__all__ = ["Dependencies"]
+
+_NAMED = re.compile(
+    rb"""(?:include|include_next|import|embed|__has_include_next)\s*\(?\s*(?:"([^"\n]+)"|<([^>\n]+)>)"""
+)
+_COMPUTED = re.compile(
+    rb"""^[ \t]*\#[
+    \t]*(?:include|include_next|import|embed)\b(?!\s*["<])|__has_(?:include|embed)\w*\s*\(\s*[^\s"<]""",
+    re.MULTILINE,
+)
+_INCLUDE_FLAGS = ("-I", "-iquote", "-isystem", "-idirafter")
+_TIMESTAMP_GRAIN = 20_000_000  # nanoseconds: file systems stamp files with a clock this coarse
+
+
+class Dependencies:
+    """The files that went into a result, and those whose appearance would change it.
+
+    A header that turns up earlier in the search order than the one that was read changes the result without
+    changing any file that was read. So for every name that the user's own files include, the places where it
+    was not are kept too.
+
+    Attributes:
+        files: SHA-256 by absolute path.
+        absent: absolute paths that must not exist.
+    """
+
+    def __init__(self, files: dict[str, str], absent: Iterable[str] = ()) -> None:
+        self.files = files
+        self.absent = tuple(absent)
+
+    @classmethod
+    def collect(
+        cls, makefile_rule: str, directory: str, flags: Iterable[str], started: int, exclude: str = ""
+    ) -> "Dependencies | None":
+        """Hash what a compilation read; None when that cannot be known for certain.
+
+        Args:
+            makefile_rule: what clang wrote for `-MD`.
+            directory: where it ran, free of symbolic links.
+            flags: its flags, whose include directories count as the user's own.
+            started: when it started, in nanoseconds since the epoch; a file touched since then may not be the
+                one read.
+            exclude: a file that is part of the key already.
+        """
+        own = [directory, *(os.path.join(directory, folder) for folder in _include_directories(flags))]
+        roots = tuple(os.path.realpath(folder) + os.sep for folder in own)
+        files: dict[str, str] = {}
+        absent: set[str] = set()
+        for name in _prerequisites(makefile_rule):
+            path = os.path.join(directory, name)
+            try:
+                status = os.stat(path)
+                with open(path, "rb") as file:
+                    text = file.read()
+            except OSError:
+                return None
+            if path != exclude:
+                if max(status.st_mtime_ns, status.st_ctime_ns) > started - _TIMESTAMP_GRAIN:
+                    return None
+                files[path] = hashlib.sha256(text).hexdigest()
+            if os.path.realpath(path).startswith(roots):
+                if _COMPUTED.search(text):
+                    return None
+                absent.update(_candidates(text, [os.path.dirname(path), *own]))
+        return cls(files, sorted(path for path in absent if not os.path.exists(path)))
+
+    def hold(self) -> bool:
+        """Say whether every file still is what it was."""
+        return not any(map(os.path.lexists, self.absent)) and all(
+            _digest(path) == digest for path, digest in self.files.items()
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values for `from_json`."""
+        return {"files": self.files, "absent": self.absent}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Dependencies":
+        """Read what `to_json` returned."""
+        return cls(value["files"], value["absent"])
+
+
+def _candidates(text: bytes, folders: list[str]) -> Iterator[str]:
+    for quoted, angled in _NAMED.findall(text):
+        name = os.fsdecode(quoted or angled)
+        for folder in folders:
+            yield os.path.join(folder, name)
+
+
+def _include_directories(flags: Iterable[str]) -> Iterator[str]:
+    pending = False
+    for flag in flags:
+        if pending:
+            yield flag
+            pending = False
+        elif flag in _INCLUDE_FLAGS:
+            pending = True
+        else:
+            for prefix in _INCLUDE_FLAGS:
+                if flag.startswith(prefix):
+                    yield flag.removeprefix(prefix)
+
+
+def _prerequisites(rule: str) -> list[str]:
+    """Read the names after the colon of a rule that clang wrote, undoing its escapes."""
+    body = rule.replace("\\\n", " ").partition(": ")[2].split("\n", 1)[0]
+    names = re.findall(r"(?:\\[ #]|[^ \t])+", body)
+    return [re.sub(r"\\([ #])", r"\1", name).replace("$$", "$") for name in names]
+
+
+def _digest(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,147 @@
+"""What can go wrong between a benchmark's name and its content: the whole tree of errors.
+
+    DatasetError
+     +- InvalidBenchmarkUri     the name is malformed
+     +- DatasetNotFound         no dataset of that name
+     +- BenchmarkNotFound       the dataset, or the file system, has no such program
+     +- BenchmarkInitError      the program is there, but has no content: it does not compile, cannot be read,
+     is empty |   +- CompilationCancelled    the caller gave up waiting
+     +- ToolchainNotFound       no clang that can be used
+     +- CacheError              the cache cannot be written; compiling goes on without it
+
+Every error keeps its values as attributes, so that nobody has to parse a message.
+"""
+
+from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "BenchmarkInitError",
+    "BenchmarkNotFound",
+    "CacheError",
+    "CacheWarning",
+    "CompilationCancelled",
+    "DatasetError",
+    "DatasetNotFound",
+    "InvalidBenchmarkUri",
+    "ToolchainNotFound",
+]
+
+
+class DatasetError(Exception):
+    """Base of every error of `aiocg.datasets`."""
+
+
+class InvalidBenchmarkUri(DatasetError):
+    """A benchmark's name is malformed.
+
+    Attributes:
+        uri: the text that was given.
+        reason: what is wrong with it.
+        example: a name that is right.
+    """
+
+    def __init__(self, uri: str, reason: str, example: str = "benchmark://programs-v0/qsort") -> None:
+        super().__init__(f"bad benchmark URI {uri!r}: {reason} (for example {example!r})")
+        self.uri = uri
+        self.reason = reason
+        self.example = example
+
+
+class DatasetNotFound(DatasetError):
+    """No dataset has this name.
+
+    Attributes:
+        name: the name that was asked for.
+        nearest: existing names that look like it, best first.
+    """
+
+    def __init__(self, name: str, nearest: Iterable[str] = (), known: Sequence[str] = ()) -> None:
+        self.name = name
+        self.nearest = tuple(nearest)
+        super().__init__(f"no dataset is named {name!r}; {_suggestion(self.nearest, known)}")
+
+
+class BenchmarkNotFound(DatasetError):
+    """A dataset, or the file system, has no such benchmark.
+
+    Attributes:
+        uri: the URI or path that was asked for.
+        reason: what was looked for and where.
+        nearest: existing names that look like it, best first.
+    """
+
+    def __init__(self, uri: str, reason: str, nearest: Iterable[str] = ()) -> None:
+        self.uri = uri
+        self.reason = reason
+        self.nearest = tuple(nearest)
+        hint = f"; did you mean {_alternatives(self.nearest)}?" if self.nearest else ""
+        super().__init__(f"{reason}{hint}")
+
+
+class BenchmarkInitError(DatasetError):
+    """A benchmark exists but its content cannot be had.
+
+    Attributes:
+        source: the file or URI concerned.
+        reason: what was wrong and what to do.
+        diagnostics: the compiler's own messages, or "".
+        missing_header: the header that was not found, or "".
+    """
+
+    def __init__(self, source: str, reason: str, diagnostics: str = "", missing_header: str = "") -> None:
+        super().__init__(f"{source}: {reason}" + (f"\n{diagnostics}" if diagnostics else ""))
+        self.source = source
+        self.reason = reason
+        self.diagnostics = diagnostics
+        self.missing_header = missing_header
+
+
+class CompilationCancelled(BenchmarkInitError):
+    """The caller cancelled a compilation; the compiler has been killed."""
+
+
+class ToolchainNotFound(DatasetError):
+    """No usable clang.
+
+    Attributes:
+        reason: what was looked for, and why it did not do.
+        remedy: what to install or set.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
+class CacheError(DatasetError):
+    """The cache cannot be written.
+
+    Attributes:
+        path: the file or directory concerned.
+        reason: the operating system's words.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"cannot write the benchmark cache at {path}: {reason}; free some space, or set AIOCG_CACHE to a "
+            f"directory that can be written"
+        )
+        self.path = path
+        self.reason = reason
+
+
+class CacheWarning(UserWarning):
+    """Compiled programs are not being kept, so they will be compiled again."""
+
+
+def _alternatives(names: Sequence[str]) -> str:
+    return " or ".join(repr(name) for name in names)
+
+
+def _suggestion(nearest: Sequence[str], known: Sequence[str]) -> str:
+    if nearest:
+        return f"did you mean {_alternatives(nearest)}?"
+    if known:
+        return f"there are {', '.join(known)}"
+    return "there are no datasets"

@@ -1,0 +1,298 @@
+"""Compiling C and C++ to the bitcode that environments start from, each program once."""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from aiocg.datasets.cache import Cache, cache_directory
+from aiocg.datasets.dependency import Dependencies
+from aiocg.datasets.diagnostics import header_remedy, missing_header
+from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
+from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
+from aiocg.datasets.toolchain import Toolchain, find_toolchain
+
+__all__ = ["DEFAULT_FLAGS", "LANGUAGES", "cancellable", "compile_file", "compile_source", "is_bitcode"]
+
+DEFAULT_FLAGS = ("-O1", "-Xclang", "-disable-llvm-passes", "-g0")
+"""Optimisable code that no optimisation has touched: at -O0 every function would be marked `optnone`."""
+
+LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++"}
+"""The language of a source file by its suffix."""
+
+TIMEOUT = 120.0  # seconds for one program
+
+_FORMAT = "1"  # of the cache's entries and keys
+_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # bare bitcode, and Apple's wrapper around it
+_SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS", "COMPILER_PATH")
+_PATH_FLAGS = ("-I", "-iquote", "-isystem", "-idirafter", "-include", "-imacros", "--sysroot=", "-isysroot")
+
+_in_progress: "weakref.WeakValueDictionary[str, _Turn]" = weakref.WeakValueDictionary()
+_in_progress_lock = threading.Lock()
+
+
+class _Turn:
+    """Held by the one thread that compiles a program, while others that want the same one wait."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def is_bitcode(content: bytes) -> bool:
+    """Say whether content begins like LLVM bitcode."""
+    return content.startswith(_MAGIC)
+
+
+def compile_file(
+    path: str | os.PathLike[str],
+    flags: Iterable[str] = (),
+    *,
+    toolchain: Toolchain | None = None,
+    timeout: float = TIMEOUT,
+) -> bytes:
+    """Compile a C or C++ file to bitcode, or fetch it from the cache.
+
+    The result does not depend on where the file lies: clang runs in its directory and is given its bare name.
+
+    Args:
+        path: a file with a suffix of `LANGUAGES`.
+        flags: for clang, after `DEFAULT_FLAGS`; relative paths in them are relative to the working directory.
+        toolchain: the clang to use; by default `find_toolchain()`.
+        timeout: seconds.
+
+    Raises:
+        BenchmarkInitError: when it cannot be read or does not compile; it has clang's diagnostics.
+        CompilationCancelled: when the event of `cancellable` was set.
+        ToolchainNotFound: when there is no clang.
+    """
+    source = Path(path).absolute()
+    try:
+        text = source.read_bytes()
+    except OSError as error:
+        raise BenchmarkInitError(str(path), f"cannot be read: {error.strerror}") from error
+    absolute = absolute_flags(flags)
+    directory = os.path.realpath(source.parent)
+    return _Compilation(
+        toolchain or find_toolchain(), source.name, text, absolute, directory, timeout
+    ).result()
+
+
+def compile_source(
+    text: str | bytes,
+    filename: str = "program.c",
+    flags: Iterable[str] = (),
+    *,
+    toolchain: Toolchain | None = None,
+    timeout: float = TIMEOUT,
+) -> bytes:
+    """Compile the text of a C or C++ program to bitcode, or fetch it from the cache.
+
+    Args:
+        text: the program.
+        filename: a bare name, whose suffix gives the language; it appears in diagnostics and in the module.
+        flags: as for `compile_file`.
+        toolchain: the clang to use; by default `find_toolchain()`.
+        timeout: seconds.
+
+    Raises:
+        BenchmarkInitError: when it does not compile; it has clang's diagnostics.
+        CompilationCancelled: when the event of `cancellable` was set.
+        ToolchainNotFound: when there is no clang.
+    """
+    data = text.encode() if isinstance(text, str) else text
+    if os.path.basename(filename) != filename or not filename:
+        raise BenchmarkInitError(
+            filename, "the name of a source text must be a bare file name, such as program.c"
+        )
+    absolute = absolute_flags(flags)
+    return _Compilation(toolchain or find_toolchain(), filename, data, absolute, "", timeout).result()
+
+
+def absolute_flags(flags: Iterable[str]) -> tuple[str, ...]:
+    """Make the paths in flags independent of the working directory."""
+    result: list[str] = []
+    pending = ""
+    for flag in flags:
+        prefix = next((p for p in _PATH_FLAGS if flag.startswith(p) and flag != p), "")
+        if pending:
+            result.append(_absolute(flag, pending))
+        elif prefix:
+            result.append(prefix + _absolute(flag.removeprefix(prefix), prefix))
+        else:
+            result.append(flag)
+        pending = flag if flag in _PATH_FLAGS and not pending else ""
+    return tuple(result)
+
+
+def _absolute(path: str, flag: str) -> str:
+    """Leave alone what is searched for like an `#include`, unless it is a file here."""
+    searched = flag in ("-include", "-imacros") and not os.path.exists(path)
+    return path if searched or path.startswith("=") else os.path.abspath(path)
+
+
+class _Compilation:
+    """One program on its way through clang.
+
+    Args:
+        toolchain: the clang to use.
+        name: the source's bare file name.
+        text: its content.
+        flags: absolute flags.
+        directory: where the source file lies, free of symbolic links, or "" when there is only its text.
+        timeout: seconds.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        name: str,
+        text: bytes,
+        flags: tuple[str, ...],
+        directory: str,
+        timeout: float,
+    ) -> None:
+        suffix = os.path.splitext(name)[1]
+        if suffix not in LANGUAGES:
+            raise BenchmarkInitError(
+                name, f"unknown suffix {suffix!r}, expected one of {', '.join(LANGUAGES)}"
+            )
+        self.toolchain = toolchain
+        self.language = LANGUAGES[suffix]
+        self.name = name
+        self.spelling = (
+            f"./{name}" if name.startswith(("-", "@")) else name
+        )  # neither a flag nor a response file
+        self.text = text
+        self.flags = (*DEFAULT_FLAGS, *flags)
+        self.directory = directory
+        self.timeout = timeout
+        self.cache = Cache(cache_directory() / "bitcode")
+        # a fixed date, so that __DATE__ and __TIME__ do not make every compilation another program
+        self.environment = {**os.environ, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
+
+    def result(self) -> bytes:
+        key = self._key()
+        with _one_at_a_time(key):
+            content = self._cached(key)
+            if content is None:
+                content, dependencies = self._compile()
+                if dependencies is not None:
+                    self._keep(key, content, dependencies)
+            return content
+
+    def _key(self) -> str:
+        """Hash all that determines the result, except the files that clang reads by itself."""
+        search = [f"{name}={self.environment.get(name, '')}" for name in _SEARCH_VARIABLES]
+        fields = [_FORMAT, self.toolchain.identity, self.name, self.directory, *search, *self.flags]
+        digest = hashlib.sha256()
+        for field in (*map(os.fsencode, fields), self.text):
+            digest.update(len(field).to_bytes(8, "little"))
+            digest.update(field)
+        return digest.hexdigest()
+
+    def _cached(self, key: str) -> bytes | None:
+        entry = self.cache.read(key)
+        if entry is None:
+            return None
+        header, _, content = entry.partition(b"\n")
+        return content if Dependencies.from_json(json.loads(header)).hold() else None
+
+    def _keep(self, key: str, content: bytes, dependencies: Dependencies) -> None:
+        header = json.dumps(dependencies.to_json()).encode()
+        try:
+            self.cache.write(key, header + b"\n" + content)
+        except CacheError as error:
+            warnings.warn(f"{self.name} was compiled but not kept: {error}", CacheWarning, stacklevel=5)
+
+    def _compile(self) -> tuple[bytes, Dependencies | None]:
+        try:
+            with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+                return self._compile_in(scratch)
+        except OSError as error:
+            raise BenchmarkInitError(
+                self.name,
+                f"cannot be compiled in {tempfile.gettempdir()}: {error.strerror or error}; free some space "
+                f"there, or set TMPDIR to another directory",
+            ) from error
+
+    def _compile_in(self, scratch: str) -> tuple[bytes, Dependencies | None]:
+        directory = self.directory
+        if not directory:
+            directory = os.path.join(scratch, "source")
+            os.mkdir(directory)
+            Path(directory, self.name).write_bytes(self.text)
+        output, rule = Path(scratch, "output.bc"), Path(scratch, "output.d")
+        started = time.time_ns()
+        self._run(self._command(str(output), str(rule)), directory)
+        try:
+            content = output.read_bytes()
+        except FileNotFoundError:
+            content = b""
+        if not is_bitcode(content):
+            raise BenchmarkInitError(
+                self.name, f"clang wrote no bitcode; its flags were {' '.join(self.flags)}"
+            )
+        return content, self._dependencies(rule, directory, started)
+
+    def _dependencies(self, rule: Path, directory: str, started: int) -> Dependencies | None:
+        try:
+            text = os.fsdecode(rule.read_bytes())
+        except OSError:
+            return None
+        source = os.path.join(directory, self.spelling)
+        dependencies = Dependencies.collect(
+            text, directory, self.flags, started, exclude="" if self.directory else source
+        )
+        if dependencies and self.directory:
+            unchanged = dependencies.files.pop(source, "") == hashlib.sha256(self.text).hexdigest()
+            return dependencies if unchanged else None
+        return dependencies
+
+    def _command(self, output: str, rule: str) -> list[str]:
+        return [
+            *self.toolchain.command(self.language),
+            *self.flags,
+            "-fno-crash-diagnostics",
+            *("-c", "-emit-llvm", "-o", output, "-MD", "-MF", rule, "-MT", "output"),
+            *("-x", self.language, self.spelling),
+        ]
+
+    def _run(self, command: Sequence[str], directory: str) -> None:
+        try:
+            status, messages = run_bounded(command, cwd=directory, env=self.environment, timeout=self.timeout)
+        except TimedOut:
+            raise BenchmarkInitError(
+                self.name,
+                f"clang took longer than {self.timeout:g} s and was stopped; compile it yourself with more "
+                f"patience and use the .bc file",
+            ) from None
+        except Cancelled:
+            raise CompilationCancelled(self.name, "compilation was cancelled") from None
+        except OSError as error:
+            raise BenchmarkInitError(self.name, f"clang cannot be started: {error}") from error
+        if status == 0:
+            return
+        diagnostics = messages.strip()
+        header = missing_header(diagnostics)
+        reason = header_remedy(header) if header else ""
+        if not reason:
+            reason = f"clang was killed by signal {-status}" if status < 0 else "clang does not accept it"
+        raise BenchmarkInitError(self.name, reason, diagnostics, header)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(key: str) -> Iterator[None]:
+    """Keep the threads of this process from compiling one program several times at once."""
+    with _in_progress_lock:
+        turn = _in_progress.get(key)
+        if turn is None:
+            turn = _in_progress[key] = _Turn()
+    with turn.lock:
+        yield

