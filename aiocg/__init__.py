@@ -1,3 +1,70 @@
-"""Asyncio-first environments for compiler optimisation."""
+"""aiocg: asyncio-first environments for compiler optimisation.
+
+::
+
+    async with aiocg.Runtime() as runtime:
+        env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/qsort")
+        await env.reset()
+        observation, reward, terminated, truncated, info = await env.step("mem2reg")
+
+Names are imported on first use, so that `import aiocg` is quick and starts nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "AiocgError": "aiocg.errors",
+    "Benchmark": "aiocg.datasets",
+    "BenchmarkUri": "aiocg.datasets",
+    "Candidate": "aiocg.env",
+    "CompilerEnvState": "aiocg.state",
+    "CostReward": "aiocg.rewards",
+    "Dataset": "aiocg.datasets",
+    "Datasets": "aiocg.datasets",
+    "Env": "aiocg.env",
+    "Reward": "aiocg.rewards",
+    "Runtime": "aiocg.runtime",
+    "Snapshot": "aiocg.env",
+}
+_MODULES = ("errors", "search")
+
+__all__ = [
+    "AiocgError",
+    "Benchmark",
+    "BenchmarkUri",
+    "Candidate",
+    "CompilerEnvState",
+    "CostReward",
+    "Dataset",
+    "Datasets",
+    "Env",
+    "Reward",
+    "Runtime",
+    "Snapshot",
+    "__version__",
+    "errors",
+    "search",
+]
+
+if TYPE_CHECKING:
+    from aiocg import errors, search
+    from aiocg.datasets import Benchmark, BenchmarkUri, Dataset, Datasets
+    from aiocg.env import Candidate, Env, Snapshot
+    from aiocg.errors import AiocgError
+    from aiocg.rewards import CostReward, Reward
+    from aiocg.runtime import Runtime
+    from aiocg.state import CompilerEnvState
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"aiocg.{name}")
+        if name in _HOMES:
+            return getattr(import_module(_HOMES[name]), name)
+        raise AttributeError(f"module 'aiocg' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

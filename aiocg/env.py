@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
-import numpy as np
 
 from aiocg.episode import Episode, Plan
 from aiocg.errors import (
-    DeadlineExceeded,
     EnvClosed,
     ResetNeeded,
     SessionLost,
@@ -414,6 +412,22 @@ class Env:
             child._episode = await self._fork_into(child._session)
         return child
 
+    async def sibling(self) -> "Env":
+        """Return a new environment with the same program, spaces and timeout, on the worker that is least busy.
+
+        Unlike a fork it has no state: reset it first. Searches use siblings to share their work among the workers.
+        """
+        other = await self._runtime.make(self.spec.id, benchmark=self.benchmark)
+        other.reward_spaces |= self.reward_spaces
+        other.observation_space, other.reward_space = self._observation_space, self._reward_space
+        other.timeout = self.timeout
+        return other
+
+    @property
+    def worker_count(self) -> int:
+        """Number of workers that siblings are spread over."""
+        return self._runtime.worker_count
+
     async def snapshot(self) -> Snapshot:
         """Remember the present state; costs the same whatever the size of the program."""
         self._running_episode()
@@ -547,5 +561,3 @@ def _retrieve(future: "asyncio.Future[Any]") -> None:
     if not future.cancelled():
         future.exception()
 
-
-_ = (DeadlineExceeded, np)

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Self
 
 from aiocg import __version__
@@ -165,6 +164,11 @@ class Runtime:
         """Return a session on the least busy worker of an environment's compiler."""
         return Session(self._choose(self._supervisors[spec.worker]))
 
+    @property
+    def worker_count(self) -> int:
+        """Number of worker processes per compiler."""
+        return self._count
+
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers that are up."""
         return [pid for supervisor in self._supervisors.values() for pid in supervisor.processes()]
@@ -191,5 +195,3 @@ class Runtime:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
-
-_ = Path

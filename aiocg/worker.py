@@ -21,6 +21,8 @@ from aiocg.requests import (
     PendingStatistics,
     PendingUnload,
 )
+from aiocg.transport.errors import LocalProtocolError
+from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import Hello, Refused, Reply, Welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
 from aiocg.transport.sockets import ClientChannel
@@ -123,6 +125,7 @@ class Worker:
 
     def _greet(self, answer: Welcome | Refused) -> None:
         assert self._greeting is not None
+        check_welcome(answer)
         if isinstance(answer, Welcome):
             self._greeted = True
             if not self.welcome.done():
@@ -173,8 +176,12 @@ class Worker:
             pending.reject(session.error)
             return
         self._number = number = self._number + 1
-        self._waiting[number] = pending
-        self._channel.send(pending.message(number))
+        try:
+            self._channel.send(pending.message(number))
+        except LocalProtocolError as error:
+            pending.reject(error)
+        else:
+            self._waiting[number] = pending
 
     def load(self, benchmark: Benchmark, timeout: float) -> None:
         """See to it that a benchmark, whose content is at hand, is loaded before what is sent next."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiocg.transport.errors import ProtocolError
+from aiocg.transport.handshake import check_hello
 from aiocg.transport.messages import (
     PROTOCOL_VERSION,
     FailureCode,
@@ -79,19 +80,15 @@ class Host:
         return self._table.handle(client, request)
 
     def _greet(self, hello: Hello) -> Reply:
-        if hello.protocol != PROTOCOL_VERSION:
-            return Refused(
-                FailureCode.PROTOCOL,
-                f"this worker speaks protocol {PROTOCOL_VERSION}, the client {hello.client} speaks "
-                f"{hello.protocol}: install the same version of aiocg on both sides",
+        return (
+            check_hello(hello)
+            or self._refusal
+            or Welcome(
+                PROTOCOL_VERSION,
+                self._kind,
+                self._compiler.compiler_version,
+                os.getpid(),
+                self._compiler.action_spaces,
+                self._compiler.observation_spaces,
             )
-        if self._refusal is not None:
-            return self._refusal
-        return Welcome(
-            PROTOCOL_VERSION,
-            self._kind,
-            self._compiler.compiler_version,
-            os.getpid(),
-            self._compiler.action_spaces,
-            self._compiler.observation_spaces,
         )

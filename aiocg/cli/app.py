@@ -1,0 +1,53 @@
+"""The command-line application: what subcommands there are, and what happens when one fails."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from aiocg import __version__
+from aiocg.cli import describe, replay, search
+from aiocg.cli.output import console, fail
+from aiocg.datasets.errors import DatasetError
+from aiocg.errors import AiocgError
+
+app = typer.Typer(
+    name="aiocg",
+    help="Environments and searches for compiler optimisation.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.add_typer(search.app, name="search")
+app.command("envs")(describe.envs)
+app.command("datasets")(describe.datasets)
+app.command("describe")(describe.describe)
+app.command("replay")(replay.replay)
+
+
+def _version(value: bool) -> None:
+    if value:
+        console.print(f"aiocg {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Take the options that come before a subcommand."""
+
+
+def main() -> None:
+    """Run the command line; errors that are the user's or the machine's become one message and exit status 1."""
+    try:
+        app()
+    except (AiocgError, DatasetError) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        console.print("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)  # the reader of our output has left, as `head` does

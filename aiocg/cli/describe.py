@@ -1,0 +1,149 @@
+"""`aiocg envs`, `aiocg datasets` and `aiocg describe`: what there is."""
+
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from aiocg.cli.loop import run
+from aiocg.cli.output import console, print_json
+from aiocg.datasets import default_datasets
+from aiocg.env import Env
+from aiocg.registry import ENVIRONMENTS
+from aiocg.runtime import Runtime
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+def envs(json: Json = False) -> None:
+    """List the environments.
+
+    Example: aiocg envs
+    """
+    if json:
+        print_json(
+            {
+                "environments": [
+                    {
+                        "id": spec.id,
+                        "description": spec.description,
+                        "benchmark": spec.benchmark,
+                        "observation_space": spec.observation_space,
+                        "reward_space": spec.reward_space,
+                    }
+                    for spec in ENVIRONMENTS.values()
+                ]
+            }
+        )
+        return
+    table = Table("environment", "observation", "reward", "description", title="Environments")
+    for spec in ENVIRONMENTS.values():
+        table.add_row(spec.id, spec.observation_space or "-", spec.reward_space or "-", spec.description)
+    console.print(table)
+
+
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="Dataset whose benchmarks to list.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(help="Benchmarks to list at most.", min=1)] = 100,
+    json: Json = False,
+) -> None:
+    """List the datasets, or the benchmarks of one.
+
+    Example: aiocg datasets programs-v0
+    """
+    found = default_datasets()
+    if name is not None:
+        _list_benchmarks(found[name], limit, json)
+        return
+    if json:
+        print_json({"datasets": [_dataset_row(dataset) for dataset in found.datasets()]})
+        return
+    table = Table("dataset", "benchmarks", "license", "description", title="Datasets")
+    for dataset in found.datasets():
+        row = _dataset_row(dataset)
+        table.add_row(row["name"], str(row["size"] or "unbounded"), row["license"], row["description"])
+    console.print(table)
+
+
+def _dataset_row(dataset: Any) -> dict[str, Any]:
+    return {
+        "name": dataset.name,
+        "size": dataset.size,
+        "license": dataset.license,
+        "description": dataset.description,
+    }
+
+
+def _list_benchmarks(dataset: Any, limit: int, json: bool) -> None:
+    benchmarks = list(islice(dataset.benchmarks(), limit))
+    if json:
+        rows = [{"uri": str(benchmark.uri), "description": benchmark.description} for benchmark in benchmarks]
+        print_json({"dataset": dataset.name, "benchmarks": rows})
+        return
+    table = Table("benchmark", "description", title=dataset.name)
+    for benchmark in benchmarks:
+        table.add_row(str(benchmark.uri), benchmark.description)
+    console.print(table)
+
+
+def describe(
+    environment: Annotated[str, typer.Argument(help="Id of the environment; `aiocg envs` lists them.")],
+    json: Json = False,
+) -> None:
+    """Describe an environment: its actions, observation spaces and reward spaces.
+
+    Example: aiocg describe llvm-v0
+    """
+    run(_describe(environment, json))
+
+
+async def _describe(environment: str, json: bool) -> None:
+    async with Runtime(workers=1) as runtime:
+        env = await runtime.make(environment)
+        if json:
+            print_json(_as_json(env))
+        else:
+            _print_tables(env)
+
+
+def _as_json(env: Env) -> dict[str, Any]:
+    actions = zip(env.action_space.names, env.action_space.descriptions, strict=True)
+    return {
+        "id": env.spec.id,
+        "description": env.spec.description,
+        "compiler_version": env.compiler_version,
+        "actions": [{"name": name, "description": description} for name, description in actions],
+        "observation_spaces": [
+            {
+                "name": space.name,
+                "space": repr(space.space),
+                "deterministic": space.deterministic,
+                "platform_dependent": space.platform_dependent,
+                "description": space.description,
+            }
+            for space in env.observation_spaces.values()
+        ],
+        "reward_spaces": [
+            {"name": reward.name, "deterministic": reward.deterministic, "description": reward.description}
+            for reward in env.reward_spaces.values()
+        ],
+    }
+
+
+def _print_tables(env: Env) -> None:
+    console.print(f"[bold]{env.spec.id}[/]: {env.spec.description} ({env.compiler_version})")
+    actions = Table("index", "action", "description", title=f"Actions ({env.action_space.n})")
+    for index, name in enumerate(env.action_space.names):
+        actions.add_row(str(index), name, env.action_space.descriptions[index])
+    console.print(actions)
+    observations = Table("observation space", "space", "deterministic", "description", title="Observation spaces")
+    for space in env.observation_spaces.values():
+        shown = repr(space.space)
+        shown = shown if len(shown) <= 40 else shown[:37] + "..."
+        observations.add_row(space.name, shown, "yes" if space.deterministic else "no", space.description)
+    console.print(observations)
+    rewards = Table("reward space", "description", title="Reward spaces")
+    for reward in env.reward_spaces.values():
+        rewards.add_row(reward.name, reward.description)
+    console.print(rewards)

@@ -1,0 +1,127 @@
+"""Beam search: extend the best few states by every action, level by level."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from aiocg.env import Candidate, Env
+from aiocg.search.budget import Budget
+from aiocg.search.lanes import go_to, open_lanes, spread
+from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState
+
+__all__ = ["beam"]
+
+
+class _Node(NamedTuple):
+    """A state of the frontier: what leads to it and what that earns. Sorts best first."""
+
+    loss: float  # minus the return
+    actions: tuple[int, ...]
+
+
+async def beam(
+    env: Env,
+    *,
+    width: int = 8,
+    depth: int = 20,
+    budget: Budget | None = None,
+    progress: ProgressCallback | None = None,
+    resume: SearchState | None = None,
+    lanes: int | None = None,
+) -> SearchResult:
+    """Keep the `width` best states, extend each by every action, and keep the best of what comes out.
+
+    States that are reached twice, on this level or an earlier one, are followed once: they are told apart by the hash
+    of the program. The frontier is spread over all workers.
+
+    Args:
+        env: with a reward space; it takes part in the work.
+        width: states kept per level.
+        depth: levels.
+        budget: when to stop early; none if None.
+        progress: called now and then.
+        resume: the `state` of an earlier result.
+        lanes: environments that share the work, one per worker if None.
+
+    Raises:
+        ValueError: when the environment has no reward space, `width` or `depth` is not positive, or `resume` is of
+            another search.
+        ServiceError: when the workers cannot do their part.
+    """
+    if width < 1 or depth < 1:
+        raise ValueError(f"width and depth must be at least 1, not {width} and {depth}")
+    meter = (budget or Budget()).start()
+    record = Record("beam", env, meter, progress, resume)
+    async with open_lanes(env, lanes) as crew:
+        search = _BeamSearch(crew, record, width)
+        frontier = [_Node(0.0, ())]
+        if resume is None:
+            search.seen.add(env.state_hash)
+        else:
+            search.seen.update(resume.seen)
+            frontier = await search.recall([env.action_space.indices(actions) for actions in resume.frontier])
+        while frontier and record.round < depth and not meter.exhausted:
+            following = await search.level(frontier)
+            if following is None:
+                break  # the budget ran out in the middle of a level
+            frontier = following
+            record.round += 1
+            record.report()
+        complete = not frontier or record.round >= depth
+        return record.result(
+            complete=complete, frontier=tuple(node.actions for node in frontier), seen=tuple(sorted(search.seen))
+        )
+
+
+class _BeamSearch:
+    """One search: its lanes, what it has seen, and how it goes from level to level."""
+
+    def __init__(self, crew: Sequence[Env], record: Record, width: int) -> None:
+        self._crew = crew
+        self._record = record
+        self._width = width
+        self.seen: set[int] = set()
+
+    async def recall(self, frontier: Sequence[tuple[int, ...]]) -> list[_Node]:
+        """Evaluate the states of a frontier that is resumed."""
+        env = self._crew[0]
+        await env.reset()
+        candidates = await env.expand(frontier, observation_spaces=[])
+        return [_Node(-c.reward, c.actions) for c in candidates if c.error is None]
+
+    async def level(self, frontier: Sequence[_Node]) -> list[_Node] | None:
+        """Return the next frontier, best first; None when the budget ended before all of this one was extended."""
+        shares = [frontier[i :: len(self._crew)] for i in range(len(self._crew))]
+        parts = await spread([self._job(lane, share) for lane, share in zip(self._crew, shares, strict=True)])
+        if any(part is None for part in parts):
+            return None
+        children: dict[int, _Node] = {}
+        for node, candidate in (pair for part in parts for pair in part or ()):
+            child = _Node(node.loss - candidate.reward, node.actions + candidate.actions)
+            known = children.get(candidate.state)
+            if known is None or child < known:
+                children[candidate.state] = child
+        best = sorted((node, state) for state, node in children.items())[: self._width]
+        self.seen.update(children)
+        for node, _ in best:
+            self._record.offer(node.actions, -node.loss)
+        return [node for node, _ in best]
+
+    def _job(
+        self, lane: Env, share: Sequence[_Node]
+    ) -> "Callable[[], object]":
+        return lambda: self._extend(lane, share)
+
+    async def _extend(self, lane: Env, share: Sequence[_Node]) -> list[tuple[_Node, Candidate]] | None:
+        """Extend a share of the frontier on one lane; return the states that are new."""
+        found = []
+        actions = [(action,) for action in range(len(self._record.names))]
+        for node in share:
+            if self._record.meter.exhausted:
+                return None
+            await go_to(lane, node.actions)
+            for candidate in await lane.expand(actions, observation_spaces=[]):
+                if candidate.error is None and not candidate.had_no_effect and candidate.state not in self.seen:
+                    found.append((node, candidate))
+            self._record.meter.evaluations += len(actions)
+            self._record.report()
+        return found

@@ -1,0 +1,77 @@
+"""Greedy search: take the best single action until none helps."""
+
+from collections.abc import Callable
+
+from aiocg.env import Env
+from aiocg.search.budget import Budget
+from aiocg.search.lanes import evaluate, go_to, open_lanes, spread
+from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState
+
+__all__ = ["greedy"]
+
+CHUNK = 24  # candidates per lane and message: often enough to look at the clock, large enough to cost nothing
+
+
+async def greedy(
+    env: Env,
+    *,
+    budget: Budget | None = None,
+    progress: ProgressCallback | None = None,
+    resume: SearchState | None = None,
+    lanes: int | None = None,
+) -> SearchResult:
+    """Take the action with the largest reward, again and again, until none has a positive one.
+
+    All actions of a step are evaluated with `expand`, shared among the workers. Ties go to the action that comes first.
+    The environment is left at the best state found.
+
+    Args:
+        env: with a reward space.
+        budget: when to stop early; none if None.
+        progress: called now and then.
+        resume: the `state` of an earlier result.
+        lanes: environments that share the work, one per worker if None.
+
+    Raises:
+        ValueError: when the environment has no reward space, or `resume` is of another search.
+        ServiceError: when the workers cannot do their part.
+    """
+    meter = (budget or Budget()).start()
+    record = Record("greedy", env, meter, progress, resume)
+    async with open_lanes(env, lanes) as crew:
+        await spread([_job(lane, record.actions) for lane in crew])
+        complete = False
+        while not complete and not meter.exhausted:
+            best = await _best_action(crew, record)
+            if best is None:
+                break  # the budget ran out in the middle of a step
+            action, gain = best
+            complete = gain <= 0
+            if not complete:
+                record.offer((*record.actions, action), record.reward + gain)
+                record.round += 1
+                await spread([_job(lane, record.actions) for lane in crew])
+            record.report()
+        return record.result(complete=complete, frontier=() if complete else (record.actions,))
+
+
+def _job(lane: Env, actions: tuple[int, ...]) -> Callable[[], "object"]:
+    return lambda: go_to(lane, actions)
+
+
+async def _best_action(crew: list[Env], record: Record) -> tuple[int, float] | None:
+    """Return the best action and its reward; None when the budget ended before all were seen."""
+    meter = record.meter
+    actions = [(action,) for action in range(len(record.names))]
+    best: tuple[int, float] | None = None
+    size = CHUNK * len(crew)
+    for start in range(0, len(actions), size):
+        if meter.exhausted:
+            return None
+        chunk = actions[start : start + size]
+        for candidate in await evaluate(crew, chunk):
+            if candidate.error is None and (best is None or candidate.reward > best[1]):
+                best = (candidate.actions[0], candidate.reward)
+        meter.evaluations += len(chunk)
+        record.report()
+    return best or (0, 0.0)
