@@ -18,8 +18,9 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 
 FLAGS = ("-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fvisibility=hidden", "-fno-stack-protector")
-LINK_FLAGS = ("-shared", "-nostdlib")
+LINK_FLAGS = ("-shared", "-nostdlib", *(("-Wl,--no-undefined",) if sys.platform == "linux" else ()))
 SECONDS = 300.0  # for one run of clang, which takes 0.05 s on an idle machine
+ROOM = 1 << 20  # bytes, much more than a build takes
 
 
 def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
@@ -40,12 +41,11 @@ def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
     for candidate in sorted(folder.glob(f"{stem}-*.so")):
         if _is_intact(candidate):
             return candidate
+    content = _build(source, compiler)
+    final = folder / f"{stem}-{_digest(content)}.so"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".build-", dir=folder, ignore_cleanup_errors=True) as scratch:
-            built = _compile(source, compiler, Path(scratch))
-            final = folder / f"{stem}-{_digest(built.read_bytes())}.so"
-            os.replace(built, final)
+        _place(content, final)
     except OSError as error:
         raise failure(
             f"cannot keep compiled code in the cache folder {folder}: {error}. Free some space or make the "
@@ -88,22 +88,47 @@ def _is_intact(path: Path) -> bool:
         return False
 
 
-def _compile(source: Path, compiler: Path, scratch: Path) -> Path:
-    """Build in `scratch`, linking with the lld beside clang or else with whatever linker clang chooses."""
-    output, unlinked = scratch / "linked.so", scratch / "unlinked.o"
-    lld = compiler.with_name("lld")
+def _place(content: bytes, final: Path) -> None:
+    """Write a file so that nobody ever sees a part of it."""
+    handle, scratch = tempfile.mkstemp(prefix=".", suffix=".so", dir=final.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(scratch, final)
+    except OSError:
+        os.unlink(scratch)
+        raise
+
+
+def _build(source: Path, compiler: Path) -> bytes:
+    """Compile in the folder for temporary files: linkers die of a signal where a disk is full, we do not."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="aiocg-", ignore_cleanup_errors=True) as scratch:
+            errors = _compile(source, compiler, Path(scratch), output := Path(scratch) / "linked.so")
+            if not errors:
+                return output.read_bytes()
+            if shutil.disk_usage(scratch).free < ROOM:
+                errors.append(f"No space is left in {scratch}: free some, or set TMPDIR to another folder")
+    except OSError as error:
+        raise failure(f"cannot compile in the folder for temporary files: {error}. Set TMPDIR") from None
+    raise failure("cannot compile the C file that examines programs: " + "\n".join(errors))
+
+
+def _compile(source: Path, compiler: Path, scratch: Path, output: Path) -> list[str]:
+    """Link with the lld beside clang, or else with whatever linker clang chooses; return what went wrong."""
+    unlinked, lld = scratch / "unlinked.o", compiler.with_name("lld")
     attempts = [[[compiler, *FLAGS, *LINK_FLAGS, source, "-o", output]]]
     if sys.platform == "linux" and lld.is_file():
         # lld is told that it is ld.lld by a flag: the links that tell it by name may not be there.
         link = [lld, "-flavor", "gnu", "-shared", "--no-undefined", unlinked, "-o", output]
         attempts.insert(0, [[compiler, *FLAGS, "-c", source, "-o", unlinked], link])
-    errors = []
+    errors: list[str] = []
     for commands in attempts:
         error = next((text for command in commands if (text := _run([str(part) for part in command]))), None)
-        if error is None and output.is_file():
-            return output
-        errors.append(error or f"{commands[-1][0]} wrote no output")
-    raise failure("cannot compile the C file that examines programs: " + "\n".join(errors))
+        if error is None:
+            return []
+        errors.append(error)
+    return errors
 
 
 def _run(command: list[str]) -> str | None:

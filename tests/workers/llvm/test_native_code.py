@@ -1,0 +1,187 @@
+"""The cache of compiled C files: found again, shared, repaired, and clear about what is wrong."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.native_code import FLAGS, find_or_build
+from aiocg.workers.llvm.walker import SOURCE, Walker
+
+PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+CLANG = os.environ.get("AIOCG_CLANG") or shutil.which("clang-22", path=PLACES) or "clang"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "answer.c"
+    path.write_text('__attribute__((visibility("default"))) int answer(void) { return 42; }\n')
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "native"
+
+
+def answer_of(path: Path) -> int:
+    answer: int = ctypes.CDLL(str(path)).answer()
+    return answer
+
+
+def test_build_is_made_once_and_found_again(source: Path, folder: Path) -> None:
+    built = find_or_build(source, CLANG, folder, "1")
+    assert answer_of(built) == 42
+    inode = built.stat().st_ino
+    assert find_or_build(source, CLANG, folder, "1") == built
+    assert built.stat().st_ino == inode
+    assert list(folder.iterdir()) == [built]
+
+
+def test_build_depends_on_source_and_version(source: Path, folder: Path) -> None:
+    builds = {find_or_build(source, CLANG, folder, "1"), find_or_build(source, CLANG, folder, "2")}
+    source.write_text(source.read_text().replace("42", "43"))
+    builds.add(changed := find_or_build(source, CLANG, folder, "2"))
+    assert len(builds) == 3
+    assert answer_of(changed) == 43
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "one bit"])
+def test_damaged_build_is_built_anew(source: Path, folder: Path, damage: str) -> None:
+    built = find_or_build(source, CLANG, folder, "1")
+    content = built.read_bytes()
+    middle = len(content) // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    built.write_bytes({"empty": b"", "half": content[:middle], "one bit": flipped}[damage])
+    again = find_or_build(source, CLANG, folder, "1")
+    assert again.read_bytes() == content
+    assert answer_of(again) == 42
+
+
+def test_processes_may_build_at_the_same_time(folder: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from aiocg.workers.llvm.library import Library;"
+        "from aiocg.workers.llvm.module import Module; from aiocg.workers.llvm.walker import Walker;"
+        "library = Library.find(); sys.stdin.read(1);"
+        "walker = Walker.load(library, sys.argv[1], Path(sys.argv[2]));"
+        "module = Module.parse(library, b'define void @f() { ret void }');"
+        "print(walker.instruction_count(module.pointer))"
+    )
+    command = [sys.executable, "-P", "-c", program, CLANG, str(folder.parent)]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("x")
+        process.stdin.flush()
+    assert [process.communicate()[0] for process in processes] == ["1\n"] * 3
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_leftovers_of_a_killed_build_do_no_harm(source: Path, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / ".dead.so").write_bytes(b"\x7fELF")
+    assert answer_of(find_or_build(source, CLANG, folder, "1")) == 42
+
+
+def test_missing_clang_is_reported_with_what_to_do(source: Path, folder: Path) -> None:
+    with pytest.raises(CompilationError, match=r"no clang at '/no/such/clang'.*AIOCG_CLANG.*pip") as caught:
+        find_or_build(source, "/no/such/clang", folder, "1")
+    assert caught.value.code == FailureCode.COMPILER
+
+
+def test_message_of_a_failing_compiler_is_passed_on(source: Path, folder: Path) -> None:
+    source.write_text("int answer(void) { return nothing; }\n")
+    with pytest.raises(CompilationError, match=r"status 1(.|\n)*undeclared identifier 'nothing'") as caught:
+        find_or_build(source, CLANG, folder, "1")
+    assert caught.value.code == FailureCode.COMPILER
+    assert not folder.exists()
+
+
+def test_file_that_calls_libc_is_refused(source: Path, folder: Path) -> None:
+    source.write_text("int puts(const char *);\nint answer(void) { return puts(0); }\n")
+    with pytest.raises(CompilationError, match=r"undefined .*puts"):
+        find_or_build(source, CLANG, folder, "1")
+
+
+def test_file_in_the_place_of_the_folder_is_reported(source: Path, folder: Path) -> None:
+    folder.parent.write_text("in the way")
+    with pytest.raises(CompilationError, match=r"cannot keep .* in the cache folder .*choose another"):
+        find_or_build(source, CLANG, folder, "1")
+
+
+@pytest.mark.parametrize(
+    ("options", "filled", "variable", "reason"),
+    [
+        ("ro", 0, "CACHE", "Read-only file system"),
+        ("size=4k", 4096, "CACHE", "No space left on device"),
+        ("size=4k", 0, "TMPDIR", "No space is left in"),
+    ],
+)
+def test_disk_that_takes_no_file_is_reported(
+    source: Path, tmp_path: Path, options: str, filled: int, variable: str, reason: str
+) -> None:
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    program = (
+        "import os, sys; from pathlib import Path; from aiocg.workers.llvm.native_code import find_or_build\n"
+        "from aiocg.workers.compilation import CompilationError\n"
+        "try: find_or_build(Path(sys.argv[1]), sys.argv[2], Path(os.environ['CACHE']), '1')\n"
+        "except CompilationError as error: print(error.code, error.message)"
+    )
+    script = f'mount -t tmpfs -o {options} none "$0"; head -c {filled} /dev/zero > "$0/fill"; "$@"'
+    python = [sys.executable, "-P", "-c", program, str(source), CLANG]
+    apart = ["unshare", "--user", "--map-root-user", "--mount"]
+    trial = ["mount", "-t", "tmpfs", "none", str(mounted)]
+    if not shutil.which("unshare") or subprocess.run([*apart, *trial]).returncode != 0:
+        pytest.skip("cannot mount a file system here")
+    command = [*apart, "sh", "-c", script, str(mounted), *python]
+    environment = {**os.environ, "CACHE": str(tmp_path / "cache"), variable: str(mounted)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.stdout.startswith("compiler cannot ")
+    assert reason in done.stdout
+    assert str(mounted) in done.stdout
+
+
+def test_lld_is_used_without_its_symbolic_links(source: Path, tmp_path: Path, folder: Path) -> None:
+    real = Path(os.path.realpath(CLANG))
+    if not real.with_name("lld").is_file() or not (real.parent.parent / "lib").is_dir():
+        pytest.skip("this clang has no lld beside it")
+    (tmp_path / "bin").mkdir()
+    for name in (real.name, "lld"):
+        shutil.copy(real.with_name(name), tmp_path / "bin" / name)
+    (tmp_path / "lib").symlink_to(real.parent.parent / "lib")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))  # no other linker either
+        assert answer_of(find_or_build(source, str(tmp_path / "bin" / real.name), folder, "1")) == 42
+
+
+def test_clang_without_lld_links_with_its_own_choice(source: Path, folder: Path) -> None:
+    system = [clang for clang in ("clang-14", "clang-19", "clang") if shutil.which(clang)]
+    without = [
+        c for c in system if not Path(os.path.realpath(str(shutil.which(c)))).with_name("lld").is_file()
+    ]
+    if not without:
+        pytest.skip("no clang without an lld beside it is installed here")
+    assert answer_of(find_or_build(source, without[0], folder, "1")) == 42
+
+
+def test_file_that_cannot_be_loaded_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "walker.so"
+    path.write_text("not a shared library")
+    with pytest.raises(CompilationError, match=r"cannot load .*walker\.so.*choose another cache folder"):
+        Walker(Library.find(), path)
+
+
+def test_walker_compiles_without_warnings(tmp_path: Path) -> None:
+    warnings = ["-Wall", "-Wextra", "-Werror"]
+    command = [CLANG, *FLAGS, *warnings, "-fsyntax-only", str(SOURCE)]
+    assert subprocess.run(command, cwd=tmp_path).returncode == 0
