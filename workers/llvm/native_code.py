@@ -49,7 +49,7 @@ def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
     except OSError as error:
         raise failure(
             f"cannot keep compiled code in the cache folder {folder}: {error}. Free some space or make the "
-            "folder writable, or choose another cache folder"
+            "folder writable, or choose another cache folder with AIOCG_CACHE"
         ) from None
     return final
 

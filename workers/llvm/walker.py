@@ -37,7 +37,7 @@ class Walker:
         except OSError as error:
             raise failure(
                 f"cannot load {path}: {error}. If its folder is on a file system mounted without execution, "
-                "choose another cache folder"
+                "choose another cache folder with AIOCG_CACHE"
             ) from None
         self._functions = self._resolve_functions()
         for name in ("aiocg_instruction_count", "aiocg_inst_count", "aiocg_autophase"):

@@ -300,6 +300,18 @@ def test_call_with_another_signature_is_not_a_direct_call(counter: Counter) -> N
     assert counter.autophase(program)["returnInt"] == 1
 
 
+def test_call_of_an_alias_is_not_a_direct_call(counter: Counter) -> None:
+    program = """
+@other = alias i32 (), i32 ()* @f
+define i32 @f() {
+  %a = call i32 @f()
+  %b = call i32 @other()
+  ret i32 %b
+}
+"""
+    assert counter.autophase(program)["returnInt"] == 1
+
+
 @pytest.mark.parametrize(("size", "name"), [(14, "Low"), (15, "Mid"), (500, "Mid"), (501, "High")])
 def test_block_sizes_are_told_apart_at_15_and_501(counter: Counter, size: int, name: str) -> None:
     counts = counter.autophase(block_of(size))
