@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+import sys
 from ctypes import POINTER, c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import Self
@@ -70,7 +71,8 @@ class Walker:
         return self._packed("aiocg_autophase", len(AUTOPHASE_NAMES), module_pointer)
 
     def _packed(self, function: str, size: int, module_pointer: int) -> bytes:
-        return struct.pack(f"<{size}q", *self._count(function, size, module_pointer))
+        counts = self._count(function, size, module_pointer)
+        return bytes(counts) if sys.byteorder == "little" else struct.pack(f"<{size}q", *counts)
 
     def _count(self, function: str, size: int, module_pointer: int) -> "ctypes.Array[c_int64]":
         counts = (c_int64 * size)()
