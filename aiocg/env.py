@@ -208,8 +208,10 @@ class Env:
         target = self._runtime.benchmark(chosen) if chosen is not None else self._benchmark
         if not target.is_loaded:
             await anyio.to_thread.run_sync(lambda: target.key)
-        if self._session.error is not None:
-            self._replace_session()
+        if self._session.closed:
+            raise EnvClosed("this environment was closed")
+        if self._session.error is not None or self._session.pending:
+            self._replace_session()  # what is in flight goes on in the old one, and cannot fail this reset
         plan = self._default_plan
         names = tuple(dict.fromkeys([*plan.observe, *plan.baselines]))
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from aiocg.datasets.benchmark import Benchmark
 from aiocg.errors import UnknownName
 from aiocg.rewards import Reward, llvm_rewards
 
@@ -18,7 +19,7 @@ class EnvironmentSpec:
         id: its name.
         worker: kind of its workers, a name in the entry-point group `aiocg.workers`.
         description: one line.
-        benchmark: URI of the default program.
+        benchmark: the default program, as a URI or itself.
         observation_space, reward_space: names of the defaults, None for none.
         rewards: makes the reward spaces.
         options: makes the options its workers are started with.
@@ -27,7 +28,7 @@ class EnvironmentSpec:
     id: str
     worker: str
     description: str
-    benchmark: str
+    benchmark: str | Benchmark
     observation_space: str | None = None
     reward_space: str | None = None
     rewards: Callable[[], list[Reward]] = field(default=list)

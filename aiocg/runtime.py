@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from aiocg import __version__
@@ -168,6 +169,11 @@ class Runtime:
     def worker_count(self) -> int:
         """Number of worker processes per compiler."""
         return self._count
+
+    @property
+    def folder(self) -> Path | None:
+        """The private folder with the workers' sockets, None while there is none."""
+        return self._folder.path if self._folder is not None else None
 
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers that are up."""

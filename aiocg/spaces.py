@@ -219,14 +219,8 @@ def _gymnasium_space(spec: ObservationSpec) -> "gymnasium.Space[Any]":
     return Scalar(spec.low, spec.high, spec.dtype)
 
 
-def _array_bounds(spec: ObservationSpec) -> tuple[Any, Any]:
-    dtype = np.dtype(spec.dtype)
-    if dtype.kind == "f":
-        return (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
-    limits = np.iinfo(dtype)
-    low = limits.min if spec.low is None else int(spec.low)
-    high = limits.max if spec.high is None else int(spec.high)
-    return low, high
+def _array_bounds(spec: ObservationSpec) -> tuple[float, float]:
+    return (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
 
 
 def _default(spec: ObservationSpec) -> Any:

@@ -47,8 +47,7 @@ class Policy:
     healthy_after: float = 10.0  # a life this long forgives the deaths before it
     first_delay: float = 0.05
     max_delay: float = 5.0
-    max_deaths: int = 1000  # in the life of a slot
-    max_death_rate: int = 60  # in any `rate_window`
+    max_death_rate: int = 20  # unexplained deaths in any `rate_window`
     rate_window: float = 60.0
 
 
@@ -69,7 +68,7 @@ class Slot:
     policy: Policy = field(default_factory=Policy)
     state: SlotState = SlotState.WAITING
     deaths: int = 0
-    recent_deaths: list[float] = field(default_factory=list)
+    unexplained: list[float] = field(default_factory=list)  # times of recent deaths without a visible reason
     failed_starts: int = 0
     delay: float = 0.0
     since: float = 0.0  # when the present state began
@@ -110,32 +109,29 @@ class Slot:
         """The worker is killed for a reason found elsewhere."""
         self.state, self.since, self.kill_reason = SlotState.DYING, now, reason
 
-    def died(self, now: float) -> float | None:
-        """The process is gone; return in how many seconds to start another, or None to give up."""
+    def died(self, now: float, *, explained: bool) -> float | None:
+        """The process is gone; return in how many seconds to start another, or None to give up.
+
+        Args:
+            now: the time.
+            explained: someone outside killed it, or a program that it was executing did. Only other deaths, at start
+                or for no visible reason, speak against starting another one at once.
+        """
         was_up = self.state in (SlotState.READY, SlotState.DYING) and self.kill_reason is not KillReason.START
         lived = now - self.since
-        self.deaths += 1
-        self.recent_deaths = [t for t in self.recent_deaths if now - t < self.policy.rate_window] + [now]
         self.state, self.since = SlotState.WAITING, now
-        if was_up:
-            self.delay = 0.0 if lived > self.policy.healthy_after else self._next_delay()
-        else:
+        self.deaths += 1
+        if explained:
+            return 0.0
+        self.unexplained = [t for t in self.unexplained if now - t < self.policy.rate_window] + [now]
+        if not was_up:
             self.failed_starts += 1
-            self.delay = self._next_delay()
-        if (
-            self.failed_starts >= self.policy.max_failed_starts
-            or self.deaths > self.policy.max_deaths
-            or len(self.recent_deaths) > self.policy.max_death_rate
-        ):
+        healthy = was_up and lived > self.policy.healthy_after
+        self.delay = 0.0 if healthy else min(max(self.policy.first_delay, self.delay * 2), self.policy.max_delay)
+        if self.failed_starts >= self.policy.max_failed_starts or len(self.unexplained) > self.policy.max_death_rate:
             self.state = SlotState.FAILED
             return None
         return self.delay
-
-    def _next_delay(self) -> float:
-        """Back off exponentially; the first restart after a healthy life is immediate."""
-        if len(self.recent_deaths) <= 1 and not self.failed_starts:
-            return 0.0
-        return min(max(self.policy.first_delay, self.delay * 2), self.policy.max_delay)
 
 
 _DESCRIPTIONS = {

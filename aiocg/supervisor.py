@@ -144,7 +144,7 @@ class Supervisor:
         """Keep one slot filled."""
         slot, worker = self._slots[index], self.workers[index]
         while not self._closing.is_set():
-            stderr, refusal = "", None
+            stderr, refusal, explained = "", None, False
             try:
                 process = await self._spawn()
             except OSError as error:
@@ -154,9 +154,10 @@ class Supervisor:
                 death = await self._live(index, process)
                 worker.died(death)
                 stderr, refusal = death.stderr, process.refusal
+                explained = death.outside or death.execution is not None
             if self._closing.is_set():
                 return
-            delay = slot.died(time.monotonic())
+            delay = slot.died(time.monotonic(), explained=explained)
             if refusal is not None:
                 worker.give_up(EnvironmentNotSupported(refusal.message))
                 return

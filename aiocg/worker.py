@@ -235,8 +235,12 @@ class Worker:
             self._transmit(PendingClose(numbers))
 
     def abandon(self, session: "Session") -> None:
-        """Fail what a session that is beyond rebuilding still waits for."""
+        """Fail what a session that is beyond rebuilding still waits for; what is sent is executed for nothing."""
         assert session.error is not None
+        for number, pending in list(self._waiting.items()):
+            if pending.session is session and not isinstance(pending, PendingRebuild):
+                del self._waiting[number]
+                pending.reject(session.error)
         for pending in [p for p in self._backlog if p.session is session]:
             self._backlog.remove(pending)
             pending.reject(session.error)

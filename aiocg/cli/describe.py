@@ -28,7 +28,7 @@ def envs(json: Json = False) -> None:
                     {
                         "id": spec.id,
                         "description": spec.description,
-                        "benchmark": spec.benchmark,
+                        "benchmark": str(spec.benchmark),
                         "observation_space": spec.observation_space,
                         "reward_space": spec.reward_space,
                     }

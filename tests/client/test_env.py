@@ -1,0 +1,298 @@
+"""Environments, on a compiler that does arithmetic: every result here can be checked by hand."""
+
+import asyncio
+import gc
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import aiocg
+from aiocg.errors import (
+    EnvClosed,
+    InvalidAction,
+    ObservationFailed,
+    ParameterFailed,
+    ResetNeeded,
+    TooManyPending,
+    UnknownName,
+)
+from aiocg.rewards import Reward
+from aiocg.testing import scripted_benchmark
+
+
+async def sessions(runtime: aiocg.Runtime) -> int:
+    return sum(json.loads(text)["sessions"] for text in await runtime.statistics())
+
+
+async def test_step_takes_an_index_a_name_an_alias_and_lists(env: aiocg.Env) -> None:
+    assert (await env.step(1))[0] == 6
+    assert (await env.step("increment"))[0] == 7
+    assert (await env.step("inc"))[0] == 8
+    assert (await env.step(np.int64(2)))[0] == 16
+    assert (await env.step(["double", 1]))[0] == 33
+    assert (await env.step(np.array([1, 1])))[0] == 35
+    assert env.state.actions == ("increment", "increment", "increment", "double", "double", *3 * ["increment"])
+
+
+async def test_step_without_actions_only_observes(env: aiocg.Env) -> None:
+    observation, _, _, _, info = await env.step([])
+    assert (observation, info["action_had_no_effect"], env.actions) == (5, True, [])
+
+
+@pytest.mark.parametrize("action", ["incremnt", -1, 12, 1.5, None, True, ["double", "nonsense"], [0, 99], b"double"])
+async def test_a_bad_action_raises_and_changes_nothing(env: aiocg.Env, action: object) -> None:
+    with pytest.raises((UnknownName, InvalidAction)):
+        await env.step(action)
+    assert (await env.observe("value"), env.actions, env.in_episode) == (5, [], True)
+
+
+async def test_unknown_names_suggest_the_nearest(env: aiocg.Env, runtime: aiocg.Runtime) -> None:
+    with pytest.raises(UnknownName, match="increment"):
+        await env.step("incremnt")
+    with pytest.raises(UnknownName, match="value"):
+        await env.observe("valu")
+    with pytest.raises(UnknownName, match="value"):
+        await env.step(1, reward_spaces="vale")
+    with pytest.raises(UnknownName, match="scripted-v0"):
+        await runtime.make("scripted-v1")
+    with pytest.raises(UnknownName):
+        env.observation_space = "nonsense"
+    assert await env.observe("value") == 5
+
+
+async def test_effect_of_an_action_is_reported(env: aiocg.Env) -> None:
+    assert (await env.step("nothing"))[4]["action_had_no_effect"] is True
+    assert (await env.step("double"))[4]["action_had_no_effect"] is False
+    assert (await env.step(["nothing", "double"]))[4]["action_had_no_effect"] is False
+    assert (await env.step(["nothing", "nothing"]))[4]["action_had_no_effect"] is True
+
+
+async def test_submitted_steps_run_in_order(env: aiocg.Env) -> None:
+    futures = [env.submit(name) for name in ("double", "increment", "square", "increment")]
+    assert [(await future)[0] for future in futures] == [10, 11, 121, 122]
+
+
+async def test_steps_behind_a_failure_are_not_executed(env: aiocg.Env) -> None:
+    futures = [env.submit(name) for name in ("double", "refuse", "increment", "double")]
+    results = await asyncio.gather(*futures, return_exceptions=True)
+    assert results[0][0] == 10
+    assert results[1][2] is True and results[1][4]["error_type"] == "ActionFailed"
+    assert isinstance(results[2], ResetNeeded) and isinstance(results[3], ResetNeeded)
+    assert (await env.observe("value"), env.actions) == (10, [2])
+    with pytest.raises(ResetNeeded):
+        await env.step("double")
+    assert (await env.reset())[0] == 5
+
+
+async def test_a_failure_in_the_middle_of_a_list_keeps_what_was_done_before_it(env: aiocg.Env) -> None:
+    _, _, terminated, _, info = await env.step(["double", "increment", "refuse", "double"])
+    assert terminated and info["error_details"] == "refused, as asked"
+    assert (await env.observe("value"), env.actions) == (11, [2, 1])
+
+
+async def test_an_observation_that_fails_raises_from_observe_and_leaves_the_environment(env: aiocg.Env) -> None:
+    with pytest.raises(ObservationFailed):
+        await env.observe("impossible")
+    assert (await env.step("double"))[0] == 10
+
+
+async def test_step_before_reset_and_after_close_raise(runtime: aiocg.Runtime) -> None:
+    env = await runtime.make("scripted-v0")
+    with pytest.raises(ResetNeeded):
+        await env.step("double")
+    with pytest.raises(ResetNeeded):
+        await env.observe("value")
+    await env.reset()
+    await env.close()
+    await env.close()
+    for call in (env.step("double"), env.observe("value"), env.fork(), env.reset()):
+        with pytest.raises(EnvClosed):
+            await call
+
+
+async def test_fork_leaves_the_parent_unchanged(env: aiocg.Env) -> None:
+    await env.step("double")
+    child = await env.fork()
+    grandchild = await child.fork()
+    assert (await child.step("increment"))[0] == 11
+    assert (await grandchild.step("square"))[0] == 100
+    assert await env.observe("value") == 10
+    assert (env.actions, child.actions, grandchild.actions) == ([2], [2, 1], [2, 3])
+
+
+async def test_fork_sees_what_was_submitted_before_it(env: aiocg.Env) -> None:
+    first = env.submit("double")
+    child = await env.fork()
+    assert (await first)[0] == await child.observe("value") == 10
+    assert child.actions == [2]
+
+
+async def test_fork_of_an_environment_that_was_not_reset(runtime: aiocg.Runtime) -> None:
+    child = await (await runtime.make("scripted-v0")).fork()
+    assert (await child.reset())[0] == 1
+
+
+async def test_snapshot_and_restore(env: aiocg.Env) -> None:
+    env.reward_space = "value"
+    await env.step("double")
+    snapshot = await env.snapshot()
+    await env.step(["square", "refuse"])
+    assert not env.in_episode
+    await env.restore(snapshot)
+    assert (await env.observe("value"), env.actions, env.episode_reward, env.in_episode) == (10, [2], -5.0, True)
+    assert (await env.step("increment"))[0] == 11
+    await env.restore(snapshot)
+    assert (await env.step("double"))[1] == -10.0
+
+
+async def test_a_snapshot_can_be_restored_in_an_environment_on_another_worker(runtime: aiocg.Runtime) -> None:
+    one, other = [await runtime.make("scripted-v0", benchmark=scripted_benchmark(5)) for _ in range(2)]
+    await one.reset()
+    await other.reset()
+    assert await one.observe("pid") != await other.observe("pid")
+    await one.step("square")
+    await other.restore(await one.snapshot())
+    assert (await other.step("increment"))[0] == 26
+
+
+async def test_expand_gives_results_in_order_and_leaves_the_state(env: aiocg.Env) -> None:
+    env.reward_space = "value"
+    await env.step("increment")
+    results = await env.expand(["double", ["increment", "square"], [], 0, ["refuse"]])
+    assert [r.observation for r in results] == [12, 49, 6, 6, None]
+    assert [r.reward for r in results] == [-6.0, -43.0, 0.0, 0.0, None]
+    assert [r.had_no_effect for r in results[:4]] == [False, False, True, True]
+    assert results[4].error is not None and results[3].error is None
+    assert (await env.observe("value"), env.actions, env.in_episode) == (6, [1], True)
+    assert await env.expand([]) == []
+
+
+async def test_rewards_of_a_step_with_several_spaces(env: aiocg.Env) -> None:
+    class Digits(Reward):
+        observation_spaces = ("digits",)
+
+        def reward(self, before, after, baseline):  # type: ignore[no-untyped-def]
+            return float(len(after["digits"]) - len(before["digits"]))
+
+    env.reward_spaces["digits"] = Digits("digits")
+    observations, rewards, *_ = await env.step(
+        ["double"], observation_spaces=["digits", "value"], reward_spaces=["digits", "value"]
+    )
+    assert (observations, rewards) == (["10", 10], [1.0, -5.0])
+    assert (await env.step("double", reward_spaces="digits"))[1] == 0.0
+    assert (await env.step("double", reward_spaces="value"))[1] == -20.0
+    assert (await env.step("double"))[1] is None
+
+
+async def test_rewards_of_submitted_steps_follow_each_other(env: aiocg.Env) -> None:
+    env.reward_space = "value"
+    futures = [env.submit("increment") for _ in range(4)]
+    assert [(await future)[1] for future in futures] == [-1.0] * 4
+    assert env.episode_reward == -4.0
+
+
+async def test_a_failed_step_takes_back_the_return(env: aiocg.Env) -> None:
+    env.reward_space = "value"
+    await env.step("double")
+    _, reward, terminated, _, _ = await env.step("refuse")
+    assert (reward, terminated, env.episode_reward) == (5.0, True, 0.0)
+
+
+async def test_a_cancelled_step_still_counts_and_the_environment_goes_on(env: aiocg.Env) -> None:
+    task = asyncio.create_task(env.step("nap"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await env.step("double"))[0] == 12
+    assert env.actions == [11, 2]
+
+
+async def test_submitting_far_ahead_is_refused_and_loses_nothing(env: aiocg.Env) -> None:
+    env.submit("nap")
+    futures = []
+    with pytest.raises(TooManyPending) as caught:
+        while True:
+            futures.append(env.submit("increment"))
+    assert caught.value.pending == len(futures) + 1
+    assert (await futures[-1])[0] == 5 + 1 + len(futures)
+
+
+async def test_arrays_arrive_as_arrays_small_and_large(env: aiocg.Env) -> None:
+    vector, block = await env.observe("vector", "block")
+    assert vector.dtype == np.int64 and vector.tolist() == [5] * 8
+    assert block.dtype == np.uint8 and block.shape == (65536,) and (block == 5).all()
+
+
+async def test_every_observation_is_in_its_space(env: aiocg.Env) -> None:
+    for name, space in env.observation_spaces.items():
+        assert space.space.contains(space.default), name
+        assert space.space.contains(space.space.sample()), name
+        if name != "impossible":
+            assert space.space.contains(await env.observe(name)), name
+
+
+async def test_parameters(env: aiocg.Env) -> None:
+    assert await env.send_parameter("echo", "hello") == "hello"
+    with pytest.raises(ParameterFailed, match="nonsense"):
+        await env.send_parameter("nonsense", "1")
+
+
+async def test_state_replays(env: aiocg.Env, runtime: aiocg.Runtime) -> None:
+    await env.step(["double", "square", "increment"])
+    again = await runtime.replay(env.state)
+    assert await again.observe("value") == 101 and again.state_hash == env.state_hash
+
+
+async def test_reset_options_and_seed(env: aiocg.Env) -> None:
+    observation, info = await env.reset(options={"benchmark": scripted_benchmark(9)}, seed=3)
+    assert observation == 9 and info["benchmark"] == "benchmark://scripted-v0/9"
+    first = [env.action_space.sample() for _ in range(5)]
+    await env.reset(seed=3)
+    assert [env.action_space.sample() for _ in range(5)] == first
+    assert await env.observe("value") == 9
+
+
+async def test_a_bad_benchmark_raises_and_another_reset_works(env: aiocg.Env, tmp_path: Path) -> None:
+    with pytest.raises(aiocg.datasets.BenchmarkInitError, match="expected a decimal number"):
+        await env.reset(benchmark=scripted_benchmark("xyz"))
+    with pytest.raises(aiocg.datasets.DatasetNotFound):
+        await env.reset(benchmark="programz-v0/qsort")
+    with pytest.raises(aiocg.datasets.BenchmarkNotFound):
+        await env.reset(benchmark=tmp_path / "none.c")
+    assert (await env.step("double"))[0] == 10
+    assert (await env.reset(benchmark=scripted_benchmark(3)))[0] == 3
+
+
+async def test_closed_and_dropped_environments_free_their_sessions(runtime: aiocg.Runtime) -> None:
+    env = await runtime.make("scripted-v0")
+    await env.reset()
+    children = [await env.fork() for _ in range(20)]
+    snapshots = [await env.snapshot() for _ in range(20)]
+    assert await sessions(runtime) == 41
+    await children[0].close()
+    snapshots[0].close()
+    assert await sessions(runtime) == 39
+    del children, snapshots
+    gc.collect()
+    await asyncio.sleep(0.05)
+    assert await sessions(runtime) == 1
+
+
+async def test_environments_are_spread_over_the_workers(runtime: aiocg.Runtime) -> None:
+    envs = [await runtime.make("scripted-v0") for _ in range(6)]
+    await asyncio.gather(*(env.reset() for env in envs))
+    pids = [await env.observe("pid") for env in envs]
+    assert sorted(pids.count(pid) for pid in set(pids)) == [3, 3]
+
+
+async def test_a_thousand_environments_at_once(runtime: aiocg.Runtime) -> None:
+    envs = await asyncio.gather(
+        *(runtime.make("scripted-v0", benchmark=scripted_benchmark(i)) for i in range(1000))
+    )
+    assert [o for o, _ in await asyncio.gather(*(env.reset() for env in envs))] == list(range(1000))
+    for _ in range(3):
+        results = await asyncio.gather(*(env.step(["double", "increment"]) for env in envs))
+    assert [r[0] for r in results] == [8 * i + 7 for i in range(1000)]

@@ -1,0 +1,262 @@
+"""What becomes of environments when their compiler crashes, hangs, or is killed."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import aiocg
+from aiocg.errors import RuntimeClosed, WorkerCrashed, WorkerStartError
+from aiocg.registry import EnvironmentSpec, register
+from aiocg.supervision import Policy
+from aiocg.testing import scripted_benchmark
+
+
+async def several(runtime: aiocg.Runtime, count: int) -> list[aiocg.Env]:
+    envs = [await runtime.make("scripted-v0", benchmark=scripted_benchmark(i + 2)) for i in range(count)]
+    await asyncio.gather(*(env.reset() for env in envs))
+    return envs
+
+
+@pytest.mark.parametrize(
+    ("action", "cause"), [("abort", "SIGABRT"), ("crash", "SIGSEGV"), ("exit", "exit status 3")]
+)
+async def test_a_crash_ends_only_the_session_that_crashed(runtime: aiocg.Runtime, action: str, cause: str) -> None:
+    envs = await several(runtime, 6)
+    for env in envs:
+        await env.step(["square", "increment"])
+    before = [env.state_hash for env in envs]
+    queued = [env.submit("double") for env in envs[1:]]
+    _, _, terminated, _, info = await envs[0].step(action)
+    assert terminated and info["error_type"] == "WorkerCrashed" and cause in info["error_details"]
+    assert info["error"].cause.endswith(cause)
+    assert [(await future)[0] for future in queued] == [2 * value for value in before[1:]]
+    assert (await envs[0].reset())[0] == 2
+    assert (await envs[0].step("double"))[0] == 4
+
+
+async def test_the_last_words_of_the_compiler_are_in_the_error(runtime: aiocg.Runtime) -> None:
+    (env,) = await several(runtime, 1)
+    info = (await env.step("abort"))[4]
+    assert "aborting, as asked" in info["error_details"]
+
+
+async def test_an_overrun_deadline_ends_the_session_and_no_other(runtime: aiocg.Runtime) -> None:
+    envs = await several(runtime, 4)
+    hanging = envs[0].submit("hang", timeout=0.3)
+    others = [env.submit("increment") for env in envs[1:]]
+    _, _, terminated, _, info = await hanging
+    assert terminated and info["error_type"] == "DeadlineExceeded" and info["error"].timeout == pytest.approx(0.3)
+    assert isinstance(info["error"], TimeoutError)
+    assert [(await future)[0] for future in others] == [4, 5, 6]
+
+
+async def test_time_in_the_queue_does_not_count(runtime: aiocg.Runtime) -> None:
+    (env,) = await several(runtime, 1)
+    futures = [env.submit("nap", timeout=0.5) for _ in range(100)]
+    assert (await futures[-1])[0] == 102
+
+
+async def test_a_kill_from_outside_is_not_noticed(runtime: aiocg.Runtime) -> None:
+    envs = await several(runtime, 6)
+    futures = [env.submit("nap") for env in envs for _ in range(10)]
+    for pid in runtime.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    results = [await future for future in futures]
+    assert not any(terminated for _, _, terminated, _, _ in results)
+    assert [await env.observe("value") for env in envs] == [12 + i for i in range(6)]
+
+
+async def test_a_worker_that_is_killed_every_time_is_blamed_in_the_end(runtime: aiocg.Runtime) -> None:
+    (env,) = await several(runtime, 1)
+    hanging = env.submit("hang")
+    for _ in range(10):
+        await asyncio.sleep(0.4)
+        if hanging.done():
+            break
+        for pid in runtime.worker_pids():
+            os.kill(pid, signal.SIGKILL)
+    _, _, terminated, _, info = await hanging
+    assert terminated and "SIGKILL" in info["error_details"]
+
+
+async def test_a_stopped_worker_is_replaced(runtime: aiocg.Runtime) -> None:
+    envs = await several(runtime, 4)
+    for pid in runtime.worker_pids():
+        os.kill(pid, signal.SIGSTOP)
+    results = await asyncio.gather(*(env.step("double", timeout=0.2) for env in envs))
+    assert [observation for observation, *_ in results] == [4, 6, 8, 10]
+
+
+async def test_snapshots_and_forks_survive(runtime: aiocg.Runtime) -> None:
+    (env,) = await several(runtime, 1)
+    await env.step("square")
+    snapshot = await env.snapshot()
+    child = await env.fork()
+    await child.step("square")
+    await env.step("increment")
+    for pid in runtime.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    assert (await env.observe("value"), await child.observe("value")) == (5, 16)
+    await env.restore(snapshot)
+    assert (await env.step("double"))[0] == 8
+
+
+async def test_forks_in_flight_survive(runtime: aiocg.Runtime) -> None:
+    (env,) = await several(runtime, 1)
+    nap = env.submit("nap")
+    fork = asyncio.create_task(env.fork())
+    await asyncio.sleep(0)
+    after = env.submit("double")
+    await asyncio.sleep(0.002)
+    os.kill(runtime.worker_pids()[0], signal.SIGKILL)
+    child = await fork
+    assert ((await nap)[0], await child.observe("value"), (await after)[0]) == (3, 3, 6)
+
+
+async def test_candidates_that_kill_the_worker_are_errors_and_the_others_come_back(runtime: aiocg.Runtime) -> None:
+    (env,) = await several(runtime, 1)
+    await env.step("square")
+    results = await env.expand(["double", "abort", "increment", ["double", "crash"], "hang", "square"], timeout=0.3)
+    assert [r.observation for r in results] == [8, None, 5, None, None, 16]
+    errors = [type(r.error).__name__ for r in results if r.error is not None]
+    assert errors == ["WorkerCrashed", "WorkerCrashed", "DeadlineExceeded"]
+    assert (await env.observe("value"), env.in_episode) == (4, True)
+
+
+async def test_an_expand_that_is_killed_from_outside_gives_the_same_results(runtime: aiocg.Runtime) -> None:
+    (env,) = await several(runtime, 1)
+    expansion = asyncio.create_task(env.expand([["nap"] * n for n in range(12)]))
+    for _ in range(4):
+        await asyncio.sleep(0.15)
+        for pid in runtime.worker_pids():
+            os.kill(pid, signal.SIGKILL)
+    results = await expansion
+    assert [r.observation for r in results] == [2 + n for n in range(12)]
+    assert all(r.error is None for r in results)
+
+
+async def test_a_benchmark_that_kills_the_worker_fails_its_reset_only(runtime: aiocg.Runtime) -> None:
+    one, other = await several(runtime, 2)
+    for _ in range(2):
+        with pytest.raises(WorkerCrashed, match="SIGSEGV"):
+            await one.reset(benchmark=scripted_benchmark("kill"))
+        assert (await other.step("increment"))[2] is False
+    assert (await one.reset(benchmark=scripted_benchmark(7)))[0] == 7
+
+
+async def test_a_state_that_cannot_be_replayed_is_reported(runtime: aiocg.Runtime) -> None:
+    one, other = [await runtime.make("scripted-v0") for _ in range(2)]
+    await one.reset()
+    await other.reset()
+    await one.step("forget")
+    await other.step("double")
+    for pid in runtime.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    _, _, terminated, _, info = await one.step("double")
+    assert terminated and info["error_type"] == "SessionLost" and info["error"].expected != info["error"].found
+    assert (await other.step("double"))[0] == 4
+    assert (await one.reset())[0] == 1
+
+
+async def test_running_out_of_memory_is_an_error_of_the_action() -> None:
+    async with aiocg.Runtime(workers=1, memory_limit=2 << 30) as runtime:
+        one, other = await several(runtime, 2)
+        _, _, terminated, _, info = await one.step("grow")
+        assert terminated and "MemoryError" in info["error_details"]
+        assert (await other.step("double"))[0] == 6
+
+
+async def test_random_kills_do_not_change_any_result(runtime: aiocg.Runtime) -> None:
+    async def walk(env: aiocg.Env, seed: int) -> list[int]:
+        rng = random.Random(seed)
+        seen = []
+        snapshots = []
+        for _ in range(30):
+            choice = rng.random()
+            if choice < 0.1:
+                snapshots.append(await env.snapshot())
+            elif choice < 0.2 and snapshots:
+                await env.restore(rng.choice(snapshots))
+            elif choice < 0.3:
+                seen += [c.observation for c in await env.expand([["nap", "double"], ["square"], ["nothing"]])]
+            else:
+                seen.append((await env.step(rng.choice(["nap", "double", "square", "increment"])))[0])
+        return seen
+
+    async def all_walks() -> list[list[int]]:
+        envs = await several(runtime, 20)
+        walks = await asyncio.gather(*(walk(env, i) for i, env in enumerate(envs)))
+        await asyncio.gather(*(env.close() for env in envs))
+        return list(walks)
+
+    async def kill() -> None:
+        rng = random.Random(1)
+        while True:
+            await asyncio.sleep(rng.uniform(0.05, 0.3))
+            if pids := runtime.worker_pids():
+                os.kill(rng.choice(pids), signal.SIGKILL)
+
+    undisturbed = await all_walks()
+    killer = asyncio.create_task(kill())
+    try:
+        assert await all_walks() == undisturbed
+    finally:
+        killer.cancel()
+
+
+async def test_a_worker_that_cannot_start_says_why() -> None:
+    register(EnvironmentSpec("absent-v0", "absent", "no such worker", "benchmark://scripted-v0/1"))
+    async with aiocg.Runtime(workers=1, policy=Policy(first_delay=0.01, max_delay=0.02)) as runtime:
+        with pytest.raises(WorkerStartError, match="no worker of kind 'absent' is installed"):
+            await runtime.make("absent-v0", benchmark=scripted_benchmark(1))
+
+
+async def test_closing_the_runtime_fails_what_is_in_flight() -> None:
+    runtime = aiocg.Runtime(workers=2)
+    envs = await several(runtime, 4)
+    futures = [env.submit("hang") for env in envs]
+    await runtime.close()
+    for future in futures:
+        with pytest.raises(RuntimeClosed):
+            await future
+    with pytest.raises(RuntimeClosed):
+        await envs[0].reset()
+    with pytest.raises(RuntimeClosed):
+        await runtime.make("scripted-v0")
+
+
+CLIENT = textwrap.dedent("""
+    import asyncio, sys
+    import aiocg
+    from aiocg.testing import scripted_benchmark
+
+    async def main():
+        async with aiocg.Runtime(workers=2) as runtime:
+            envs = [await runtime.make("scripted-v0", benchmark=scripted_benchmark(i)) for i in range(4)]
+            await asyncio.gather(*(env.reset() for env in envs))
+            futures = [env.submit("hang") for env in envs]
+            print(runtime.folder, *runtime.worker_pids(), flush=True)
+            await asyncio.gather(*futures)
+
+    asyncio.run(main())
+""")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+async def test_nothing_is_left_of_a_client_that_is_killed(number: signal.Signals, eventually, is_alive) -> None:
+    client = subprocess.Popen([sys.executable, "-P", "-c", CLIENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert client.stdout is not None
+    folder, *pids = client.stdout.readline().split()
+    os.kill(int(pids[0]), signal.SIGSTOP)  # not even a stopped worker may stay
+    client.send_signal(number)
+    client.wait()
+    client.stdout.close()
+    await eventually(lambda: not any(is_alive(int(pid)) for pid in pids))
+    await eventually(lambda: not Path(os.fsdecode(folder)).exists())
