@@ -6,6 +6,7 @@ all answers given to one `send`.
 """
 
 import asyncio
+import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -47,21 +48,29 @@ TURN_BATCHES: Final = 64
 SEND_PATIENCE: Final = 30.0
 """Seconds a worker waits for a client that is alive but takes no replies, before it drops them."""
 
+CLOSE_PATIENCE: Final = 1.0
+"""Seconds that the last replies of a closing worker have to leave its process."""
+
 DRAIN_PATIENCE: Final = 0.01
 """Seconds to wait for ZeroMQ's own thread to hand over what a dead worker has left in the kernel's buffer."""
 
-_contexts: dict[int, "zmq.Context[zmq.Socket[bytes]]"] = {}
+Socket = zmq.Socket[bytes]
+_contexts: dict[int, zmq.Context[Socket]] = {}
 
 
-def _context() -> "zmq.Context[zmq.Socket[bytes]]":
-    """Return the process's context. A forked child gets its own; its parent's is kept but not touched."""
+def _client_context() -> zmq.Context[Socket]:
+    """Return the context of all clients of this process.
+
+    A forked child gets its own; the parent's is kept, so that it is never closed there, but not touched.
+    """
     pid = os.getpid()
     if pid not in _contexts:
         _contexts[pid] = zmq.Context()
     return _contexts[pid]
 
 
-def _socket(kind: int, address: str, *, send_batches: int, receive_batches: int) -> "zmq.Socket[bytes]":
+def _socket(context: zmq.Context[Socket], kind: int, address: str, *, sends: int, receives: int) -> Socket:
+    """Make a socket whose queues hold so many batches, and check the address that it is for."""
     path = address.removeprefix("ipc://")
     if path == address or not path:
         raise AddressError(f"{address!r} is not an address; only ipc://PATH is supported")
@@ -71,15 +80,15 @@ def _socket(kind: int, address: str, *, send_batches: int, receive_batches: int)
             f"the socket path {path!r} has {length} bytes, more than the {zmq.IPC_PATH_MAX_LEN} that "
             "this system allows; choose a shorter directory, for example with TMPDIR"
         )
-    socket = _context().socket(kind)
+    socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
-    socket.setsockopt(zmq.SNDHWM, send_batches)
-    socket.setsockopt(zmq.RCVHWM, receive_batches)
+    socket.setsockopt(zmq.SNDHWM, sends)
+    socket.setsockopt(zmq.RCVHWM, receives)
     socket.setsockopt(zmq.MAXMSGSIZE, limits.MAX_FRAME_BYTES)
     return socket
 
 
-def _send(socket: "zmq.Socket[bytes]", frames: Sequence[Frame], flags: int) -> None:
+def _send(socket: Socket, frames: Sequence[Frame], flags: int) -> None:
     """Send one multipart; only its first frame can fail. Large immutable frames are not copied."""
     last = len(frames) - 1
     for index, frame in enumerate(frames):
@@ -87,7 +96,7 @@ def _send(socket: "zmq.Socket[bytes]", frames: Sequence[Frame], flags: int) -> N
         socket.send(frame, flags | (zmq.SNDMORE if index < last else 0), copy=not immutable)
 
 
-def _receive(socket: "zmq.Socket[bytes]", flags: int) -> list[Frame]:
+def _receive(socket: Socket, flags: int) -> list[Frame]:
     """Receive one multipart: the first frame as bytes, the others as views of ZeroMQ's memory."""
     frames: list[Frame] = [socket.recv(flags)]
     while socket.getsockopt(zmq.RCVMORE):
@@ -137,9 +146,8 @@ class ClientChannel:
         self._turn_handle: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
         self._room = asyncio.Event()
-        self._socket = _socket(
-            zmq.DEALER, address, send_batches=REQUEST_BATCHES, receive_batches=REPLY_BATCHES
-        )
+        context = _client_context()
+        self._socket = _socket(context, zmq.DEALER, address, sends=REQUEST_BATCHES, receives=REPLY_BATCHES)
         # The worker may bind after this. Not zmq.IMMEDIATE: it discards unread replies when a worker dies.
         self._socket.setsockopt(zmq.RECONNECT_IVL, 10)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 200)
@@ -283,15 +291,15 @@ class WorkerChannel:
         self.address = address
         self.closed = False
         self._codec = request_codec()
-        self._socket = _socket(
-            zmq.ROUTER, address, send_batches=REPLY_BATCHES, receive_batches=REQUEST_BATCHES
-        )
+        context = self._context = zmq.Context()  # not shared: `close` must be able to wait for it
+        self._socket = _socket(context, zmq.ROUTER, address, sends=REPLY_BATCHES, receives=REQUEST_BATCHES)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # report a full queue, do not drop silently
         self._socket.setsockopt(zmq.SNDTIMEO, _milliseconds(SEND_PATIENCE))
         try:
             self._socket.bind(address)
         except zmq.ZMQError as error:
             self._socket.close(linger=0)
+            self._context.term()
             raise AddressError(
                 f"cannot listen on {address}: {error}; its directory must exist and be writable"
             ) from error
@@ -332,10 +340,13 @@ class WorkerChannel:
         return not batch.messages or self._send_batch(client, batch)
 
     def close(self) -> None:
-        """Close the socket; may be called twice."""
+        """Remove the socket's file and close, once the last replies are on their way; may be called twice."""
         if not self.closed:
             self.closed = True
-            self._socket.close(linger=0)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.address.removeprefix("ipc://"))
+            self._socket.close(linger=_milliseconds(CLOSE_PATIENCE))
+            self._context.term()
 
     def _add(self, batch: Batch[Reply], reply: Reply) -> None:
         try:

@@ -20,16 +20,18 @@ from aiocg.transport.messages import Candidate, Message, Value
 
 Lift = Callable[[bytes | Array], msgspec.msgpack.Ext]
 
-# The one field of each message type that holds values; the others hold what their annotations say.
-VALUE_FIELD: Final[dict[type, str]] = {
-    messages.Load: "content",
-    messages.Step: "actions",
-    messages.Expand: "candidates",
-    messages.Observed: "observations",
-    messages.Expanded: "candidates",
-    messages.Failure: "fields",
-    messages.Welcome: "observation_spaces",
+# The one field of each message type that holds values, and what it must be; type checkers see to the other
+# fields.
+_VALUE_FIELD: Final[dict[type, tuple[str, type | tuple[type, ...]]]] = {
+    messages.Load: ("content", (bytes, bytearray, memoryview)),
+    messages.Step: ("actions", (tuple, list)),
+    messages.Expand: ("candidates", (tuple, list)),
+    messages.Observed: ("observations", (tuple, list)),
+    messages.Expanded: ("candidates", (tuple, list)),
+    messages.Failure: ("fields", dict),
+    messages.Welcome: ("observation_spaces", (tuple, list)),
 }
+_NONE: Final = (None, object)
 _PLAIN: Final = frozenset({NoneType, bool, int, float, str})
 _KEYS: Final = frozenset({NoneType, bool, int, float, str, bytes})
 _STRUCTS: Final[dict[type, str]] = {Candidate: "observations", messages.ObservationSpec: "default"}
@@ -53,11 +55,13 @@ def outgoing(message: Message, lift: Lift) -> Message:
     Raises:
         ValueRefusedError: when the message holds a value that does not travel.
     """
-    field = VALUE_FIELD.get(type(message))
+    field, expected = _VALUE_FIELD.get(type(message), _NONE)
     if field is None:
         return message
     value = getattr(message, field)
     try:
+        if not isinstance(value, expected):
+            raise ValueRefusedError(f"it is of type {type(value).__name__}")
         prepared = _prepare(value, lift, 0)
     except ValueRefusedError as error:
         error.path = f".{field}{error.path}"
@@ -136,7 +140,7 @@ def check_incoming(batch: list[Any]) -> None:
     """
     for message in batch:
         kind = type(message)
-        field = VALUE_FIELD.get(kind)
+        field, _ = _VALUE_FIELD.get(kind, _NONE)
         if field is None:
             continue
         value = getattr(message, field)
