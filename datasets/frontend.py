@@ -131,6 +131,11 @@ def absolute_flags(flags: Iterable[str]) -> tuple[str, ...]:
     return tuple(result)
 
 
+def _known_flags(flags: Iterable[str], toolchain: Toolchain) -> tuple[str, ...]:
+    """Leave out the flag that shuts out default configuration files where clang has no such files."""
+    return tuple(flag for flag in flags if flag != "--no-default-config" or toolchain.major >= 16)
+
+
 def _absolute(path: str, flag: str) -> str:
     """Leave alone what is searched for like an `#include`, unless it is a file here."""
     searched = flag in ("-include", "-imacros") and not os.path.exists(path)
@@ -170,7 +175,7 @@ class _Compilation:
             f"./{name}" if name.startswith(("-", "@")) else name
         )  # neither a flag nor a response file
         self.text = text
-        self.flags = (*DEFAULT_FLAGS, *flags)
+        self.flags = (*DEFAULT_FLAGS, *_known_flags(flags, toolchain))
         self.directory = directory
         self.timeout = timeout
         self.cache = Cache(cache_directory() / "bitcode")

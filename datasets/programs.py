@@ -15,7 +15,7 @@ from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["PROGRAMS_DIRECTORY", "RUN_SIZES", "ProgramsDataset", "program_flags"]
 
-PROGRAMS_DIRECTORY = Path(__file__).resolve().parent / "programs"
+PROGRAMS_DIRECTORY = Path(__file__).with_name("programs")
 
 RUN_SIZES = ("small", "medium", "large")
 """The inputs of each program; the size is its command-line argument."""

@@ -81,7 +81,7 @@ def _find(chosen: str, library: str, search_path: str) -> Toolchain:
         return _inspect(_chosen_clang(chosen, search_path), search_path)
     if library:
         return _inspect(_clang_of_library(library, search_path), search_path)
-    clang = _wheel_clang() or _on_path("clang", search_path) or _versioned_clang(search_path)
+    clang = _in_wheel(r"clang-\d+") or _on_path("clang", search_path) or _versioned_clang(search_path)
     if clang is None:
         raise ToolchainNotFound("no clang was found", _REMEDY)
     return _inspect(clang, search_path)
@@ -123,14 +123,14 @@ def _clang_of_library(library: str, search_path: str) -> Path:
     )
 
 
-def _wheel_clang() -> Path | None:
-    """Find the wheel's clang by its list of files; its `clang` symlink is not made before it first runs."""
+def _in_wheel(pattern: str) -> Path | None:
+    """Find a program by the wheel's list of files; its `clang` symlink is not made before it first runs."""
     try:
         files = importlib.metadata.distribution(CLANG_WHEEL).files or ()
     except importlib.metadata.PackageNotFoundError:
         return None
     for file in files:
-        if re.fullmatch(r"clang-\d+", file.name) and file.parent.name == "bin":
+        if file.parent.name == "bin" and re.fullmatch(pattern, file.name):
             path = Path(str(file.locate())).resolve()
             if os.access(path, os.X_OK):
                 return path
@@ -178,9 +178,10 @@ def _inspect(clang: Path, search_path: str) -> Toolchain:
 
 
 def _find_lld(clang: Path, release: str, search_path: str) -> Path | None:
+    """Find the linker, of the same release if possible; any will do, for it is given machine code."""
     folders = dict.fromkeys((clang.parent, clang.resolve().parent))
     beside = [str(folder / name) for folder in folders for name in (f"ld.lld-{release}", "lld", "ld.lld")]
     for name in (*beside, f"ld.lld-{release}", "ld.lld"):
         if path := _on_path(name, search_path):
             return path
-    return None
+    return _in_wheel("lld")

@@ -1,0 +1,51 @@
+"""Compilers and caches for the tests of datasets: all real."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from aiocg.datasets.toolchain import find_toolchain
+
+
+class LoggingClang:
+    """The real clang behind a script that writes a line for each compilation.
+
+    Attributes:
+        path: the script.
+        log: where it writes.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "clang"
+        self.log = directory / "compilations.log"
+        self.log.touch()
+        real = shlex.quote(str(find_toolchain().clang))
+        self.path.write_text(
+            f'#!/bin/sh\ncase "$*" in *--version*) ;; *) echo run >> {shlex.quote(str(self.log))};; esac\n'
+            f'exec {real} "$@"\n'
+        )
+        self.path.chmod(0o755)
+
+    @property
+    def runs(self) -> int:
+        """How many compilations there were."""
+        return len(self.log.read_text().splitlines())
+
+
+@pytest.fixture
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache for one test."""
+    directory = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("AIOCG_CACHE", str(directory))
+    return directory
+
+
+@pytest.fixture
+def logging_clang(
+    tmp_path_factory: pytest.TempPathFactory, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> LoggingClang:
+    """A clang that counts, in use for one test, with an empty cache."""
+    clang = LoggingClang(tmp_path_factory.mktemp("bin"))
+    monkeypatch.setenv("AIOCG_CLANG", str(clang.path))
+    return clang
