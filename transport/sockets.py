@@ -39,6 +39,9 @@ QUEUED_BYTES: Final = 16 * 1024 * 1024
 QUEUED_MESSAGES: Final = 64 * 1024
 """... or more messages than this, which is a minute's work for a fast compiler."""
 
+ZERO_COPY_BYTES: Final = 64 * 1024
+"""Frames from this size on are sent without a copy, which costs a message to another thread for each."""
+
 TURN_MESSAGES: Final = 2048
 """Replies handled in one turn of the event loop, some milliseconds' work; the rest waits for the next."""
 
@@ -92,15 +95,18 @@ def _send(socket: Socket, frames: Sequence[Frame], flags: int) -> None:
     """Send one multipart; only its first frame can fail. Large immutable frames are not copied."""
     last = len(frames) - 1
     for index, frame in enumerate(frames):
-        immutable = isinstance(frame, bytes) or (isinstance(frame, memoryview) and frame.readonly)
-        socket.send(frame, flags | (zmq.SNDMORE if index < last else 0), copy=not immutable)
+        copy = len(frame) < ZERO_COPY_BYTES or not memoryview(frame).readonly
+        socket.send(frame, flags | (zmq.SNDMORE if index < last else 0), copy=copy)
 
 
-def _receive(socket: Socket, flags: int) -> list[Frame]:
-    """Receive one multipart: the first frame as bytes, the others as views of ZeroMQ's memory."""
+def _receive(socket: Socket, flags: int, heads: int) -> list[Frame]:
+    """Receive one multipart: so many frames at its head as bytes, the others as views of ZeroMQ's memory."""
     frames: list[Frame] = [socket.recv(flags)]
     while socket.getsockopt(zmq.RCVMORE):
-        frames.append(memoryview(socket.recv(copy=False).buffer).toreadonly())
+        if len(frames) < heads:
+            frames.append(socket.recv())
+        else:
+            frames.append(memoryview(socket.recv(copy=False).buffer).toreadonly())
     return frames
 
 
@@ -259,7 +265,7 @@ class ClientChannel:
     def _receive_batch(self) -> int:
         """Receive one batch, hand it over, and return the number of its replies."""
         try:
-            frames = _receive(self._socket, zmq.DONTWAIT)
+            frames = _receive(self._socket, zmq.DONTWAIT, heads=1)
         except zmq.Again:
             return 0
         try:
@@ -290,6 +296,7 @@ class WorkerChannel:
         """
         self.address = address
         self.closed = False
+        self._owner = os.getpid()
         self._codec = request_codec()
         context = self._context = zmq.Context()  # not shared: `close` must be able to wait for it
         self._socket = _socket(context, zmq.ROUTER, address, sends=REPLY_BATCHES, receives=REQUEST_BATCHES)
@@ -314,7 +321,7 @@ class WorkerChannel:
         flags = 0
         while len(batches) < TURN_BATCHES:
             try:
-                client, *frames = _receive(self._socket, flags)
+                client, *frames = _receive(self._socket, flags, heads=2)
             except zmq.Again:
                 break
             flags = zmq.DONTWAIT
@@ -341,8 +348,10 @@ class WorkerChannel:
 
     def close(self) -> None:
         """Remove the socket's file and close, once the last replies are on their way; may be called twice."""
-        if not self.closed:
-            self.closed = True
+        if self.closed:
+            return
+        self.closed = True
+        if os.getpid() == self._owner:  # a forked child must not take its parent's address away
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.address.removeprefix("ipc://"))
             self._socket.close(linger=_milliseconds(CLOSE_PATIENCE))

@@ -204,6 +204,17 @@ def test_closing_waits_until_the_last_replies_are_on_their_way(address, dealer):
     assert received == last
 
 
+def test_a_forked_child_that_closes_leaves_the_parent_its_address(channel, dealer):
+    child = os.fork()
+    if child == 0:
+        channel.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    client = dealer()
+    client.send_multipart(request_codec().encode([Statistics(1)]))
+    assert [item for _, item in receive(channel, 1)] == [[Statistics(1)]]
+
+
 PRELUDE = """
 import asyncio, os, sys, threading
 from aiocg.transport.messages import Done, Load
