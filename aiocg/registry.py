@@ -56,10 +56,11 @@ def environment(name: str) -> EnvironmentSpec:
 
 
 def _llvm_options() -> Mapping[str, Any]:
-    """Tell the workers which clang compiles their native part: the one that compiles the programs."""
+    """Tell the workers which clang compiles their native part, the one that compiles the programs, and where to."""
+    from aiocg.datasets.cache import cache_directory
     from aiocg.datasets.toolchain import find_toolchain
 
-    return {"clang": str(find_toolchain().clang)}
+    return {"clang": str(find_toolchain().clang), "cache_dir": str(cache_directory())}
 
 
 def _register_llvm() -> None:

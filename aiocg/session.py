@@ -57,7 +57,6 @@ class Session:
     ) -> "asyncio.Future[Any]":
         """Go to the start of a benchmark whose content is at hand."""
         future = self._loop.create_future()
-        self.worker.load(benchmark, timeout)
         self._send(PendingOpen(self, benchmark, observe, timeout, self.worker.load_error, future, finish))
         return future
 

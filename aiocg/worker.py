@@ -14,6 +14,7 @@ from aiocg.requests import (
     Pending,
     PendingClose,
     PendingExpand,
+    PendingFork,
     PendingLoad,
     PendingOpen,
     PendingRebuild,
@@ -78,6 +79,7 @@ class Worker:
         self._loaded: OrderedDict[str, None] = OrderedDict()
         self._load_errors: dict[str, Exception] = {}
         self._released: list[int] = []
+        self._bound: set[int] = set()  # numbers of the sessions that the present process knows
         self._greeting: Callable[[Welcome | Refused], None] | None = None
         self._broken: Callable[[Exception], None] | None = None
 
@@ -141,21 +143,11 @@ class Worker:
             self._broken(error)
 
     def _resume(self) -> None:
-        """Rebuild the sessions on the new process, then send what has no reply yet, in the old order."""
+        """Send what has no reply yet to the new process, in the old order."""
         self._loaded.clear()
+        self._bound.clear()
         backlog, self._backlog = self._backlog, deque()
-        rebound = {p.session.number for p in _first_of_each_session(backlog) if isinstance(p, PendingOpen)}
-        for session in list(self._sessions.values()):
-            trajectory = session.trajectory
-            if trajectory is None or session.error is not None or session.number in rebound:
-                continue
-            timeout = REBUILD_TIMEOUT * (trajectory.length + 1)
-            self.load(trajectory.benchmark, REBUILD_TIMEOUT)
-            self._transmit(PendingReopen(session, trajectory, timeout))
-            self._transmit(PendingRebuild(session, trajectory, timeout))
         for pending in backlog:
-            if isinstance(pending, PendingOpen):
-                self.load(pending.benchmark, pending.timeout)
             self._transmit(pending)
 
     # -------------------------------------------------------------------------------------- requests
@@ -170,11 +162,17 @@ class Worker:
             self._backlog.append(pending)
 
     def _transmit(self, pending: Pending) -> None:
-        assert self._channel is not None
+        """Send a request to the process, and before it what the process needs to know to carry it out."""
         session = pending.session
-        if session is not None and session.error is not None:
-            pending.reject(session.error)
-            return
+        if session is not None:
+            if session.error is not None:
+                pending.reject(session.error)
+                return
+            self._prepare(pending, session)
+        self._post(pending)
+
+    def _post(self, pending: Pending) -> None:
+        assert self._channel is not None
         self._number = number = self._number + 1
         try:
             self._channel.send(pending.message(number))
@@ -183,10 +181,26 @@ class Worker:
         else:
             self._waiting[number] = pending
 
-    def load(self, benchmark: Benchmark, timeout: float) -> None:
-        """See to it that a benchmark, whose content is at hand, is loaded before what is sent next."""
-        if not self._greeted:
-            return  # the resume loads what the backlog needs
+    def _prepare(self, pending: Pending, session: "Session") -> None:
+        """See to it that the process has the session's benchmark and state.
+
+        A session that the process does not know, because it lived on an earlier one, is rebuilt when it is first
+        needed: idle ones cost a restart nothing.
+        """
+        if isinstance(pending, PendingOpen):
+            self._load(pending.benchmark, pending.timeout)
+            self._bound.add(session.number)
+        elif session.number not in self._bound and session.trajectory is not None:
+            trajectory = session.trajectory
+            timeout = REBUILD_TIMEOUT * (trajectory.length + 1)
+            self._load(trajectory.benchmark, REBUILD_TIMEOUT)
+            self._post(PendingReopen(session, trajectory, timeout))
+            self._post(PendingRebuild(session, trajectory, timeout))
+            self._bound.add(session.number)
+        if isinstance(pending, PendingFork):
+            self._bound.add(pending.child.number)
+
+    def _load(self, benchmark: Benchmark, timeout: float) -> None:
         key = benchmark.key
         if key in self._loaded:
             self._loaded.move_to_end(key)
@@ -195,8 +209,8 @@ class Worker:
         self._loaded[key] = None
         if len(self._loaded) > MAX_LOADED:
             oldest, _ = self._loaded.popitem(last=False)
-            self._transmit(PendingUnload(oldest))
-        self._transmit(PendingLoad(benchmark, timeout, self._load_failed))
+            self._post(PendingUnload(oldest))
+        self._post(PendingLoad(benchmark, timeout, self._load_failed))
 
     def load_error(self, benchmark: Benchmark) -> Exception | None:
         """Return why a benchmark could not be loaded, if it could not."""
@@ -231,8 +245,9 @@ class Worker:
 
     def _flush_released(self) -> None:
         numbers, self._released = tuple(self._released), []
-        if self._greeted and self.failure is None:  # a process that comes later never hears of them
-            self._transmit(PendingClose(numbers))
+        self._bound.difference_update(numbers)
+        if self._greeted:  # a process that comes later never hears of them
+            self._post(PendingClose(numbers))
 
     def abandon(self, session: "Session") -> None:
         """Fail what a session that is beyond rebuilding still waits for; what is sent is executed for nothing."""
@@ -320,14 +335,4 @@ def _crash(death: Death, doing: str) -> ServiceError:
     if death.overrun is not None:
         return DeadlineExceeded(death.overrun, doing, death.stderr)
     return WorkerCrashed(death.cause, doing, death.stderr)
-
-
-def _first_of_each_session(backlog: deque[Pending]) -> list[Pending]:
-    seen: set[int] = set()
-    first = []
-    for pending in backlog:
-        if pending.session is not None and pending.session.number not in seen:
-            seen.add(pending.session.number)
-            first.append(pending)
-    return first
 

@@ -166,7 +166,7 @@ async def test_a_state_that_cannot_be_replayed_is_reported(runtime: aiocg.Runtim
 
 
 async def test_running_out_of_memory_is_an_error_of_the_action() -> None:
-    async with aiocg.Runtime(workers=1, memory_limit=2 << 30) as runtime:
+    async with aiocg.Runtime(workers=1, memory_limit=1 << 30) as runtime:
         one, other = await several(runtime, 2)
         _, _, terminated, _, info = await one.step("grow")
         assert terminated and "MemoryError" in info["error_details"]
