@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, InvalidBenchmarkUri
+from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, DatasetError, InvalidBenchmarkUri
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["Dataset", "NumpyGenerator", "RandomGenerator", "random_fraction", "random_index"]
@@ -174,7 +174,7 @@ class Dataset(abc.ABC):
             return False
         try:
             self.benchmark(uri)
-        except (BenchmarkNotFound, InvalidBenchmarkUri):
+        except (BenchmarkInitError, BenchmarkNotFound, InvalidBenchmarkUri):
             return False
         return True
 

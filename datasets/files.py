@@ -24,7 +24,7 @@ FLAG = "flag"
 
 # A URI may come from a stranger's results, and some flags of clang write files or load code.
 _HARMLESS_FLAG = re.compile(
-    r"-[DUI].+|-i(?:quote|system).+|-std=.+|-O[0-3sz]?|-W(?![apl],).*|-w|-m.+|-ffp-.+|-fno-.+"
+    r"-[DUI].+|-i(?:quote|system).+|-std=.+|-O[0-3sz]?|-W(?![apl],).*|-w|-m(?!llvm).+|-ffp-.+|-fno-.+"
 )
 
 
@@ -42,9 +42,11 @@ def benchmark_from_file(path: str | os.PathLike[str], flags: Iterable[str] = ())
         BenchmarkInitError: when it is a directory, cannot be read, is empty, or has an unknown suffix.
     """
     given = Path(os.path.expanduser(path))
-    _check(given, os.fspath(path))
-    absolute = Path(os.path.realpath(given.parent), given.name)
     fixed = absolute_flags(flags)
+    _check(given, os.fspath(path))
+    if fixed and given.suffix in IR_SUFFIXES:
+        raise BenchmarkInitError(os.fspath(path), f"is taken as it is: {' '.join(fixed)} can have no effect")
+    absolute = Path(os.path.realpath(given.parent), given.name)
     uri = BenchmarkUri.from_file(str(absolute), ((FLAG, flag) for flag in fixed))
     return _benchmark(uri, absolute, fixed, absolute.name, f"the file {absolute}")
 

@@ -116,18 +116,17 @@ def compile_source(
 
 
 def absolute_flags(flags: Iterable[str]) -> tuple[str, ...]:
-    """Make the paths in flags independent of the working directory."""
+    """Make flags independent of the working directory, each joined to its value: `-I dir` to `-I/…/dir`."""
     result: list[str] = []
     pending = ""
     for flag in flags:
-        prefix = next((p for p in _PATH_FLAGS if flag.startswith(p) and flag != p), "")
         if pending:
-            result.append(_absolute(flag, pending))
-        elif prefix:
-            result.append(prefix + _absolute(flag.removeprefix(prefix), prefix))
-        else:
-            result.append(flag)
-        pending = flag if flag in _PATH_FLAGS and not pending else ""
+            result[-1] = pending + (_absolute(flag, pending) if pending in _PATH_FLAGS else flag)
+            pending = ""
+            continue
+        prefix = next((known for known in _PATH_FLAGS if flag.startswith(known) and flag != known), "")
+        result.append(prefix + _absolute(flag.removeprefix(prefix), prefix) if prefix else flag)
+        pending = flag if flag in (*_PATH_FLAGS, "-D", "-U") else ""
     return tuple(result)
 
 

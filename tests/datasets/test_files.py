@@ -166,7 +166,8 @@ def test_flags_are_part_of_the_uri(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "flag", ["-o/etc/passwd", "-fplugin=x.so", "-Xclang", "-Wp,-MD,/tmp/x", "-MF/tmp/x", "/tmp/y.c"]
+    "flag",
+    ["-o/etc/passwd", "-fplugin=x.so", "-Xclang", "-Wp,-MD,/tmp/x", "-MF/tmp/x", "-mllvm=-x", "/tmp/y.c"],
 )
 def test_a_uri_cannot_carry_flags_that_write_files_or_load_code(tmp_path: Path, flag: str) -> None:
     path = write(tmp_path / "x.c")
@@ -200,6 +201,7 @@ def test_only_the_chosen_suffixes_count(tmp_path: Path) -> None:
     assert [uri.path for uri in dataset.benchmark_uris()] == ["a.ll"]
     with pytest.raises(BenchmarkInitError, match=r"unknown suffix '\.c', expected one of \.ll"):
         dataset.benchmark("b.c")
+    assert "b.c" not in dataset
     with pytest.raises(BenchmarkInitError, match=r"unknown suffix '\.rs'"):
         FilesDataset("mine-v1", tmp_path, [".rs"])
 

@@ -46,7 +46,12 @@ def test_uris_of_every_form_are_benchmarks(datasets: Datasets, target: str) -> N
 
 
 def test_flags_are_given_to_files(here: Path, datasets: Datasets) -> None:
-    assert resolve("x.ll", datasets, ["-DX"]).uri.param("flag") == ("-DX",)
+    (here / "x.c").write_text("int x;\n")
+    benchmark = resolve("x.c", datasets, ["-D", "X", "-I", "sub"])
+    assert benchmark.uri.param("flag") == ("-DX", f"-I{here}/sub")
+    assert resolve(str(benchmark.uri), datasets) == benchmark
+    with pytest.raises(BenchmarkInitError, match="-DX can have no effect"):
+        resolve("x.ll", datasets, ["-DX"])
 
 
 def test_a_missing_file_is_not_taken_for_a_dataset(here: Path, datasets: Datasets) -> None:
