@@ -101,9 +101,7 @@ class FilesDataset(Dataset):
         license: str = "",
         sort_order: int = 0,
     ) -> None:
-        super().__init__(
-            name, description or f"files below {directory}", license=license, sort_order=sort_order
-        )
+        super().__init__(name, description or f"files below {directory}", license=license, sort_order=sort_order)
         self.directory = Path(os.path.realpath(os.path.expanduser(directory)))
         if not self.directory.is_dir():
             raise BenchmarkNotFound(
@@ -174,9 +172,7 @@ class FilesDataset(Dataset):
         return BenchmarkUri(self.scheme, self.name, path)
 
 
-def _benchmark(
-    uri: BenchmarkUri, path: Path, flags: tuple[str, ...], filename: str, description: str
-) -> Benchmark:
+def _benchmark(uri: BenchmarkUri, path: Path, flags: tuple[str, ...], filename: str, description: str) -> Benchmark:
     def sources() -> list[BenchmarkSource]:
         return [BenchmarkSource(filename, _read(path))]
 
@@ -189,9 +185,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise BenchmarkNotFound(
-            str(path), f"there is no file {path} any more", _nearest_files(path)
-        ) from None
+        raise BenchmarkNotFound(str(path), f"there is no file {path} any more", _nearest_files(path)) from None
     except OSError as error:
         raise BenchmarkInitError(str(path), f"cannot be read: {error.strerror}") from error
 
@@ -199,9 +193,7 @@ def _read(path: Path) -> bytes:
 def _read_ir(path: Path) -> bytes:
     content = _read(path)
     if path.suffix == ".bc" and not is_bitcode(content):
-        raise BenchmarkInitError(
-            str(path), "is not LLVM bitcode: it does not begin with the letters BC and C0DE"
-        )
+        raise BenchmarkInitError(str(path), "is not LLVM bitcode: it does not begin with the letters BC and C0DE")
     return content
 
 

@@ -79,9 +79,7 @@ def compile_file(
         raise BenchmarkInitError(str(path), f"cannot be read: {error.strerror}") from error
     absolute = absolute_flags(flags)
     directory = os.path.realpath(source.parent)
-    return _Compilation(
-        toolchain or find_toolchain(), source.name, text, absolute, directory, timeout
-    ).result()
+    return _Compilation(toolchain or find_toolchain(), source.name, text, absolute, directory, timeout).result()
 
 
 def compile_source(
@@ -108,9 +106,7 @@ def compile_source(
     """
     data = text.encode() if isinstance(text, str) else text
     if os.path.basename(filename) != filename or not filename:
-        raise BenchmarkInitError(
-            filename, "the name of a source text must be a bare file name, such as program.c"
-        )
+        raise BenchmarkInitError(filename, "the name of a source text must be a bare file name, such as program.c")
     absolute = absolute_flags(flags)
     return _Compilation(toolchain or find_toolchain(), filename, data, absolute, "", timeout).result()
 
@@ -164,15 +160,11 @@ class _Compilation:
     ) -> None:
         suffix = os.path.splitext(name)[1]
         if suffix not in LANGUAGES:
-            raise BenchmarkInitError(
-                name, f"unknown suffix {suffix!r}, expected one of {', '.join(LANGUAGES)}"
-            )
+            raise BenchmarkInitError(name, f"unknown suffix {suffix!r}, expected one of {', '.join(LANGUAGES)}")
         self.toolchain = toolchain
         self.language = LANGUAGES[suffix]
         self.name = name
-        self.spelling = (
-            f"./{name}" if name.startswith(("-", "@")) else name
-        )  # neither a flag nor a response file
+        self.spelling = f"./{name}" if name.startswith(("-", "@")) else name  # neither a flag nor a response file
         self.text = text
         self.flags = (*DEFAULT_FLAGS, *_known_flags(flags, toolchain))
         self.directory = directory
@@ -240,9 +232,7 @@ class _Compilation:
         except FileNotFoundError:
             content = b""
         if not is_bitcode(content):
-            raise BenchmarkInitError(
-                self.name, f"clang wrote no bitcode; its flags were {' '.join(self.flags)}"
-            )
+            raise BenchmarkInitError(self.name, f"clang wrote no bitcode; its flags were {' '.join(self.flags)}")
         return content, self._dependencies(rule, directory, started)
 
     def _dependencies(self, rule: Path, directory: str, started: int) -> Dependencies | None:

@@ -18,9 +18,7 @@ MEMORY_LIMIT = 8 << 30  # bytes of address space: a runaway template must not ta
 MESSAGE_LIMIT = 64 << 10  # bytes of diagnostics that are kept
 POLL_INTERVAL = 0.05  # seconds between looks at the cancellation event
 
-_cancellation: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar(
-    "cancellation", default=None
-)
+_cancellation: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar("cancellation", default=None)
 
 
 class TimedOut(Exception):
@@ -53,9 +51,7 @@ def cancellable(event: threading.Event) -> Iterator[None]:
         _cancellation.reset(token)
 
 
-def run_bounded(
-    command: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float
-) -> tuple[int, str]:
+def run_bounded(command: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float) -> tuple[int, str]:
     """Run a command and return its exit status and the beginning of its standard error.
 
     Args:

@@ -85,9 +85,7 @@ def _benchmark(uri: BenchmarkUri, path: Path) -> Benchmark:
         lambda: compile_file(path, program_flags(language)),
         sources=lambda: [BenchmarkSource(path.name, path.read_bytes())],
         description=_description(path),
-        program=BenchmarkProgram(
-            language, freestanding=True, runs={size: _run(path, size) for size in RUN_SIZES}
-        ),
+        program=BenchmarkProgram(language, freestanding=True, runs={size: _run(path, size) for size in RUN_SIZES}),
     )
 
 

@@ -55,9 +55,7 @@ class BenchmarkUri:
 
     def _check_file(self) -> None:
         if self.dataset:
-            raise self._malformed(
-                f"a file URI has three slashes, not a host ({self.dataset!r})", _FILE_EXAMPLE
-            )
+            raise self._malformed(f"a file URI has three slashes, not a host ({self.dataset!r})", _FILE_EXAMPLE)
         if not self.path.startswith("/"):
             raise self._malformed("the path of a file URI must be absolute", _FILE_EXAMPLE)
 

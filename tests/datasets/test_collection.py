@@ -44,9 +44,7 @@ class Letters(Dataset):
 
 @pytest.fixture
 def datasets() -> Datasets:
-    return Datasets(
-        [Letters("b-v0", "xyz"), Letters("a-v0", "pq"), Letters("old-v0", "o", deprecated="use a-v0")]
-    )
+    return Datasets([Letters("b-v0", "xyz"), Letters("a-v0", "pq"), Letters("old-v0", "o", deprecated="use a-v0")])
 
 
 def test_it_is_a_dictionary_by_name(datasets: Datasets) -> None:

@@ -85,9 +85,7 @@ def test_a_benchmark_is_found_by_path_and_by_uri(name: str) -> None:
     assert name in dataset
 
 
-@pytest.mark.parametrize(
-    "name", ["11", "other-v0/7", "generator://numbers-v3/7", "numbers-v3", "benchmark://x-v0/7"]
-)
+@pytest.mark.parametrize("name", ["11", "other-v0/7", "generator://numbers-v3/7", "numbers-v3", "benchmark://x-v0/7"])
 def test_what_is_not_in_the_dataset_is_not_found(name: str) -> None:
     dataset = Numbers(10)
     assert name not in dataset
@@ -110,9 +108,7 @@ def test_size_and_truth() -> None:
 
 @pytest.mark.parametrize("make_rng", [random.Random, numpy.random.default_rng])
 @pytest.mark.parametrize("dataset", [Numbers(20), Naturals()])
-def test_random_benchmarks_repeat_with_the_seed_and_vary(
-    make_rng: type[random.Random], dataset: Dataset
-) -> None:
+def test_random_benchmarks_repeat_with_the_seed_and_vary(make_rng: type[random.Random], dataset: Dataset) -> None:
     def draw(seed: int) -> list[str]:
         rng = make_rng(seed)
         return [dataset.random_benchmark(rng).uri.path for _ in range(50)]

@@ -78,9 +78,7 @@ def test_every_path_to_a_file_gives_one_uri(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "link").symlink_to("sub")
     monkeypatch.chdir(tmp_path)
     assert (
-        benchmark_from_file("sub/x.ll")
-        == benchmark_from_file("link/../sub/x.ll")
-        == benchmark_from_file("link/x.ll")
+        benchmark_from_file("sub/x.ll") == benchmark_from_file("link/../sub/x.ll") == benchmark_from_file("link/x.ll")
     )
 
 
@@ -106,9 +104,7 @@ def test_files_that_cannot_be_benchmarks_are_refused_at_once(tmp_path: Path) -> 
         tmp_path: "is a directory",
         tmp_path / "fifo.c": "not a regular file",
         tmp_path / "loop.c": "cannot be reached",
-        write(
-            tmp_path / "prog.f90"
-        ): r"unknown suffix '.f90', expected one of \.c, \.cc, \.cpp, \.cxx, \.ll, \.bc",
+        write(tmp_path / "prog.f90"): r"unknown suffix '.f90', expected one of \.c, \.cc, \.cpp, \.cxx, \.ll, \.bc",
         write(tmp_path / "prog"): "unknown suffix ''",
         write(tmp_path / "empty.c", ""): "is empty",
     }
@@ -138,9 +134,7 @@ def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, *tmp_path.parents[:3]):
         if folder.owner() == path.owner() and folder != Path("/"):
             folder.chmod(folder.stat().st_mode | 0o755)
-    process = subprocess.run(
-        [sys.executable, "-P", "-c", script, path], capture_output=True, text=True, check=True
-    )
+    process = subprocess.run([sys.executable, "-P", "-c", script, path], capture_output=True, text=True, check=True)
     assert process.stdout == "cannot be read: Permission denied\n"
 
 

@@ -37,9 +37,7 @@ def settle() -> None:
 def disassemble(bitcode: bytes) -> str:
     """Turn bitcode into text with the compiler that wrote it."""
     command = [*find_toolchain().command(), "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-O1"]
-    process = subprocess.run(
-        [*command, "-x", "ir", "-", "-o", "-"], input=bitcode, capture_output=True, check=True
-    )
+    process = subprocess.run([*command, "-x", "ir", "-", "-o", "-"], input=bitcode, capture_output=True, check=True)
     return process.stdout.decode()
 
 
@@ -63,9 +61,7 @@ def test_the_result_does_not_depend_on_the_place(tmp_path: Path) -> None:
 def test_the_date_does_not_matter() -> None:
     if find_toolchain().major < 16:
         pytest.skip("this clang cannot be told the date")
-    assert "Jan  1 1970" in disassemble(
-        compile_source("const char *when(void) { return __DATE__ __TIME__; }")
-    )
+    assert "Jan  1 1970" in disassemble(compile_source("const char *when(void) { return __DATE__ __TIME__; }"))
 
 
 def test_cxx_is_compiled_as_such() -> None:
@@ -80,9 +76,7 @@ def test_flags_come_after_the_defaults(tmp_path: Path) -> None:
     assert "optnone" in disassemble(compile_file(path, ["-DN=7", "-O0"]))
 
 
-@pytest.mark.parametrize(
-    "flags", [["-Iinclude"], ["-I", "include"], ["-isystem", "include"], ["-iquoteinclude"]]
-)
+@pytest.mark.parametrize("flags", [["-Iinclude"], ["-I", "include"], ["-isystem", "include"], ["-iquoteinclude"]])
 def test_relative_directories_are_those_of_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
@@ -216,9 +210,7 @@ def test_a_compilation_can_be_cancelled(slow_clang: Path) -> None:
 def test_a_clang_that_crashes_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "crash"
     real = find_toolchain().clang
-    script.write_text(
-        f'#!/bin/sh\ncase "$*" in *--version*) exec "{real}" "$@";; esac\necho oops >&2\nkill -SEGV $$\n'
-    )
+    script.write_text(f'#!/bin/sh\ncase "$*" in *--version*) exec "{real}" "$@";; esac\necho oops >&2\nkill -SEGV $$\n')
     script.chmod(0o755)
     monkeypatch.setenv("AIOCG_CLANG", str(script))
     with pytest.raises(BenchmarkInitError, match="killed by signal 11") as caught:
@@ -344,9 +336,7 @@ def test_search_variables_of_the_environment_count(
         assert f"ret i32 {number}" in disassemble(compile_source(text))
 
 
-def test_another_clang_compiles_anew(
-    logging_clang: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_clang_compiles_anew(logging_clang: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_source(LOOP)
     script = tmp_path / "other"
     script.write_text(

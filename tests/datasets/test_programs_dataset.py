@@ -51,9 +51,7 @@ def test_everybody_gets_the_same_benchmark_while_somebody_holds_it() -> None:
     assert dataset.benchmark("benchmark://programs-v0/matmul") is held
 
 
-@pytest.mark.parametrize(
-    "name", ["matmull", "matmul.c", "sub/matmul", "matmul?x=1", "matmul#x", "expected/matmul"]
-)
+@pytest.mark.parametrize("name", ["matmull", "matmul.c", "sub/matmul", "matmul?x=1", "matmul#x", "expected/matmul"])
 def test_an_unknown_program_is_not_found(name: str) -> None:
     with pytest.raises(BenchmarkNotFound, match="no program"):
         ProgramsDataset().benchmark(name)

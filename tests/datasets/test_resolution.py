@@ -29,9 +29,7 @@ def datasets() -> Datasets:
     return default_datasets()
 
 
-@pytest.mark.parametrize(
-    "target", ["x.ll", "./x.ll", "~/x.ll", "sub/../x.ll", "file://{here}/x.ll", "{here}/x.ll"]
-)
+@pytest.mark.parametrize("target", ["x.ll", "./x.ll", "~/x.ll", "sub/../x.ll", "file://{here}/x.ll", "{here}/x.ll"])
 def test_paths_of_every_form_are_files(here: Path, datasets: Datasets, target: str) -> None:
     assert resolve(target.format(here=here), datasets).uri == BenchmarkUri.from_file(f"{here}/x.ll")
     assert resolve(Path("x.ll"), datasets).uri.path == f"{here}/x.ll"

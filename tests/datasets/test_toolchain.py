@@ -32,9 +32,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_clang_that_is_found_runs() -> None:
     toolchain = find_toolchain()
-    process = subprocess.run(
-        [*toolchain.command("c++"), "-###", "x.cc"], capture_output=True, text=True, check=False
-    )
+    process = subprocess.run([*toolchain.command("c++"), "-###", "x.cc"], capture_output=True, text=True, check=False)
     assert toolchain.version in process.stderr
     assert toolchain.major == int(toolchain.version.split(".")[0]) >= 14
     assert toolchain.version in toolchain.identity
@@ -55,9 +53,7 @@ def test_the_wheel_is_found_without_its_links(tmp_path: Path, monkeypatch: pytes
     assert toolchain.linker_command() == [str(lld), "-flavor", "gnu"]
 
 
-def test_a_chosen_clang_comes_first_and_is_asked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chosen_clang_comes_first_and_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clang = fake_clang(tmp_path / "my clang")
     monkeypatch.setenv("AIOCG_CLANG", str(clang))
     monkeypatch.setenv("AIOCG_LLVM_LIBRARY", "/nowhere/libLLVM.so.14")
@@ -96,9 +92,7 @@ def test_a_chosen_library_brings_its_clang(
     assert find_toolchain().clang == path
 
 
-def test_a_library_without_its_clang_says_which_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_without_its_clang_says_which_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("AIOCG_LLVM_LIBRARY", str(tmp_path / "libLLVM-23.so.1"))
     with pytest.raises(ToolchainNotFound, match="clang 23") as caught:
@@ -136,9 +130,7 @@ def test_no_clang_at_all_says_what_to_install(tmp_path: Path, monkeypatch: pytes
         find_toolchain()
 
 
-def test_a_chosen_program_that_is_no_clang_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chosen_program_that_is_no_clang_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = tmp_path / "not-executable"
     text.touch()
     monkeypatch.setenv("AIOCG_CLANG", str(text))
