@@ -67,16 +67,9 @@ def freestanding_flags(language: str) -> tuple[str, ...]:
     include = PROGRAMS / "include"
     common = ("--no-default-config", "-nostdlibinc", "-ffp-contract=off", "-fno-stack-protector")
     if language == "c++":
-        cplusplus = (
-            "-std=c++17",
-            "-nostdinc++",
-            "-fno-exceptions",
-            "-fno-rtti",
-            "-isystem",
-            str(include / "c++"),
-        )
+        cplusplus = ("-nostdinc++", "-fno-exceptions", "-fno-rtti", "-isystem", str(include / "c++"))
         return (*common, *cplusplus, "-isystem", str(include))
-    return (*common, "-std=c17", "-isystem", str(include))
+    return (*common, "-isystem", str(include))
 
 
 def link(bitcode: bytes, output: Path, toolchain: Toolchain, *, optimization: str = "-O2") -> None:
@@ -172,9 +165,7 @@ def _limit(pid: int, timeout: float) -> None:
 def _runtime_archive(toolchain: Toolchain) -> bytes:
     """Compile the runtime, or fetch it from the user's cache."""
     sources = {path: path.read_bytes() for path in sorted((PROGRAMS / "runtime").iterdir())}
-    headers = {
-        path: path.read_bytes() for path in sorted((PROGRAMS / "include").rglob("*")) if path.is_file()
-    }
+    headers = {path: path.read_bytes() for path in sorted((PROGRAMS / "include").rglob("*")) if path.is_file()}
     digest = hashlib.sha256()
     texts = {str(path.relative_to(PROGRAMS)): text for path, text in (*sources.items(), *headers.items())}
     for field in (_FORMAT, toolchain.identity, platform.machine(), *_RUNTIME_FLAGS, *texts):
@@ -188,9 +179,7 @@ def _runtime_archive(toolchain: Toolchain) -> bytes:
         try:
             cache.write(key, archive)
         except CacheError as error:
-            warnings.warn(
-                f"the runtime of programs-v0 was compiled but not kept: {error}", CacheWarning, stacklevel=3
-            )
+            warnings.warn(f"the runtime of programs-v0 was compiled but not kept: {error}", CacheWarning, stacklevel=3)
     return archive
 
 

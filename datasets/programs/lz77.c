@@ -205,7 +205,7 @@ static void round_trip(const char *title, void (*make)(uint8_t *, size_t), size_
   struct buffer packed = {NULL, 0, 0}, unpacked = {NULL, 0, 0};
   struct statistics s = compress(data, size, &packed);
   int whole = decompress(&packed, &unpacked);
-  int same = whole && unpacked.size == size && memcmp(unpacked.bytes, data, size) == 0;
+  int same = whole && unpacked.size == size && (size == 0 || memcmp(unpacked.bytes, data, size) == 0);
   printf("%-6s %zu -> %zu bytes (%08x), %zu matches up to %zu, %zu literals, %s", title, size, packed.size,
          checksum(&packed), s.matches, s.longest, s.literals, same ? "restored" : "DAMAGED");
   packed.size /= 2;
