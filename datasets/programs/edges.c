@@ -1,4 +1,4 @@
-// edges: Canny edge detection on a drawn scene: Gaussian blur, Sobel, non-maximum suppression, hysteresis, then contour labels
+// edges: Canny edge detection: Gaussian blur, Sobel, non-maximum suppression, hysteresis, contour labels
 
 #include <math.h>
 #include <stdbool.h>

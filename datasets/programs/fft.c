@@ -1,4 +1,4 @@
-// fft: iterative and recursive fast Fourier transforms, checked against the definition and used for convolution and long multiplication
+// fft: iterative and recursive fast Fourier transforms, convolution and long multiplication through them
 
 #include <assert.h>
 #include <math.h>

@@ -77,7 +77,7 @@ static void print_picture(const unsigned char *picture, int width, int height)
             int n = picture[row * height / 12 * width + column * width / 48];
             putchar(n == LIMIT ? '#' : shades[n * 9 / LIMIT]);
         }
-        putchar('\n');
+        puts("|");
     }
 }
 

@@ -1,4 +1,4 @@
-// matmul: dense linear algebra: three ways to multiply, LU with partial pivoting, Cholesky, solves and inverses
+// matmul: dense linear algebra: three ways to multiply, LU with partial pivoting, Cholesky, inverses
 
 #include <math.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// nbody: gravity by direct summation: the outer planets and a random cluster, with leapfrog, Euler and Runge-Kutta compared by energy
+// nbody: gravity by direct summation, with leapfrog, Euler and Runge-Kutta compared by energy
 
 #include <math.h>
 #include <stdint.h>
