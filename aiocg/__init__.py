@@ -19,7 +19,7 @@ _HOMES = {
     "AiocgError": "aiocg.errors",
     "Benchmark": "aiocg.datasets",
     "BenchmarkUri": "aiocg.datasets",
-    "Candidate": "aiocg.env",
+    "Candidate": "aiocg.candidate",
     "CompilerEnvState": "aiocg.state",
     "CostReward": "aiocg.rewards",
     "Dataset": "aiocg.datasets",
@@ -51,8 +51,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from aiocg import errors, search
+    from aiocg.candidate import Candidate
     from aiocg.datasets import Benchmark, BenchmarkUri, Dataset, Datasets
-    from aiocg.env import Candidate, Env, Snapshot
+    from aiocg.env import Env, Snapshot
     from aiocg.errors import AiocgError
     from aiocg.rewards import CostReward, Reward
     from aiocg.runtime import Runtime

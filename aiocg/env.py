@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from aiocg.candidate import Candidate
 from aiocg.episode import Episode, Plan
 from aiocg.errors import (
     EnvClosed,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aiocg.rewards import Reward
     from aiocg.runtime import BenchmarkLike, Runtime
 
-__all__ = ["Candidate", "Env", "Snapshot", "StepResult"]
+__all__ = ["Env", "Snapshot", "StepResult"]
 
 STEP_TIMEOUT = 60.0  # seconds of execution for a step, or for one candidate of an expand
 RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute baselines
@@ -36,26 +36,6 @@ RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute bas
 StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]  # observation, reward, terminated, truncated, info
 
 _ENDS_EPISODE = (WorkerCrashed, WorkerFailure, SessionLost)  # errors that are the program's, not the caller's
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What one candidate of an `expand` would lead to.
-
-    Attributes:
-        actions: indices of its actions.
-        observation, reward: as a step would return them; None after an error.
-        state: 64-bit hash of the state it leads to; 0 after an error.
-        had_no_effect: none of the actions changed the state.
-        error: why there is no result, None if there is one.
-    """
-
-    actions: tuple[int, ...]
-    observation: Any = None
-    reward: Any = None
-    state: int = 0
-    had_no_effect: bool = False
-    error: Exception | None = None
 
 
 class Snapshot:
@@ -107,7 +87,7 @@ class Env:
         self._plans: dict[Any, Plan] = {}
         self._observation_space: str | None = None
         self._reward_space: str | None = None
-        self._default_plan = Plan(None, None)
+        self._default_plan = Plan(None, ())
 
     # ------------------------------------------------------------------------------------ properties
 
@@ -218,7 +198,7 @@ class Env:
         def finish(reply: Observed) -> tuple[Any, dict[str, Any]]:
             values = dict(zip(names, reply.observations, strict=True))
             self._benchmark = target
-            self._episode = Episode(target, values=values, baselines=values, awaited=set(names))
+            self._episode = Episode.start(target, values)
             return plan.observation(reply.observations), {"benchmark": str(target.uri), "state": reply.state}
 
         result: tuple[Any, dict[str, Any]] = await self._session.open(target, names, timeout, finish)
@@ -282,7 +262,8 @@ class Env:
             )
         episode = self._running_episode()
         deadline = self.timeout if timeout is None else timeout
-        self._observe_costs(plan, episode, deadline)
+        self._observe_missing(plan, episode, deadline)
+        episode.expected_costs = plan.costs
         return self._session.step(
             indices,
             plan.observe,
@@ -300,43 +281,20 @@ class Env:
             raise ResetNeeded("the episode has ended; call reset() to start another")
         return self._episode
 
-    def _observe_costs(self, plan: Plan, episode: Episode, timeout: float) -> None:
+    def _observe_missing(self, plan: Plan, episode: Episode, timeout: float) -> None:
         """Ask for what the rewards need to know of the state before the step, where nothing sent so far tells it."""
-        missing = [name for name in (*plan.costs, *plan.baselines) if name not in episode.awaited]
-        if missing:
-            names = tuple(dict.fromkeys(missing))
-
-            def finish(reply: Observed) -> None:
-                values = dict(zip(names, reply.observations, strict=True))
-                episode.values |= values
-                episode.baselines |= values
-
-            self._session.step((), names, timeout, finish).add_done_callback(_retrieve)
-        if plan.costs or episode.awaited:
-            episode.awaited = {*plan.costs, *(n for n in (*episode.awaited, *missing) if n in self._baseline_names)}
-
-    @property
-    def _baseline_names(self) -> frozenset[str]:
-        return frozenset(name for reward in self.reward_spaces.values() for name in reward.baseline_spaces)
+        names = episode.missing(plan)
+        if names:
+            request = self._session.step(
+                (), names, timeout, lambda reply: episode.learn(dict(zip(names, reply.observations, strict=True)))
+            )
+            request.add_done_callback(_retrieve)
 
     def _finish_step(self, plan: Plan, episode: Episode, reply: Observed) -> StepResult:
         observed = reply.observations
-        reward = None
-        if plan.rewards:
-            after = plan.cost_values(observed)
-            reward = plan.reward(episode.values, after, episode.baselines)
-            episode.values = after
-            self._account(plan, episode, reward)
-        effects = reply.effects
-        info = {"action_had_no_effect": not any(effects), "state": reply.state}
+        reward = episode.advance(plan, observed, self._reward_space) if plan.rewards else plan.reward([])
+        info = {"action_had_no_effect": True not in reply.effects, "state": reply.state}
         return plan.observation(observed), reward, False, False, info
-
-    def _account(self, plan: Plan, episode: Episode, reward: Any) -> None:
-        """Add to the return what the step earned in the default reward space."""
-        for reward_space, value in zip(plan.rewards, reward if isinstance(reward, list) else [reward], strict=True):
-            if reward_space.name == self._reward_space:
-                episode.reward += value
-                return
 
     def _recover_step(self, plan: Plan, episode: Episode, error: Exception) -> StepResult:
         """Turn an error of the program or the compiler into the end of the episode."""
@@ -344,10 +302,7 @@ class Env:
             raise error
         if episode.terminated:
             raise ResetNeeded("an action submitted before this one ended the episode") from error
-        episode.terminated = True
-        reward = plan.reward_on_error(episode.reward)
-        if plan.rewards:
-            self._account(plan, episode, reward)
+        reward = episode.fail(plan, self._reward_space)
         defaults = {name: space.default for name, space in self.observation_spaces.items()}
         info = {
             "action_had_no_effect": True,
@@ -481,7 +436,7 @@ class Env:
         indices = [self.action_space.indices(candidate) for candidate in candidates]
         episode = self._running_episode()
         deadline = self.timeout if timeout is None else timeout
-        self._observe_costs_for_expand(plan, episode, deadline)
+        self._observe_missing(plan, episode, deadline)
 
         def finish(reply: Expanded, crashes: Mapping[int, Exception]) -> list[Candidate]:
             return [
@@ -492,11 +447,6 @@ class Env:
         results: list[Candidate] = await self._session.expand(indices, plan.observe, deadline, finish)
         return results
 
-    def _observe_costs_for_expand(self, plan: Plan, episode: Episode, timeout: float) -> None:
-        awaited = set(episode.awaited)
-        self._observe_costs(plan, episode, timeout)
-        episode.awaited |= awaited  # the state stays, so what was known of it stays known
-
     def _candidate(
         self, plan: Plan, episode: Episode, actions: tuple[int, ...], result: Any, crash: Exception | None
     ) -> Candidate:
@@ -504,11 +454,9 @@ class Env:
             return Candidate(actions, error=crash)
         if result.code:
             return Candidate(actions, error=failure(result.code, result.message))
-        after = plan.cost_values(result.observations)
-        reward = plan.reward(episode.values, after, episode.baselines) if plan.rewards else None
-        return Candidate(
-            actions, plan.observation(result.observations), reward, result.state, not any(result.effects)
-        )
+        reward = plan.reward(episode.rewards(plan, plan.cost_values(result.observations)))
+        observation = plan.observation(result.observations)
+        return Candidate(actions, observation, reward, result.state, True not in result.effects)
 
     # ----------------------------------------------------------------------------------------- close
 
@@ -536,12 +484,9 @@ class Env:
                 self._known("observation space", name, self.observation_spaces)
             for name in _names(rewards):
                 self._known("reward space", name, self.reward_spaces)
-            found = (
-                self.reward_spaces[rewards]
-                if isinstance(rewards, str)
-                else rewards and [self.reward_spaces[name] for name in rewards]
-            )
-            plan = self._plans[key] = Plan(observations, found)
+            found = [self.reward_spaces[name] for name in _names(rewards)]
+            single = rewards is None or isinstance(rewards, str)
+            plan = self._plans[key] = Plan(observations, found, single_reward=single)
         return plan
 
     def __repr__(self) -> str:
@@ -562,4 +507,3 @@ def _retrieve(future: "asyncio.Future[Any]") -> None:
     """Mark the error of an internal request as seen; the step behind it fails with its own."""
     if not future.cancelled():
         future.exception()
-

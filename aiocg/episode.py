@@ -11,40 +11,6 @@ from aiocg.rewards import Reward
 __all__ = ["Episode", "Plan"]
 
 
-@dataclasses.dataclass(slots=True)
-class Episode:
-    """One episode, from reset to now, as far as replies are in.
-
-    Attributes:
-        benchmark: the program.
-        reward: sum of the rewards in the default reward space.
-        terminated: the episode has ended with an error.
-        values: cost observations of the present state, by name.
-        baselines: baseline observations of the benchmark, by name.
-        started: time of the reset, in seconds of the monotonic clock.
-        awaited: names of the observations that `values` and `baselines` will hold once what is sent is answered.
-    """
-
-    benchmark: Benchmark
-    reward: float = 0.0
-    terminated: bool = False
-    values: dict[str, Any] = dataclasses.field(default_factory=dict)
-    baselines: dict[str, Any] = dataclasses.field(default_factory=dict)
-    started: float = dataclasses.field(default_factory=time.monotonic)
-    awaited: set[str] = dataclasses.field(default_factory=set)
-
-    def copy(self) -> "Episode":
-        """Return an independent copy."""
-        return dataclasses.replace(
-            self, values=dict(self.values), baselines=dict(self.baselines), awaited=set(self.awaited)
-        )
-
-    @property
-    def walltime(self) -> float:
-        """Seconds since the reset."""
-        return time.monotonic() - self.started
-
-
 class Plan:
     """What one request observes, and how its observations become what the caller asked for.
 
@@ -52,52 +18,138 @@ class Plan:
 
     Attributes:
         observe: what the request asks of the worker, without repeats.
-        costs, baselines: which of it the rewards need.
+        rewards: what it is to be rewarded in.
+        costs, baselines: what the rewards need to know of the states at both ends, and of the benchmark.
     """
 
-    __slots__ = ("_picks", "_single_observation", "_single_reward", "baselines", "costs", "observe", "rewards")
+    __slots__ = (
+        "_cost_picks",
+        "_picks",
+        "_single_observation",
+        "_single_reward",
+        "baselines",
+        "costs",
+        "observe",
+        "rewards",
+    )
 
     def __init__(
-        self, observations: Sequence[str] | str | None, rewards: Sequence[Reward] | Reward | None
+        self, observations: Sequence[str] | str | None, rewards: Sequence[Reward], *, single_reward: bool = True
     ) -> None:
         self._single_observation = observations is None or isinstance(observations, str)
-        self._single_reward = rewards is None or isinstance(rewards, Reward)
-        names: list[str] = _as_list(observations)
-        self.rewards: list[Reward] = _as_list(rewards)
-        self.costs = tuple(dict.fromkeys(name for r in self.rewards for name in r.observation_spaces))
-        self.baselines = tuple(dict.fromkeys(name for r in self.rewards for name in r.baseline_spaces))
-        self.observe = tuple(dict.fromkeys([*names, *self.costs]))
+        self._single_reward = single_reward
+        names = [observations] if isinstance(observations, str) else list(observations or ())
+        self.rewards = tuple(rewards)
+        self.costs = frozenset(name for reward in rewards for name in reward.observation_spaces)
+        self.baselines = frozenset(name for reward in rewards for name in reward.baseline_spaces)
+        self.observe = tuple(dict.fromkeys([*names, *sorted(self.costs)]))
         self._picks = [self.observe.index(name) for name in names]
+        self._cost_picks = [(name, self.observe.index(name)) for name in self.costs]
 
     def observation(self, observed: Sequence[Any]) -> Any:
         """Return the observations that the caller asked for: one, a list, or None."""
-        picked = [observed[i] for i in self._picks]
-        return _shape(picked, self._single_observation)
-
-    def cost_values(self, observed: Sequence[Any]) -> dict[str, Any]:
-        """Return the cost observations by name."""
-        return {name: observed[self.observe.index(name)] for name in self.costs}
-
-    def reward(self, before: Mapping[str, Any], after: Mapping[str, Any], baseline: Mapping[str, Any]) -> Any:
-        """Return the rewards that the caller asked for: one, a list, or None."""
-        return _shape([r.reward(before, after, baseline) for r in self.rewards], self._single_reward)
-
-    def reward_on_error(self, episode_reward: float) -> Any:
-        """Return the rewards of a failed step, in the same form."""
-        return _shape([r.reward_on_error(episode_reward) for r in self.rewards], self._single_reward)
+        return _shape([observed[i] for i in self._picks], self._single_observation)
 
     def default_observation(self, defaults: Mapping[str, Any]) -> Any:
         """Return the default observations, in the same form."""
         return _shape([defaults[self.observe[i]] for i in self._picks], self._single_observation)
 
+    def cost_values(self, observed: Sequence[Any]) -> dict[str, Any]:
+        """Return the cost observations by name."""
+        return {name: observed[i] for name, i in self._cost_picks}
 
-def _as_list(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return [value] if isinstance(value, str | Reward) else list(value)
+    def reward(self, values: list[float]) -> Any:
+        """Return the rewards in the form that the caller asked for: one, a list, or None."""
+        return _shape(values, self._single_reward)
 
 
 def _shape(values: list[Any], single: bool) -> Any:
     if not single:
         return values
     return values[0] if values else None
+
+
+@dataclasses.dataclass(slots=True)
+class Episode:
+    """One episode, from reset to now, as far as replies are in.
+
+    Attributes:
+        benchmark: the program.
+        costs: cost observations of the present state, by name.
+        baselines: baseline observations of the benchmark, by name.
+        expected_costs, expected_baselines: names of what `costs` and `baselines` will hold once everything that was
+            sent is answered.
+        reward: sum of the rewards in the default reward space.
+        terminated: the episode has ended with an error.
+        started: time of the reset, in seconds of the monotonic clock.
+    """
+
+    benchmark: Benchmark
+    costs: dict[str, Any]
+    baselines: dict[str, Any]
+    expected_costs: frozenset[str]
+    expected_baselines: frozenset[str]
+    reward: float = 0.0
+    terminated: bool = False
+    started: float = dataclasses.field(default_factory=time.monotonic)
+
+    @classmethod
+    def start(cls, benchmark: Benchmark, values: Mapping[str, Any]) -> "Episode":
+        """Begin with what was observed at the reset."""
+        names = frozenset(values)
+        return cls(benchmark, dict(values), dict(values), names, names)
+
+    def copy(self) -> "Episode":
+        """Return an independent copy; what is still in flight is not in it."""
+        known = frozenset(self.costs)
+        return dataclasses.replace(
+            self,
+            costs=dict(self.costs),
+            baselines=dict(self.baselines),
+            expected_costs=known,
+            expected_baselines=frozenset(self.baselines),
+        )
+
+    @property
+    def walltime(self) -> float:
+        """Seconds since the reset."""
+        return time.monotonic() - self.started
+
+    def missing(self, plan: Plan) -> tuple[str, ...]:
+        """Return what must be observed before a plan's rewards can be computed, and expect it from now on."""
+        if plan.costs <= self.expected_costs and plan.baselines <= self.expected_baselines:
+            return ()
+        names = (plan.costs - self.expected_costs) | (plan.baselines - self.expected_baselines)
+        self.expected_costs |= plan.costs
+        self.expected_baselines |= plan.baselines
+        return tuple(sorted(names))
+
+    def learn(self, values: Mapping[str, Any]) -> None:
+        """Take over what was observed of the present state and of the benchmark."""
+        self.costs |= values
+        self.baselines |= values
+
+    def rewards(self, plan: Plan, after: Mapping[str, Any]) -> list[float]:
+        """Return what going from the present state to one with the costs `after` is worth."""
+        return [reward.reward(self.costs, after, self.baselines) for reward in plan.rewards]
+
+    def advance(self, plan: Plan, observed: Sequence[Any], reward_space: str | None) -> Any:
+        """Go to the state that a step has led to and return its rewards, adding the default one to the return."""
+        after = plan.cost_values(observed)
+        values = self.rewards(plan, after)
+        self.costs = after
+        self._account(plan, values, reward_space)
+        return plan.reward(values)
+
+    def fail(self, plan: Plan, reward_space: str | None) -> Any:
+        """End with an error and return the rewards for that."""
+        self.terminated = True
+        values = [reward.reward_on_error(self.reward) for reward in plan.rewards]
+        self._account(plan, values, reward_space)
+        return plan.reward(values)
+
+    def _account(self, plan: Plan, values: list[float], reward_space: str | None) -> None:
+        for reward, value in zip(plan.rewards, values, strict=True):
+            if reward.name == reward_space:
+                self.reward += value
+                return

@@ -274,9 +274,7 @@ class PendingParameter(Pending):
     __slots__ = ("key", "timeout", "value")
     session: "Session"
 
-    def __init__(
-        self, session: "Session", key: str, value: str, timeout: float, future: "asyncio.Future[Any]"
-    ) -> None:
+    def __init__(self, session: "Session", key: str, value: str, timeout: float, future: "asyncio.Future[Any]") -> None:
         super().__init__(session, future, lambda reply: reply.text)
         self.key = key
         self.value = value
@@ -329,7 +327,7 @@ class PendingStatistics(Pending):
 
 
 class PendingRebuild(Pending):
-    """Replays the acknowledged actions of a session on a fresh worker, behind a `PendingReopen`, and checks the state."""
+    """Replays a session on a fresh worker, behind a `PendingReopen`, and checks the state it comes to."""
 
     __slots__ = ("timeout", "trajectory")
     doing = "the replay of a session"
@@ -364,4 +362,3 @@ class PendingReopen(PendingRebuild):
 
     def apply(self, reply: Observed) -> None:
         """Nothing to check yet: the replay behind this one does."""
-

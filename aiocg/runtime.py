@@ -200,4 +200,3 @@ class Runtime:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
-

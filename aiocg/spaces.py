@@ -1,6 +1,6 @@
 """Action and observation spaces, as Gymnasium spaces made from what a worker declares."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,7 @@ class Scalar(gymnasium.Space[Any]):
         kinds = (int, np.integer) if self.dtype.kind in "iu" else (int, float, np.number)
         if isinstance(x, bool) or not isinstance(x, kinds):
             return False
-        return (self.low is None or x >= self.low) and (self.high is None or x <= self.high)
+        return bool((self.low is None or x >= self.low) and (self.high is None or x <= self.high))
 
     def sample(self, mask: Any = None, probability: Any = None) -> Any:
         """Draw a number, uniform within the bounds or, where unbounded, within a million of the bound there is."""
@@ -130,9 +130,7 @@ class ActionSpace(gymnasium.spaces.Discrete):
         try:
             index = action.__index__()
         except AttributeError:
-            raise InvalidAction(
-                f"an action is an index or a name, not {type(action).__name__}: {action!r}"
-            ) from None
+            raise InvalidAction(f"an action is an index or a name, not {type(action).__name__}: {action!r}") from None
         if isinstance(action, bool) or not 0 <= index < self.n:
             raise InvalidAction(f"action {action!r} is not in the range 0 to {self.n - 1}")
         return int(index)
@@ -201,9 +199,7 @@ class ObservationSpace:
         """Make a space of what a worker declares."""
         space = _gymnasium_space(spec)
         default = spec.default if spec.default is not None else _default(spec)
-        return cls(
-            spec.name, space, spec.deterministic, spec.platform_dependent, default, spec.description, spec.keys
-        )
+        return cls(spec.name, space, spec.deterministic, spec.platform_dependent, default, spec.description, spec.keys)
 
 
 def _gymnasium_space(spec: ObservationSpec) -> "gymnasium.Space[Any]":
@@ -234,15 +230,3 @@ def _default(spec: ObservationSpec) -> Any:
     if spec.kind == "array":
         return np.zeros(spec.shape, spec.dtype)
     return 0
-
-
-def find_all(kind: str, names: Sequence[str], known: Any) -> list[Any]:
-    """Look names up in a mapping.
-
-    Raises:
-        UnknownName: for the first that is not there.
-    """
-    for name in names:
-        if name not in known:
-            raise UnknownName(kind, str(name), known)
-    return [known[name] for name in names]

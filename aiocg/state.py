@@ -39,7 +39,11 @@ class CompilerEnvState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def commandline(self) -> str:
         """The actions as a command line for LLVM's `opt`."""
-        return f"opt -passes={','.join(self.actions)} input.bc -o output.bc" if self.actions else "opt input.bc -o output.bc"
+        return (
+            f"opt -passes={','.join(self.actions)} input.bc -o output.bc"
+            if self.actions
+            else "opt input.bc -o output.bc"
+        )
 
     def to_json(self) -> str:
         """Return the state as one JSON object."""

@@ -40,9 +40,7 @@ class WorkerProcess:
         self._reader = asyncio.create_task(self._read_stderr())
 
     @classmethod
-    async def start(
-        cls, kind: str, address: str, options: Mapping[str, Any], memory_limit: int
-    ) -> "WorkerProcess":
+    async def start(cls, kind: str, address: str, options: Mapping[str, Any], memory_limit: int) -> "WorkerProcess":
         """Spawn a worker that binds `address`.
 
         Raises:

@@ -63,4 +63,3 @@ SCRIPTED = EnvironmentSpec(
 )
 
 register(SCRIPTED)
-

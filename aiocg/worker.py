@@ -24,8 +24,8 @@ from aiocg.requests import (
 )
 from aiocg.transport.errors import LocalProtocolError
 from aiocg.transport.handshake import check_welcome
-from aiocg.transport.messages import Hello, Refused, Reply, Welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
+from aiocg.transport.messages import Hello, Refused, Reply, Welcome
 from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import NO_CANDIDATE, Execution
 
@@ -335,4 +335,3 @@ def _crash(death: Death, doing: str) -> ServiceError:
     if death.overrun is not None:
         return DeadlineExceeded(death.overrun, doing, death.stderr)
     return WorkerCrashed(death.cause, doing, death.stderr)
-

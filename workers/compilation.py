@@ -34,7 +34,7 @@ class CompilationSession(abc.ABC):
     observation_spaces: ClassVar[tuple[ObservationSpec, ...]] = ()
 
     @classmethod
-    def start(cls, options: Mapping[str, Any]) -> None:  # noqa: B027 - optional hook
+    def start(cls, options: Mapping[str, Any]) -> None:
         """Load the compiler, once per process, and set the class attributes above.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The session table: requests in, replies out. No sockets, no clock of its own: everything a worker does to sessions."""
+"""The session table: requests in, replies out. No sockets: everything that a worker does to its sessions."""
 
 import json
 import time
@@ -107,15 +107,16 @@ class SessionTable:
             )
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
         started = time.perf_counter()
-        effects = []
+        effects: list[bool] = []
         try:
             for action in request.actions:
-                effects.append(session.apply_action(action))  # noqa: PERF401 - the count must survive a failure
+                effects.append(session.apply_action(action))
+            observations = self._observe(session, request.observe)
         except CompilationError as error:
-            self._ended.add((client, request.session))
-            error.fields |= {"applied": len(effects), "effects": effects, "state": session.state_hash()}
+            if request.actions:
+                self._ended.add((client, request.session))
+                error.fields |= {"applied": len(effects), "state": session.state_hash()}
             raise
-        observations = self._observe(session, request.observe)
         return self._observed(request.request, session, observations, tuple(effects), started)
 
     def _fork(self, client: int, request: Fork) -> Reply:
@@ -137,9 +138,7 @@ class SessionTable:
         self._compiler_time += elapsed
         return Expanded(request.request, tuple(results), elapsed)
 
-    def _candidate(
-        self, session: CompilationSession, actions: tuple[Any, ...], observe: tuple[str, ...]
-    ) -> Candidate:
+    def _candidate(self, session: CompilationSession, actions: tuple[Any, ...], observe: tuple[str, ...]) -> Candidate:
         child = session.fork()
         try:
             effects = tuple([child.apply_action(action) for action in actions])

@@ -189,9 +189,7 @@ def random(
     seconds = None if evaluations is not None else budget
     job = Job("random", target, env, reward, seconds, workers, output, state, json, evaluations)
     job.run(
-        lambda env, budget, progress: search.random(
-            env, budget=budget, progress=progress, seed=seed, patience=patience
-        )
+        lambda env, budget, progress: search.random(env, budget=budget, progress=progress, seed=seed, patience=patience)
     )
 
 
@@ -214,8 +212,4 @@ def beam(
     Example: aiocg search beam my_program.c --width 8 --depth 15 --budget 60
     """
     job = Job("beam", target, env, reward, budget, workers, output, state, json)
-    job.run(
-        lambda env, budget, progress: search.beam(env, width=width, depth=depth, budget=budget, progress=progress)
-    )
-
-
+    job.run(lambda env, budget, progress: search.beam(env, width=width, depth=depth, budget=budget, progress=progress))

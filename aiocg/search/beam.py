@@ -1,9 +1,11 @@
 """Beam search: extend the best few states by every action, level by level."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
-from aiocg.env import Candidate, Env
+from aiocg.candidate import Candidate
+from aiocg.env import Env
 from aiocg.search.budget import Budget
 from aiocg.search.lanes import go_to, open_lanes, spread
 from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState
@@ -91,7 +93,9 @@ class _BeamSearch:
     async def level(self, frontier: Sequence[_Node]) -> list[_Node] | None:
         """Return the next frontier, best first; None when the budget ended before all of this one was extended."""
         shares = [frontier[i :: len(self._crew)] for i in range(len(self._crew))]
-        parts = await spread([self._job(lane, share) for lane, share in zip(self._crew, shares, strict=True)])
+        parts = await spread(
+            [partial(self._extend, lane, share) for lane, share in zip(self._crew, shares, strict=True)]
+        )
         if any(part is None for part in parts):
             return None
         children: dict[int, _Node] = {}
@@ -105,11 +109,6 @@ class _BeamSearch:
         for node, _ in best:
             self._record.offer(node.actions, -node.loss)
         return [node for node, _ in best]
-
-    def _job(
-        self, lane: Env, share: Sequence[_Node]
-    ) -> "Callable[[], object]":
-        return lambda: self._extend(lane, share)
 
     async def _extend(self, lane: Env, share: Sequence[_Node]) -> list[tuple[_Node, Candidate]] | None:
         """Extend a share of the frontier on one lane; return the states that are new."""

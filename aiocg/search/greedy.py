@@ -1,10 +1,8 @@
 """Greedy search: take the best single action until none helps."""
 
-from collections.abc import Callable
-
 from aiocg.env import Env
 from aiocg.search.budget import Budget
-from aiocg.search.lanes import evaluate, go_to, open_lanes, spread
+from aiocg.search.lanes import each, evaluate, go_to, open_lanes, spread
 from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState
 
 __all__ = ["greedy"]
@@ -39,7 +37,7 @@ async def greedy(
     meter = (budget or Budget()).start()
     record = Record("greedy", env, meter, progress, resume)
     async with open_lanes(env, lanes) as crew:
-        await spread([_job(lane, record.actions) for lane in crew])
+        await spread(each(crew, lambda lane: go_to(lane, record.actions)))
         complete = False
         while not complete and not meter.exhausted:
             best = await _best_action(crew, record)
@@ -50,13 +48,9 @@ async def greedy(
             if not complete:
                 record.offer((*record.actions, action), record.reward + gain)
                 record.round += 1
-                await spread([_job(lane, record.actions) for lane in crew])
+                await spread(each(crew, lambda lane: go_to(lane, record.actions)))
             record.report()
         return record.result(complete=complete, frontier=() if complete else (record.actions,))
-
-
-def _job(lane: Env, actions: tuple[int, ...]) -> Callable[[], "object"]:
-    return lambda: go_to(lane, actions)
 
 
 async def _best_action(crew: list[Env], record: Record) -> tuple[int, float] | None:

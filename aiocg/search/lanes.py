@@ -1,21 +1,23 @@
 """Several environments on the same program, spread over the workers, that share the work of one search."""
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import anyio
 
-from aiocg.env import Candidate, Env
+from aiocg.candidate import Candidate
+from aiocg.env import Env
 
-__all__ = ["evaluate", "go_to", "open_lanes", "spread"]
+__all__ = ["each", "evaluate", "go_to", "open_lanes", "spread"]
 
 T = TypeVar("T")
 
 
 @contextlib.asynccontextmanager
 async def open_lanes(env: Env, count: int | None = None) -> AsyncIterator[list[Env]]:
-    """Reset an environment and as many siblings as make `count`, one per worker if None; close the siblings at the end."""
+    """Reset an environment and enough siblings to make `count`, one per worker if None; close the siblings at the end."""
     count = env.worker_count if count is None else count
     lanes = [env]
     try:
@@ -42,11 +44,16 @@ async def spread(jobs: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
             for index, job in enumerate(jobs):
                 group.start_soon(run, index, job)
     except BaseExceptionGroup as errors:
-        first = errors
+        first: BaseException = errors
         while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]  # type: ignore[assignment]
+            first = first.exceptions[0]
         raise first from None
     return results  # type: ignore[return-value]
+
+
+def each(lanes: Iterable[Env], job: Callable[[Env], Awaitable[T]]) -> list[Callable[[], Awaitable[T]]]:
+    """Return the jobs that do the same on each lane."""
+    return [functools.partial(job, lane) for lane in lanes]
 
 
 async def go_to(lane: Env, actions: Sequence[int]) -> None:
@@ -71,9 +78,9 @@ async def evaluate(lanes: Sequence[Env], candidates: Sequence[tuple[int, ...]]) 
     count = len(lanes)
     shares = [candidates[i::count] for i in range(count)]
 
-    def job(lane: Env, share: Sequence[tuple[int, ...]]) -> Callable[[], Awaitable[list[Candidate]]]:
-        return lambda: lane.expand(share, observation_spaces=[])
-
-    parts = await spread([job(lane, share) for lane, share in zip(lanes, shares, strict=True)])
+    jobs = [
+        functools.partial(lane.expand, share, observation_spaces=[]) for lane, share in zip(lanes, shares, strict=True)
+    ]
+    parts = await spread(jobs)
     results: list[Candidate] = [parts[i % count][i // count] for i in range(len(candidates))]
     return results

@@ -1,12 +1,10 @@
 """Random search: random walks, each given up when it has not improved for a while."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from aiocg.env import Env
 from aiocg.search.budget import Budget
-from aiocg.search.lanes import open_lanes, spread
+from aiocg.search.lanes import each, open_lanes, spread
 from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState
 
 __all__ = ["random"]
@@ -46,7 +44,7 @@ async def random(
     record = Record("random", env, meter, progress, resume)
     search = _RandomSearch(record, seed, patience or len(record.names))
     async with open_lanes(env, lanes) as crew:
-        await spread([search.walker(lane) for lane in crew])
+        await spread(each(crew, search.walk_on))
     return record.result(complete=False)
 
 
@@ -58,10 +56,8 @@ class _RandomSearch:
         self._seed = seed
         self._patience = patience
 
-    def walker(self, lane: Env) -> Callable[[], "object"]:
-        return lambda: self._walk_on(lane)
-
-    async def _walk_on(self, lane: Env) -> None:
+    async def walk_on(self, lane: Env) -> None:
+        """Walk one episode after the other until the budget is used up."""
         while not self._record.meter.exhausted:
             number = self._record.round
             self._record.round += 1

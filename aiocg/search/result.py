@@ -178,4 +178,3 @@ def _check_resumable(base: SearchState, resume: SearchState) -> None:
         here, there = getattr(base, name), getattr(resume, name)
         if here != there:
             raise ValueError(f"the state to resume from is of another search: its {name} is {there!r}, not {here!r}")
-

@@ -289,9 +289,7 @@ async def test_environments_are_spread_over_the_workers(runtime: aiocg.Runtime) 
 
 
 async def test_a_thousand_environments_at_once(runtime: aiocg.Runtime) -> None:
-    envs = await asyncio.gather(
-        *(runtime.make("scripted-v0", benchmark=scripted_benchmark(i)) for i in range(1000))
-    )
+    envs = await asyncio.gather(*(runtime.make("scripted-v0", benchmark=scripted_benchmark(i)) for i in range(1000)))
     assert [o for o, _ in await asyncio.gather(*(env.reset() for env in envs))] == list(range(1000))
     for _ in range(3):
         results = await asyncio.gather(*(env.step(["double", "increment"]) for env in envs))

@@ -24,9 +24,7 @@ async def several(runtime: aiocg.Runtime, count: int) -> list[aiocg.Env]:
     return envs
 
 
-@pytest.mark.parametrize(
-    ("action", "cause"), [("abort", "SIGABRT"), ("crash", "SIGSEGV"), ("exit", "exit status 3")]
-)
+@pytest.mark.parametrize(("action", "cause"), [("abort", "SIGABRT"), ("crash", "SIGSEGV"), ("exit", "exit status 3")])
 async def test_a_crash_ends_only_the_session_that_crashed(runtime: aiocg.Runtime, action: str, cause: str) -> None:
     envs = await several(runtime, 6)
     for env in envs:
