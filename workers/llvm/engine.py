@@ -8,7 +8,7 @@ from typing import NamedTuple
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
+from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine, is_bitcode
 from aiocg.workers.llvm.states import State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 
@@ -49,11 +49,16 @@ class Engine:
         """
         self.release()
         with Module.parse(self.library, content) as module:
-            if problem := module.verify():
-                raise LlvmError(problem)
-            state = self.states.intern(content)
-            state.memo["instruction_count"] = self.walker.instruction_count(module.pointer)
-        return state
+            layout = self._missing_data_layout(module)
+            if not layout:
+                return self._admit(content, module)
+            if is_bitcode(content):
+                module.data_layout = layout
+                content = module.write_bitcode()
+            else:  # the layout decides how the text is read
+                content = b'target datalayout = "%s"\n' % layout.encode() + content
+        with Module.parse(self.library, content) as module:
+            return self._admit(content, module)
 
     def apply(self, state: State, pipeline: str) -> State:
         """Return the state after a pipeline: the same object exactly when the program stays what it is.
@@ -107,6 +112,20 @@ class Engine:
         if live is not None:
             live.module.close()
 
+    def _missing_data_layout(self, module: Module) -> str:
+        """Return what `opt` since LLVM 18 assumes when a module names a target but no data layout."""
+        if self.library.version[0] < 18 or module.data_layout:
+            return ""
+        machine = self._machine(module.triple)
+        return machine.data_layout() if machine else ""
+
+    def _admit(self, content: bytes, module: Module) -> State:
+        if problem := module.verify():
+            raise LlvmError(problem)
+        state = self.states.intern(content)
+        state.memo["instruction_count"] = self.walker.instruction_count(module.pointer)
+        return state
+
     def _run(self, state: State, pipeline: str) -> State:
         self.release()
         self.runs += 1
@@ -115,9 +134,11 @@ class Engine:
             module.run_passes(pipeline, self._machine(module.triple))
             bitcode = module.write_bitcode()
             count = self.walker.instruction_count(module.pointer)
-            changed = self._differs(state, module, bitcode, count)
-            if changed and (problem := module.verify()):
-                raise LlvmError(f"the result is not valid IR: {problem}")
+            changed = not self._is_rewritten(state, bitcode, count)
+            if changed:
+                if problem := module.verify():
+                    raise LlvmError(f"the result is not valid IR: {problem}")
+                changed = not self._is_equivalent(state, module, bitcode, count)
         except BaseException:
             module.close()
             raise
@@ -130,27 +151,30 @@ class Engine:
         self._live = _Live(after, module, False)
         return after
 
-    def _differs(self, state: State, module: Module, bitcode: bytes, count: int) -> bool:
-        """Say whether a pass has changed the IR, cheapest evidence first.
+    def _is_rewritten(self, state: State, bitcode: bytes, count: int) -> bool:
+        """Say whether the bitcode is the state's own, or what that becomes when it is only read and written.
 
-        Different bitcode can be the same IR, because the order of its tables shows how the module came to be.
-        Most often the pass did nothing, and the bitcode is what the state's own becomes when it is read and
-        written.
+        The two differ when the order of tables inside shows how the module came to be. A pass that did nothing
+        gives one of them.
         """
         if bitcode == state.content:
-            return False
-        if count != self.instruction_count(state):
             return True
+        if count != self.instruction_count(state):
+            return False
         if "rewritten" not in state.memo:
             state.memo["rewritten"] = _digest(self._parsed(state).write_bitcode())
-        if _digest(bitcode) == state.memo["rewritten"]:
+        return bool(_digest(bitcode) == state.memo["rewritten"])
+
+    def _is_equivalent(self, state: State, module: Module, bitcode: bytes, count: int) -> bool:
+        """Say whether other bitcode is nevertheless the same IR, cheapest evidence first."""
+        if count != self.instruction_count(state):
             return False
         if self.walker.inst_count(module.pointer) != self.inst_count(state):
-            return True
+            return False
         if "text" not in state.memo:
             state.memo["text"] = _digest(plain_text(self.text(state)).encode())
         with Module.parse(self.library, bitcode) as canonical:
-            return bool(_digest(plain_text(canonical.to_text()).encode()) != state.memo["text"])
+            return bool(_digest(plain_text(canonical.to_text()).encode()) == state.memo["text"])
 
     def _module(self, state: State) -> Module:
         """Return a module with the state's instructions: what a pass has just left, or a fresh parse."""

@@ -40,6 +40,13 @@ class TargetMachine:
         pointer = library.c.LLVMCreateTargetMachine(target, triple, b"", b"", 0, 0, 0)
         return cls(library, pointer) if pointer else None
 
+    def data_layout(self) -> str:
+        """Return the data layout of the target."""
+        data = self.library.c.LLVMCreateTargetDataLayout(self.pointer)
+        text = self.library.take_string(self.library.c.LLVMCopyStringRepOfTargetData(data))
+        self.library.c.LLVMDisposeTargetData(data)
+        return text
+
     def close(self) -> None:
         """Free the machine."""
         pointer, self.pointer = self.pointer, 0
@@ -139,6 +146,15 @@ class Module:
     def triple(self) -> bytes:
         """The target triple, empty when the module names none."""
         return bytes(self.library.c.LLVMGetTarget(self.pointer) or b"")
+
+    @property
+    def data_layout(self) -> str:
+        """The data layout, empty when the module does not say."""
+        return str(self.library.c.LLVMGetDataLayoutStr(self.pointer).decode())
+
+    @data_layout.setter
+    def data_layout(self, layout: str) -> None:
+        self.library.c.LLVMSetDataLayout(self.pointer, layout.encode())
 
     def write_bitcode(self) -> bytes:
         """Return the module as bitcode."""

@@ -1,0 +1,104 @@
+"""What the LLVM tests share: the library under test, its clang, and small programs compiled by it."""
+
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.workers.llvm.walker import Walker
+
+DATA = Path(__file__).with_name("data")
+PROGRAMS = ("sorting.c", "matrix.c", "calculator.c", "shapes.cc")
+UNOPTIMISED = ("-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-w", "-fno-exceptions")
+
+Compile = Callable[..., bytes]
+
+# No pointers, so that every LLVM from 14 on reads it; dead code, a redundancy and a branch on a constant.
+TEXT = b"""
+define i32 @simple(i32 %x, i32 %y) {
+entry:
+  %dead = mul i32 %x, 7
+  %one = add i32 %x, %y
+  %two = add i32 %x, %y
+  br i1 true, label %then, label %else
+
+then:
+  %sum = add i32 %one, %two
+  ret i32 %sum
+
+else:
+  ret i32 0
+}
+"""
+
+
+@cache
+def _compile(clang: str, name: str, *flags: str) -> bytes:
+    """Compile a program of `data` to bitcode."""
+    command = [clang, *UNOPTIMISED, *flags, "-c", str(DATA / name), "-o", "-"]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=DATA).stdout
+
+
+@pytest.fixture(scope="session")
+def library() -> Library:
+    return Library.find()
+
+
+@pytest.fixture(scope="session")
+def compile_with() -> Compile:
+    return _compile
+
+
+@pytest.fixture(scope="session")
+def system_library() -> Callable[[int], Library]:
+    return _system_library
+
+
+@pytest.fixture(scope="session")
+def library_14() -> Library:
+    return _system_library(14)
+
+
+@cache
+def _system_library(major: int) -> Library:
+    """Load Debian's libLLVM of a release, or skip the test."""
+    names = (f"libLLVM-{major}.so.1", "libLLVM.so.1")  # until and since LLVM 18
+    paths = (Path(f"/usr/lib/llvm-{major}/lib") / name for name in names)
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
+        pytest.skip(f"this machine has no LLVM {major} (apt install llvm-{major} clang-{major})")
+    return Library(path)
+
+
+@pytest.fixture(scope="session")
+def simple() -> bytes:
+    return TEXT
+
+
+@pytest.fixture(scope="session")
+def clang(library: Library) -> str:
+    return find_clang(library)
+
+
+@pytest.fixture(scope="session")
+def compile_program(clang: str) -> Compile:
+    return lambda name, *flags: _compile(clang, name, *flags)
+
+
+@pytest.fixture(scope="session")
+def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def walker(library: Library, clang: str, cache_dir: Path) -> Walker:
+    return Walker.load(library, clang, cache_dir)
+
+
+@pytest.fixture
+def engine(library: Library, walker: Walker) -> Engine:
+    return Engine(library, walker)

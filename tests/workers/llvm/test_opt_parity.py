@@ -1,0 +1,169 @@
+"""States are what `opt` writes, byte for byte, for the LLVMs of this machine that come with an `opt`.
+
+Two defaults of `opt` are out of reach of the C API and are switched off: writing the order of use-lists into the
+bitcode, and merging debug types of the same name, which concerns C++ compiled with -g.
+"""
+
+import random
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aiocg.workers.llvm.engine import Engine, plain_text
+from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.states import State
+from aiocg.workers.llvm.walker import Walker
+
+FLAGS = ("-preserve-bc-uselistorder=false", "-disable-debug-info-type-map")
+PIPELINES = (
+    "default<Oz>", "default<O3>", "sroa", "early-cse<memssa>", "simplifycfg", "gvn", "licm", "loop-rotate",
+    "loop-unroll", "inline", "reassociate", "sccp", "jump-threading", "loop-vectorize", "slp-vectorizer",
+    "function-attrs",
+)  # fmt: skip
+
+LOOP = b"""
+%pair = type { i32, i64 }
+@table = internal global [4 x i32] [i32 1, i32 2, i32 3, i32 4]
+
+declare i32 @printf(i8*, ...)
+
+define i32 @loop(i32 %x, i32 %y, %pair* %p) {
+entry:
+  %a = alloca i32
+  store i32 %x, i32* %a
+  %q = getelementptr %pair, %pair* %p, i32 0, i32 1
+  br label %loop
+
+loop:
+  %i = phi i32 [ 0, %entry ], [ %j, %loop ]
+  %v = load i32, i32* %a
+  %e = getelementptr [4 x i32], [4 x i32]* @table, i32 0, i32 %i
+  %t = load i32, i32* %e
+  %w = add i32 %v, %t
+  store i32 %w, i32* %a
+  %j = add i32 %i, 1
+  %c = icmp slt i32 %j, 4
+  br i1 %c, label %loop, label %exit
+
+exit:
+  %r = load i32, i32* %a
+  %l = load i64, i64* %q
+  %m = trunc i64 %l to i32
+  %n = mul i32 %r, %m
+  ret i32 %n
+}
+"""
+TRIPLE = b'target triple = "x86_64-pc-linux-gnu"\n'
+LAYOUT = b'target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-f80:128-n8:16:32:64-S128"\n'
+ASSEMBLY = b'module asm ".globl beside"\nmodule asm "beside: nop"\n'
+TEXTS = {
+    "no target": LOOP,
+    "no layout": TRIPLE + LOOP,
+    "other target": b'target triple = "aarch64-linux-gnu"\n' + LOOP,
+    "assembly": TRIPLE + LAYOUT + ASSEMBLY + LOOP,
+}
+
+
+class Reference:
+    """An LLVM of this machine: its tools, and our engine on its library."""
+
+    def __init__(self, major: int, library: Library, clang: str, cache: Path, compile_with: Callable[..., bytes]):
+        self.tools = Path(f"/usr/lib/llvm-{major}/bin")
+        for tool in ("opt", "clang"):
+            if not (self.tools / tool).exists():
+                pytest.skip(f"{self.tools / tool} is missing (apt install llvm-{major} clang-{major})")
+        self.engine = Engine(library, Walker.load(library, clang, cache))
+        self._compile_with = compile_with
+
+    def compile(self, name: str, *flags: str) -> bytes:
+        return self._compile_with(str(self.tools / "clang"), name, *flags)
+
+    def stress(self, seed: int) -> bytes:
+        command = [str(self.tools / "llvm-stress"), "-size=150", f"-seed={seed}"]
+        return TRIPLE + LAYOUT + subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+
+    def opt(self, content: bytes, pipeline: str, *flags: str) -> bytes:
+        command = [str(self.tools / "opt"), f"-passes={pipeline}", *flags, "-", "-o", "-"]
+        return subprocess.run(command, input=content, check=True, stdout=subprocess.PIPE).stdout
+
+    def rewritten(self, content: bytes) -> bytes:
+        with Module.parse(self.engine.library, content) as module:
+            return module.write_bitcode()
+
+    def text(self, content: bytes) -> str:
+        with Module.parse(self.engine.library, content) as module:
+            return plain_text(module.to_text())
+
+    def assert_parity(self, content: bytes, pipelines: tuple[str, ...] = PIPELINES) -> int:
+        """Compare every pipeline; return how many had an effect."""
+        initial = self.engine.load(content)
+        effects = 0
+        for pipeline in pipelines:
+            state = self.engine.apply(initial, pipeline)
+            ours = self.rewritten(state.content) if state is initial else state.content
+            assert ours == self.opt(content, pipeline, *FLAGS), pipeline
+            effects += state is not initial
+        return effects
+
+
+@pytest.fixture(scope="module", params=[14, 19], ids=["llvm14", "llvm19"])
+def reference(
+    request: pytest.FixtureRequest,
+    system_library: Callable[[int], Library],
+    clang: str,
+    cache_dir: Path,
+    compile_with: Callable[..., bytes],
+) -> Reference:
+    return Reference(request.param, system_library(request.param), clang, cache_dir, compile_with)
+
+
+@pytest.mark.parametrize("name", ["sorting.c", "matrix.c", "calculator.c", "shapes.cc"])
+def test_compiled_program_becomes_what_opt_writes(reference: Reference, name: str) -> None:
+    assert reference.assert_parity(reference.compile(name)) >= 8
+
+
+@pytest.mark.parametrize("name", ["sorting.c", "shapes.cc"])
+def test_program_with_debug_information_becomes_what_opt_writes(reference: Reference, name: str) -> None:
+    pipelines = ("default<Oz>", "default<O3>", "sroa", "simplifycfg", "gvn", "inline")
+    assert reference.assert_parity(reference.compile(name, "-g"), pipelines) >= 4
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_becomes_what_opt_writes(reference: Reference, name: str) -> None:
+    pipelines = ("default<Oz>", "default<O3>", "sroa", "licm", "loop-unroll", "globalopt", "reg2mem")
+    assert reference.assert_parity(TEXTS[name], pipelines) >= 5
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_program_becomes_what_opt_writes(reference: Reference, seed: int) -> None:
+    assert reference.assert_parity(reference.stress(seed)) >= 3
+
+
+@pytest.mark.parametrize("level", ["O1", "O2", "Os"])
+def test_other_levels_become_what_opt_writes(reference: Reference, level: str) -> None:
+    assert reference.assert_parity(reference.compile("calculator.c"), (f"default<{level}>",)) == 1
+
+
+@pytest.mark.parametrize("name", ["matrix.c", "calculator.c"])
+def test_path_is_a_chain_of_opt_processes(reference: Reference, name: str) -> None:
+    content = reference.compile(name)
+    state: State = reference.engine.load(content)
+    for pipeline in random.Random(3).sample(PIPELINES, k=8):
+        content = reference.opt(content, pipeline, *FLAGS)
+        after = reference.engine.apply(state, pipeline)
+        assert content == after.content or (after is state and content == reference.rewritten(state.content))
+        if after is state:
+            content = state.content  # an environment does not rewrite what no pass has changed
+        state = after
+
+
+def test_ir_is_that_of_opt_without_any_flags(reference: Reference) -> None:
+    """The order of use-lists is all that `opt` with its defaults writes beside."""
+    content = reference.compile("sorting.c")
+    initial = reference.engine.load(content)
+    for pipeline in PIPELINES:
+        state = reference.engine.apply(initial, pipeline)
+        assert reference.text(state.content) == reference.text(reference.opt(content, pipeline))
