@@ -23,6 +23,7 @@ class EnvironmentSpec:
         observation_space, reward_space: names of the defaults, None for none.
         rewards: makes the reward spaces.
         options: makes the options its workers are started with.
+        environ: makes the environment variables that its workers need beside ours.
     """
 
     id: str
@@ -33,6 +34,7 @@ class EnvironmentSpec:
     reward_space: str | None = None
     rewards: Callable[[], list[Reward]] = field(default=list)
     options: Callable[[], Mapping[str, Any]] = field(default=dict)
+    environ: Callable[[], Mapping[str, str]] = field(default=dict)
 
 
 ENVIRONMENTS: dict[str, EnvironmentSpec] = {}
@@ -63,6 +65,12 @@ def _llvm_options() -> Mapping[str, Any]:
     return {"clang": str(find_toolchain().clang), "cache_dir": str(cache_directory())}
 
 
+def _llvm_environ() -> Mapping[str, str]:
+    from aiocg.datasets.toolchain import loader_environment
+
+    return loader_environment()
+
+
 def _register_llvm() -> None:
     for name, description, observation, reward in (
         ("llvm-v0", "LLVM phase ordering; choose your own observation and reward", None, None),
@@ -80,6 +88,7 @@ def _register_llvm() -> None:
                 reward_space=reward,
                 rewards=llvm_rewards,
                 options=_llvm_options,
+                environ=_llvm_environ,
             )
         )
 

