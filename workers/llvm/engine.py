@@ -30,9 +30,7 @@ class Engine:
     One module at most is kept in memory: the one that the last call made.
     """
 
-    def __init__(
-        self, library: Library, walker: Walker, transition_cache_bytes: int = TRANSITION_CACHE_BYTES
-    ) -> None:
+    def __init__(self, library: Library, walker: Walker, transition_cache_bytes: int = TRANSITION_CACHE_BYTES) -> None:
         self.library = library
         self.walker = walker
         self.states = States()

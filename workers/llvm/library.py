@@ -81,7 +81,7 @@ class Library:
 
     Attributes:
         path: the file, with symbolic links resolved.
-        version: (major, minor, patch); minor and patch are 0 where LLVM 14 and 15 do not tell them.
+        version: (major, minor, patch); LLVM 14 and 15 tell it by the name of the file only.
         c: the functions of `PROTOTYPES`, and any other symbol of the library.
     """
 
@@ -98,14 +98,10 @@ class Library:
         except OSError as error:
             raise _failure(f"cannot load libLLVM from {given}: {error}", library=given) from None
         if not self.has("LLVMContextCreate"):
-            raise _failure(
-                f"{self.path} is not a libLLVM: it exports no LLVMContextCreate", library=str(self.path)
-            )
+            raise _failure(f"{self.path} is not a libLLVM: it exports no LLVMContextCreate", library=str(self.path))
         self.version = self._find_version()
         if self.version[0] < OLDEST:
-            raise _failure(
-                f"{self.path} is LLVM {self.version_text}, which is too old", library=str(self.path)
-            )
+            raise _failure(f"{self.path} is LLVM {self.version_text}, which is too old", library=str(self.path))
         for name, (result, arguments) in PROTOTYPES.items():
             function = getattr(self.c, name) if self.has(name) else self._missing(name)
             function.restype, function.argtypes = result, arguments
@@ -166,7 +162,9 @@ class Library:
             parts = [c_uint(), c_uint(), c_uint()]
             self.c.LLVMGetVersion(*map(ctypes.byref, parts))
             return parts[0].value, parts[1].value, parts[2].value
-        named = _version_in_name(self.path)
+        # Of a file and the links to it, one may name more of the version.
+        links = [link for link in self.path.parent.glob("libLLVM*") if os.path.realpath(link) == str(self.path)]
+        named = max(map(_version_in_name, [self.path, *links]))
         if named[0]:
             return named
         if not self.has("LLVMRunPasses"):  # since LLVM 13

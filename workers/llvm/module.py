@@ -183,9 +183,7 @@ class Module:
         """
         c = self.library.c
         options = c.LLVMCreatePassBuilderOptions()
-        error = c.LLVMRunPasses(
-            self.pointer, pipeline.encode(), machine.pointer if machine else None, options
-        )
+        error = c.LLVMRunPasses(self.pointer, pipeline.encode(), machine.pointer if machine else None, options)
         c.LLVMDisposePassBuilderOptions(options)
         errors = self.context.take_errors()
         if error:

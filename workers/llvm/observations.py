@@ -108,9 +108,7 @@ def _array(name: str, description: str, dtype: str, size: int, compute: Compute)
 
 
 def _mapping(name: str, description: str, dtype: str, keys: tuple[str, ...], compute: Compute) -> Observation:
-    spec = ObservationSpec(
-        name, "mapping", description, dtype, keys=keys, low=0, default=dict.fromkeys(keys, 0)
-    )
+    spec = ObservationSpec(name, "mapping", description, dtype, keys=keys, low=0, default=dict.fromkeys(keys, 0))
     return Observation(spec, compute)
 
 
@@ -120,9 +118,7 @@ _TABLE = (
     Observation(ObservationSpec("Bitcode", "binary", "The program as LLVM bitcode.", default=b""), _bitcode),
     _count(INSTRUCTION_COUNT, "Number of IR instructions.", _instruction_count),
     *(
-        _count(
-            f"{INSTRUCTION_COUNT}{level}", f"Number of IR instructions {what}.", _instruction_count_at(level)
-        )
+        _count(f"{INSTRUCTION_COUNT}{level}", f"Number of IR instructions {what}.", _instruction_count_at(level))
         for level, what in (
             ("O0", "of the program as it came"),
             ("O3", "after default<O3>"),

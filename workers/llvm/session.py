@@ -1,5 +1,6 @@
 """The LLVM phase-ordering environment as a worker sees it."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -42,12 +43,11 @@ class LlvmSession(CompilationSession):
             CompilationError: with `FailureCode.COMPILER` when there is no usable LLVM.
         """
         library = Library.find(options.get("library"))
-        cache = Path(options.get("cache_dir") or platformdirs.user_cache_path("aiocg"))
+        chosen = options.get("cache_dir") or os.environ.get("AIOCG_CACHE")
+        cache = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("aiocg")
         walker = Walker.load(library, find_clang(library, options.get("clang")), cache)
         available = passes.available(library)
-        cls.engine = Engine(
-            library, walker, int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES))
-        )
+        cls.engine = Engine(library, walker, int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES)))
         cls.pipelines = tuple(one.pipeline for one in available)
         cls.compiler_version = f"LLVM {library.version_text}"
         actions = tuple(ActionSpec(one.name, one.description, one.aliases) for one in available)
@@ -137,9 +137,7 @@ def refuse_foreign(content: bytes) -> None:
         CompilationError: with `FailureCode.BENCHMARK`.
     """
     if not content.strip():
-        raise CompilationError(
-            FailureCode.BENCHMARK, "the file is empty: expected LLVM bitcode or textual IR"
-        )
+        raise CompilationError(FailureCode.BENCHMARK, "the file is empty: expected LLVM bitcode or textual IR")
     if is_bitcode(content) or b"\0" not in content:
         return
     kind = next((what for magic, what in _FOREIGN.items() if content.startswith(magic)), "binary data")

@@ -81,6 +81,16 @@ def test_missing_symbol_is_named_with_library_and_version(clang: str, tmp_path: 
     assert all(part in error.message for part in ("LLVMRunPasses", str(file), "17.0.6", "LLVM 14 or later"))
 
 
+def test_version_is_found_in_the_name_of_a_link_to_the_library(clang: str, tmp_path: Path) -> None:
+    """LLVM 14 and 15 have no function that tells it, and Debian's file of LLVM 14 names the major version only."""
+    file = build("void LLVMContextCreate(void) {}", clang, tmp_path)
+    library = tmp_path / "libLLVM-14.so.1"
+    file.rename(library)
+    assert failure_of(library).fields["version"] == "14.0.0"
+    (tmp_path / "libLLVM-14.0.6.so.1").symlink_to(library.name)
+    assert failure_of(library).fields["version"] == "14.0.6"
+
+
 def test_llvm_older_than_14_is_refused(clang: str, tmp_path: Path) -> None:
     source = "void LLVMContextCreate(void) {} void LLVMRunPasses(void) {} void LLVMConstExtractValue(void) {}"
     file = build(source, clang, tmp_path)

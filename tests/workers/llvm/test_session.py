@@ -1,6 +1,5 @@
 """The LLVM session: the contract of a compiler, and every kind of bad input."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -116,6 +115,16 @@ def test_worker_without_a_library_says_so(tmp_path: Path) -> None:
     assert caught.value.code == FailureCode.COMPILER
 
 
+def test_cache_folder_is_that_of_the_environment_unless_one_is_given(
+    cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOCG_CACHE", str(tmp_path / "chosen"))
+    LlvmSession.start({"cache_dir": str(cache_dir)})
+    assert not (tmp_path / "chosen").exists()
+    LlvmSession.start({})
+    assert list((tmp_path / "chosen").rglob("*.so"))
+
+
 def test_transition_memory_can_be_limited(cache_dir: Path, compile_program: Compile) -> None:
     LlvmSession.start({"cache_dir": str(cache_dir), "transition_cache_bytes": 0})
     session = opened(compile_program("sorting.c"))
@@ -206,7 +215,7 @@ def test_bitcode_with_a_flipped_bit_is_refused_or_accepted_or_ends_the_process(
     file = tmp_path / "program.bc"
     file.write_bytes(compile_program("sorting.c"))
     command = [sys.executable, "-P", "-c", FLIPS, str(seed), str(cache_dir), str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     results = done.stdout.split()
     assert set(results) <= {"accepted", FailureCode.BENCHMARK, "usable"}
     assert "Traceback" not in done.stderr
