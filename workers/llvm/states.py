@@ -82,9 +82,12 @@ class Transitions:
         return after
 
     def put(self, state: State, pipeline: str, after: State) -> None:
-        """Remember a transition that is not known yet."""
+        """Remember a transition that is not known yet, unless it alone is over the limit."""
+        footprint = len(after.content) + self.OVERHEAD
+        if footprint > self.limit:
+            return
         self._entries[state.hash, pipeline] = after
-        self.size += len(after.content) + self.OVERHEAD
+        self.size += footprint
         while self.size > self.limit:
             _, forgotten = self._entries.popitem(last=False)
             self.size -= len(forgotten.content) + self.OVERHEAD

@@ -61,5 +61,8 @@ def test_transitions_stay_within_their_bytes_and_forget_the_least_recently_used(
 
 def test_state_larger_than_all_of_the_memory_is_not_kept() -> None:
     transitions = Transitions(5000)
-    transitions.put(State(b"before"), "inline", State(bytes(6000)))
-    assert (len(transitions), transitions.size) == (0, 0)
+    before, small = State(b"before"), State(b"small")
+    transitions.put(before, "gvn", small)
+    transitions.put(before, "inline", State(bytes(6000)))
+    assert transitions.get(before, "inline") is None
+    assert transitions.get(before, "gvn") is small
