@@ -2,6 +2,8 @@
 
 import csv
 import io
+import shlex
+import shlex
 from typing import Self
 
 import msgspec
@@ -38,12 +40,9 @@ class CompilerEnvState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def commandline(self) -> str:
-        """The actions as a command line for LLVM's `opt`."""
-        return (
-            f"opt -passes={','.join(self.actions)} input.bc -o output.bc"
-            if self.actions
-            else "opt input.bc -o output.bc"
-        )
+        """The actions as a command line for LLVM's `opt`, quoted for a shell."""
+        passes = f" {shlex.quote('-passes=' + ','.join(self.actions))}" if self.actions else ""
+        return f"opt{passes} input.bc -o output.bc"
 
     def to_json(self) -> str:
         """Return the state as one JSON object."""

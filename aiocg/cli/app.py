@@ -1,6 +1,5 @@
 """The command-line application: what subcommands there are, and what happens when one fails."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -46,8 +45,3 @@ def main() -> None:
         app()
     except (AiocgError, DatasetError) as error:
         fail(str(error))
-    except KeyboardInterrupt:
-        console.print("interrupted")
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(141)  # the reader of our output has left, as `head` does

@@ -4,6 +4,7 @@ from itertools import islice
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from aiocg.cli.loop import run
@@ -38,6 +39,8 @@ def envs(json: Json = False) -> None:
         )
         return
     table = Table("environment", "observation", "reward", "description", title="Environments")
+    for column in table.columns[:3]:
+        column.no_wrap = True
     for spec in ENVIRONMENTS.values():
         table.add_row(spec.id, spec.observation_space or "-", spec.reward_space or "-", spec.description)
     console.print(table)
@@ -62,7 +65,7 @@ def datasets(
     table = Table("dataset", "benchmarks", "license", "description", title="Datasets")
     for dataset in found.datasets():
         row = _dataset_row(dataset)
-        table.add_row(row["name"], str(row["size"] or "unbounded"), row["license"], row["description"])
+        table.add_row(row["name"], str(row["size"] or "unbounded"), row["license"], escape(row["description"]))
     console.print(table)
 
 
@@ -83,7 +86,7 @@ def _list_benchmarks(dataset: Any, limit: int, json: bool) -> None:
         return
     table = Table("benchmark", "description", title=dataset.name)
     for benchmark in benchmarks:
-        table.add_row(str(benchmark.uri), benchmark.description)
+        table.add_row(str(benchmark.uri), escape(benchmark.description))
     console.print(table)
 
 
@@ -135,15 +138,18 @@ def _print_tables(env: Env) -> None:
     console.print(f"[bold]{env.spec.id}[/]: {env.spec.description} ({env.compiler_version})")
     actions = Table("index", "action", "description", title=f"Actions ({env.action_space.n})")
     for index, name in enumerate(env.action_space.names):
-        actions.add_row(str(index), name, env.action_space.descriptions[index])
+        actions.add_row(str(index), escape(name), escape(env.action_space.descriptions[index]))
+    actions.columns[1].overflow = "fold"
     console.print(actions)
     observations = Table("observation space", "space", "deterministic", "description", title="Observation spaces")
+    observations.columns[0].overflow = "fold"
     for space in env.observation_spaces.values():
         shown = repr(space.space)
         shown = shown if len(shown) <= 40 else shown[:37] + "..."
-        observations.add_row(space.name, shown, "yes" if space.deterministic else "no", space.description)
+        deterministic = "yes" if space.deterministic else "no"
+        observations.add_row(space.name, escape(shown), deterministic, escape(space.description))
     console.print(observations)
     rewards = Table("reward space", "description", title="Reward spaces")
     for reward in env.reward_spaces.values():
-        rewards.add_row(reward.name, reward.description)
+        rewards.add_row(reward.name, escape(reward.description))
     console.print(rewards)

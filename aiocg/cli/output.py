@@ -1,12 +1,14 @@
 """How commands speak: tables and progress for people on the terminal, one JSON object for programs."""
 
 import json
+import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
 
-__all__ = ["console", "fail", "print_json"]
+__all__ = ["check_writable", "console", "fail", "print_json", "print_line", "write_file"]
 
 console = Console(stderr=False, highlight=False, soft_wrap=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -15,6 +17,35 @@ errors = Console(stderr=True, highlight=False, soft_wrap=True)
 def print_json(value: dict[str, Any]) -> None:
     """Print one JSON object on a line of its own."""
     print(json.dumps(value), flush=True)
+
+
+def print_line(text: str) -> None:
+    """Print text as it is, on one line however long, so that it can be copied."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
+def check_writable(path: Path | None) -> None:
+    """Exit with a message when a result file could not be written: before the work, not after it.
+
+    Args:
+        path: of the file, None if there is to be none.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        fail(f"cannot write {path}: it is a directory")
+    if not path.absolute().parent.is_dir():
+        fail(f"cannot write {path}: there is no directory {path.absolute().parent}")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        fail(f"cannot write {path}: permission denied")
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a result file; exit with a message when that is not possible."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        fail(f"cannot write {path}: {error.strerror}")
 
 
 def fail(message: str, status: int = 1) -> NoReturn:

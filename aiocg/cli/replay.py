@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from aiocg.cli.loop import run
-from aiocg.cli.output import console, fail, print_json
+from aiocg.cli.output import check_writable, fail, print_json, print_line, write_file
 from aiocg.runtime import Runtime
 from aiocg.state import CompilerEnvState
 
@@ -22,6 +22,7 @@ def replay(
 
     Example: aiocg replay state.json -o best.bc
     """
+    check_writable(output)
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -36,22 +37,18 @@ async def _replay(state: CompilerEnvState, output: Path | None, json: bool) -> N
         if output is not None:
             write_file(output, await env.observe("Bitcode"))
     if json:
-        print_json({"state": found.__struct_fields__ and _fields(found), "expected_reward": state.reward})
+        print_json({"state": _fields(found), "expected_reward": state.reward})
     else:
-        console.print(f"benchmark  {found.benchmark}")
-        console.print(f"actions    {', '.join(found.actions) or 'none'}")
-        console.print(f"reward     {found.reward} (saved: {state.reward})")
+        print_line(f"benchmark  {found.benchmark}")
+        print_line(f"actions    {','.join(found.actions) or 'none'}")
+        print_line(f"reward     {_number(found.reward)} (saved: {_number(state.reward)})")
     if state.reward is not None and found.reward is not None and abs(state.reward - found.reward) > 1e-6:
         fail(f"the reward is {found.reward}, not {state.reward} as saved")
 
 
+def _number(reward: float | None) -> str:
+    return "none" if reward is None else f"{reward:.4f}"
+
+
 def _fields(state: CompilerEnvState) -> dict[str, object]:
     return {name: getattr(state, name) for name in state.__struct_fields__}
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a result file; exit with a message when that is not possible."""
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror}")

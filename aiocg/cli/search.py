@@ -14,8 +14,7 @@ from rich.text import Text
 
 from aiocg import search
 from aiocg.cli.loop import run
-from aiocg.cli.output import console, print_json
-from aiocg.cli.replay import write_file
+from aiocg.cli.output import check_writable, console, fail, print_json, print_line, write_file
 from aiocg.env import Env
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import go_to
@@ -60,26 +59,33 @@ class Job:
 
     def run(self, function: SearchFunction) -> None:
         """Run the search on an event loop; Ctrl-C tells what was found so far."""
+        check_writable(self.output)
+        check_writable(self.state)
         try:
             run(self._search(function))
         except KeyboardInterrupt:
             if self.latest is not None:
-                console.print(f"interrupted; best so far: {self.latest.reward:.4f} with")
-                console.print(",".join(self.latest.actions) or "no actions", style="bold")
+                print_line(f"interrupted; best so far: {self.latest.reward:.4f} with")
+                print_line(",".join(self.latest.actions) or "no actions")
             sys.exit(130)
 
     async def _search(self, function: SearchFunction) -> None:
         async with Runtime(workers=self.workers) as runtime:
             env = await runtime.make(self.environment, benchmark=self.target, reward_space=self.reward)
+            if self.output is not None and "Bitcode" not in env.observation_spaces:
+                fail(f"{self.environment} has no observation space Bitcode: there is nothing for --output to write")
             with self._display(env) as progress:
                 result = await function(env, search.Budget(self.seconds, self.evaluations), progress)
                 await go_to(env, env.action_space.indices(result.actions))
             counts = await env.observe(*COUNTS) if COUNTS[-1] in env.observation_spaces else None
-            if self.output is not None:
-                write_file(self.output, await env.observe("Bitcode"))
-            if self.state is not None:
-                write_file(self.state, env.state.to_json().encode() + b"\n")
-            self._print(env, result, counts)
+            program = await env.observe("Bitcode") if self.output is not None else None
+            try:  # files first: whoever reads our output may leave early, as `head` does
+                if self.output is not None:
+                    write_file(self.output, program)
+                if self.state is not None:
+                    write_file(self.state, env.state.to_json().encode() + b"\n")
+            finally:
+                self._print(env, result, counts)
 
     @contextlib.contextmanager
     def _display(self, env: Env) -> Iterator[Callable[[Progress], None]]:
@@ -103,18 +109,21 @@ class Job:
         if self.json:
             print_json(self._as_json(env, result, counts))
             return
-        table = Table(title=f"{self.algorithm} search, {env.benchmark.uri}", show_header=counts is not None)
-        if counts is not None:
-            for heading in ("", "before", "-O3", "-Oz", "found"):
-                table.add_column(heading, justify="right")
+        title = Text(f"{self.algorithm} search, {env.benchmark.uri}")
+        if counts is None:
+            console.print(title)
+        else:
+            table = Table("", "before", "-O3", "-Oz", "found", title=title)
+            for column in table.columns:
+                column.justify = "right"
             table.add_row("instructions", *map(str, counts))
             table.add_row("relative to -Oz", *(f"{count / max(counts[2], 1):.3f}" for count in counts))
-        console.print(table)
-        console.print(f"reward      {result.reward:.4f} ({env.reward_space})")
-        console.print(f"passes      {len(result.actions)}")
-        console.print(Text(f"            {','.join(result.actions) or 'none is better than the program as it is'}"))
+            console.print(table)
+        print_line(f"reward      {result.reward:.4f} ({env.reward_space})")
+        print_line(f"passes      {len(result.actions)}")
+        print_line(",".join(result.actions) or "none is better than the program as it is")
         ending = "" if result.complete else ", ended by its budget"
-        console.print(f"wall time   {result.elapsed:.1f} s, {result.evaluations} programs evaluated{ending}")
+        print_line(f"wall time   {result.elapsed:.1f} s, {result.evaluations} programs evaluated{ending}")
 
     def _as_json(self, env: Env, result: SearchResult, counts: list[int] | None) -> dict[str, Any]:
         values = dict(zip(("before", "O3", "Oz", "found"), counts, strict=True)) if counts is not None else None

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @contextlib.asynccontextmanager
 async def open_lanes(env: Env, count: int | None = None) -> AsyncIterator[list[Env]]:
-    """Reset an environment and enough siblings to make `count`, one per worker if None; close the siblings at the end."""
+    """Reset an environment and enough siblings to make `count`, one per worker if None; close those at the end."""
     count = env.worker_count if count is None else count
     lanes = [env]
     try:
