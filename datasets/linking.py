@@ -228,9 +228,8 @@ def _compile(toolchain: Toolchain, language: str, source: Path, target: Path, fl
 
 def _step(command: Sequence[str], directory: str) -> None:
     tool = Path(command[0]).name
-    search_path = os.environ.get("LD_LIBRARY_PATH", "")
-    environment = {"LC_ALL": "C", "LD_LIBRARY_PATH": search_path, **loader_environment()}
-    environment = {**loader_environment(), "LC_ALL": "C"}
+    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    environment = {**kept, **loader_environment(), "LC_ALL": "C"}
     try:
         status, messages = run_bounded(command, cwd=directory, env=environment, timeout=COMPILE_TIMEOUT)
     except TimedOut:
