@@ -35,6 +35,7 @@ class KillReason(enum.Enum):
     STALLED = "stalled"
     START = "start"
     GARBAGE = "garbage"
+    MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Policy:
 
     start_timeout: float = 60.0  # a cold machine reads 200 MB of libLLVM and compiles the walker
     stall_timeout: float = 10.0  # has requests, executes none
+    memory_threshold: int = 6 << 30  # resident bytes past which a worker is replaced when idle; past twice that, at once
     max_failed_starts: int = 3
     healthy_after: float = 10.0  # a life this long forgives the deaths before it
     first_delay: float = 0.05
@@ -59,6 +61,7 @@ class Observation:
     deadline: float | None  # of what is executing; None when nothing is
     waiting: bool  # are there requests that have no reply yet?
     stopped: bool = False  # by a signal such as SIGSTOP
+    memory: int = 0  # resident bytes
 
 
 @dataclass(slots=True)
@@ -101,9 +104,15 @@ class Slot:
                 reason = KillReason.DEADLINE if now > seen.deadline else None
             elif now - self._progress > self.policy.stall_timeout:
                 reason = KillReason.STALLED
+            if reason is None and self._outgrown(seen):
+                reason = KillReason.MEMORY
         if reason is not None:
             self.condemn(reason, now)
         return reason
+
+    def _outgrown(self, seen: Observation) -> bool:
+        threshold = self.policy.memory_threshold
+        return seen.memory > (threshold if not seen.waiting else 2 * threshold)
 
     def condemn(self, reason: KillReason, now: float) -> None:
         """The worker is killed for a reason found elsewhere."""
@@ -139,6 +148,7 @@ _DESCRIPTIONS = {
     KillReason.STALLED: "did not respond",
     KillReason.START: "did not start in time",
     KillReason.GARBAGE: "sent garbage",
+    KillReason.MEMORY: "grew too large",
 }
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -82,6 +83,14 @@ class WorkerProcess:
             return Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
         except OSError:
             return False
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_bytes().split()[1]) * resource.getpagesize()
+        except (OSError, IndexError):
+            return 0
 
     def kill(self) -> None:
         """End the process and all its children at once."""
@@ -233,7 +242,7 @@ class Supervisor:
                 sequence, execution = process.status.read()
                 waiting = worker.waiting > 0
                 deadline = execution.deadline if execution is not None else None
-                seen = Observation(sequence, deadline, waiting, waiting and process.stopped)
+                seen = Observation(sequence, deadline, waiting, waiting and process.stopped, process.memory)
                 if slot.observed(seen, time.monotonic()) is not None:
                     process.condemned = execution
                     process.kill()

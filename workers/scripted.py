@@ -30,7 +30,10 @@ ACTIONS = (
     ActionSpec("grow", "allocate memory until there is none"),
     ActionSpec("forget", "add the process id: different in every process"),
     ActionSpec("nap", "sleep for 10 ms, then add 1"),
+    ActionSpec("hoard", "keep 64 MiB of memory for good, then add 1"),
 )
+
+_hoard: list[bytes] = []
 
 
 class ScriptedSession(CompilationSession):
@@ -77,6 +80,9 @@ class ScriptedSession(CompilationSession):
                 self._value += os.getpid()
             case "nap":
                 time.sleep(0.01)
+                self._value += 1
+            case "hoard":
+                _hoard.append(b"x" * (64 << 20))
                 self._value += 1
             case "nothing":
                 pass

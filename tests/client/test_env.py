@@ -41,7 +41,7 @@ async def test_step_without_actions_only_observes(env: aiocg.Env) -> None:
     assert (observation, info["action_had_no_effect"], env.actions) == (5, True, [])
 
 
-@pytest.mark.parametrize("action", ["incremnt", -1, 12, 1.5, None, True, ["double", "nonsense"], [0, 99], b"double"])
+@pytest.mark.parametrize("action", ["incremnt", -1, 13, 1.5, None, True, ["double", "nonsense"], [0, 99], b"double"])
 async def test_a_bad_action_raises_and_changes_nothing(env: aiocg.Env, action: object) -> None:
     with pytest.raises((UnknownName, InvalidAction)):
         await env.step(action)

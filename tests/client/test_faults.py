@@ -171,6 +171,16 @@ async def test_running_out_of_memory_is_an_error_of_the_action() -> None:
         assert (await other.step("double"))[0] == 6
 
 
+async def test_a_worker_that_has_grown_is_replaced_and_nobody_notices(eventually) -> None:
+    async with aiocg.Runtime(workers=1, policy=Policy(memory_threshold=300 << 20)) as runtime:
+        one, other = await several(runtime, 2)
+        before = await one.observe("pid")
+        await one.step(["hoard"] * 5)
+        await other.step("double")
+        await eventually(lambda: runtime.worker_pids() not in ([], [before]))
+        assert (await one.observe("value"), await other.observe("value")) == (7, 6)
+
+
 async def test_random_kills_do_not_change_any_result(runtime: aiocg.Runtime) -> None:
     async def walk(env: aiocg.Env, seed: int) -> list[int]:
         rng = random.Random(seed)
