@@ -103,9 +103,8 @@ class Env:
 
     @observation_space.setter
     def observation_space(self, name: str | None) -> None:
-        self._known("observation space", name, self.observation_spaces)
-        self._observation_space = name
         self._default_plan = self._plan(name, self._reward_space)
+        self._observation_space = name
 
     @property
     def reward_space(self) -> str | None:
@@ -114,9 +113,8 @@ class Env:
 
     @reward_space.setter
     def reward_space(self, name: str | None) -> None:
-        self._known("reward space", name, self.reward_spaces)
-        self._reward_space = name
         self._default_plan = self._plan(self._observation_space, name)
+        self._reward_space = name
         if self._episode is not None:
             self._episode.reward = 0.0
 
@@ -292,7 +290,7 @@ class Env:
 
     def _finish_step(self, plan: Plan, episode: Episode, reply: Observed) -> StepResult:
         observed = reply.observations
-        reward = episode.advance(plan, observed, self._reward_space) if plan.rewards else plan.reward([])
+        reward = episode.advance(plan, observed, self._reward_space)
         info = {"action_had_no_effect": True not in reply.effects, "state": reply.state}
         return plan.observation(observed), reward, False, False, info
 
@@ -477,16 +475,16 @@ class Env:
             raise UnknownName(kind, str(name), known)
 
     def _plan(self, observations: Sequence[str] | str | None, rewards: Sequence[str] | str | None) -> Plan:
-        key = (_hashable(observations), _hashable(rewards))
+        for name in _names(rewards):
+            self._known("reward space", name, self.reward_spaces)
+        found = tuple([self.reward_spaces[name] for name in _names(rewards)])
+        key = (_hashable(observations), _hashable(rewards), found)  # a name may come to mean another reward
         plan = self._plans.get(key)
         if plan is None:
-            for name in _names(observations):
+            plan = Plan(observations, found, single_reward=rewards is None or isinstance(rewards, str))
+            for name in (*plan.observe, *plan.baselines):
                 self._known("observation space", name, self.observation_spaces)
-            for name in _names(rewards):
-                self._known("reward space", name, self.reward_spaces)
-            found = [self.reward_spaces[name] for name in _names(rewards)]
-            single = rewards is None or isinstance(rewards, str)
-            plan = self._plans[key] = Plan(observations, found, single_reward=single)
+            self._plans[key] = plan
         return plan
 
     def __repr__(self) -> str:

@@ -135,9 +135,8 @@ class Episode:
 
     def advance(self, plan: Plan, observed: Sequence[Any], reward_space: str | None) -> Any:
         """Go to the state that a step has led to and return its rewards, adding the default one to the return."""
-        after = plan.cost_values(observed)
-        values = self.rewards(plan, after)
-        self.costs = after
+        before, self.costs = self.costs, plan.cost_values(observed)
+        values = [reward.reward(before, self.costs, self.baselines) for reward in plan.rewards]
         self._account(plan, values, reward_space)
         return plan.reward(values)
 

@@ -1,5 +1,6 @@
 """Action and observation spaces, as Gymnasium spaces made from what a worker declares."""
 
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +73,8 @@ class Text(gymnasium.Space[str]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Text)
 
-    __hash__ = gymnasium.Space.__hash__
+    def __hash__(self) -> int:
+        return hash(Text)
 
     def __repr__(self) -> str:
         return "Text()"
@@ -92,7 +94,8 @@ class Binary(gymnasium.Space[bytes]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Binary)
 
-    __hash__ = gymnasium.Space.__hash__
+    def __hash__(self) -> int:
+        return hash(Binary)
 
     def __repr__(self) -> str:
         return "Binary()"
@@ -128,8 +131,8 @@ class ActionSpace(gymnasium.spaces.Discrete):
             except KeyError:
                 raise UnknownName("action", action, self._indices) from None
         try:
-            index = action.__index__()
-        except AttributeError:
+            index = operator.index(action)
+        except TypeError:
             raise InvalidAction(f"an action is an index or a name, not {type(action).__name__}: {action!r}") from None
         if isinstance(action, bool) or not 0 <= index < self.n:
             raise InvalidAction(f"action {action!r} is not in the range 0 to {self.n - 1}")
