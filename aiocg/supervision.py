@@ -78,6 +78,7 @@ class Slot:
     kill_reason: KillReason | None = None
     _sequence: int = -1
     _progress: float = 0.0
+    _looked: float = 0.0
 
     def started(self, now: float) -> None:
         """The process was spawned."""
@@ -92,6 +93,9 @@ class Slot:
     def observed(self, seen: Observation, now: float) -> KillReason | None:
         """Look at the worker; return why it must be killed, or None."""
         reason = None
+        if now - self._looked > self.policy.stall_timeout / 4:
+            self._progress = now  # we did not look for a while, say for a busy event loop: that is not its fault
+        self._looked = now
         if self.state is SlotState.STARTING and now - self.since > self.policy.start_timeout:
             reason = KillReason.START
         elif self.state is SlotState.READY:

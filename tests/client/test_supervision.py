@@ -73,9 +73,16 @@ def test_a_long_operation_within_its_deadline_is_no_stall() -> None:
 
 def test_a_worker_with_requests_that_executes_none_has_stalled() -> None:
     slot = ready()
-    assert slot.observed(seen(2), 1.0) is None
-    assert slot.observed(seen(2), 6.0) is None
+    for now in range(1, 7):
+        assert slot.observed(seen(2), now) is None
     assert slot.observed(seen(2), 6.1) is KillReason.STALLED
+
+
+def test_a_supervisor_that_did_not_look_for_a_while_does_not_blame_the_worker() -> None:
+    slot = ready()
+    assert slot.observed(seen(2), 1.0) is None
+    assert slot.observed(seen(2), 100.0) is None
+    assert slot.observed(seen(2), 101.0) is None
 
 
 def test_progress_puts_a_stall_off() -> None:
@@ -92,8 +99,8 @@ def test_an_idle_worker_never_stalls() -> None:
 
 def test_a_stopped_worker_is_ended_before_its_deadline_but_not_at_once() -> None:
     slot = ready()
-    assert slot.observed(seen(2, deadline=1000.0), 1.0) is None
-    assert slot.observed(seen(2, deadline=1000.0, stopped=True), 5.9) is None
+    for now in range(1, 6):
+        assert slot.observed(seen(2, deadline=1000.0, stopped=now > 1), now) is None
     assert slot.observed(seen(2, deadline=1000.0, stopped=True), 6.1) is KillReason.STALLED
 
 

@@ -12,7 +12,7 @@ from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine, is_bitco
 from aiocg.workers.llvm.states import State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 
-TRANSITION_CACHE_BYTES = 64 << 20
+TRANSITION_CACHE_BYTES = 256 << 20
 _PREDECESSORS = re.compile(r'^((?:"[^"\n]*"|[-$.\w]+):) +; preds = .*$', re.MULTILINE)
 
 
