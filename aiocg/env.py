@@ -1,12 +1,14 @@
 """The asynchronous environment: one program, its state on a worker, and the episode that is under way."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
 from aiocg.candidate import Candidate
+from aiocg.datasets.frontend import cancellable
 from aiocg.episode import Episode, Plan
 from aiocg.errors import (
     EnvClosed,
@@ -185,7 +187,7 @@ class Env:
         chosen = benchmark if benchmark is not None else (options or {}).get("benchmark")
         target = self._runtime.benchmark(chosen) if chosen is not None else self._benchmark
         if not target.is_loaded:
-            await anyio.to_thread.run_sync(lambda: target.key)
+            await _compile(target)
         if self._session.closed:
             raise EnvClosed("this environment was closed")
         if self._session.error is not None or self._session.pending:
@@ -489,6 +491,17 @@ class Env:
 
     def __repr__(self) -> str:
         return f"<Env {self.spec.id} {self.benchmark.uri} {len(self.actions)} actions>"
+
+
+async def _compile(benchmark: "Benchmark") -> None:
+    """Have a benchmark's content ready; cancelling this ends the compiler."""
+    stop = threading.Event()
+    try:
+        with cancellable(stop):
+            await anyio.to_thread.run_sync(lambda: benchmark.key, abandon_on_cancel=True)
+    except BaseException:
+        stop.set()
+        raise
 
 
 def _names(spaces: Sequence[str] | str | None) -> Sequence[str]:
