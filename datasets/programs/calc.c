@@ -16,9 +16,32 @@
 // ---- Tokens ----------------------------------------------------------------------------------------------------------
 
 typedef enum {
-    T_END, T_NUMBER, T_NAME, T_PLUS, T_MINUS, T_STAR, T_SLASH, T_PERCENT, T_POWER, T_LEFT, T_RIGHT, T_COMMA, T_ASSIGN,
-    T_EQUAL, T_NOT_EQUAL, T_LESS, T_LESS_EQUAL, T_GREATER, T_GREATER_EQUAL, T_AND, T_OR, T_NOT, T_QUESTION, T_COLON,
-    T_PRIME, T_BAD
+    T_END,
+    T_NUMBER,
+    T_NAME,
+    T_PLUS,
+    T_MINUS,
+    T_STAR,
+    T_SLASH,
+    T_PERCENT,
+    T_POWER,
+    T_LEFT,
+    T_RIGHT,
+    T_COMMA,
+    T_ASSIGN,
+    T_EQUAL,
+    T_NOT_EQUAL,
+    T_LESS,
+    T_LESS_EQUAL,
+    T_GREATER,
+    T_GREATER_EQUAL,
+    T_AND,
+    T_OR,
+    T_NOT,
+    T_QUESTION,
+    T_COLON,
+    T_PRIME,
+    T_BAD
 } TokenKind;
 
 typedef struct {
@@ -92,8 +115,26 @@ static void advance(Lexer *lexer) {
 // ---- Trees -----------------------------------------------------------------------------------------------------------
 
 typedef enum {
-    N_NUMBER, N_PARAMETER, N_VARIABLE, N_NEGATE, N_NOT, N_ADD, N_SUBTRACT, N_MULTIPLY, N_DIVIDE, N_REMAINDER, N_POWER,
-    N_EQUAL, N_NOT_EQUAL, N_LESS, N_LESS_EQUAL, N_AND, N_OR, N_CHOOSE, N_BUILTIN, N_CALL
+    N_NUMBER,
+    N_PARAMETER,
+    N_VARIABLE,
+    N_NEGATE,
+    N_NOT,
+    N_ADD,
+    N_SUBTRACT,
+    N_MULTIPLY,
+    N_DIVIDE,
+    N_REMAINDER,
+    N_POWER,
+    N_EQUAL,
+    N_NOT_EQUAL,
+    N_LESS,
+    N_LESS_EQUAL,
+    N_AND,
+    N_OR,
+    N_CHOOSE,
+    N_BUILTIN,
+    N_CALL
 } NodeKind;
 
 typedef struct Node {
@@ -229,10 +270,17 @@ static int binding_power(TokenKind kind) {
     case T_QUESTION: return 10;
     case T_OR: return 20;
     case T_AND: return 30;
-    case T_EQUAL: case T_NOT_EQUAL: return 40;
-    case T_LESS: case T_LESS_EQUAL: case T_GREATER: case T_GREATER_EQUAL: return 50;
-    case T_PLUS: case T_MINUS: return 60;
-    case T_STAR: case T_SLASH: case T_PERCENT: return 70;
+    case T_EQUAL:
+    case T_NOT_EQUAL: return 40;
+    case T_LESS:
+    case T_LESS_EQUAL:
+    case T_GREATER:
+    case T_GREATER_EQUAL: return 50;
+    case T_PLUS:
+    case T_MINUS: return 60;
+    case T_STAR:
+    case T_SLASH:
+    case T_PERCENT: return 70;
     case T_POWER: return 90;
     default: return 0;
     }
@@ -296,25 +344,17 @@ static Node *parse_name(Parser *parser) {
 static Node *parse_prefix(Parser *parser) {
     Token token = parser->lexer.token;
     switch (token.kind) {
-    case T_NUMBER:
-        advance(&parser->lexer);
-        return number_node(parser->calc, token.number);
-    case T_NAME:
-        return parse_name(parser);
-    case T_MINUS:
-        advance(&parser->lexer);
-        return unary(parser->calc, N_NEGATE, parse_expression(parser, 80));
-    case T_NOT:
-        advance(&parser->lexer);
-        return unary(parser->calc, N_NOT, parse_expression(parser, 80));
+    case T_NUMBER: advance(&parser->lexer); return number_node(parser->calc, token.number);
+    case T_NAME: return parse_name(parser);
+    case T_MINUS: advance(&parser->lexer); return unary(parser->calc, N_NEGATE, parse_expression(parser, 80));
+    case T_NOT: advance(&parser->lexer); return unary(parser->calc, N_NOT, parse_expression(parser, 80));
     case T_LEFT: {
         advance(&parser->lexer);
         Node *inner = parse_expression(parser, 0);
         expect(parser, T_RIGHT, "expected )");
         return inner;
     }
-    default:
-        return fail(parser, "expected an operand");
+    default: return fail(parser, "expected an operand");
     }
 }
 
@@ -404,16 +444,11 @@ static double combine(NodeKind kind, double left, double right) {
 
 static double evaluate(Calculator *calc, const Node *node, const double *parameters) {
     switch (node->kind) {
-    case N_NUMBER:
-        return node->number;
-    case N_PARAMETER:
-        return parameters[node->index];
-    case N_VARIABLE:
-        return calc->symbols[node->index].value;
-    case N_NEGATE:
-        return -evaluate(calc, node->child[0], parameters);
-    case N_NOT:
-        return evaluate(calc, node->child[0], parameters) == 0;
+    case N_NUMBER: return node->number;
+    case N_PARAMETER: return parameters[node->index];
+    case N_VARIABLE: return calc->symbols[node->index].value;
+    case N_NEGATE: return -evaluate(calc, node->child[0], parameters);
+    case N_NOT: return evaluate(calc, node->child[0], parameters) == 0;
     case N_AND:
         return evaluate(calc, node->child[0], parameters) != 0 && evaluate(calc, node->child[1], parameters) != 0;
     case N_OR:
@@ -450,8 +485,7 @@ static bool is_number(const Node *node, double number) { return node->kind == N_
 static Node *simplify(Calculator *calc, Node *node) {
     Node *left = node->child[0], *right = node->child[1];
     switch (node->kind) {
-    case N_NEGATE:
-        return left->kind == N_NEGATE ? left->child[0] : node;
+    case N_NEGATE: return left->kind == N_NEGATE ? left->child[0] : node;
     case N_ADD:
         if (is_number(left, 0))
             return right;
@@ -476,10 +510,8 @@ static Node *simplify(Calculator *calc, Node *node) {
         if (is_number(right, 0))
             return number_node(calc, 1);
         return is_number(right, 1) ? left : node;
-    case N_CHOOSE:
-        return left->kind == N_NUMBER ? node->child[left->number != 0 ? 1 : 2] : node;
-    default:
-        return node;
+    case N_CHOOSE: return left->kind == N_NUMBER ? node->child[left->number != 0 ? 1 : 2] : node;
+    default: return node;
     }
 }
 
@@ -518,32 +550,25 @@ static Node *derive_builtin(Calculator *calc, const Node *node, int parameter) {
     Node *slope = derive(calc, inner, parameter);
     switch ((Builtin)node->index) {
     case B_SQRT:
-        return binary(calc, N_DIVIDE, slope, binary(calc, N_MULTIPLY, number_node(calc, 2), builtin(calc, B_SQRT, inner)));
-    case B_SIN:
-        return binary(calc, N_MULTIPLY, slope, builtin(calc, B_COS, inner));
-    case B_COS:
-        return binary(calc, N_MULTIPLY, slope, unary(calc, N_NEGATE, builtin(calc, B_SIN, inner)));
-    case B_EXP:
-        return binary(calc, N_MULTIPLY, slope, builtin(calc, B_EXP, inner));
-    case B_LOG:
-        return binary(calc, N_DIVIDE, slope, inner);
-    default:
-        calc->error = "no derivative of this function";
-        return number_node(calc, 0);
+        return binary(calc, N_DIVIDE, slope,
+                      binary(calc, N_MULTIPLY, number_node(calc, 2), builtin(calc, B_SQRT, inner)));
+    case B_SIN: return binary(calc, N_MULTIPLY, slope, builtin(calc, B_COS, inner));
+    case B_COS: return binary(calc, N_MULTIPLY, slope, unary(calc, N_NEGATE, builtin(calc, B_SIN, inner)));
+    case B_EXP: return binary(calc, N_MULTIPLY, slope, builtin(calc, B_EXP, inner));
+    case B_LOG: return binary(calc, N_DIVIDE, slope, inner);
+    default: calc->error = "no derivative of this function"; return number_node(calc, 0);
     }
 }
 
 static Node *derive(Calculator *calc, const Node *node, int parameter) {
     Node *left = node->child[0], *right = node->child[1];
     switch (node->kind) {
-    case N_NUMBER: case N_VARIABLE:
-        return number_node(calc, 0);
-    case N_PARAMETER:
-        return number_node(calc, node->index == parameter);
-    case N_NEGATE:
-        return unary(calc, N_NEGATE, derive(calc, left, parameter));
-    case N_ADD: case N_SUBTRACT:
-        return binary(calc, node->kind, derive(calc, left, parameter), derive(calc, right, parameter));
+    case N_NUMBER:
+    case N_VARIABLE: return number_node(calc, 0);
+    case N_PARAMETER: return number_node(calc, node->index == parameter);
+    case N_NEGATE: return unary(calc, N_NEGATE, derive(calc, left, parameter));
+    case N_ADD:
+    case N_SUBTRACT: return binary(calc, node->kind, derive(calc, left, parameter), derive(calc, right, parameter));
     case N_MULTIPLY:
         return binary(calc, N_ADD, binary(calc, N_MULTIPLY, derive(calc, left, parameter), right),
                       binary(calc, N_MULTIPLY, left, derive(calc, right, parameter)));
@@ -558,12 +583,9 @@ static Node *derive(Calculator *calc, const Node *node, int parameter) {
             return binary(calc, N_MULTIPLY, binary(calc, N_MULTIPLY, right, lower), derive(calc, left, parameter));
         }
         break;
-    case N_BUILTIN:
-        return derive_builtin(calc, node, parameter);
-    case N_CALL:
-        return derive(calc, copy_with(calc, calc->symbols[node->index].body, node->child), parameter);
-    default:
-        break;
+    case N_BUILTIN: return derive_builtin(calc, node, parameter);
+    case N_CALL: return derive(calc, copy_with(calc, calc->symbols[node->index].body, node->child), parameter);
+    default: break;
     }
     calc->error = "no derivative of this expression";
     return number_node(calc, 0);

@@ -294,7 +294,7 @@ static void report(const char *label, Tree *tree) {
 
 int main(int argc, char **argv) {
     const char *size = argc > 1 ? argv[1] : "small";
-    int operations = strcmp(size, "large") == 0 ? 300000 : strcmp(size, "medium") == 0 ? 60000 : 4000;
+    int operations = strcmp(size, "large") == 0 ? 200000 : strcmp(size, "medium") == 0 ? 40000 : 4000;
     int key_range = operations * 2;
     Tree tree;
     tree_init(&tree);

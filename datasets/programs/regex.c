@@ -76,9 +76,7 @@ static int set_node(Pattern *pattern, ByteSet set) {
 static void add_named_class(ByteSet *set, char name) {
     ByteSet class = {{0}};
     switch (tolower((unsigned char)name)) {
-    case 'd':
-        set_add(&class, '0', '9');
-        break;
+    case 'd': set_add(&class, '0', '9'); break;
     case 'w':
         set_add(&class, '0', '9');
         set_add(&class, 'a', 'z');
@@ -89,9 +87,7 @@ static void add_named_class(ByteSet *set, char name) {
         set_add(&class, '\t', '\r');
         set_add(&class, ' ', ' ');
         break;
-    case 'n':
-        set_add(&class, '\n', '\n');
-        break;
+    case 'n': set_add(&class, '\n', '\n'); break;
     default:
         set_add(&class, (unsigned char)name, (unsigned char)name);
         for (int k = 0; k < 8; k++)
@@ -149,19 +145,16 @@ static int parse_atom(Pattern *pattern) {
         pattern->at++;
         return inner;
     }
-    case '[':
-        return parse_bracket(pattern);
+    case '[': return parse_bracket(pattern);
     case '.':
         set_add(&set, '\n', '\n');
         set_invert(&set);
         return set_node(pattern, set);
-    case '^':
-        return new_node(pattern, START, 0, 0);
-    case '$':
-        return new_node(pattern, END, 0, 0);
-    case '*': case '+': case '?':
-        pattern->error = "nothing to repeat";
-        return 0;
+    case '^': return new_node(pattern, START, 0, 0);
+    case '$': return new_node(pattern, END, 0, 0);
+    case '*':
+    case '+':
+    case '?': pattern->error = "nothing to repeat"; return 0;
     case '\\':
         if (*pattern->at == '\0') {
             pattern->error = "pattern ends with a backslash";
@@ -169,9 +162,7 @@ static int parse_atom(Pattern *pattern) {
         }
         add_named_class(&set, *pattern->at++);
         return set_node(pattern, set);
-    default:
-        set_add(&set, (unsigned char)c, (unsigned char)c);
-        return set_node(pattern, set);
+    default: set_add(&set, (unsigned char)c, (unsigned char)c); return set_node(pattern, set);
     }
 }
 
@@ -199,8 +190,7 @@ static bool parse_count(Pattern *pattern, int *least, int *most) {
         if (*pattern->at != '}' || (*most >= 0 && *most < *least) || *least > 20 || *most > 20)
             pattern->error = "bad count";
         break;
-    default:
-        return false;
+    default: return false;
     }
     if (*pattern->at != '\0')
         pattern->at++;
@@ -269,17 +259,10 @@ static void compile_node(Program *program, const Pattern *pattern, int number) {
     if (program->error != NULL)
         return;
     switch (node->kind) {
-    case EMPTY:
-        break;
-    case SET:
-        program->code[emit(program, OP_SET, 0, 0)].set = node->set;
-        break;
-    case START:
-        emit(program, OP_START, 0, 0);
-        break;
-    case END:
-        emit(program, OP_END, 0, 0);
-        break;
+    case EMPTY: break;
+    case SET: program->code[emit(program, OP_SET, 0, 0)].set = node->set; break;
+    case START: emit(program, OP_START, 0, 0); break;
+    case END: emit(program, OP_END, 0, 0); break;
     case SEQUENCE:
         compile_node(program, pattern, node->left);
         compile_node(program, pattern, node->right);
@@ -346,8 +329,7 @@ static int backtrack(Backtracker *search, int pc, int at) {
             return -2;
         const Instruction *instruction = &search->program->code[pc];
         switch (instruction->opcode) {
-        case OP_MATCH:
-            return at;
+        case OP_MATCH: return at;
         case OP_START:
             if (at != 0)
                 return -1;
@@ -358,11 +340,10 @@ static int backtrack(Backtracker *search, int pc, int at) {
                 return -1;
             pc++;
             break;
-        case OP_JUMP:
-            pc = instruction->x;
-            break;
+        case OP_JUMP: pc = instruction->x; break;
         case OP_SET:
-            if (at == search->length || !set_has(&search->program->sets[instruction->set], (unsigned char)search->text[at]))
+            if (at == search->length ||
+                !set_has(&search->program->sets[instruction->set], (unsigned char)search->text[at]))
                 return -1;
             at++;
             pc++;
@@ -403,9 +384,7 @@ static void add_state(const Program *program, StateSet *states, int pc, bool at_
     states->members[states->count++] = pc;
     const Instruction *instruction = &program->code[pc];
     switch (instruction->opcode) {
-    case OP_JUMP:
-        add_state(program, states, instruction->x, at_start, at_end);
-        break;
+    case OP_JUMP: add_state(program, states, instruction->x, at_start, at_end); break;
     case OP_SPLIT:
         add_state(program, states, instruction->x, at_start, at_end);
         add_state(program, states, instruction->y, at_start, at_end);
@@ -418,8 +397,7 @@ static void add_state(const Program *program, StateSet *states, int pc, bool at_
         if (at_end)
             add_state(program, states, pc + 1, at_start, at_end);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -569,8 +547,8 @@ static const char *const patterns[] = {
 static const char *const broken_patterns[] = {"(ab", "a)", "*a", "[a-", "a{3,2}", "[z-a]", "ab\\"};
 
 static const char *const texts[] = {
-    "abc abb cd",       "aabb",       "xxxyzzz",           "3.14159e-10 42",  "user_1@example.org",
-    "say \"hi\" twice", "1001 11 110", "aaaaaaaaaaaaaaaa", "-x]x-",           "",
+    "abc abb cd",       "aabb",        "xxxyzzz",          "3.14159e-10 42", "user_1@example.org",
+    "say \"hi\" twice", "1001 11 110", "aaaaaaaaaaaaaaaa", "-x]x-",          "",
 };
 
 static uint32_t random_state = 99;
@@ -611,7 +589,7 @@ static void compare_engines(const Program *program, Dfa *dfa, const char *text, 
 
 int main(int argc, char **argv) {
     const char *size = argc > 1 ? argv[1] : "small";
-    int rounds = strcmp(size, "large") == 0 ? 100 : strcmp(size, "medium") == 0 ? 10 : 0;
+    int rounds = strcmp(size, "large") == 0 ? 3000 : strcmp(size, "medium") == 0 ? 300 : 0;
     static Pattern pattern;
     static Program program;
     Dfa dfa = {&program, malloc(MAX_DFA_STATES * sizeof(DfaState)), 0, 0};

@@ -379,8 +379,8 @@ int main(int argc, char **argv) {
         hash = hash_cells(hash_cells(hash, givens), solution);
     }
     print_line("last   ", givens);
-    printf("generated %d, clues %ld, link updates %ld, guesses %ld, failures %d, hash %08x\n", generated, clues, updates,
-           guesses, failures, (unsigned)hash);
+    printf("generated %d, clues %ld, link updates %ld, guesses %ld, failures %d, hash %08x\n", generated, clues,
+           updates, guesses, failures, (unsigned)hash);
     free(cover);
     return 0;
 }
