@@ -27,7 +27,7 @@ _HOMES = {
     "Env": "aiocg.env",
     "Reward": "aiocg.rewards",
     "Runtime": "aiocg.runtime",
-    "Snapshot": "aiocg.env",
+    "Snapshot": "aiocg.snapshot",
 }
 _MODULES = ("errors", "search")
 
@@ -53,10 +53,11 @@ if TYPE_CHECKING:
     from aiocg import errors, search
     from aiocg.candidate import Candidate
     from aiocg.datasets import Benchmark, BenchmarkUri, Dataset, Datasets
-    from aiocg.env import Env, Snapshot
+    from aiocg.env import Env
     from aiocg.errors import AiocgError
     from aiocg.rewards import CostReward, Reward
     from aiocg.runtime import Runtime
+    from aiocg.snapshot import Snapshot
     from aiocg.state import CompilerEnvState
 else:
 

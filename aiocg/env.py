@@ -1,14 +1,10 @@
 """The asynchronous environment: one program, its state on a worker, and the episode that is under way."""
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
 from aiocg.candidate import Candidate
-from aiocg.datasets.frontend import cancellable
 from aiocg.episode import Episode, Plan
 from aiocg.errors import (
     EnvClosed,
@@ -19,7 +15,9 @@ from aiocg.errors import (
     WorkerFailure,
     failure,
 )
+from aiocg.preparation import prepare
 from aiocg.session import Session
+from aiocg.snapshot import Snapshot
 from aiocg.spaces import ActionSpace, ObservationSpace
 from aiocg.state import CompilerEnvState
 from aiocg.transport.messages import Expanded, Observed, Welcome
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from aiocg.rewards import Reward
     from aiocg.runtime import BenchmarkLike, Runtime
 
-__all__ = ["Env", "Snapshot", "StepResult"]
+__all__ = ["Env", "StepResult"]
 
 STEP_TIMEOUT = 60.0  # seconds of execution for a step, or for one candidate of an expand
 RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute baselines
@@ -38,18 +36,6 @@ RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute bas
 StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]  # observation, reward, terminated, truncated, info
 
 _ENDS_EPISODE = (WorkerCrashed, WorkerFailure, SessionLost)  # errors that are the program's, not the caller's
-
-
-class Snapshot:
-    """A state to come back to, kept on the worker until the snapshot is dropped or closed."""
-
-    def __init__(self, session: Session, episode: Episode) -> None:
-        self.session = session
-        self.episode = episode
-
-    def close(self) -> None:
-        """Free the state on the worker."""
-        self.session.close()
 
 
 class Env:
@@ -186,8 +172,7 @@ class Env:
             self.action_space.seed(seed)
         chosen = benchmark if benchmark is not None else (options or {}).get("benchmark")
         target = self._runtime.benchmark(chosen) if chosen is not None else self._benchmark
-        if not target.is_loaded:
-            await _compile(target)
+        await prepare(target)
         if self._session.closed:
             raise EnvClosed("this environment was closed")
         if self._session.error is not None or self._session.pending:
@@ -491,17 +476,6 @@ class Env:
 
     def __repr__(self) -> str:
         return f"<Env {self.spec.id} {self.benchmark.uri} {len(self.actions)} actions>"
-
-
-async def _compile(benchmark: "Benchmark") -> None:
-    """Have a benchmark's content ready; cancelling this ends the compiler."""
-    stop = threading.Event()
-    try:
-        with cancellable(stop):
-            await anyio.to_thread.run_sync(lambda: benchmark.key, abandon_on_cancel=True)
-    except BaseException:
-        stop.set()
-        raise
 
 
 def _names(spaces: Sequence[str] | str | None) -> Sequence[str]:

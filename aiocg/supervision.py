@@ -44,7 +44,7 @@ class Policy:
 
     start_timeout: float = 60.0  # a cold machine reads 200 MB of libLLVM and compiles the walker
     stall_timeout: float = 10.0  # has requests, executes none
-    memory_threshold: int = 6 << 30  # resident bytes past which a worker is replaced when idle; past twice that, at once
+    memory_threshold: int = 6 << 30  # resident bytes: a worker past it is replaced when idle, past twice it at once
     max_failed_starts: int = 3
     healthy_after: float = 10.0  # a life this long forgives the deaths before it
     first_delay: float = 0.05
