@@ -1,0 +1,224 @@
+"""The action table: complete, unambiguous, and safe on real programs."""
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from aiocg.workers.llvm.legacy_flags import FLAGS, WITHOUT_EQUIVALENT
+from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.pass_exclusions import EXCLUSIONS
+from aiocg.workers.llvm.pass_reference import render
+from aiocg.workers.llvm.pass_table import ENTRIES
+from aiocg.workers.llvm.passes import Pass, available
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "actions.md"
+SWEEP = Path(__file__).with_name("pass_sweep.py")
+
+# `PassBuilder::printPassNames(llvm::outs())`, for a library that has no `opt` beside it.
+PRINT_PASSES = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+out = library._ZN4llvm4outsEv
+out.restype = ctypes.c_void_p
+stream = ctypes.c_void_p(out())
+library._ZN4llvm11PassBuilder14printPassNamesERNS_11raw_ostreamE(None, stream)
+library._ZN4llvm11raw_ostream14flush_nonemptyEv(stream)
+"""
+
+Sequences = list[tuple[int, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def passes(library: Library) -> tuple[Pass, ...]:
+    return available(library)
+
+
+@pytest.fixture(scope="module")
+def programs(compile_program, tmp_path_factory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("programs")
+    sources = {
+        "sorting.c": (),
+        "matrix.c": (),
+        "calculator.c": (),
+        "shapes.cc": ("-fexceptions", "-fcxx-exceptions"),
+    }
+    for name, flags in sources.items():
+        (folder / f"{name}.bc").write_bytes(compile_program(name, *flags))
+    return sorted(folder.iterdir())
+
+
+def sweep(library: Library, programs: list[Path], sequences: Sequences) -> list[list[list[str]]]:
+    """Run the sequences in two processes and return the outcomes of both."""
+    work = json.dumps({"programs": [str(path) for path in programs], "sequences": sequences}).encode()
+    command = [sys.executable, "-P", str(SWEEP), str(library.path)]
+    running = []
+    for seed in "12":
+        process = subprocess.Popen([*command, seed], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.stdin.write(work)
+        process.stdin.close()
+        running.append(process)
+    results = [json.loads(process.stdout.read()) for process in running]
+    assert [process.wait() for process in running] == [0, 0]
+    return results
+
+
+def complaints(sequences: Sequences, results: list[list[list[str]]]) -> list[str]:
+    """Say which steps failed, and after which step two processes disagree."""
+    found = []
+    for (program, pipelines), first, second in zip(sequences, *results, strict=True):
+        found += [f"program {program}: {line} (in {pipelines})" for line in first if line.startswith("error")]
+        differing = [p for p, one, two in zip(pipelines, first, second, strict=False) if one != two]
+        if differing:
+            found.append(f"program {program}: {differing[0]} differs between processes (in {pipelines})")
+    return found
+
+
+def listed_passes(text: str) -> set[str]:
+    """Read the names of passes, without parameters, from what `opt --print-passes` prints."""
+    names = set()
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            section = line
+        elif "analyses" not in section and not section.startswith("Machine"):
+            name = line.strip()
+            names.add(name if name.startswith(("print<", "verify<", "invalidate<")) else name.partition("<")[0])
+    return names
+
+
+def unaccounted(names: set[str]) -> set[str]:
+    """Return the names that are neither actions nor excluded."""
+    known = {text for entry in ENTRIES for text in (entry.name, *entry.texts)} | {"chr", "guard-widening"}
+    known |= {text.partition("<")[0] for text in known}
+    patterns = [pattern for group in EXCLUSIONS.values() for pattern in group]
+    return {n for n in names if n not in known and not any(fnmatchcase(n, pattern) for pattern in patterns)}
+
+
+def test_actions_are_sorted_by_name_and_the_same_each_time(library, passes):
+    names = [one.name for one in passes]
+    assert names == sorted(set(names))
+    assert available(library) == passes
+    assert len(passes) >= 140
+
+
+def test_no_two_actions_share_a_spelling(passes):
+    spellings = [spelling for one in passes for spelling in (one.name, *one.aliases)]
+    assert len(spellings) == len(set(spellings))
+
+
+def test_every_action_has_a_description_of_one_line_of_its_own(passes):
+    descriptions = [one.description for one in passes]
+    assert len(set(descriptions)) == len(descriptions)
+    assert all(text and text[0].isupper() and "\n" not in text and text[-1] != "." for text in descriptions)
+
+
+def test_at_least_118_of_the_124_flags_of_compiler_gym_are_actions(passes):
+    spellings = {spelling for one in passes for spelling in (one.name, *one.aliases)}
+    assert len(FLAGS) == len(set(FLAGS)) == 124
+    assert sum(flag in spellings and f"-{flag}" in spellings for flag in FLAGS) >= 118
+
+
+def test_every_flag_of_compiler_gym_is_in_the_table_or_has_a_reason_not_to_be():
+    spellings = {spelling for entry in ENTRIES for spelling in (entry.name, *entry.flags, *entry.similar)}
+    assert {flag for flag in FLAGS if flag not in spellings} <= set(WITHOUT_EQUIVALENT)
+    assert set(WITHOUT_EQUIVALENT) <= set(FLAGS)
+    assert {flag for entry in ENTRIES for flag in (*entry.flags, *entry.similar)} <= set(FLAGS)
+
+
+@pytest.mark.parametrize(
+    ("flag", "name"),
+    [
+        ("-mem2reg", "mem2reg"),
+        ("-functionattrs", "function-attrs"),
+        ("early-cse-memssa", "early-cse<memssa>"),
+        ("-loop-unswitch", "simple-loop-unswitch<nontrivial>"),
+        ("-loop-guard-widening", "loop(guard-widening)"),
+        ("-constprop", "instsimplify"),
+        ("-die", "dce"),
+    ],
+)
+def test_flag_of_compiler_gym_means_the_pass_of_today(passes, flag, name):
+    assert [one.name for one in passes if flag in one.aliases] == [name]
+
+
+def test_old_release_runs_passes_under_its_own_spellings(library_14):
+    pipelines = {one.name: one.pipeline for one in available(library_14)}
+    assert pipelines["lower-switch"] == "lowerswitch"
+    assert pipelines["instcombine"] == "instcombine"
+    assert pipelines["ipsccp<func-spec>"] == "function-specialization"
+    assert "loop-reroll" in pipelines
+    assert "sroa<preserve-cfg>" not in pipelines
+
+
+def test_instcombine_is_told_not_to_abort_where_it_can_be_told(library, passes):
+    if library.version[0] < 18:
+        pytest.skip(f"instcombine of LLVM {library.version_text} has no check to switch off")
+    assert next(one.pipeline for one in passes if one.name == "instcombine") == "instcombine<no-verify-fixpoint>"
+
+
+def test_every_pass_that_the_library_lists_is_an_action_or_excluded(library):
+    command = [sys.executable, "-c", PRINT_PASSES, str(library.path)]
+    names = listed_passes(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert {"mem2reg", "licm", "asan", "inline", "globaldce"} <= names
+    assert unaccounted(names) == set()
+
+
+@pytest.mark.parametrize("release", [14, 19])
+def test_every_pass_that_opt_lists_is_an_action_or_excluded(release):
+    opt = shutil.which(f"opt-{release}")
+    if opt is None:
+        pytest.skip(f"this machine has no opt-{release} (apt install llvm-{release})")
+    names = listed_passes(subprocess.run([opt, "--print-passes"], check=True, capture_output=True, text=True).stdout)
+    assert {"mem2reg", "licm", "inline", "globaldce"} <= names
+    assert unaccounted(names) == set()
+
+
+def test_no_pass_is_both_an_action_and_excluded():
+    patterns = [pattern for group in EXCLUSIONS.values() for pattern in group]
+    assert len(patterns) == len(set(patterns))
+    assert [e.name for e in ENTRIES if any(fnmatchcase(e.name, pattern) for pattern in patterns)] == []
+
+
+def test_reference_of_actions_is_current():
+    command = "python -m aiocg.workers.llvm.pass_reference > docs/actions.md"
+    assert DOCUMENT.read_text() == render(), f"docs/actions.md is out of date; run: {command}"
+
+
+def test_every_action_alone_is_valid_and_the_same_in_two_processes(library, passes, programs):
+    sequences = [(program, [one.pipeline]) for program in (0, 3) for one in passes]
+    assert complaints(sequences, sweep(library, programs, sequences)) == []
+
+
+def test_every_action_runs_on_a_program_without_a_target(library, passes, simple):
+    for one in passes:
+        with Module.parse(library, simple) as module:
+            module.run_passes(one.pipeline, None)
+            assert module.verify() is None, one.name
+
+
+def test_random_sequences_of_actions_are_valid_and_the_same_in_two_processes(library, passes, programs):
+    assert complaints(*swept(library, passes, programs, count=60)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_many_random_sequences_of_actions_rarely_fail_and_never_differ(library, passes, programs):
+    found = complaints(*swept(library, passes, programs, count=2000))
+    assert [line for line in found if "differs" in line] == []
+    assert len(found) <= 4, found  # LLVM's own crashes, which the supervisor survives
+
+
+def swept(
+    library: Library, passes: tuple[Pass, ...], programs: list[Path], count: int
+) -> tuple[Sequences, list[list[list[str]]]]:
+    """Run random sequences of 6 to 21 actions and return them with their outcomes."""
+    chooser = random.Random(count)
+    pipelines = [one.pipeline for one in passes]
+    sequences = [(i % len(programs), chooser.choices(pipelines, k=chooser.randrange(6, 22))) for i in range(count)]
+    return sequences, sweep(library, programs, sequences)
