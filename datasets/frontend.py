@@ -172,6 +172,9 @@ class _Compilation:
         self.cache = Cache(cache_directory() / "bitcode")
         # a fixed date, so that __DATE__ and __TIME__ do not make every compilation another program
         self.environment = {**os.environ, **loader_environment(), "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
+        if "-nostdlibinc" in self.flags:  # a program that stands on its own headers wants none of the user's
+            for variable in _SEARCH_VARIABLES:
+                self.environment.pop(variable, None)
 
     def result(self) -> bytes:
         key = self._key()

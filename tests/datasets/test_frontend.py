@@ -442,3 +442,14 @@ def test_a_compilation_without_trouble_warns_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compile_source(LOOP)
+
+
+def test_a_freestanding_program_takes_no_headers_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stddef.h").write_text("#error a header of the environment\n")
+    monkeypatch.setenv("CPATH", str(tmp_path))
+    text = "#include <stddef.h>\nsize_t size = sizeof(int);\n"
+    assert compile_source(text, "standing.c", ("-nostdlibinc",)).startswith(b"BC")
+    with pytest.raises(BenchmarkInitError, match="a header of the environment"):
+        compile_source(text, "standing.c")
