@@ -2,7 +2,7 @@
 
 It reads lines from its standard input: `+PID` and `-PID` say which process groups are alive, and end of file says that
 the client is gone (closed, crashed, or killed): then the groups that are left are killed and the runtime folder, named
-by the first argument, is removed.
+by the first argument, is removed. Anything else is passed over: half a number would name somebody else's process.
 """
 
 import contextlib
@@ -18,11 +18,13 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()
     for line in sys.stdin:
-        group = int(line[1:])
-        if line[0] == "+":
-            groups.add(group)
-        else:
-            groups.discard(group)
+        sign, number = line[:1], line[1:-1]
+        if not line.endswith("\n") or not number.isdecimal():
+            continue
+        if sign == "+":
+            groups.add(int(number))
+        elif sign == "-":
+            groups.discard(int(number))
     for group in groups:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)

@@ -165,6 +165,7 @@ class PendingOpen(Pending):
 
     def apply(self, reply: Observed) -> None:
         self.session.trajectory = Trajectory(self.benchmark, reply.state)
+        self.session.ended = False
 
     def fail(self, reply: Failure) -> Exception:
         if reply.code == FailureCode.BENCHMARK_UNKNOWN:
@@ -211,9 +212,10 @@ class PendingStep(Pending):
             session.trajectory = session.trajectory.extended(self.actions, reply.state)
 
     def fail(self, reply: Failure) -> Exception:
+        session = self.session
+        session.ended = session.ended or bool(self.actions)
         applied = reply.fields.get("applied", 0)
         if applied:
-            session = self.session
             assert session.trajectory is not None
             session.trajectory = session.trajectory.extended(self.actions[:applied], reply.fields["state"])
         return super().fail(reply)
@@ -237,6 +239,7 @@ class PendingFork(Pending):
 
     def apply(self, reply: Any) -> None:
         self.child.trajectory = self.session.trajectory
+        self.child.ended = False
 
 
 class PendingExpand(Pending):

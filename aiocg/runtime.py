@@ -115,11 +115,15 @@ class Runtime:
             ServiceError: when an action fails.
         """
         env = await self.make(state.environment, benchmark=state.benchmark, reward_space=state.reward_space)
-        await env.reset()
-        if state.actions:
-            _, _, terminated, _, info = await env.step(list(state.actions))
-            if terminated:
-                raise info["error"]
+        try:
+            await env.reset()
+            if state.actions:
+                _, _, terminated, _, info = await env.step(list(state.actions))
+                if terminated:
+                    raise info["error"]
+        except BaseException:
+            await env.close()
+            raise
         return env
 
     def benchmark(self, target: BenchmarkLike) -> Benchmark:

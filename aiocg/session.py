@@ -36,16 +36,18 @@ class Session:
         number: its name on the wire, unique in this process.
         worker: where it lives.
         trajectory: what has been acknowledged; None before the first reset.
+        ended: an action has failed, and no further one is executed before the session is bound to another state.
         error: why the session is beyond rebuilding, None while it is well.
         pending: number of requests in flight.
     """
 
-    __slots__ = ("__weakref__", "_loop", "closed", "error", "number", "pending", "trajectory", "worker")
+    __slots__ = ("__weakref__", "_loop", "closed", "ended", "error", "number", "pending", "trajectory", "worker")
 
     def __init__(self, worker: "Worker") -> None:
         self.number = next(_numbers)
         self.worker = worker
         self.trajectory: Trajectory | None = None
+        self.ended = False
         self.error: Exception | None = None
         self.pending = 0
         self.closed = False

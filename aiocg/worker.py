@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.errors import DeadlineExceeded, RuntimeClosed, ServiceError, WorkerCrashed
+from aiocg.errors import DeadlineExceeded, RuntimeClosed, ServiceError, WorkerCrashed, failure
 from aiocg.placement import WorkerLoad
 from aiocg.requests import (
     Pending,
@@ -20,12 +20,13 @@ from aiocg.requests import (
     PendingRebuild,
     PendingReopen,
     PendingStatistics,
+    PendingStep,
     PendingUnload,
 )
 from aiocg.transport.errors import LocalProtocolError
 from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
-from aiocg.transport.messages import Hello, Refused, Reply, Welcome
+from aiocg.transport.messages import FailureCode, Hello, Refused, Reply, Welcome
 from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import NO_CANDIDATE, Execution
 
@@ -168,6 +169,10 @@ class Worker:
             if session.error is not None:
                 pending.reject(session.error)
                 return
+            if session.ended and isinstance(pending, PendingStep) and pending.actions:
+                # Its process would have refused this, had it lived to do so; the next one does not know.
+                pending.reject(failure(FailureCode.SESSION_ENDED, "an earlier action of this session failed"))
+                return
             self._prepare(pending, session)
         self._post(pending)
 
@@ -190,6 +195,7 @@ class Worker:
         if isinstance(pending, PendingOpen):
             self._load(pending.benchmark, pending.timeout)
             self._bound.add(session.number)
+            session.ended = False
         elif session.number not in self._bound and session.trajectory is not None:
             trajectory = session.trajectory
             timeout = REBUILD_TIMEOUT * (trajectory.length + 1)
@@ -199,6 +205,7 @@ class Worker:
             self._bound.add(session.number)
         if isinstance(pending, PendingFork):
             self._bound.add(pending.child.number)
+            pending.child.ended = False
 
     def _load(self, benchmark: Benchmark, timeout: float) -> None:
         key = benchmark.key

@@ -67,10 +67,9 @@ class SessionTable:
         self._counts[name] = self._counts.get(name, 0) + 1
         try:
             return self._handlers[type(request)](client, request)
-        except CompilationError as error:
+        except Exception as caught:
+            error = _as_compilation_error(caught)
             return Failure(number, error.code, error.message, error.fields)
-        except Exception:
-            return Failure(number, FailureCode.INTERNAL, traceback.format_exc())
 
     # ------------------------------------------------------------------------------------------ benchmarks
 
@@ -112,11 +111,12 @@ class SessionTable:
             for action in request.actions:
                 effects.append(session.apply_action(action))
             observations = self._observe(session, request.observe)
-        except CompilationError as error:
+        except Exception as caught:
+            error = _as_compilation_error(caught)
             if request.actions:
                 self._ended.add((client, request.session))
                 error.fields |= {"applied": len(effects), "state": session.state_hash()}
-            raise
+            raise error from None
         return self._observed(request.request, session, observations, tuple(effects), started)
 
     def _fork(self, client: int, request: Fork) -> Reply:
@@ -143,7 +143,8 @@ class SessionTable:
         try:
             effects = tuple([child.apply_action(action) for action in actions])
             return Candidate(self._observe(child, observe), child.state_hash(), effects)
-        except CompilationError as error:
+        except Exception as caught:
+            error = _as_compilation_error(caught)
             return Candidate(code=error.code, message=error.message)
         finally:
             child.close()
@@ -200,3 +201,10 @@ class SessionTable:
             **self._compiler.statistics(),
         }
         return Told(request.request, json.dumps(counters))
+
+
+def _as_compilation_error(error: Exception) -> CompilationError:
+    """Return what to tell the client: a compiler's own failure as it is, anything else as a bug, with its traceback."""
+    if isinstance(error, CompilationError):
+        return error
+    return CompilationError(FailureCode.INTERNAL, "".join(traceback.format_exception(error)))

@@ -1,0 +1,106 @@
+"""The janitor, as the process that it is."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import aiocg
+
+SCRIPT = Path(aiocg.__file__).with_name("janitor.py")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "runtime"
+    path.mkdir()
+    (path / "socket").touch()
+    return path
+
+
+@pytest.fixture
+def janitor(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-I", "-S", str(SCRIPT), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process group of a shell and its child."""
+    command = ["sh", "-c", "sleep 600 & echo $!; wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        yield process
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def tell(janitor: subprocess.Popen[bytes], text: str) -> None:
+    assert janitor.stdin is not None
+    janitor.stdin.write(text.encode())
+    janitor.stdin.close()
+    assert janitor.wait(30) == 0
+
+
+def test_what_is_alive_at_the_end_is_killed_with_its_children(janitor, sleeper, folder, is_alive) -> None:  # type: ignore[no-untyped-def]
+    child = int(sleeper.stdout.readline())
+    tell(janitor, f"+{sleeper.pid}\n")
+    assert sleeper.wait(30) == -signal.SIGKILL
+    for _ in range(500):
+        if not is_alive(child):
+            break
+        signal.sigtimedwait([], 0.01)
+    assert not is_alive(child)
+    assert not folder.exists()
+
+
+def test_what_was_released_is_left_alone(janitor, sleeper, folder) -> None:  # type: ignore[no-untyped-def]
+    tell(janitor, f"+{sleeper.pid}\n-{sleeper.pid}\n")
+    assert sleeper.poll() is None
+    assert not folder.exists()
+
+
+def test_groups_that_are_gone_do_not_keep_the_others_alive(janitor, sleeper, folder) -> None:  # type: ignore[no-untyped-def]
+    gone = subprocess.Popen(["true"], start_new_session=True)
+    gone.wait()
+    tell(janitor, f"+{gone.pid}\n+{sleeper.pid}\n")
+    assert sleeper.wait(30) == -signal.SIGKILL
+    assert not folder.exists()
+
+
+def test_signals_meant_for_the_client_do_not_end_it(janitor, folder) -> None:  # type: ignore[no-untyped-def]
+    janitor.stdin.write(b"-1\n")
+    janitor.stdin.flush()
+    while "S (sleeping)" not in Path(f"/proc/{janitor.pid}/status").read_text():
+        signal.sigtimedwait([], 0.01)
+    ignored = int(next(line for line in Path(f"/proc/{janitor.pid}/status").open() if "SigIgn" in line).split()[1], 16)
+    while not ignored >> (signal.SIGTERM - 1) & 1:
+        signal.sigtimedwait([], 0.01)
+        status = Path(f"/proc/{janitor.pid}/status").open()
+        ignored = int(next(line for line in status if "SigIgn" in line).split()[1], 16)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        janitor.send_signal(number)
+    tell(janitor, "")
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("rest", ["-{half}", "nonsense\n", "\n", "+\n"])
+def test_a_line_that_is_cut_short_or_damaged_kills_nobody_and_stops_nothing(  # type: ignore[no-untyped-def]
+    janitor, sleeper, folder, rest
+) -> None:
+    tell(janitor, f"+{sleeper.pid}\n" + rest.format(half=sleeper.pid))
+    assert sleeper.wait(30) == -signal.SIGKILL
+    assert not folder.exists()
+
+
+def test_a_folder_that_is_gone_already_is_no_error(janitor, folder) -> None:  # type: ignore[no-untyped-def]
+    (folder / "socket").unlink()
+    folder.rmdir()
+    tell(janitor, "")

@@ -1,0 +1,190 @@
+"""The runtime: what it starts, refuses, shares and leaves behind."""
+
+import asyncio
+import json
+import os
+import signal
+import stat
+
+import pytest
+
+import aiocg
+from aiocg.datasets import DatasetNotFound
+from aiocg.errors import ResetNeeded, RuntimeClosed, ServiceError, UnknownName
+from aiocg.state import CompilerEnvState
+from aiocg.testing import scripted_benchmark
+
+
+def state(**changes: object) -> CompilerEnvState:
+    values = {"environment": "scripted-v0", "benchmark": "benchmark://scripted-v0/5", "actions": ("double", "square")}
+    return CompilerEnvState(**(values | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("workers", [0, -1])
+def test_a_number_of_workers_that_makes_no_sense_is_refused(workers: int) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        aiocg.Runtime(workers=workers)
+
+
+async def test_nothing_is_started_before_it_is_needed(runtime: aiocg.Runtime) -> None:
+    assert (runtime.folder, runtime.worker_pids(), await runtime.statistics()) == (None, [], [])
+    with pytest.raises(UnknownName):
+        await runtime.make("scripted-v1")
+    with pytest.raises(DatasetNotFound):
+        await runtime.make("scripted-v0", benchmark="nonsense-v0/1")
+    assert runtime.folder is None
+
+
+async def test_environments_made_at_once_share_the_workers(runtime: aiocg.Runtime) -> None:
+    await asyncio.gather(*(runtime.make("scripted-v0") for _ in range(50)))
+    assert len(runtime.worker_pids()) == runtime.worker_count == 2
+    assert len(await runtime.statistics()) == 2
+
+
+async def test_the_folder_is_for_nobody_else(runtime: aiocg.Runtime) -> None:
+    await runtime.make("scripted-v0")
+    assert runtime.folder is not None
+    assert stat.S_IMODE(runtime.folder.stat().st_mode) == 0o700
+    assert all(stat.S_ISSOCK(entry.stat().st_mode) for entry in runtime.folder.iterdir())
+
+
+async def test_two_runtimes_have_nothing_in_common(runtime: aiocg.Runtime) -> None:
+    await runtime.make("scripted-v0")
+    async with aiocg.Runtime(workers=1) as other:
+        env = await other.make("scripted-v0", benchmark=scripted_benchmark(3))
+        await env.reset()
+        assert not set(other.worker_pids()) & set(runtime.worker_pids())
+    assert (await (await runtime.make("scripted-v0")).reset())[0] == 1
+
+
+async def test_a_runtime_may_be_closed_twice_and_before_its_first_use() -> None:
+    runtime = aiocg.Runtime(workers=1)
+    await runtime.close()
+    await runtime.close()
+    with pytest.raises(RuntimeClosed):
+        await runtime.make("scripted-v0")
+
+
+async def test_closing_while_the_first_worker_starts_ends_the_making() -> None:
+    runtime = aiocg.Runtime(workers=1)
+    making = asyncio.create_task(runtime.make("scripted-v0"))
+    while not runtime.worker_pids():
+        await asyncio.sleep(0.005)
+    await runtime.close()
+    with pytest.raises(RuntimeClosed):
+        await making
+    assert runtime.worker_pids() == [] and runtime.folder is None
+
+
+async def test_a_cancelled_making_leaves_the_runtime_usable(runtime: aiocg.Runtime) -> None:
+    making = asyncio.create_task(runtime.make("scripted-v0"))
+    await asyncio.sleep(0.05)
+    making.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await making
+    assert (await (await runtime.make("scripted-v0")).reset())[0] == 1
+
+
+async def test_an_exception_in_the_block_ends_the_workers(is_alive) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(KeyError, match="mine"):
+        async with aiocg.Runtime(workers=1) as runtime:
+            await runtime.make("scripted-v0")
+            (pid,) = runtime.worker_pids()
+            raise KeyError("mine")
+    assert not is_alive(pid)
+
+
+async def test_observation_and_reward_can_be_chosen_when_making(runtime: aiocg.Runtime) -> None:
+    benchmark = scripted_benchmark(5)
+    env = await runtime.make("scripted-v0", benchmark=benchmark, observation_space="digits", reward_space="value")
+    assert (await env.reset())[0] == "5"
+    assert (await env.step("double"))[:2] == ("10", -5.0)
+    for names in ({"observation_space": "nonsense"}, {"reward_space": "nonsense"}):
+        with pytest.raises(UnknownName):
+            await runtime.make("scripted-v0", benchmark=benchmark, **names)
+
+
+async def test_a_refused_making_leaves_no_session_behind(runtime: aiocg.Runtime) -> None:
+    keep = await runtime.make("scripted-v0")
+    await keep.reset()
+    for _ in range(10):
+        with pytest.raises(UnknownName):
+            await runtime.make("scripted-v0", reward_space="nonsense")
+    others = [await runtime.make("scripted-v0") for _ in range(3)]
+    await asyncio.gather(*(env.reset() for env in others))
+    counts = sorted(json.loads(text)["sessions"] for text in await runtime.statistics())
+    assert counts == [2, 2]
+
+
+async def test_statistics_count_what_was_asked(runtime: aiocg.Runtime) -> None:
+    env = await runtime.make("scripted-v0")
+    await env.reset()
+    for _ in range(7):
+        await env.step("increment")
+    counts = [json.loads(text)["requests"] for text in await runtime.statistics()]
+    assert sum(count.get("Step", 0) for count in counts) == 7
+    assert sum(count.get("Open", 0) for count in counts) == 1
+
+
+async def test_a_state_is_replayed_in_another_runtime(runtime: aiocg.Runtime) -> None:
+    env = await runtime.replay(state(reward_space="value"))
+    assert (await env.observe("value"), env.actions, env.episode_reward) == (100, [2, 3], -95.0)
+
+
+async def test_replaying_an_action_that_does_not_exist_is_refused(runtime: aiocg.Runtime) -> None:
+    with pytest.raises(UnknownName, match="double"):
+        await runtime.replay(state(actions=("dobule",)))
+    with pytest.raises(UnknownName, match="scripted-v0"):
+        await runtime.replay(state(environment="scripted-v9"))
+
+
+async def test_replaying_an_action_that_fails_raises_its_error(runtime: aiocg.Runtime) -> None:
+    with pytest.raises(ServiceError, match="refused, as asked"):
+        await runtime.replay(state(actions=("double", "refuse")))
+    with pytest.raises(ServiceError, match="SIGSEGV"):
+        await runtime.replay(state(actions=("crash",)))
+
+
+async def test_a_failed_replay_leaves_no_session_behind(runtime: aiocg.Runtime) -> None:
+    for _ in range(3):
+        with pytest.raises(ServiceError):
+            await runtime.replay(state(actions=("refuse",)))
+    await asyncio.sleep(0.05)
+    assert sum(json.loads(text)["sessions"] for text in await runtime.statistics()) == 0
+
+
+async def test_steps_behind_a_failed_one_stay_undone_when_the_worker_is_killed_in_between(
+    runtime: aiocg.Runtime,
+) -> None:
+    failing = await runtime.make("scripted-v0", benchmark=scripted_benchmark(5))
+    await (await runtime.make("scripted-v0")).close()
+    await failing.reset()
+    busy = await failing.fork()  # on the same worker
+    first = failing.submit("refuse")
+    naps = [busy.submit("nap") for _ in range(40)]
+    behind = failing.submit("double")
+    assert (await first)[2] is True
+    for pid in runtime.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(ResetNeeded):
+        await behind
+    assert (await naps[-1])[0] == 45
+    assert (await failing.observe("value"), failing.actions) == (5, [])
+
+
+async def test_a_state_restored_behind_a_failed_step_goes_on_when_the_worker_is_killed_in_between(
+    runtime: aiocg.Runtime,
+) -> None:
+    env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(5))
+    await env.reset()
+    snapshot = await env.snapshot()
+    busy = await env.fork()
+    first = env.submit("refuse")
+    naps = [busy.submit("nap") for _ in range(40)]
+    restoring = asyncio.create_task(env.restore(snapshot))
+    assert (await first)[2] is True
+    for pid in runtime.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    await restoring
+    assert (await env.step("double"))[0] == 10
+    assert (await naps[-1])[0] == 45
