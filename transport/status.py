@@ -14,8 +14,12 @@ from typing import Self
 
 NO_CANDIDATE = -1
 
-_LAYOUT = struct.Struct("<QQQQqdd")  # sequence, client, session, request, candidate, started, deadline
+# Fields go in and out of the page by slices, which the processor copies eight bytes or more at a time; `pack_into`
+# would write zeros first and then byte after byte, all of it visible to the reader.
 _SEQUENCE = struct.Struct("<Q")
+_FIELDS = struct.Struct("<QQQqdd")  # client, session, request, candidate, started, deadline
+_END = _SEQUENCE.size + _FIELDS.size
+_NOTHING = _FIELDS.pack(0, 0, 0, NO_CANDIDATE, 0.0, 0.0)
 _SIZE = mmap.PAGESIZE
 
 
@@ -49,17 +53,17 @@ class StatusPage:
     def begin(self, client: int, session: int, request: int, timeout: float, candidate: int = NO_CANDIDATE) -> None:
         """Say that a request, or one candidate of it, starts now and may take `timeout` seconds."""
         now = time.monotonic()
-        sequence = self._sequence
-        _SEQUENCE.pack_into(self._memory, 0, sequence + 1)
-        _LAYOUT.pack_into(self._memory, 0, sequence + 1, client, session, request, candidate, now, now + timeout)
-        _SEQUENCE.pack_into(self._memory, 0, sequence + 2)
-        self._sequence = sequence + 2
+        self._write(_FIELDS.pack(client, session, request, candidate, now, now + timeout))
 
     def end(self) -> None:
         """Say that nothing is being executed."""
-        sequence = self._sequence
-        _LAYOUT.pack_into(self._memory, 0, sequence + 1, 0, 0, 0, NO_CANDIDATE, 0.0, 0.0)
-        _SEQUENCE.pack_into(self._memory, 0, sequence + 2)
+        self._write(_NOTHING)
+
+    def _write(self, fields: bytes) -> None:
+        memory, sequence = self._memory, self._sequence
+        memory[: _SEQUENCE.size] = _SEQUENCE.pack(sequence + 1)
+        memory[_SEQUENCE.size : _END] = fields
+        memory[: _SEQUENCE.size] = _SEQUENCE.pack(sequence + 2)
         self._sequence = sequence + 2
 
     def read(self) -> tuple[int, Execution | None]:
@@ -68,10 +72,11 @@ class StatusPage:
         A worker that died while writing leaves an odd sequence number; what it had written is returned then.
         """
         for _ in range(100):
-            fields = _LAYOUT.unpack_from(self._memory, 0)
-            if fields[0] % 2 == 0 and _SEQUENCE.unpack_from(self._memory, 0)[0] == fields[0]:
+            data = self._memory[:_END]
+            if data[0] % 2 == 0 and self._memory[: _SEQUENCE.size] == data[: _SEQUENCE.size]:
                 break
-        sequence, client, session, request, candidate, started, deadline = fields
+        (sequence,) = _SEQUENCE.unpack_from(data)
+        client, session, request, candidate, started, deadline = _FIELDS.unpack_from(data, _SEQUENCE.size)
         if not request:
             return sequence, None
         return sequence, Execution(client, session, request, candidate, started, deadline)
