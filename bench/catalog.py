@@ -1,0 +1,24 @@
+"""All measurements, in the order they are run."""
+
+from bench import (
+    features,
+    fork_memory,
+    greedy_step,
+    program_size,
+    scaling,
+    startup,
+    step_latency,
+    transport,
+)
+from bench.measure import Measurement
+
+CATALOG = (
+    Measurement("transport", "a request that does nothing, beside zmq.asyncio", transport.measure),
+    Measurement("step", "what a step costs beyond the compiler's own time", step_latency.measure),
+    Measurement("size", "fork, snapshot and warm reset against the size of the program", program_size.measure),
+    Measurement("greedy", "all actions from one state: expand beside fork, step and close", greedy_step.measure),
+    Measurement("features", "observations per instruction", features.measure),
+    Measurement("scaling", "1 to 1,000 environments with random actions", scaling.measure),
+    Measurement("memory", "idle forks", fork_memory.measure),
+    Measurement("startup", "from a fresh interpreter to the first environment", startup.measure),
+)

@@ -1,0 +1,1 @@
+"""Programs that measurements run in processes of their own."""

@@ -1,0 +1,39 @@
+"""Times feature extraction alone, on a module in memory: `python walks.py CLANG CACHE SECONDS < program.bc`.
+
+Prints a JSON object: the number of instructions, and for each kind of walk its samples in seconds, one per walk, the
+kinds taking turns.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.walker import Walker
+
+KINDS = ("instruction_count", "inst_count", "autophase")
+
+
+def main() -> None:
+    """Walk for so many seconds."""
+    clang, cache, seconds = sys.argv[1:]
+    library = Library.find(None)
+    walker = Walker.load(library, find_clang(library, clang), Path(cache))
+    samples: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    with Module.parse(library, sys.stdin.buffer.read()) as module:
+        pointer = module.pointer
+        instructions = walker.instruction_count(pointer)
+        walker.autophase(pointer)
+        end = time.perf_counter() + float(seconds)
+        while time.perf_counter() < end:
+            for kind in KINDS:
+                started = time.perf_counter()
+                getattr(walker, kind)(pointer)
+                samples[kind].append(time.perf_counter() - started)
+    print(json.dumps({"instructions": instructions, "samples": samples}))
+
+
+if __name__ == "__main__":
+    main()
