@@ -42,6 +42,6 @@ def options(
 def main() -> None:
     """Run the command line; errors that are the user's or the machine's become one message and exit status 1."""
     try:
-        app()
+        app(prog_name="aiocg")
     except (AiocgError, DatasetError) as error:
         fail(str(error))

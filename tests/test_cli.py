@@ -1,0 +1,413 @@
+"""The command line: what each command prints, writes and leaves, and how it fails."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from aiocg import cli
+from aiocg.cli.app import app
+
+SMALLEST = "programs-v0/gcd"
+SEARCH_KEYS = {
+    "algorithm",
+    "environment",
+    "benchmark",
+    "compiler_version",
+    "reward_space",
+    "reward",
+    "instructions",
+    "actions",
+    "commandline",
+    "evaluations",
+    "walltime",
+    "complete",
+    "output",
+}
+C_SOURCE = "static int twice(int x) { int y = x + x; return y; }\nint main(void) { return twice(0) + twice(1) - 2; }\n"
+IR_SOURCE = """\
+define i32 @f(i32 %x) {
+  %slot = alloca i32
+  store i32 %x, ptr %slot
+  %y = load i32, ptr %slot
+  ret i32 %y
+}
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The object on the last line."""
+        found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
+        return found
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def aiocg(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command in this process, with a fresh folder as the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["aiocg", *map(str, arguments)])
+        status: object = 0
+        try:
+            cli.main()
+        except SystemExit as ending:
+            status = ending.code or 0
+        return Outcome(int(str(status)), *capfd.readouterr())
+
+    return run
+
+
+def _commands() -> list[list[str]]:
+    """Return the words of every command, however deep."""
+
+    def walk(command: Any, words: list[str]) -> Iterator[list[str]]:
+        children = getattr(command, "commands", None)
+        if children is None:
+            yield words
+        for name, child in (children or {}).items():
+            yield from walk(child, [*words, name])
+
+    return list(walk(typer.main.get_command(app), []))
+
+
+# ------------------------------------------------------------------------------------------------------ help
+
+
+@pytest.mark.parametrize("words", _commands(), ids=" ".join)
+def test_help_has_an_example_of_the_command(aiocg: Run, words: list[str]) -> None:
+    done = aiocg(*words, "--help")
+    assert done.status == 0
+    assert f"Example: aiocg {' '.join(words)}" in " ".join(done.out.split())
+
+
+def test_no_arguments_show_the_commands(aiocg: Run) -> None:
+    done = aiocg()
+    for word in ("search", "envs", "datasets", "describe", "replay"):
+        assert word in done.out + done.err
+
+
+def test_version_is_the_packages(aiocg: Run) -> None:
+    from aiocg import __version__
+
+    assert aiocg("--version").out == f"aiocg {__version__}\n"
+
+
+# ---------------------------------------------------------------------------------------------- what there is
+
+
+def test_envs_lists_whole_names_even_on_a_narrow_terminal(aiocg: Run) -> None:
+    done = aiocg("envs")
+    for name in ("llvm-v0", "llvm-ic-v0", "llvm-autophase-ic-v0", "llvm-ir-ic-v0", "IrInstructionCountOz"):
+        assert name in done.out
+
+
+def test_envs_json_has_an_object_per_environment(aiocg: Run) -> None:
+    for row in aiocg("envs", "--json").json["environments"]:
+        assert set(row) == {"id", "description", "benchmark", "observation_space", "reward_space"}
+
+
+def test_datasets_lists_datasets_and_the_benchmarks_of_one(aiocg: Run) -> None:
+    assert "programs-v0" in aiocg("datasets").out
+    assert "benchmark://programs-v0/" in aiocg("datasets", "programs-v0").out
+    (row,) = aiocg("datasets", "--json").json["datasets"]
+    assert set(row) == {"name", "size", "license", "description"}
+    listed = aiocg("datasets", "programs-v0", "--limit", "3", "--json").json
+    assert listed["dataset"] == "programs-v0"
+    assert len(listed["benchmarks"]) == 3
+
+
+def test_describe_has_a_description_for_every_action_and_space(aiocg: Run) -> None:
+    described = aiocg("describe", "llvm-v0", "--json").json
+    assert set(described) == {
+        "id",
+        "description",
+        "compiler_version",
+        "actions",
+        "observation_spaces",
+        "reward_spaces",
+    }
+    assert len(described["actions"]) >= 118
+    for kind in ("actions", "observation_spaces", "reward_spaces"):
+        for one in described[kind]:
+            assert one["name"]
+            assert one["description"]
+
+
+def test_describe_shows_every_action_in_a_table(aiocg: Run) -> None:
+    done = aiocg("describe", "llvm-v0")
+    for name in ("mem2reg", "gvn", "Autophase", "IrInstructionCountOz"):
+        assert re.search(rf"│ {name}\s+│", done.out)
+
+
+# ----------------------------------------------------------------------------------------------------- search
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("greedy",), ("random", "--evaluations", "60"), ("beam", "--width", "2", "--depth", "2")],
+    ids=lambda words: words[0],
+)
+def test_search_prints_a_table_that_ends_with_what_it_took(aiocg: Run, words: tuple[str, ...]) -> None:
+    done = aiocg("search", *words, SMALLEST)
+    assert done.status == 0, done.err
+    assert f"{words[0]} search, benchmark://{SMALLEST}" in done.out
+    counts = re.search(r"│\s+instructions │\s+(\d+) │\s+(\d+) │\s+(\d+) │\s+(\d+) │", done.out)
+    assert counts is not None
+    before, _, _, found = map(int, counts.groups())
+    assert found < before
+    assert re.fullmatch(
+        r"wall time   [\d.]+ s, \d+ programs evaluated(, ended by its budget)?", done.out.splitlines()[-1]
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["greedy", "random", "beam"])
+def test_search_json_has_stable_keys(aiocg: Run, algorithm: str) -> None:
+    found = aiocg("search", algorithm, SMALLEST, "--budget", "0.3", "--json").json
+    assert set(found) == SEARCH_KEYS
+    assert found["algorithm"] == algorithm
+    assert found["benchmark"] == f"benchmark://{SMALLEST}"
+    assert set(found["instructions"]) == {"before", "O3", "Oz", "found"}
+
+
+def test_passes_are_printed_on_one_line_that_can_be_copied(aiocg: Run) -> None:
+    words = ("search", "random", SMALLEST, "--evaluations", "300", "--seed", "2")
+    actions = aiocg(*words, "--json").json["actions"]
+    assert len(",".join(actions)) > 80
+    assert ",".join(actions) in aiocg(*words).out.splitlines()
+
+
+def test_seed_decides_a_random_search_whatever_the_number_of_workers(aiocg: Run) -> None:
+    words = ("search", "random", SMALLEST, "--evaluations", "200", "--json", "--workers")
+    one, two = aiocg(*words, 1, "--seed", 3).json, aiocg(*words, 2, "--seed", 3).json
+    other = aiocg(*words, 2, "--seed", 4).json
+    assert one["actions"] == two["actions"]
+    assert one["actions"] != other["actions"]
+
+
+def test_other_reward_space_is_what_is_maximised(aiocg: Run) -> None:
+    found = aiocg("search", "greedy", SMALLEST, "--reward", "IrInstructionCount", "--json").json
+    counts = found["instructions"]
+    assert found["reward_space"] == "IrInstructionCount"
+    assert found["reward"] == counts["before"] - counts["found"]
+
+
+def test_budget_ends_a_search_and_says_so(aiocg: Run) -> None:
+    done = aiocg("search", "greedy", SMALLEST, "--budget", "0")
+    assert done.status == 0
+    assert done.out.splitlines()[-1].endswith("ended by its budget")
+    assert "none is better than the program as it is" in done.out
+
+
+@pytest.mark.parametrize(("name", "source"), [("one.c", C_SOURCE), ("two.cc", C_SOURCE), ("three.ll", IR_SOURCE)])
+def test_own_file_is_optimised_and_the_bitcode_written_loads_again(aiocg: Run, name: str, source: str) -> None:
+    Path(name).write_text(source, encoding="utf-8")
+    first = aiocg("search", "beam", name, "--width", 2, "--depth", 2, "-o", "best.bc", "--json").json
+    assert first["output"] == "best.bc"
+    assert first["instructions"]["found"] < first["instructions"]["before"]
+    again = aiocg("search", "random", "best.bc", "--evaluations", 5, "--json").json
+    assert again["instructions"]["before"] == first["instructions"]["found"]
+
+
+def test_saved_state_replays_to_the_same_bitcode(aiocg: Run) -> None:
+    assert aiocg("search", "greedy", SMALLEST, "-o", "best.bc", "--state", "best.json").status == 0
+    done = aiocg("replay", "best.json", "-o", "again.bc", "--json")
+    assert done.status == 0
+    assert Path("again.bc").read_bytes() == Path("best.bc").read_bytes()
+    saved = json.loads(Path("best.json").read_bytes())
+    assert done.json["state"]["actions"] == saved["actions"]
+    assert done.json["expected_reward"] == saved["reward"]
+
+
+def test_replay_of_a_state_with_another_reward_fails(aiocg: Run) -> None:
+    aiocg("search", "greedy", SMALLEST, "--state", "best.json")
+    state = json.loads(Path("best.json").read_bytes())
+    Path("best.json").write_text(json.dumps({**state, "reward": 0.125}), encoding="utf-8")
+    done = aiocg("replay", "best.json")
+    assert done.status == 1
+    assert "not 0.125 as saved" in done.err
+
+
+# ----------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("search", "greedy", SMALLEST, "--env", "lvm-v0"), "unknown environment 'lvm-v0'; did you mean llvm-v0"),
+        (("describe", "llvm-v1"), "unknown environment 'llvm-v1'; did you mean llvm-v0"),
+        (("search", "greedy", "programs-v0/qsrt"), "did you mean 'benchmark://programs-v0/qsort'?"),
+        (("search", "greedy", "program-v0/qsort"), "no dataset is named 'program-v0'; did you mean"),
+        (("datasets", "program-v0"), "no dataset is named 'program-v0'; did you mean"),
+        (("search", "greedy", SMALLEST, "--reward", "IrInstructionCuntOz"), "did you mean IrInstructionCountOz"),
+        (("search", "beam", "missing.c"), "there is no file 'missing.c'"),
+        (("search", "beam", "/usr/bin/env"), "unknown suffix"),
+        (("search", "beam", SMALLEST, "-o", "/nonexistent/x.bc"), "there is no directory /nonexistent"),
+        (("search", "beam", SMALLEST, "-o", "."), "it is a directory"),
+        (("search", "beam", SMALLEST, "--state", "/nonexistent/x.json"), "there is no directory /nonexistent"),
+        (("replay", "missing.json"), "cannot read missing.json: No such file or directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_mistake_is_one_line_that_helps_and_status_1(aiocg: Run, words: tuple[str, ...], says: str) -> None:
+    done = aiocg(*words)
+    assert done.status == 1
+    assert says in done.err
+    assert len(done.err.splitlines()) == 1
+    assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    "words", [("search", "wide", "x"), ("search", "greedy"), ("search", "random", "x", "--budget", "-1")], ids=" ".join
+)
+def test_wrong_usage_shows_the_usage_and_status_2(aiocg: Run, words: tuple[str, ...]) -> None:
+    done = aiocg(*words)
+    assert done.status == 2
+    assert "Usage: aiocg search" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_source_that_does_not_compile_shows_what_clang_says(aiocg: Run) -> None:
+    Path("bad.c").write_text("int main(void) { return 0 }\n", encoding="utf-8")
+    done = aiocg("search", "greedy", "bad.c")
+    assert done.status == 1
+    assert "bad.c:1:26: error: expected ';' after return statement" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (b"\x7fELF\x02\x01\x01\0\0\0", "is not LLVM bitcode"),
+        (b"BC\xc0\xde" + b"\1" * 60, "LLVM does not accept"),
+    ],
+    ids=["empty", "ELF", "garbage"],
+)
+def test_bitcode_file_that_is_none_says_what_it_is(aiocg: Run, content: bytes, says: str) -> None:
+    Path("bad.bc").write_bytes(content)
+    done = aiocg("search", "greedy", "bad.bc")
+    assert done.status == 1
+    assert "bad.bc" in done.err
+    assert says in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1, 2]", '{"environment": 3}', "\x00"])
+def test_replay_of_what_is_no_state_says_so(aiocg: Run, text: str) -> None:
+    Path("state.json").write_text(text, encoding="utf-8")
+    done = aiocg("replay", "state.json")
+    assert done.status == 1
+    assert "this is not a state as JSON" in done.err
+
+
+def test_replay_with_an_unknown_action_names_the_nearest(aiocg: Run) -> None:
+    state = {"environment": "llvm-v0", "benchmark": f"benchmark://{SMALLEST}", "actions": ["mem2rag"]}
+    Path("state.json").write_text(json.dumps(state), encoding="utf-8")
+    done = aiocg("replay", "state.json")
+    assert done.status == 1
+    assert "unknown action 'mem2rag'; did you mean mem2reg" in done.err
+
+
+# ---------------------------------------------------------------------------- processes, terminals and pipes
+
+
+@pytest.mark.parametrize("moment", ["aiocg-*", "aiocg-*/llvm-*"], ids=["while starting", "while searching"])
+def test_ctrl_c_ends_with_130_and_leaves_nothing(place: Any, moment: str) -> None:
+    command = ["aiocg", "search", "random", "programs-v0/sha256", "--budget", "600", "--workers", "2"]
+    process = subprocess.Popen(
+        command,
+        cwd=place.folder,
+        env=place.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        while not list(place.temporary.glob(moment)):
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert place.leftovers() == []
+    assert place.processes() == []
+
+
+def test_kill_of_the_command_leaves_nothing_either(place: Any) -> None:
+    command = ["aiocg", "search", "random", "programs-v0/sha256", "--budget", "600", "--workers", "2"]
+    process = subprocess.Popen(command, cwd=place.folder, env=place.environment, stdin=subprocess.DEVNULL)
+    try:
+        while not list(place.temporary.glob("aiocg-*/llvm-*")):
+            assert process.poll() is None
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.wait()
+    for _ in range(500):
+        if not place.leftovers() and not place.processes():
+            return
+        time.sleep(0.02)
+    pytest.fail(f"still there: {place.leftovers()} {place.processes()}")
+
+
+def test_reader_that_leaves_early_is_no_error_of_ours(place: Any) -> None:
+    done = place.run("bash", "-c", "aiocg describe llvm-v0 | head -n 1")
+    assert done.returncode == 0
+    assert done.stdout.startswith("llvm-v0")
+    assert done.stderr == ""
+
+
+def test_files_are_written_even_when_nobody_reads_the_table(place: Any) -> None:
+    done = place.run("bash", "-c", f"aiocg search random {SMALLEST} --evaluations 5 -o best.bc | true")
+    assert (place.folder / "best.bc").read_bytes().startswith(b"BC")
+    assert "Traceback" not in done.stderr
+
+
+def test_terminal_sees_progress_and_then_the_table(place: Any) -> None:
+    ours, theirs = pty.openpty()
+    command = ["aiocg", "search", "random", "programs-v0/qsort", "--evaluations", "400"]
+    environment = {**place.environment, "TERM": "xterm"}
+    with subprocess.Popen(command, cwd=place.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as it:
+        os.close(theirs)
+        chunks = []
+        while True:
+            try:
+                chunks.append(os.read(ours, 65536))
+            except OSError:  # Linux's way to say that the other side is closed
+                break
+            if not chunks[-1]:
+                break
+        assert it.wait() == 0
+    os.close(ours)
+    output = b"".join(chunks).decode(errors="replace")
+    assert re.search(r"random benchmark://programs-v0/qsort.*programs", output)
+    assert output.index("programs-v0/qsort") < output.index("wall time")

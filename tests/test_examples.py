@@ -1,0 +1,89 @@
+"""Every example runs, says something, and is short enough to be read."""
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+ARGUMENTS = {
+    "async_agent.py": ["--agents", "12", "--steps", "5"],
+    "beam_own_file.py": [str(EXAMPLES / "dot_product.c"), "best.bc"],
+    "custom_reward.py": [],
+    "greedy_search.py": ["gcd"],
+    "pipelined_and_forks.py": [],
+}
+
+
+@pytest.fixture
+def peephole_path(tmp_path: Path) -> Path:
+    """A folder for PYTHONPATH on which the package of the peephole compiler is as if it were installed."""
+    project = tomllib.loads((EXAMPLES / "peephole/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    folder = tmp_path / "site"
+    metadata = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8"
+    )
+    lines = []
+    for group, points in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (metadata / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "peephole").symlink_to(EXAMPLES / "peephole/peephole")
+    return folder
+
+
+def test_every_example_is_run_here() -> None:
+    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(ARGUMENTS)
+
+
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+def test_example_runs(name: str, place: Any) -> None:
+    done = place.run(sys.executable, "-P", str(EXAMPLES / name), *ARGUMENTS[name])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert "Traceback" not in done.stderr
+    assert place.leftovers() == []
+
+
+def test_example_that_writes_bitcode_writes_bitcode(place: Any) -> None:
+    name = "beam_own_file.py"
+    done = place.run(sys.executable, "-P", str(EXAMPLES / name), *ARGUMENTS[name])
+    assert done.returncode == 0, done.stderr
+    assert (place.folder / "best.bc").read_bytes().startswith(b"BC\xc0\xde")
+
+
+def test_compiler_of_ones_own_is_found_by_its_entry_point_and_searched(place: Any, peephole_path: Path) -> None:
+    place.environment["PYTHONPATH"] = str(peephole_path)
+    done = place.run(sys.executable, "-P", str(EXAMPLES / "peephole/optimise.py"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1] == "push 28; print; "
+
+
+def test_compiler_of_ones_own_refuses_bad_programs_and_names_the_line(place: Any, peephole_path: Path) -> None:
+    place.environment["PYTHONPATH"] = str(peephole_path)
+    script = (
+        "import asyncio, aiocg, aiocg.datasets, peephole.environment\n"
+        "async def main():\n"
+        "    async with aiocg.Runtime(workers=1) as runtime:\n"
+        "        bad = aiocg.Benchmark.from_file_contents('benchmark://peephole-v0/bad', b'push 1\\nfly\\n')\n"
+        "        env = await runtime.make('peephole-v0', benchmark=bad)\n"
+        "        try:\n"
+        "            await env.reset()\n"
+        "        except aiocg.datasets.BenchmarkInitError as error:\n"
+        "            print(error)\n"
+        "asyncio.run(main())\n"
+    )
+    done = place.run(sys.executable, "-P", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert "line 2: unknown instruction 'fly'" in done.stdout
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
+def test_example_is_short_and_says_what_it_is(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 70
+    assert lines[0].startswith('"""')

@@ -1,0 +1,84 @@
+"""The README tells the truth: its code runs, its commands work, its tables and links are what there is."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """Return the README's code blocks in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[str]:
+    """Return the shell commands without their installing part and without the run of the tests themselves."""
+    lines = [line for block in blocks("sh") for line in block.splitlines() if line]
+    lines = [line.rpartition("&&")[2].strip() if line.startswith("pip install") else line for line in lines]
+    return [line for line in lines if "pytest" not in line]
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_python_block_runs(number: int, place: Any) -> None:
+    script = place.folder / "block.py"
+    script.write_text(blocks("python")[number], encoding="utf-8")
+    done = place.run(sys.executable, "-P", str(script))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert place.leftovers() == []
+
+
+def test_shell_commands_work_in_the_order_given(place: Any) -> None:
+    (place.folder / "examples").symlink_to(ROOT / "examples")
+    assert len(commands()) >= 6
+    for command in commands():
+        done = place.run("bash", "-c", command)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert done.stdout, command
+
+
+def test_recording_has_the_rows_that_the_command_prints(place: Any) -> None:
+    recording = next(block for block in blocks("text") if block.startswith("$ aiocg search"))
+    done = place.run("bash", "-c", recording.splitlines()[0].removeprefix("$ "))
+    assert done.returncode == 0, done.stderr
+    for label in ("-O3", "-Oz", "found", "instructions", "relative to -Oz", "reward  ", "passes  ", "wall time  "):
+        assert label in recording
+        assert label in done.stdout
+
+
+def test_one_line_is_the_test_command() -> None:
+    pattern = re.search(r"grep -E '(.*)' README\.md", (ROOT / ".ci/run").read_text(encoding="utf-8"))
+    assert pattern is not None
+    found = [line for line in TEXT.splitlines() if re.search(pattern[1], line)]
+    assert len(found) == 1
+    assert found[0] in "".join(blocks("sh"))
+
+
+def test_environment_table_lists_every_environment_with_its_spaces() -> None:
+    from aiocg.registry import ENVIRONMENTS
+
+    rows = re.findall(r"^\| `([\w-]+-v\d+)` \| (\S+) \| (\S+) \|", TEXT, re.MULTILINE)
+    shipped = [spec for spec in ENVIRONMENTS.values() if spec.worker != "scripted"]
+    assert rows == [
+        (spec.id, *(f"`{name}`" if name else "none" for name in (spec.observation_space, spec.reward_space)))
+        for spec in shipped
+    ]
+
+
+def test_settings_table_lists_every_variable_that_the_sources_read() -> None:
+    read = set()
+    for folder in ("aiocg", "workers", "transport", "datasets"):
+        for path in (ROOT / folder).rglob("*.py"):
+            read |= set(re.findall(r"AIOCG_[A-Z]+(?:_[A-Z]+)*", path.read_text(encoding="utf-8")))
+    assert set(re.findall(r"^\| `(AIOCG_\w+)` \|", TEXT, re.MULTILINE)) == read
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
