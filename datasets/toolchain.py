@@ -129,6 +129,11 @@ def _chosen_clang(chosen: str, search_path: str) -> Path:
 def _clang_of_library(library: str, search_path: str) -> Path:
     """Find the clang whose bitcode a chosen libLLVM can read: the one of the same release."""
     given = Path(library).expanduser()
+    if given.is_absolute() and not given.exists():
+        raise ToolchainNotFound(
+            f"AIOCG_LLVM_LIBRARY is {library!r}, and there is no such file",
+            "set it to the path of a libLLVM shared library, or unset it",
+        )
     match = _LIBRARY_VERSION.search(given.name) or _LIBRARY_VERSION.search(given.resolve().name)
     names = [f"clang-{match[1]}", "clang"] if match else ["clang"]
     for folder in dict.fromkeys((given.parent, given.resolve().parent)):

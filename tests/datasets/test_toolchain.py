@@ -94,12 +94,20 @@ def test_a_chosen_library_brings_its_clang(
 
 def test_a_library_without_its_clang_says_which_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
+    for name in ("libLLVM-23.so.1", "libLLVM.so"):
+        (tmp_path / name).touch()
     monkeypatch.setenv("AIOCG_LLVM_LIBRARY", str(tmp_path / "libLLVM-23.so.1"))
     with pytest.raises(ToolchainNotFound, match="clang 23") as caught:
         find_toolchain()
     assert "clang-23" in caught.value.remedy
     monkeypatch.setenv("AIOCG_LLVM_LIBRARY", str(tmp_path / "libLLVM.so"))
     with pytest.raises(ToolchainNotFound, match="same release"):
+        find_toolchain()
+
+
+def test_a_library_that_does_not_exist_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOCG_LLVM_LIBRARY", str(tmp_path / "libLLVM-19.so"))
+    with pytest.raises(ToolchainNotFound, match="no such file"):
         find_toolchain()
 
 
