@@ -60,17 +60,21 @@ async def beam(
             search.seen.add(env.state_hash)
         else:
             search.seen.update(resume.seen)
-            frontier = await search.recall([env.action_space.indices(actions) for actions in resume.frontier])
-        while frontier and record.round < depth and not meter.exhausted:
+            rewards = zip(resume.frontier, resume.frontier_rewards, strict=True)
+            frontier = [_Node(-reward, env.action_space.indices(actions)) for actions, reward in rewards]
+        while frontier and record.round < depth and meter.allows(len(frontier) * len(record.names)):
             following = await search.level(frontier)
             if following is None:
-                break  # the budget ran out in the middle of a level
+                break  # the time ran out in the middle of a level
             frontier = following
             record.round += 1
             record.report()
         complete = not frontier or record.round >= depth
         return record.result(
-            complete=complete, frontier=tuple(node.actions for node in frontier), seen=tuple(sorted(search.seen))
+            complete=complete,
+            frontier=tuple(node.actions for node in frontier),
+            frontier_rewards=tuple(-node.loss for node in frontier),
+            seen=tuple(sorted(search.seen)),
         )
 
 
@@ -83,15 +87,8 @@ class _BeamSearch:
         self._width = width
         self.seen: set[int] = set()
 
-    async def recall(self, frontier: Sequence[tuple[int, ...]]) -> list[_Node]:
-        """Evaluate the states of a frontier that is resumed."""
-        env = self._crew[0]
-        await env.reset()
-        candidates = await env.expand(frontier, observation_spaces=[])
-        return [_Node(-c.reward, c.actions) for c in candidates if c.error is None]
-
     async def level(self, frontier: Sequence[_Node]) -> list[_Node] | None:
-        """Return the next frontier, best first; None when the budget ended before all of this one was extended."""
+        """Return the next frontier, best first; None when the time ended before all of this one was extended."""
         shares = [frontier[i :: len(self._crew)] for i in range(len(self._crew))]
         parts = await spread(
             [partial(self._extend, lane, share) for lane, share in zip(self._crew, shares, strict=True)]
@@ -115,7 +112,7 @@ class _BeamSearch:
         found = []
         actions = [(action,) for action in range(len(self._record.names))]
         for node in share:
-            if self._record.meter.exhausted:
+            if self._record.meter.out_of_time:
                 return None
             await go_to(lane, node.actions)
             for candidate in await lane.expand(actions, observation_spaces=[]):

@@ -12,7 +12,8 @@ class Budget:
 
     Attributes:
         seconds: of wall time; None is no limit.
-        evaluations: states whose reward is computed; None is no limit.
+        evaluations: states whose reward is computed; None is no limit. A search that would exceed it with its next
+            step stops before that step, so that how the work was shared makes no difference.
     """
 
     seconds: float | None = None
@@ -41,13 +42,17 @@ class Meter:
         return time.monotonic() - self._started
 
     @property
-    def remaining_evaluations(self) -> int | None:
-        """How many more there may be, None if there is no limit."""
-        limit = self._budget.evaluations
-        return None if limit is None else max(limit - self.evaluations, 0)
+    def evaluation_limit(self) -> int | None:
+        """How many evaluations there may be in all, None if there is no limit."""
+        return self._budget.evaluations
 
     @property
-    def exhausted(self) -> bool:
-        """Is there nothing left?"""
+    def out_of_time(self) -> bool:
+        """Is the time used up?"""
         seconds = self._budget.seconds
-        return (seconds is not None and self.elapsed >= seconds) or self.remaining_evaluations == 0
+        return seconds is not None and self.elapsed >= seconds
+
+    def allows(self, evaluations: int) -> bool:
+        """Is there time, and may there be so many more evaluations?"""
+        limit = self.evaluation_limit
+        return not self.out_of_time and (limit is None or self.evaluations + evaluations <= limit)

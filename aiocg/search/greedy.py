@@ -39,10 +39,10 @@ async def greedy(
     async with open_lanes(env, lanes) as crew:
         await spread(each(crew, lambda lane: go_to(lane, record.actions)))
         complete = False
-        while not complete and not meter.exhausted:
+        while not complete and meter.allows(len(record.names)):
             best = await _best_action(crew, record)
             if best is None:
-                break  # the budget ran out in the middle of a step
+                break  # the time ran out in the middle of a step
             action, gain = best
             complete = gain <= 0
             if not complete:
@@ -54,13 +54,13 @@ async def greedy(
 
 
 async def _best_action(crew: list[Env], record: Record) -> tuple[int, float] | None:
-    """Return the best action and its reward; None when the budget ended before all were seen."""
+    """Return the best action and its reward; None when the time ended before all were seen."""
     meter = record.meter
     actions = [(action,) for action in range(len(record.names))]
     best: tuple[int, float] | None = None
     size = CHUNK * len(crew)
     for start in range(0, len(actions), size):
-        if meter.exhausted:
+        if meter.out_of_time:
             return None
         chunk = actions[start : start + size]
         for candidate in await evaluate(crew, chunk):

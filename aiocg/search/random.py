@@ -1,5 +1,7 @@
 """Random search: random walks, each given up when it has not improved for a while."""
 
+from collections import deque
+
 import numpy as np
 
 from aiocg.env import Env
@@ -33,7 +35,8 @@ async def random(
         seed: of all random choices.
         patience: steps without improvement on the walk's own best before it is given up; the number of actions if None.
         progress: called now and then.
-        resume: the `state` of an earlier result; the episodes are counted on.
+        resume: the `state` of an earlier result; the episodes are counted on, and the one that was cut short is
+            walked again from its start.
         lanes: environments that share the work, one per worker if None.
 
     Raises:
@@ -42,44 +45,116 @@ async def random(
     """
     meter = (budget or DEFAULT_BUDGET).start()
     record = Record("random", env, meter, progress, resume)
-    search = _RandomSearch(record, seed, patience or len(record.names))
+    search = _RandomSearch(record, seed, patience or len(record.names), resume.repeated if resume is not None else 0)
     async with open_lanes(env, lanes) as crew:
         await spread(each(crew, search.walk_on))
-    return record.result(complete=False)
+    return record.result(complete=False, repeated=search.settle())
+
+
+class _Walk:
+    """One episode.
+
+    Attributes:
+        number: chooses its random stream.
+        repeated: evaluations that an earlier search has paid for.
+        evaluations: how many it has used; what is repeated counts up to 0 first.
+        finished: it came to its own end.
+        bests: what it found, as (evaluations used, actions, return), not offered yet.
+    """
+
+    def __init__(self, number: int, repeated: int) -> None:
+        self.number = number
+        self.repeated = repeated
+        self.evaluations = -repeated
+        self.finished = False
+        self.bests: deque[tuple[int, tuple[int, ...], float]] = deque()
 
 
 class _RandomSearch:
-    """Hands out episodes to the lanes. An episode may use what is left of the budget when it starts."""
+    """Hands out walks to the lanes.
 
-    def __init__(self, record: Record, seed: int, patience: int) -> None:
+    The result is that of one walk after the other on one lane: a limit on evaluations ends the walk that reaches it
+    when all walks before it are counted, and what lanes have done beyond that is not looked at.
+    """
+
+    def __init__(self, record: Record, seed: int, patience: int, repeated: int) -> None:
         self._record = record
         self._seed = seed
         self._patience = patience
+        self._repeated = repeated
+        self._next = record.round
+        self._settled = 0  # evaluations of the walks that are finished, as far as there is no unfinished one before
+        self._open: deque[_Walk] = deque()  # those behind, in order
 
     async def walk_on(self, lane: Env) -> None:
         """Walk one episode after the other until the budget is used up."""
-        while not self._record.meter.exhausted:
-            number = self._record.round
-            self._record.round += 1
-            await self._walk(lane, np.random.default_rng([self._seed, number]))
+        while self._goes_on(None):
+            walk = _Walk(self._next, self._repeated)
+            self._repeated = 0
+            self._next += 1
+            self._open.append(walk)
+            await self._walk(lane, walk)
 
-    async def _walk(self, lane: Env, rng: np.random.Generator) -> None:
-        record = self._record
+    def _goes_on(self, walk: _Walk | None) -> bool:
+        """Is there budget for another evaluation of a walk, or, if None, for another walk?"""
+        meter = self._record.meter
+        limit = meter.evaluation_limit
+        return not meter.out_of_time and (limit is None or self._used(walk) < limit)
+
+    def _used(self, last: _Walk | None = None) -> int:
+        """Return the evaluations of all walks up to and including one."""
+        used = self._settled
+        for walk in self._open:
+            used += walk.evaluations
+            if walk is last:
+                break
+        return used
+
+    async def _walk(self, lane: Env, walk: _Walk) -> None:
+        rng = np.random.default_rng([self._seed, walk.number])
         await lane.reset()
         actions: tuple[int, ...] = ()
         total = best = 0.0
         idle = 0
-        while idle < self._patience and not record.meter.exhausted:
-            action = int(rng.integers(len(record.names)))
-            record.meter.evaluations += 1
-            _, reward, terminated, _, info = await lane.step(action, observation_spaces=[])
-            if terminated:
+        while idle < self._patience:
+            if not self._goes_on(walk):
                 return
+            action = int(rng.integers(len(self._record.names)))
+            _, reward, terminated, _, info = await lane.step(action, observation_spaces=[])
+            walk.evaluations += 1
+            if terminated:
+                break
             idle += 1
-            if info["action_had_no_effect"]:
-                continue
-            actions, total = (*actions, action), total + reward
-            if total > best:
-                best, idle = total, 0
-                record.offer(actions, total)
-            record.report()
+            if not info["action_had_no_effect"]:
+                actions, total = (*actions, action), total + reward
+                if total > best:
+                    best, idle = total, 0
+                    walk.bests.append((walk.evaluations, actions, total))
+            self.settle()
+            self._record.report()
+        walk.finished = True
+        self.settle()
+
+    def settle(self) -> int:
+        """Take over what is certain to be part of the result; return the evaluations of the walk that is under way."""
+        record, limit = self._record, self._record.meter.evaluation_limit
+        used = self._used()
+        record.meter.evaluations = used if limit is None else min(used, limit)
+        while self._open:
+            walk = self._open[0]
+            counted = walk.evaluations if limit is None else min(walk.evaluations, limit - self._settled)
+            _offer(record, walk, counted)
+            if not walk.finished or counted < walk.evaluations:
+                for other in self._open if limit is None else ():
+                    _offer(record, other, other.evaluations)
+                return counted + walk.repeated
+            self._settled += walk.evaluations
+            record.round += 1
+            self._open.popleft()
+        return self._repeated
+
+
+def _offer(record: Record, walk: _Walk, last: int) -> None:
+    while walk.bests and walk.bests[0][0] <= last:
+        _, actions, total = walk.bests.popleft()
+        record.offer(actions, total)

@@ -20,8 +20,10 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
         environment, benchmark, reward_space: what is searched.
         actions, reward: the best found, names of actions and the return that they earn.
         frontier: the action lists that the search would extend next.
+        frontier_rewards: the returns that they earn, where the search needs them.
         seen: 64-bit hashes of the states that need no second visit.
         round: number of steps, levels or episodes that are done.
+        repeated: evaluations that a resumed search does again without counting them again.
         evaluations: number of states evaluated.
         elapsed: seconds spent.
     """
@@ -33,8 +35,10 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[str, ...] = ()
     reward: float = 0.0
     frontier: tuple[tuple[str, ...], ...] = ()
+    frontier_rewards: tuple[float, ...] = ()
     seen: tuple[int, ...] = ()
     round: int = 0
+    repeated: int = 0
     evaluations: int = 0
     elapsed: float = 0.0
 
@@ -143,7 +147,13 @@ class Record:
         return self.meter.elapsed + (self._before.elapsed if self._before is not None else 0.0)
 
     def result(
-        self, *, complete: bool, frontier: tuple[tuple[int, ...], ...] = (), seen: tuple[int, ...] = ()
+        self,
+        *,
+        complete: bool,
+        frontier: tuple[tuple[int, ...], ...] = (),
+        frontier_rewards: tuple[float, ...] = (),
+        seen: tuple[int, ...] = (),
+        repeated: int = 0,
     ) -> SearchResult:
         """Return what was found."""
         names = tuple(self.names[action] for action in self.actions)
@@ -152,7 +162,9 @@ class Record:
             actions=names,
             reward=self.reward,
             frontier=tuple(tuple(self.names[action] for action in actions) for actions in frontier),
+            frontier_rewards=frontier_rewards,
             seen=seen,
+            repeated=repeated,
             round=self.round,
             evaluations=self.evaluations,
             elapsed=self.elapsed,

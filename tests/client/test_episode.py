@@ -29,7 +29,14 @@ def start(**values: int) -> Episode:
 
 @pytest.mark.parametrize(
     ("observations", "expected"),
-    [(None, None), ("text", "T"), (["text"], ["T"]), (["size", "text"], [7, "T"]), ([], []), (["text", "text"], ["T", "T"])],
+    [
+        (None, None),
+        ("text", "T"),
+        (["text"], ["T"]),
+        (["size", "text"], [7, "T"]),
+        ([], []),
+        (["text", "text"], ["T", "T"]),
+    ],
 )
 def test_a_plan_returns_observations_in_the_form_asked_for(observations: object, expected: object) -> None:
     plan = Plan(observations, [COST])  # type: ignore[arg-type]

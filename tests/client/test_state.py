@@ -53,7 +53,17 @@ def test_the_command_line_is_one_for_opt() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", "{}", '{"environment": 1, "benchmark": "b"}', '{"environment": "e"}', b"\xff\xfe", b"\x80{}"],
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        '{"environment": 1, "benchmark": "b"}',
+        '{"environment": "e"}',
+        b"\xff\xfe",
+        b"\x80{}",
+    ],
 )
 def test_text_that_is_no_state_is_refused(text: str | bytes) -> None:
     with pytest.raises(InvalidState):

@@ -33,7 +33,9 @@ def ready(now: float = 0.0) -> Slot:
     return slot
 
 
-def seen(sequence: int = 0, *, deadline: float | None = None, waiting: bool = True, stopped: bool = False) -> Observation:
+def seen(
+    sequence: int = 0, *, deadline: float | None = None, waiting: bool = True, stopped: bool = False
+) -> Observation:
     return Observation(sequence, deadline, waiting, stopped)
 
 

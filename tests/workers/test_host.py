@@ -109,7 +109,15 @@ async def test_another_protocol_version_is_refused_and_the_next_client_served(cl
 
 @pytest.mark.parametrize(
     "frames",
-    [[b""], [b"garbage"], [b"\xc1" * 100], [b"\x90"], [b"\x91\x93\xa4Step\x01\x02"], [b"\xdd\xff\xff\xff\xff"], [b"", b"", b""]],
+    [
+        [b""],
+        [b"garbage"],
+        [b"\xc1" * 100],
+        [b"\x90"],
+        [b"\x91\x93\xa4Step\x01\x02"],
+        [b"\xdd\xff\xff\xff\xff"],
+        [b"", b"", b""],
+    ],
 )
 async def test_garbage_is_refused_and_the_worker_goes_on(client: Client, worker: Worker, frames: list[bytes]) -> None:
     with zmq.Context() as context, context.socket(zmq.DEALER) as socket:

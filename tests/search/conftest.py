@@ -1,0 +1,113 @@
+"""A runtime for searches, a world in which the best answer is known, and someone who kills workers."""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+import aiocg
+import aiocg.testing
+from aiocg.rewards import CostReward
+from aiocg.spaces import ActionSpace
+from aiocg.supervision import Policy
+from aiocg.testing import scripted_benchmark
+from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
+
+
+class Distance(CostReward):
+    """The decrease of the distance from a number."""
+
+    def __init__(self, target: int) -> None:
+        super().__init__("distance", "value")
+        self.target = target
+
+    def reward(self, before: Mapping[str, Any], after: Mapping[str, Any], baseline: Mapping[str, Any]) -> float:
+        """Return how much nearer the step came."""
+        return float(abs(before["value"] - self.target) - abs(after["value"] - self.target))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def runtime() -> AsyncIterator[aiocg.Runtime]:
+    """A runtime with two workers that come back at once when they are killed."""
+    async with aiocg.Runtime(
+        workers=2, memory_limit=1 << 30, policy=Policy(first_delay=0.01, max_delay=0.05)
+    ) as runtime:
+        runtime.datasets["scripted-v0"] = aiocg.testing.ScriptedDataset()
+        yield runtime
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def world(runtime: aiocg.Runtime) -> AsyncIterator[Callable[..., Any]]:
+    """Make an environment that starts at one number and is rewarded for coming near another.
+
+    Actions that hang or kill their worker come to an end soon: every search tries all of them.
+    """
+
+    made = []
+
+    async def make(start: int = 3, target: int = 50) -> aiocg.Env:
+        made.append(env := await runtime.make("scripted-v0", benchmark=scripted_benchmark(start)))
+        env.reward_spaces["distance"] = Distance(target)
+        env.reward_space = "distance"
+        env.timeout = 0.1
+        return env
+
+    yield make
+    for env in made:
+        await env.close()
+
+
+@pytest.fixture
+def calm(world: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the same environment without the actions that misbehave, for tests that need many steps."""
+
+    async def make(start: int = 3, target: int = 50) -> aiocg.Env:
+        env = await world(start, target)
+        keep = ("nothing", "increment", "double", "square")
+        assert env.action_space.names[: len(keep)] == keep
+        env.action_space = ActionSpace(ActionSpaceSpec("calm", tuple(ActionSpec(name) for name in keep)))
+        return env
+
+    return make
+
+
+@pytest.fixture
+def killer(runtime: aiocg.Runtime) -> Callable[[], Any]:
+    """Kill workers at random for as long as the block lasts; gives the list of those killed."""
+
+    @contextlib.asynccontextmanager
+    async def kill(shortest: float = 0.05, longest: float = 0.25) -> AsyncIterator[list[int]]:
+        rng, killed = random.Random(3), []
+
+        async def run() -> None:
+            while True:
+                await asyncio.sleep(rng.uniform(shortest, longest))
+                if pids := runtime.worker_pids():
+                    killed.append(rng.choice(pids))
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(killed[-1], signal.SIGKILL)
+
+        task = asyncio.create_task(run())
+        try:
+            yield killed
+        finally:
+            task.cancel()
+
+    return kill
+
+
+@pytest.fixture
+def sessions(runtime: aiocg.Runtime) -> Callable[[], Any]:
+    """Count the sessions on all workers."""
+
+    async def count() -> int:
+        return sum(json.loads(text)["sessions"] for text in await runtime.statistics())
+
+    return count
