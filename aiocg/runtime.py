@@ -99,10 +99,10 @@ class Runtime:
         spec = environment(id)
         target = self.benchmark(benchmark if benchmark is not None else spec.benchmark)
         supervisor = await self._supervisor(spec)
-        worker = self._choose(supervisor)
-        welcome = await asyncio.shield(worker.welcome)
+        session = Session(self._choose(supervisor))  # before waiting, so that it counts for the next one's choice
+        welcome = await asyncio.shield(session.worker.welcome)
         rewards = {reward.name: reward for reward in spec.rewards()}
-        env = Env(self, spec, welcome, Session(worker), target, self._spaces_of(spec.worker, welcome), rewards)
+        env = Env(self, spec, welcome, session, target, self._spaces_of(spec.worker, welcome), rewards)
         env.observation_space = observation_space if observation_space is not None else spec.observation_space
         env.reward_space = reward_space if reward_space is not None else spec.reward_space
         return env

@@ -36,9 +36,10 @@ async def test_nothing_is_started_before_it_is_needed(runtime: aiocg.Runtime) ->
 
 
 async def test_environments_made_at_once_share_the_workers(runtime: aiocg.Runtime) -> None:
-    await asyncio.gather(*(runtime.make("scripted-v0") for _ in range(50)))
+    envs = await asyncio.gather(*(runtime.make("scripted-v0") for _ in range(50)))
     assert len(runtime.worker_pids()) == runtime.worker_count == 2
-    assert len(await runtime.statistics()) == 2
+    await asyncio.gather(*(env.reset() for env in envs))
+    assert [json.loads(text)["sessions"] for text in await runtime.statistics()] == [25, 25]
 
 
 async def test_the_folder_is_for_nobody_else(runtime: aiocg.Runtime) -> None:
