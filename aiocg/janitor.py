@@ -18,16 +18,16 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()
     for line in sys.stdin:
-        sign, number = line[:1], line[1:-1]
-        if not line.endswith("\n") or not number.isdecimal():
+        sign, group = line[:1], line[1:-1]
+        if not line.endswith("\n") or not group.isdecimal():
             continue
         if sign == "+":
-            groups.add(int(number))
+            groups.add(int(group))
         elif sign == "-":
-            groups.discard(int(number))
-    for group in groups:
+            groups.discard(int(group))
+    for left in groups:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
+            os.killpg(left, signal.SIGKILL)
     shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 

@@ -1,5 +1,7 @@
 """Rewards: the definitions, on numbers."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +52,7 @@ def test_a_baseline_that_does_not_help_counts_units(baseline: int) -> None:
 @given(st.lists(COUNTS, min_size=2, max_size=20), COUNTS, COUNTS)
 def test_rewards_of_an_episode_sum_up_to_that_of_one_step(counts: list[int], o0: int, oz: int) -> None:
     for name in REWARDS:
-        steps = [earn(name, a, b, o0, oz) for a, b in zip(counts, counts[1:], strict=False)]
+        steps = [earn(name, a, b, o0, oz) for a, b in itertools.pairwise(counts)]
         assert sum(steps) == pytest.approx(earn(name, counts[0], counts[-1], o0, oz), rel=1e-9, abs=1e-6)
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 
+import anyio
 import pytest
 
 import aiocg
@@ -69,12 +70,58 @@ async def test_a_runtime_may_be_closed_twice_and_before_its_first_use() -> None:
 async def test_closing_while_the_first_worker_starts_ends_the_making() -> None:
     runtime = aiocg.Runtime(workers=1)
     making = asyncio.create_task(runtime.make("scripted-v0"))
-    while not runtime.worker_pids():
+    for _ in range(1000):
+        if runtime.worker_pids():
+            break
         await asyncio.sleep(0.005)
     await runtime.close()
     with pytest.raises(RuntimeClosed):
         await making
     assert runtime.worker_pids() == [] and runtime.folder is None
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 10])
+async def test_closing_before_the_first_worker_starts_leaves_nothing_behind(turns: int) -> None:
+    runtime = aiocg.Runtime(workers=1)
+    making = asyncio.create_task(runtime.make("scripted-v0"))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await runtime.close()
+    with pytest.raises(RuntimeClosed):
+        await making
+    assert runtime.worker_pids() == [] and runtime.folder is None
+
+
+async def test_a_cancelled_scope_ends_the_workers_too() -> None:
+    with anyio.CancelScope() as scope:
+        async with aiocg.Runtime(workers=1) as runtime:
+            env = await runtime.make("scripted-v0")
+            await env.reset()
+            folder = runtime.folder
+            asyncio.get_running_loop().call_later(0.05, scope.cancel)
+            await env.step("hang")
+    assert scope.cancelled_caught and folder is not None
+    assert not folder.exists() and runtime.worker_pids() == []
+
+
+def test_another_event_loop_is_refused() -> None:
+    async def start() -> tuple[aiocg.Runtime, aiocg.Env]:
+        runtime = aiocg.Runtime(workers=1)
+        env = await runtime.make("scripted-v0")
+        await env.reset()
+        return runtime, env
+
+    async def use(runtime: aiocg.Runtime, env: aiocg.Env) -> None:
+        for use in (lambda: env.step("double"), lambda: runtime.make("scripted-v0"), runtime.close):
+            with pytest.raises(RuntimeError, match="another event loop"):
+                await use()
+
+    asyncio.run(use(*asyncio.run(start())))
+
+
+def test_options_that_cannot_reach_a_worker_are_refused() -> None:
+    with pytest.raises(ValueError, match="object is not JSON serializable"):
+        aiocg.Runtime(options={"library": object()})
 
 
 async def test_a_cancelled_making_leaves_the_runtime_usable(runtime: aiocg.Runtime) -> None:

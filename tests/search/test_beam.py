@@ -94,7 +94,7 @@ async def test_a_time_limit_ends_the_search(calm) -> None:  # type: ignore[no-un
     seen: list[Progress] = []
     result = await beam(await calm(2, 2**60), width=4, depth=10**9, budget=Budget(seconds=0.3), progress=seen.append)
     assert not result.complete and result.elapsed >= 0.3
-    assert seen and all(a.evaluations <= b.evaluations for a, b in zip(seen, seen[1:], strict=False))
+    assert seen and all(a.evaluations <= b.evaluations for a, b in itertools.pairwise(seen))
 
 
 async def test_a_cancelled_search_leaves_nothing_and_the_environment_usable(calm, sessions) -> None:  # type: ignore[no-untyped-def]

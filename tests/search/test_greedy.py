@@ -1,6 +1,7 @@
 """Greedy search, where the best answer is known."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -108,8 +109,8 @@ async def test_progress_is_told(calm) -> None:  # type: ignore[no-untyped-def]
     seen: list[Progress] = []
     env = await calm(0, 600)
     result = await greedy(env, progress=seen.append)
-    assert seen and all(a.evaluations <= b.evaluations for a, b in zip(seen, seen[1:], strict=False))
-    assert all(a.reward <= b.reward for a, b in zip(seen, seen[1:], strict=False))
+    assert seen and all(a.evaluations <= b.evaluations for a, b in itertools.pairwise(seen))
+    assert all(a.reward <= b.reward for a, b in itertools.pairwise(seen))
     assert seen[-1].actions == result.actions[: len(seen[-1].actions)]
 
 

@@ -1,6 +1,7 @@
 """Random search: reproducible, however the work is shared and whatever happens meanwhile."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -78,8 +79,8 @@ async def test_a_time_limit_ends_the_search(calm) -> None:  # type: ignore[no-un
     seen: list[Progress] = []
     result = await random(await calm(2, 997), budget=Budget(seconds=0.3), patience=6, progress=seen.append)
     assert result.elapsed >= 0.3 and result.evaluations > 0
-    assert seen and all(a.reward <= b.reward for a, b in zip(seen, seen[1:], strict=False))
-    assert all(a.evaluations <= b.evaluations for a, b in zip(seen, seen[1:], strict=False))
+    assert seen and all(a.reward <= b.reward for a, b in itertools.pairwise(seen))
+    assert all(a.evaluations <= b.evaluations for a, b in itertools.pairwise(seen))
     more = await random(await calm(2, 997), budget=Budget(seconds=0.1), patience=6, resume=result.state)
     assert more.reward >= result.reward and more.evaluations > result.evaluations
     assert more.elapsed >= result.elapsed + 0.1

@@ -171,8 +171,11 @@ async def test_the_status_page_says_what_is_executing(client: Client, worker: Wo
 
 async def test_an_idle_worker_says_that_it_executes_nothing(client: Client, worker: Worker) -> None:
     await client.ask(*opened())
-    while worker.status.read()[1] is not None:  # it tells so right after sending the last reply
-        await asyncio.sleep(0.01)
+    for _ in range(1000):
+        if worker.status.read()[1] is None:
+            break
+        await asyncio.sleep(0.01)  # it tells so right after sending the last reply
+    assert worker.status.read()[1] is None
 
 
 async def test_shutdown_answers_what_came_before_it_and_leaves_nothing(client: Client, worker: Worker) -> None:
