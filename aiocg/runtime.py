@@ -1,11 +1,13 @@
 """The runtime: owns the workers of every compiler, makes environments, and cleans up."""
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import anyio
 from anyio.to_thread import run_sync as to_thread
 
 from aiocg import __version__
@@ -63,6 +65,10 @@ class Runtime:
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
+        try:
+            json.dumps(dict(options or {}))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"options must be what JSON can say, for they go to another process: {error}") from error
         self.datasets = datasets if datasets is not None else default_datasets()
         self._count = workers or len(os.sched_getaffinity(0))
         self._memory_limit = memory_limit
@@ -71,7 +77,8 @@ class Runtime:
         self._folder: RuntimeFolder | None = None
         self._supervisors: dict[str, Supervisor] = {}
         self._spaces: dict[str, tuple[ActionSpace, dict[str, ObservationSpace]]] = {}
-        self._lock = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None  # the one that the workers were started on
+        self._lock = asyncio.Lock()  # held while anything is started, so that `close` finds it
         self._closed = False
 
     # ----------------------------------------------------------------------------------- environments
@@ -137,10 +144,12 @@ class Runtime:
     # ---------------------------------------------------------------------------------------- workers
 
     async def _supervisor(self, spec: EnvironmentSpec) -> Supervisor:
-        if self._closed:
-            raise RuntimeClosed("the runtime was closed")
+        self._check_loop()
         async with self._lock:
+            if self._closed:
+                raise RuntimeClosed("the runtime was closed")
             if spec.worker not in self._supervisors:
+                self._loop = asyncio.get_running_loop()
                 if self._folder is None:
                     self._folder = await RuntimeFolder.create()
                 self._supervisors[spec.worker] = Supervisor(
@@ -154,6 +163,12 @@ class Runtime:
                     policy=self._policy,
                 )
         return self._supervisors[spec.worker]
+
+    def _check_loop(self) -> None:
+        if self._loop not in (None, asyncio.get_running_loop()):
+            raise RuntimeError(
+                "this runtime belongs to another event loop: use and close it there, and make another runtime here"
+            )
 
     def _choose(self, supervisor: Supervisor) -> Worker:
         index = choose_worker([worker.load_now() for worker in supervisor.workers])
@@ -195,12 +210,16 @@ class Runtime:
 
     async def close(self) -> None:
         """End all workers and remove everything on disk; what is in flight fails with `RuntimeClosed`."""
+        self._check_loop()
         self._closed = True
-        for supervisor in self._supervisors.values():
-            await supervisor.close()
-        if self._folder is not None:
-            await self._folder.close()
-            self._folder = None
+        with anyio.CancelScope(shield=True):  # in a scope that was cancelled nothing could be waited for
+            async with self._lock:
+                try:
+                    await asyncio.gather(*(supervisor.close() for supervisor in self._supervisors.values()))
+                finally:
+                    if self._folder is not None:
+                        await self._folder.close()
+                        self._folder = None
 
     async def __aenter__(self) -> Self:
         return self

@@ -97,6 +97,8 @@ class Session:
         return future
 
     def _send(self, pending: Pending) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError("this environment belongs to another event loop: use it there")
         if self.closed:
             raise EnvClosed("this environment was closed")
         if self.pending >= MAX_PENDING:

@@ -153,7 +153,14 @@ class Supervisor:
         return [process.pid for process in self._processes if process is not None]
 
     async def _run(self, index: int) -> None:
-        """Keep one slot filled."""
+        """Keep one slot filled; should that fail in a way that nobody thought of, tell those who wait for it."""
+        try:
+            await self._fill(index)
+        except Exception as error:
+            logger.exception("slot %d of the %s workers is lost", index, self.kind)
+            self.workers[index].give_up(WorkerStartError(f"the {self.kind} worker cannot be kept running: {error!r}"))
+
+    async def _fill(self, index: int) -> None:
         slot, worker = self._slots[index], self.workers[index]
         while not self._closing.is_set():
             stderr, refusal, explained = "", None, False

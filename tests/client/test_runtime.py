@@ -104,19 +104,17 @@ async def test_a_cancelled_scope_ends_the_workers_too() -> None:
     assert not folder.exists() and runtime.worker_pids() == []
 
 
-def test_another_event_loop_is_refused() -> None:
-    async def start() -> tuple[aiocg.Runtime, aiocg.Env]:
-        runtime = aiocg.Runtime(workers=1)
-        env = await runtime.make("scripted-v0")
-        await env.reset()
-        return runtime, env
+async def test_another_event_loop_is_refused(runtime: aiocg.Runtime) -> None:
+    env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(5))
+    await env.reset()
 
-    async def use(runtime: aiocg.Runtime, env: aiocg.Env) -> None:
+    async def use() -> None:
         for use in (lambda: env.step("double"), lambda: runtime.make("scripted-v0"), runtime.close):
             with pytest.raises(RuntimeError, match="another event loop"):
                 await use()
 
-    asyncio.run(use(*asyncio.run(start())))
+    await asyncio.to_thread(lambda: asyncio.run(use()))
+    assert (await env.step("double"))[0] == 10
 
 
 def test_options_that_cannot_reach_a_worker_are_refused() -> None:
