@@ -64,7 +64,7 @@ class Env:
     ) -> None:
         self.spec = spec
         self.compiler_version = welcome.compiler_version
-        self.action_space, self.observation_spaces = spaces
+        self.action_space, self.observation_spaces = spaces[0].unseeded(), spaces[1]
         self.reward_spaces = reward_spaces
         self.timeout = STEP_TIMEOUT
         self._runtime = runtime

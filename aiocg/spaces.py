@@ -1,9 +1,10 @@
 """Action and observation spaces, as Gymnasium spaces made from what a worker declares."""
 
+import copy
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import gymnasium
 import numpy as np
@@ -117,6 +118,12 @@ class ActionSpace(gymnasium.spaces.Discrete):
         self.descriptions = tuple(action.description for action in spec.actions)
         self._indices = {alias: i for i, action in enumerate(spec.actions) for alias in action.aliases}
         self._indices |= {name: i for i, name in enumerate(self.names)}
+
+    def unseeded(self) -> Self:
+        """Return a space with the same actions and a random stream of its own."""
+        space = copy.copy(self)
+        space._np_random = None
+        return space
 
     def index(self, action: Any) -> int:
         """Return the index of an action given by index or by name.

@@ -255,6 +255,17 @@ async def test_reset_options_and_seed(env: aiocg.Env) -> None:
     assert await env.observe("value") == 9
 
 
+async def test_each_environment_samples_from_its_own_random_stream(runtime: aiocg.Runtime) -> None:
+    one, other = [await runtime.make("scripted-v0") for _ in range(2)]
+    await one.reset(seed=7)
+    alone = [one.action_space.sample() for _ in range(10)]
+    await one.reset(seed=7)
+    await other.reset(seed=8)
+    fork = await one.fork()
+    together = [(one.action_space.sample(), other.action_space.sample(), fork.action_space.sample()) for _ in range(10)]
+    assert [first for first, _, _ in together] == alone
+
+
 async def test_a_bad_benchmark_raises_and_another_reset_works(env: aiocg.Env, tmp_path: Path) -> None:
     with pytest.raises(aiocg.datasets.BenchmarkInitError, match="expected a decimal number"):
         await env.reset(benchmark=scripted_benchmark("xyz"))
