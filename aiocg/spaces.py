@@ -122,7 +122,7 @@ class ActionSpace(gymnasium.spaces.Discrete):
     def unseeded(self) -> Self:
         """Return a space with the same actions and a random stream of its own."""
         space = copy.copy(self)
-        space._np_random = None
+        space._np_random = None  # type: ignore[assignment]  # Gymnasium makes it on first use
         return space
 
     def index(self, action: Any) -> int:
