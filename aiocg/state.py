@@ -40,7 +40,7 @@ class CompilerEnvState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def commandline(self) -> str:
         """The actions as a command line for LLVM's `opt`, quoted for a shell."""
-        passes = f" -passes={shlex.quote(','.join(self.actions))}" if self.actions else ""
+        passes = f" {shlex.quote('-passes=' + ','.join(self.actions))}" if self.actions else ""
         return f"opt{passes} input.bc -o output.bc"
 
     def to_json(self) -> str:

@@ -92,5 +92,5 @@ class CompilationSession(abc.ABC):
         """
         raise CompilationError(FailureCode.PARAMETER, f"unknown parameter {key!r}")
 
-    def close(self) -> None:  # noqa: B027 - optional hook
+    def close(self) -> None:
         """Free what the session holds."""

@@ -78,7 +78,7 @@ class Job:
                 result = await function(env, search.Budget(self.seconds, self.evaluations), progress)
                 await go_to(env, env.action_space.indices(result.actions))
             counts = await env.observe(*COUNTS) if COUNTS[-1] in env.observation_spaces else None
-            program = await env.observe("Bitcode") if self.output is not None else None
+            program = await env.observe("Bitcode") if self.output is not None else b""
             try:  # files first: whoever reads our output may leave early, as `head` does
                 if self.output is not None:
                     write_file(self.output, program)
