@@ -266,9 +266,9 @@ def test_replay_of_a_state_with_another_reward_fails(aiocg: Run) -> None:
         (("search", "greedy", SMALLEST, "--reward", "IrInstructionCuntOz"), "did you mean IrInstructionCountOz"),
         (("search", "beam", "missing.c"), "there is no file 'missing.c'"),
         (("search", "beam", "/usr/bin/env"), "unknown suffix"),
-        (("search", "beam", SMALLEST, "-o", "/nonexistent/x.bc"), "there is no directory /nonexistent"),
+        (("search", "beam", SMALLEST, "-o", "missing/x.bc"), "there is no directory"),
         (("search", "beam", SMALLEST, "-o", "."), "it is a directory"),
-        (("search", "beam", SMALLEST, "--state", "/nonexistent/x.json"), "there is no directory /nonexistent"),
+        (("search", "beam", SMALLEST, "--state", "missing/x.json"), "there is no directory"),
         (("replay", "missing.json"), "cannot read missing.json: No such file or directory"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
@@ -331,6 +331,16 @@ def test_replay_with_an_unknown_action_names_the_nearest(aiocg: Run) -> None:
     done = aiocg("replay", "state.json")
     assert done.status == 1
     assert "unknown action 'mem2rag'; did you mean mem2reg" in done.err
+
+
+@pytest.mark.parametrize("variable", ["AIOCG_LLVM_LIBRARY", "AIOCG_CLANG"])
+def test_compiler_that_does_not_exist_is_named_with_its_variable(place: Any, variable: str) -> None:
+    place.environment[variable] = "/missing/compiler"
+    done = place.run("aiocg", "search", "greedy", SMALLEST)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {variable} is '/missing/compiler'")
+    assert len(done.stderr.splitlines()) == 1
+    assert place.leftovers() == []
 
 
 # ---------------------------------------------------------------------------- processes, terminals and pipes
