@@ -56,6 +56,12 @@ async def test_a_search_that_is_resumed_again_and_again_gives_the_same(calm, lan
     assert (result.state.round, result.state.repeated) == (through.state.round, through.state.repeated)
 
 
+async def test_a_budget_may_be_a_number_of_numpys(calm) -> None:  # type: ignore[no-untyped-def]
+    env = await calm()
+    result = await random(env, budget=Budget(evaluations=env.action_space.n), patience=6)
+    assert SearchState.from_json(result.state.to_json()) == result.state and result.evaluations == 4
+
+
 async def test_what_was_found_before_is_kept_when_resumed(calm) -> None:  # type: ignore[no-untyped-def]
     first = await random(await calm(3, 50), budget=Budget(evaluations=500), patience=8)
     again = await random(await calm(3, 50), budget=Budget(evaluations=0), resume=first.state)

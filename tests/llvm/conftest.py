@@ -1,0 +1,74 @@
+"""A runtime of real LLVM workers, shared by all tests of this folder, and small programs for it."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+import aiocg
+from aiocg.datasets import default_datasets
+from aiocg.supervision import Policy
+
+FEW = ("gcd", "crc32", "nqueens")
+ALL = tuple(uri.path for uri in default_datasets()["programs-v0"].benchmark_uris())
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for a `program` on a few small ones, and in the slow tests on all."""
+    if "program" in metafunc.fixturenames:
+        rest = [pytest.param(name, marks=pytest.mark.slow) for name in ALL if name not in FEW]
+        metafunc.parametrize("program", [*FEW, *rest])
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def runtime() -> AsyncIterator[aiocg.Runtime]:
+    """A runtime with two workers that come back at once when they are killed."""
+    async with aiocg.Runtime(workers=2, policy=Policy(first_delay=0.01, max_delay=0.05)) as runtime:
+        yield runtime
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def make(runtime: aiocg.Runtime) -> AsyncIterator[Callable[..., Any]]:
+    """Make an environment and reset it; it is closed after the test."""
+    made = []
+
+    async def new(program: str | os.PathLike[str] = "gcd", id: str = "llvm-v0", **options: Any) -> aiocg.Env:
+        target = program if isinstance(program, os.PathLike) or "/" in program else f"programs-v0/{program}"
+        made.append(env := await runtime.make(id, benchmark=target, **options))
+        await env.reset()
+        return env
+
+    yield new
+    for env in made:
+        await env.close()
+
+
+@pytest.fixture
+def killer(runtime: aiocg.Runtime) -> Callable[..., Any]:
+    """Kill workers at random for as long as the block lasts; gives the list of those killed."""
+
+    @contextlib.asynccontextmanager
+    async def kill(shortest: float = 0.05, longest: float = 0.3) -> AsyncIterator[list[int]]:
+        rng, killed = random.Random(5), []
+
+        async def run() -> None:
+            while True:
+                await asyncio.sleep(rng.uniform(shortest, longest))
+                if pids := runtime.worker_pids():
+                    killed.append(rng.choice(pids))
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(killed[-1], signal.SIGKILL)
+
+        task = asyncio.create_task(run())
+        try:
+            yield killed
+        finally:
+            task.cancel()
+
+    return kill
