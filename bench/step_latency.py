@@ -37,12 +37,14 @@ class Subject:
         make: arguments of `Runtime.make`.
         options: for the workers.
         actions: what each environment does, in shuffled order.
+        alike: all environments do the same.
     """
 
     name: str
     make: Mapping[str, Any]
     options: Mapping[str, Any]
     actions: Sequence[str]
+    alike: bool = False
 
 
 NAPPING = Subject("scripted-v0 napping", {"id": "scripted-v0"}, {}, ("nap",))
@@ -53,7 +55,7 @@ _LLVM = {
     "observation_space": "Autophase",
     "reward_space": "IrInstructionCountOz",
 }
-REMEMBERING = Subject("llvm-v0", _LLVM, {}, PASSES)
+REMEMBERING = Subject("llvm-v0", _LLVM, {}, PASSES, alike=True)
 FORGETTING = Subject("llvm-v0, no memo", _LLVM, {"transition_cache_bytes": 0}, PASSES)
 
 
@@ -90,7 +92,7 @@ async def measure(effort: Effort) -> Results:
     for subject, drive, way, steps in (
         (SCRIPTED, _in_tasks, "in 1,000 tasks", effort.choose(20, 5)),
         (SCRIPTED, _in_turns, "in 1 task", effort.choose(20, 5)),
-        (REMEMBERING, _in_tasks, "in 1,000 tasks", effort.choose(20, 2)),
+        (REMEMBERING, _in_tasks, "alike in 1,000 tasks", effort.choose(10, 2)),
         (FORGETTING, _in_tasks, "in 1,000 tasks", effort.choose(2, 1)),
     ):
         count = rounds if subject is not FORGETTING else effort.choose(3, 1)
@@ -99,7 +101,7 @@ async def measure(effort: Effort) -> Results:
     results.note("llvm-v0 runs shuffles of 20 usual passes on qsort, observes Autophase, rewards IrInstructionCountOz.")
     results.note(
         "A worker remembers where a pass leads from a state; 'no memo' switches that off (transition_cache_bytes=0), "
-        "so that each step is the compiler's real work."
+        "so that each step is the compiler's real work. 'Alike': all environments do the same, which is remembered."
     )
     results.note("Napping for 10 ms in place of compiling shows what waking up costs this machine by itself.")
     results.note("'compiler' is what the worker counts around actions and observations, its Python included.")
@@ -121,7 +123,9 @@ def _report(results: Results, name: str, costs: Sequence[Cost], budget: Budget |
 
 async def _costs(subject: Subject, count: int, drive: Drive, *, rounds: int, steps: int) -> list[Cost]:
     """Reset all environments, then time so many steps of each; again and again, each time with other actions."""
-    plans: list[Iterator[str]] = [shuffles(subject.actions, SEED + index) for index in range(count)]
+    plans: list[Iterator[str]] = [
+        shuffles(subject.actions, SEED if subject.alike else SEED + index) for index in range(count)
+    ]
     async with aiocg.Runtime(workers=1, options=subject.options) as runtime:
         envs = [await runtime.make(**subject.make) for _ in range(count)]
         costs = []
