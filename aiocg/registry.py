@@ -1,5 +1,6 @@
 """The environments that `make` knows, by id."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,9 +61,13 @@ def environment(name: str) -> EnvironmentSpec:
 def _llvm_options() -> Mapping[str, Any]:
     """Tell the workers which clang compiles their native part, the one that compiles the programs, and where to."""
     from aiocg.datasets.cache import cache_directory
+    from aiocg.datasets.errors import ToolchainNotFound
     from aiocg.datasets.toolchain import find_toolchain
 
-    return {"clang": str(find_toolchain().clang), "cache_dir": str(cache_directory())}
+    options = {"cache_dir": str(cache_directory())}
+    with contextlib.suppress(ToolchainNotFound):  # a worker may still find one, or tell what is wrong with the library
+        options["clang"] = str(find_toolchain().clang)
+    return options
 
 
 def _llvm_environ() -> Mapping[str, str]:

@@ -1,5 +1,6 @@
 """What goes wrong with programs of the user's own, and that everything goes on afterwards."""
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -17,7 +18,8 @@ SOURCES = {
     "mine.c": "int twice(int x) { int y = x; return y + y; }\n",
     "mine.cc": "template <class T> T twice(T x) { return x + x; }\nint f(int x) { return twice(x); }\n",
     "mine.cpp": "struct S { int x; int get() const { return x; } };\nint f(const S &s) { return s.get(); }\n",
-    "mine.ll": "define i32 @f(i32 %x) {\n  %y = alloca i32\n  store i32 %x, ptr %y\n  %z = load i32, ptr %y\n  ret i32 %z\n}\n",
+    "mine.ll": "define i32 @f(i32 %x) {\n  %y = alloca i32\n  store i32 %x, ptr %y\n"
+    "  %z = load i32, ptr %y\n  ret i32 %z\n}\n",
 }
 
 
@@ -109,10 +111,8 @@ async def test_damaged_bitcode_is_refused_or_read_and_ends_nobody_elses_episode(
         damaged[position] ^= 0x5A
         path = tmp_path / f"damaged{position}.bc"
         path.write_bytes(damaged)
-        try:
+        with contextlib.suppress(DatasetError, aiocg.AiocgError):
             await env.reset(benchmark=path)
-        except (DatasetError, aiocg.AiocgError) as error:
-            assert str(error)
     assert bystander.state_hash == before and (await bystander.step("simplifycfg"))[2] is False
 
 
