@@ -44,7 +44,8 @@ class Meter:
     @property
     def evaluation_limit(self) -> int | None:
         """How many evaluations there may be in all, None if there is no limit."""
-        return self._budget.evaluations
+        limit = self._budget.evaluations
+        return None if limit is None else int(limit)  # sizes of spaces are NumPy's integers, which JSON does not know
 
     @property
     def out_of_time(self) -> bool:
