@@ -190,8 +190,10 @@ class Env:
         return result
 
     def _replace_session(self) -> None:
+        session = self._runtime.new_session(self.spec)
         self._session.close()
-        self._session = self._runtime.new_session(self.spec)
+        self._session = session
+        self._episode = None  # should the reset fail, there is no way back to it
 
     # ------------------------------------------------------------------------------------------ step
 

@@ -75,6 +75,15 @@ class Pending:
         """Take over what a failure says about the session and return it as an error."""
         return failure(reply.code, reply.message, reply.fields)
 
+    def binds(self) -> "tuple[Session, ...]":
+        """Return the sessions that the worker has once it has carried this out."""
+        return () if self.session is None else (self.session,)
+
+    def starts_from(self) -> str | None:
+        """Return the key of the benchmark that the worker needs for this."""
+        trajectory = self.session.trajectory if self.session is not None else None
+        return trajectory.benchmark.key if trajectory is not None else None
+
     def settle(self, reply: Reply) -> None:
         """Deliver the worker's reply."""
         if isinstance(reply, Failure):
@@ -82,30 +91,35 @@ class Pending:
             return
         self.apply(reply)
         self._leave()
-        future = self.future
         try:
             result = self.finish(reply) if self.finish is not None else reply
         except Exception as error:
-            if future is not None and not future.done():
-                future.set_exception(error)
-            return
-        if future is not None and not future.done():
-            future.set_result(result)
+            self._raise(error)
+        else:
+            self._return(result)
 
     def reject(self, error: Exception) -> None:
         """Deliver an error in place of a reply."""
         self._leave()
-        future = self.future
+        if self.recover is None:
+            self._raise(error)
+            return
         try:
-            if self.recover is None:
-                raise error
             result = self.recover(error)
         except Exception as final:
-            if future is not None and not future.done():
-                future.set_exception(final)
-            return
-        if future is not None and not future.done():
-            future.set_result(result)
+            self._raise(final)
+        else:
+            self._return(result)
+
+    def _return(self, result: Any) -> None:
+        if self.future is not None and not self.future.done():
+            self.future.set_result(result)
+
+    def _raise(self, error: Exception) -> None:
+        if self.future is not None and not self.future.done():
+            if isinstance(error, StopIteration):  # which a future cannot carry
+                error = RuntimeError(f"a reward raised {error!r}").with_traceback(error.__traceback__)
+            self.future.set_exception(error)
 
     def _leave(self) -> None:
         if self.session is not None:
@@ -167,7 +181,11 @@ class PendingOpen(Pending):
         self.session.trajectory = Trajectory(self.benchmark, reply.state)
         self.session.ended = False
 
+    def starts_from(self) -> str | None:
+        return self.benchmark.key
+
     def fail(self, reply: Failure) -> Exception:
+        self.session.worker.unbind(self.session)  # it is still at its old state, if this process ever knew that
         if reply.code == FailureCode.BENCHMARK_UNKNOWN:
             error = self.load_error(self.benchmark)
             if error is not None:
@@ -236,6 +254,9 @@ class PendingFork(Pending):
 
     def message(self, number: int) -> Request:
         return Fork(number, self.session.number, self.child.number)
+
+    def binds(self) -> "tuple[Session, ...]":
+        return (self.session, self.child)
 
     def apply(self, reply: Any) -> None:
         self.child.trajectory = self.session.trajectory

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from aiocg.session import Session
 
 REBUILD_TIMEOUT = 60.0  # seconds for each action of a replay
-MAX_ATTEMPTS = 3  # a request that was executing at this many deaths is held responsible, whatever killed the worker
+MAX_ATTEMPTS = 5  # a request that was executing at this many deaths is held responsible, whatever killed the worker
+MAX_REPAIRS = 20  # the same for loads and rebuilds, which a killer at random hits more often than anything else
 MAX_LOADED = 256  # benchmarks a worker keeps at hand for resets; sessions do not need theirs to stay loaded
 
 
@@ -150,6 +151,11 @@ class Worker:
         backlog, self._backlog = self._backlog, deque()
         for pending in backlog:
             self._transmit(pending)
+        # Sessions that were closed meanwhile have just been bound again by what they still waited for.
+        closed = {session.number for pending in backlog for session in pending.binds() if session.closed}
+        if closed:
+            self._bound -= closed
+            self._post(PendingClose(tuple(closed)))
 
     # -------------------------------------------------------------------------------------- requests
 
@@ -227,6 +233,10 @@ class Worker:
         self._loaded.pop(benchmark.key, None)
         self._load_errors[benchmark.key] = error
 
+    def unbind(self, session: "Session") -> None:
+        """Have a session rebuilt before its next request: what the process knows of it is uncertain."""
+        self._bound.discard(session.number)
+
     async def statistics(self) -> str:
         """Return the worker's counters as JSON text."""
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -291,27 +301,25 @@ class Worker:
             if not death.outside or guilty.deaths[candidate] >= MAX_ATTEMPTS:
                 guilty.crashes[candidate] = error
             return
-        guilty.attempts += 1
-        if death.outside and guilty.attempts < MAX_ATTEMPTS:
-            return
-        if isinstance(guilty, PendingLoad):
-            self._fail_opens(guilty.benchmark, error)
-        elif guilty.session is not None:
-            if not isinstance(guilty, PendingRebuild):
-                self._backlog.remove(guilty)
-                guilty.reject(error)
-            guilty.session.lose(error)
-        else:
-            self._backlog.remove(guilty)
-            guilty.reject(error)
-
-    def _fail_opens(self, benchmark: Benchmark, error: Exception) -> None:
-        """The content itself kills the compiler: every reset to it fails."""
-        self._load_errors[benchmark.key] = error
-        for pending in list(self._backlog):
-            if isinstance(pending, PendingOpen) and pending.benchmark.key == benchmark.key:
+        repair = isinstance(guilty, _OF_ONE_PROCESS)
+        for pending in self._sent_for(guilty):
+            pending.attempts += 1
+            if death.outside and pending.attempts < (MAX_REPAIRS if repair else MAX_ATTEMPTS):
+                continue
+            if pending in self._backlog:  # it may have gone with its session
                 self._backlog.remove(pending)
                 pending.reject(error)
+            if pending.session is not None and not (repair and isinstance(pending, PendingOpen)):
+                pending.session.lose(error)
+
+    def _sent_for(self, guilty: Pending) -> list[Pending]:
+        """Return the requests that a death is held against: the one that was executed, or those it was a repair for."""
+        if isinstance(guilty, PendingLoad):
+            key = guilty.benchmark.key
+            return [pending for pending in self._backlog if pending.starts_from() == key]
+        if isinstance(guilty, PendingRebuild):
+            return [pending for pending in self._backlog if pending.session is guilty.session]
+        return [guilty]
 
     def give_up(self, error: Exception) -> None:
         """No process will come any more: fail everything."""

@@ -31,7 +31,7 @@ from aiocg.workers.compilation import CompilationError, CompilationSession
 
 Begin = Callable[[int, int, int, float, int], None]  # client, session, request, timeout, candidate
 
-FOREVER = 1e9  # seconds; for requests that do no compiler work
+FORK_TIMEOUT = 60.0  # seconds; a fork is to be cheap
 
 
 class SessionTable:
@@ -120,7 +120,9 @@ class SessionTable:
         return self._observed(request.request, session, observations, tuple(effects), started)
 
     def _fork(self, client: int, request: Fork) -> Reply:
-        self._bind(client, request.child, self._find(client, request.session).fork())
+        session = self._find(client, request.session)
+        self._begin(client, request.session, request.request, FORK_TIMEOUT, NO_CANDIDATE)
+        self._bind(client, request.child, session.fork())
         return Done(request.request)
 
     def _expand(self, client: int, request: Expand) -> Reply:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import aiocg
+from aiocg.datasets import BenchmarkInitError
 from aiocg.errors import (
     EnvClosed,
     InvalidAction,
@@ -305,3 +306,29 @@ async def test_a_thousand_environments_at_once(runtime: aiocg.Runtime) -> None:
     for _ in range(3):
         results = await asyncio.gather(*(env.step(["double", "increment"]) for env in envs))
     assert [r[0] for r in results] == [8 * i + 7 for i in range(1000)]
+
+
+async def test_a_reward_that_runs_out_of_an_iterator_fails_its_step_only(runtime: aiocg.Runtime, env: aiocg.Env) -> None:
+    class Endless(Reward):
+        observation_spaces = ("value",)
+
+        def reward(self, before: object, after: object, baseline: object) -> float:
+            return next(iter(()))
+
+    sibling = await env.fork()
+    env.reward_spaces["endless"] = Endless("endless")
+    env.reward_space = "endless"
+    failing, other = env.submit("double"), sibling.submit("double")
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await failing
+    assert (await other)[0] == 10
+
+
+async def test_a_failed_reset_over_steps_in_flight_leaves_no_episode(env: aiocg.Env) -> None:
+    step = env.submit("nap")
+    with pytest.raises(BenchmarkInitError):
+        await env.reset(benchmark=scripted_benchmark("nonsense"))
+    assert not env.in_episode and (await step)[0] == 6
+    with pytest.raises(ResetNeeded):
+        await env.step("double")
+    assert (await env.reset())[0] == 5

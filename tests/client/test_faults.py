@@ -1,6 +1,7 @@
 """What becomes of environments when their compiler crashes, hangs, or is killed."""
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import aiocg
+from aiocg.datasets import BenchmarkInitError
 from aiocg.errors import RuntimeClosed, WorkerCrashed, WorkerStartError
 from aiocg.registry import EnvironmentSpec, register
 from aiocg.supervision import Policy
@@ -268,3 +270,69 @@ async def test_nothing_is_left_of_a_client_that_is_killed(number: signal.Signals
     client.stdout.close()
     await eventually(lambda: not any(is_alive(int(pid)) for pid in pids))
     await eventually(lambda: not Path(os.fsdecode(folder)).exists())
+
+
+async def sessions_on_workers(runtime: aiocg.Runtime) -> int:
+    return sum(json.loads(text)["sessions"] for text in await runtime.statistics())
+
+
+async def test_a_session_closed_with_requests_in_flight_is_not_left_on_the_next_worker() -> None:
+    async with aiocg.Runtime(workers=1) as runtime:
+        env, closed = await several(runtime, 2)
+        naps = [one.submit("nap") for one in (env, closed) for _ in range(20)]
+        forking = asyncio.create_task(closed.fork())
+        await asyncio.sleep(0.02)
+        resetting = asyncio.create_task(env.reset())  # leaves what is in flight to another session
+        await closed.close()
+        os.kill(runtime.worker_pids()[0], signal.SIGKILL)
+        await asyncio.gather(resetting, *naps)
+        await (await forking).close()
+        await asyncio.sleep(0)
+        assert await sessions_on_workers(runtime) == 1
+
+
+async def test_a_benchmark_that_kills_the_worker_at_a_rebuild_ends_the_session(runtime: aiocg.Runtime) -> None:
+    program = scripted_benchmark(5)
+    env = await runtime.make("scripted-v0", benchmark=program)
+    await env.reset()
+    program._content = b"kill"  # what it takes to load the same program at another time is another matter
+    os.kill(runtime.worker_pids()[0], signal.SIGKILL)
+    _, _, terminated, _, info = await env.step("double")
+    assert terminated and "the loading of benchmark://scripted-v0/5" in info["error_details"]
+    assert (await env.reset(benchmark=scripted_benchmark(7)))[0] == 7
+
+
+async def test_a_session_whose_rebuild_is_killed_every_time_ends(runtime: aiocg.Runtime, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("aiocg.worker.MAX_REPAIRS", 2)
+    (env,) = await several(runtime, 1)
+    await env.step(["nap"] * 200)
+    stepping = None
+    for turn in range(20):
+        for pid in runtime.worker_pids():
+            os.kill(pid, signal.SIGKILL)
+        stepping = stepping or env.submit("double")
+        await asyncio.sleep(0.3 * (turn + 1))  # as above
+        if stepping.done():
+            break
+    assert stepping is not None
+    _, _, terminated, _, info = await stepping
+    assert terminated and "the replay of a session" in info["error_details"]
+
+
+async def test_a_failed_reset_leaves_the_episode_after_a_restart_too(runtime: aiocg.Runtime) -> None:
+    (env,) = await several(runtime, 1)
+    await env.step("double")
+    for pid in runtime.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(BenchmarkInitError):
+        await env.reset(benchmark=scripted_benchmark("nonsense"))
+    assert (await env.step("double"))[0] == 8
+
+
+async def test_a_runtime_that_was_closed_says_so_each_time() -> None:
+    runtime = aiocg.Runtime(workers=1)
+    (env,) = await several(runtime, 1)
+    await runtime.close()
+    for _ in range(3):
+        with pytest.raises(RuntimeClosed):
+            await env.reset()
