@@ -1,7 +1,6 @@
 """The host loop: one blocking loop that serves any compiler's sessions over a worker channel."""
 
 import os
-import time
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from aiocg.transport.errors import ProtocolError
 from aiocg.transport.handshake import check_hello
 from aiocg.transport.messages import (
     PROTOCOL_VERSION,
+    Failure,
     FailureCode,
     Hello,
     Refused,
@@ -21,9 +21,8 @@ from aiocg.transport.messages import (
 from aiocg.transport.sockets import WorkerChannel
 from aiocg.transport.status import StatusPage
 from aiocg.workers.compilation import CompilationError, CompilationSession
+from aiocg.workers.outbox import Outbox
 from aiocg.workers.sessions import SessionTable
-
-REPLY_HOLD = 0.001  # seconds a finished reply may wait for company, so that slow requests do not hold back fast ones
 
 
 class Host:
@@ -35,6 +34,7 @@ class Host:
         self._kind = kind
         self._compiler = compiler
         self._channel = channel
+        self._outbox = Outbox(channel)
         self._status = status
         self._table = SessionTable(compiler, status.begin)
         self._refusal: Refused | None = None
@@ -55,24 +55,20 @@ class Host:
 
     def _serve(self, identity: bytes, requests: list[Request] | ProtocolError) -> None:
         if isinstance(requests, ProtocolError):
-            self._channel.send(identity, [Refused(FailureCode.PROTOCOL, str(requests))])
+            number, text = requests.request, str(requests)
+            refusal = Refused(FailureCode.PROTOCOL, text) if number is None else Failure(number, FailureCode.PROTOCOL, text)
+            self._channel.send(identity, [refusal])
             return
         client = zlib.crc32(identity)
-        replies: list[Reply] = []
-        last_sent = time.perf_counter()
+        left = len(requests)
         for request in requests:
             if isinstance(request, Shutdown):
                 self._leaving = True
                 break
-            replies.append(self._answer(client, request))
-            now = time.perf_counter()
-            if now - last_sent > REPLY_HOLD:
-                self._channel.send(identity, replies)
-                replies = []
-                last_sent = now
+            left -= 1
+            self._outbox.put(identity, self._answer(client, request), more=left > 0)
         self._status.end()
-        if replies:
-            self._channel.send(identity, replies)
+        self._outbox.flush()
 
     def _answer(self, client: int, request: Request) -> Reply:
         if isinstance(request, Hello):

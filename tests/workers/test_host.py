@@ -159,6 +159,13 @@ async def test_finished_replies_do_not_wait_for_slow_requests(client: Client) ->
     assert (first.request, first.observations) == (3, (6,))
 
 
+async def test_a_fast_reply_is_not_held_back_by_the_slow_request_behind_it(client: Client) -> None:
+    client.send(*opened(), Step(3, 1, (DOUBLE,), 60.0, ("value",)), Step(4, 1, (HANG,), 60.0))
+    replies = await client.receive(3)
+    assert [reply.request for reply in replies] == [1, 2, 3]
+    assert replies[2].observations == (10,)
+
+
 async def test_the_status_page_says_what_is_executing(client: Client, worker: Worker) -> None:
     await client.ask(*opened())
     client.send(Step(77, 1, (HANG,), 60.0))

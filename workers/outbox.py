@@ -1,0 +1,48 @@
+"""Replies on their way out: those that are ready together travel together, and none waits for a slow request."""
+
+import threading
+import time
+
+from aiocg.transport.messages import Reply
+from aiocg.transport.sockets import WorkerChannel
+
+REPLY_HOLD = 0.005  # seconds a finished reply may wait for company while more requests are being executed
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """Collects replies; `flush` sends them, and so does a thread when that is not called within `REPLY_HOLD`.
+
+    The thread is what lets a reply out while the request behind it keeps the main thread busy, however long. The
+    channel is used by one thread at a time: by the helper only while something is collected, which it never is while
+    the main thread receives.
+    """
+
+    def __init__(self, channel: WorkerChannel) -> None:
+        self._channel = channel
+        self._replies: dict[bytes, list[Reply]] = {}
+        self._lock = threading.Lock()
+        self._filled = threading.Event()
+        threading.Thread(target=self._send_late, name="aiocg-outbox", daemon=True).start()
+
+    def put(self, client: bytes, reply: Reply, *, more: bool) -> None:
+        """Add a reply; `more` says that another request is executed before the next `flush`."""
+        with self._lock:
+            self._replies.setdefault(client, []).append(reply)
+        if more and not self._filled.is_set():
+            self._filled.set()
+
+    def flush(self) -> None:
+        """Send what is collected."""
+        with self._lock:
+            batches, self._replies = self._replies, {}
+            for client, replies in batches.items():
+                self._channel.send(client, replies)
+
+    def _send_late(self) -> None:
+        while True:
+            self._filled.wait()
+            time.sleep(REPLY_HOLD)
+            self._filled.clear()
+            self.flush()
