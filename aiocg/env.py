@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from aiocg.candidate import Candidate
 from aiocg.episode import Episode, Plan
@@ -170,6 +170,7 @@ class Env:
         """
         if seed is not None:
             self.action_space.seed(seed)
+        deadline = self._deadline(timeout)
         chosen = benchmark if benchmark is not None else (options or {}).get("benchmark")
         target = self._runtime.benchmark(chosen) if chosen is not None else self._benchmark
         await prepare(target)
@@ -186,7 +187,7 @@ class Env:
             self._episode = Episode.start(target, values)
             return plan.observation(reply.observations), {"benchmark": str(target.uri), "state": reply.state}
 
-        result: tuple[Any, dict[str, Any]] = await self._session.open(target, names, timeout, finish)
+        result: tuple[Any, dict[str, Any]] = await self._session.open(target, names, deadline, finish)
         return result
 
     def _replace_session(self) -> None:
@@ -248,7 +249,7 @@ class Env:
                 self._reward_space if reward_spaces is None else reward_spaces,
             )
         episode = self._running_episode()
-        deadline = self.timeout if timeout is None else timeout
+        deadline = self._deadline(timeout)
         self._observe_missing(plan, episode, deadline)
         episode.expected_costs = plan.costs
         return self._session.step(
@@ -321,7 +322,7 @@ class Env:
             raise EnvClosed("this environment was closed")
         if self._episode is None:
             raise ResetNeeded("call reset() before observing")
-        deadline = self.timeout if timeout is None else timeout
+        deadline = self._deadline(timeout)
         values = await self._session.step((), names, deadline, lambda reply: list(reply.observations))
         return values[0] if len(names) == 1 else values
 
@@ -331,7 +332,9 @@ class Env:
         Raises:
             ParameterFailed: when the compiler does not know the key or take the value.
         """
-        return await self._session.parameter(key, value, self.timeout if timeout is None else timeout)
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"the key and the value of a parameter are text, not {key!r} and {value!r}")
+        return await self._session.parameter(key, value, self._deadline(timeout))
 
     # -------------------------------------------------------------------------- fork, snapshot, expand
 
@@ -422,7 +425,7 @@ class Env:
         )
         indices = [self.action_space.indices(candidate) for candidate in candidates]
         episode = self._running_episode()
-        deadline = self.timeout if timeout is None else timeout
+        deadline = self._deadline(timeout)
         self._observe_missing(plan, episode, deadline)
 
         def finish(reply: Expanded, crashes: Mapping[int, Exception]) -> list[Candidate]:
@@ -458,6 +461,14 @@ class Env:
         await self.close()
 
     # --------------------------------------------------------------------------------------- helpers
+
+    def _deadline(self, timeout: float | None) -> float:
+        seconds = self.timeout if timeout is None else timeout
+        if type(seconds) is not float and isinstance(seconds, SupportsFloat):
+            seconds = float(seconds)
+        if not isinstance(seconds, float) or not seconds > 0:
+            raise ValueError(f"a timeout is a positive number of seconds, not {seconds!r}")
+        return seconds
 
     def _known(self, kind: str, name: str | None, known: Mapping[str, Any]) -> None:
         if name is not None and name not in known:

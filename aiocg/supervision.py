@@ -76,17 +76,18 @@ class Slot:
     delay: float = 0.0
     since: float = 0.0  # when the present state began
     kill_reason: KillReason | None = None
+    _was_ready: bool = False  # in the life of the present process
     _sequence: int = -1
     _progress: float = 0.0
     _looked: float = 0.0
 
     def started(self, now: float) -> None:
         """The process was spawned."""
-        self.state, self.since, self.kill_reason = SlotState.STARTING, now, None
+        self.state, self.since, self.kill_reason, self._was_ready = SlotState.STARTING, now, None, False
 
     def ready(self, now: float) -> None:
         """The worker has answered the first hello."""
-        self.state, self.since = SlotState.READY, now
+        self.state, self.since, self._was_ready = SlotState.READY, now, True
         self.failed_starts = 0
         self._sequence, self._progress = -1, now
 
@@ -130,16 +131,15 @@ class Slot:
             explained: someone outside killed it, or a program that it was executing did. Only other deaths, at start
                 or for no visible reason, speak against starting another one at once.
         """
-        was_up = self.state in (SlotState.READY, SlotState.DYING) and self.kill_reason is not KillReason.START
         lived = now - self.since
         self.state, self.since = SlotState.WAITING, now
         self.deaths += 1
         if explained:
             return 0.0
         self.unexplained = [t for t in self.unexplained if now - t < self.policy.rate_window] + [now]
-        if not was_up:
+        if not self._was_ready:
             self.failed_starts += 1
-        healthy = was_up and lived > self.policy.healthy_after
+        healthy = self._was_ready and lived > self.policy.healthy_after
         self.delay = 0.0 if healthy else min(max(self.policy.first_delay, self.delay * 2), self.policy.max_delay)
         if self.failed_starts >= self.policy.max_failed_starts or len(self.unexplained) > self.policy.max_death_rate:
             self.state = SlotState.FAILED
@@ -166,6 +166,19 @@ def is_outside_kill(return_code: int, reason: KillReason | None) -> bool:
     if reason is not None:
         return reason is not KillReason.DEADLINE
     return return_code < 0 and -return_code in OUTSIDE_SIGNALS
+
+
+def is_explained(reason: KillReason | None, *, outside: bool, executing: bool) -> bool:
+    """Say whether a death has a cause outside of the worker itself, so that the next one may be expected to do better.
+
+    Args:
+        reason: why the supervisor killed it, None if it did not.
+        outside: as `is_outside_kill` says.
+        executing: the worker was executing a request.
+    """
+    if reason in (KillReason.START, KillReason.STALLED, KillReason.GARBAGE):
+        return False
+    return outside or executing
 
 
 def describe_death(return_code: int, reason: KillReason | None) -> str:

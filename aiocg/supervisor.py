@@ -16,7 +16,16 @@ from typing import Any
 
 from aiocg.errors import EnvironmentNotSupported, WorkerStartError
 from aiocg.folder import RuntimeFolder
-from aiocg.supervision import KillReason, Observation, Policy, Slot, SlotState, describe_death, is_outside_kill
+from aiocg.supervision import (
+    KillReason,
+    Observation,
+    Policy,
+    Slot,
+    SlotState,
+    describe_death,
+    is_explained,
+    is_outside_kill,
+)
 from aiocg.transport.messages import Refused, Welcome
 from aiocg.transport.status import Execution, StatusPage
 from aiocg.worker import Death, Worker
@@ -173,7 +182,9 @@ class Supervisor:
                 death = await self._live(index, process)
                 worker.died(death)
                 stderr, refusal = death.stderr, process.refusal
-                explained = death.outside or death.execution is not None
+                explained = is_explained(
+                    slot.kill_reason, outside=death.outside, executing=death.execution is not None
+                )
             if self._closing.is_set():
                 return
             delay = slot.died(time.monotonic(), explained=explained)

@@ -23,10 +23,10 @@ from aiocg.requests import (
     PendingStep,
     PendingUnload,
 )
-from aiocg.transport.errors import LocalProtocolError
+from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
 from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
-from aiocg.transport.messages import FailureCode, Hello, Refused, Reply, Welcome
+from aiocg.transport.messages import Failure, FailureCode, Hello, Refused, Reply, Welcome
 from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import NO_CANDIDATE, Execution
 
@@ -126,10 +126,18 @@ class Worker:
             pending = waiting.pop(reply.request, None)
             if pending is not None:
                 pending.settle(reply)
+                if isinstance(reply, Failure) and reply.code == FailureCode.PROTOCOL and self._broken is not None:
+                    self._broken(RemoteProtocolError(reply.message))  # what was sent with it has not been read either
 
     def _greet(self, answer: Welcome | Refused) -> None:
-        assert self._greeting is not None
-        check_welcome(answer)
+        assert self._greeting is not None and self._broken is not None
+        if self._greeted:  # it could not read what we sent, and does not say which request that was
+            self._broken(RemoteProtocolError(f"the worker answered {answer}"))
+            return
+        try:
+            check_welcome(answer)
+        except VersionError as error:
+            answer = Refused(FailureCode.PROTOCOL, str(error))
         if isinstance(answer, Welcome):
             self._greeted = True
             if not self.welcome.done():

@@ -56,7 +56,8 @@ class Host:
     def _serve(self, identity: bytes, requests: list[Request] | ProtocolError) -> None:
         if isinstance(requests, ProtocolError):
             number, text = requests.request, str(requests)
-            refusal = Refused(FailureCode.PROTOCOL, text) if number is None else Failure(number, FailureCode.PROTOCOL, text)
+            code = FailureCode.PROTOCOL
+            refusal = Refused(code, text) if number is None else Failure(number, code, text)
             self._channel.send(identity, [refusal])
             return
         client = zlib.crc32(identity)

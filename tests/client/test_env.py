@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -308,10 +309,8 @@ async def test_a_thousand_environments_at_once(runtime: aiocg.Runtime) -> None:
     assert [r[0] for r in results] == [8 * i + 7 for i in range(1000)]
 
 
-async def test_a_reward_that_runs_out_of_an_iterator_fails_its_step_only(runtime: aiocg.Runtime, env: aiocg.Env) -> None:
+async def test_a_reward_that_runs_out_of_an_iterator_fails_its_step_only(env: aiocg.Env) -> None:
     class Endless(Reward):
-        observation_spaces = ("value",)
-
         def reward(self, before: object, after: object, baseline: object) -> float:
             return next(iter(()))
 
@@ -332,3 +331,28 @@ async def test_a_failed_reset_over_steps_in_flight_leaves_no_episode(env: aiocg.
     with pytest.raises(ResetNeeded):
         await env.step("double")
     assert (await env.reset())[0] == 5
+
+
+@pytest.mark.parametrize("timeout", ["3", None, 0, -1.0, float("nan")])
+async def test_a_timeout_that_is_no_positive_number_is_refused(env: aiocg.Env, timeout: object) -> None:
+    if timeout is None:
+        env.timeout = "long"  # type: ignore[assignment]
+    for request in (
+        env.step("double", timeout=timeout),  # type: ignore[arg-type]
+        env.observe("value", timeout=timeout),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match="positive number of seconds"):
+            await request
+    with pytest.raises(ValueError, match="positive number of seconds"):
+        await env.reset(timeout=0 if timeout is None else timeout)  # type: ignore[arg-type]
+    assert env.actions == []
+
+
+async def test_a_timeout_may_be_any_kind_of_number(env: aiocg.Env) -> None:
+    for timeout in (10, np.float32(10), np.int64(10), Fraction(21, 2), float("inf")):
+        assert (await env.step("nothing", timeout=timeout))[0] == 5  # type: ignore[arg-type]
+
+
+async def test_a_parameter_that_is_no_text_is_refused(env: aiocg.Env) -> None:
+    with pytest.raises(TypeError, match="text"):
+        await env.send_parameter("echo", 3)  # type: ignore[arg-type]

@@ -228,6 +228,22 @@ async def test_a_worker_that_cannot_start_says_why() -> None:
             await runtime.make("absent-v0", benchmark=scripted_benchmark(1))
 
 
+async def test_a_worker_that_never_starts_in_time_is_given_up() -> None:
+    async with aiocg.Runtime(workers=1, policy=Policy(start_timeout=0.01, first_delay=0.01)) as runtime:
+        with pytest.raises(WorkerStartError, match="giving up"):
+            await asyncio.wait_for(runtime.make("scripted-v0"), 30)
+
+
+async def test_a_request_that_the_worker_cannot_read_fails_alone(runtime: aiocg.Runtime) -> None:
+    one, other = await several(runtime, 2)
+    third = await other.fork()
+    other._deadline = lambda timeout: "long"  # type: ignore[assignment,return-value]  # past what checks it
+    unread, behind = other.submit("double"), third.submit("double")
+    _, _, terminated, _, info = await unread
+    assert terminated and "Expected `float`" in info["error_details"]
+    assert ((await behind)[0], (await one.step("double"))[0]) == (6, 4)
+
+
 async def test_closing_the_runtime_fails_what_is_in_flight() -> None:
     runtime = aiocg.Runtime(workers=2)
     envs = await several(runtime, 4)

@@ -11,6 +11,7 @@ from aiocg.supervision import (
     Slot,
     SlotState,
     describe_death,
+    is_explained,
     is_outside_kill,
 )
 
@@ -232,3 +233,30 @@ def test_only_crashes_exits_and_deadlines_speak_against_the_program(
 )
 def test_a_death_is_described_in_a_few_words(return_code: int, reason: KillReason | None, text: str) -> None:
     assert describe_death(return_code, reason) == text
+
+
+@pytest.mark.parametrize(
+    ("reason", "outside", "executing", "expected"),
+    [
+        (None, True, False, True),
+        (None, False, True, True),
+        (None, False, False, False),
+        (KillReason.DEADLINE, False, True, True),
+        (KillReason.MEMORY, True, False, True),
+        (KillReason.START, True, False, False),
+        (KillReason.STALLED, True, False, False),
+        (KillReason.GARBAGE, True, True, False),
+    ],
+)
+def test_deaths_that_the_worker_brought_on_itself_are_unexplained(
+    reason: KillReason | None, outside: bool, executing: bool, expected: bool
+) -> None:
+    assert is_explained(reason, outside=outside, executing=executing) is expected
+
+
+def test_garbage_before_the_welcome_is_a_failed_start() -> None:
+    slot = Slot()
+    slot.started(0.0)
+    slot.condemn(KillReason.GARBAGE, 1.0)
+    slot.died(1.0, explained=False)
+    assert slot.failed_starts == 1
