@@ -1,17 +1,31 @@
-"""What rebuilds a session: its benchmark and the actions that were acknowledged. Pure values."""
+"""What rebuilds a session: its benchmark and the actions that were acknowledged."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Self
 
 from aiocg.datasets.benchmark import Benchmark
 
+__all__ = ["Trajectory"]
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+class _Segment:
+    """A run of actions that only ever grows at its end, behind the first `used` actions of another one."""
+
+    __slots__ = ("actions", "parent", "used")
+
+    def __init__(self, parent: "_Segment | None" = None, used: int = 0) -> None:
+        self.actions: list[Any] = []
+        self.parent = parent
+        self.used = used
+
+
 class Trajectory:
-    """A benchmark and a list of actions that shares its beginning with the trajectories it was forked from.
+    """A benchmark and a list of actions, as a value.
 
-    Appending and sharing are O(1), so a thousand forks of one long episode keep one copy of its actions.
+    It shares its beginning with the trajectories it was forked from, so a thousand forks of one long episode keep one
+    copy of its actions. Whoever goes on first from a common end appends to what is shared; the next one begins a
+    segment of its own. So appending and sharing are O(1), and an episode without forks is one plain list, which is
+    what keeps a thousand of them off the garbage collector's hands.
 
     Attributes:
         benchmark: the program at the start.
@@ -19,25 +33,37 @@ class Trajectory:
         length: number of actions.
     """
 
-    benchmark: Benchmark
-    state: int
-    length: int = 0
-    _parent: "Trajectory | None" = None
-    _last: Any = None
+    __slots__ = ("_end", "_segment", "benchmark", "length", "state")
+
+    def __init__(self, benchmark: Benchmark, state: int) -> None:
+        self.benchmark = benchmark
+        self.state = state
+        self.length = 0
+        self._segment = _Segment()
+        self._end = 0  # actions of the segment that are ours
 
     def extended(self, actions: Iterable[Any], state: int) -> Self:
         """Return the trajectory with actions appended, leading to `state`."""
-        node = self
-        for action in actions:
-            node = type(self)(self.benchmark, state, node.length + 1, node, action)
-        return node
+        segment = self._segment
+        if len(segment.actions) != self._end:
+            segment = _Segment(segment, self._end)
+        before = len(segment.actions)
+        segment.actions.extend(actions)
+        longer = type(self).__new__(type(self))
+        longer.benchmark = self.benchmark
+        longer.state = state
+        longer._segment = segment
+        longer._end = len(segment.actions)
+        longer.length = self.length + longer._end - before
+        return longer
 
     def actions(self) -> list[Any]:
         """Return the actions, first to last."""
-        found = []
-        node: Trajectory | None = self
-        while node is not None and node.length:
-            found.append(node._last)
-            node = node._parent
-        found.reverse()
-        return found
+        parts = []
+        segment: _Segment | None = self._segment
+        end = self._end
+        while segment is not None:
+            parts.append(segment.actions[:end])
+            end = segment.used
+            segment = segment.parent
+        return [action for part in reversed(parts) for action in part]

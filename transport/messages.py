@@ -16,8 +16,8 @@ Action = Any  # whatever the compiler's action space takes: an index for LLVM
 Value = Any  # None, bool, int, float, str, bytes, list, dict, or numpy.ndarray (zero copy when large)
 
 
-class Message(msgspec.Struct, array_like=True, frozen=True, tag=True, forbid_unknown_fields=True):
-    """Base of everything that crosses the wire."""
+class Message(msgspec.Struct, array_like=True, frozen=True, tag=True, forbid_unknown_fields=True, gc=False):
+    """Base of everything that crosses the wire. Messages hold no cycles: the garbage collector need not look at them."""
 
 
 # ---------------------------------------------------------------------------------------------- descriptions
@@ -202,7 +202,7 @@ class Observed(Message, frozen=True):
     compiler_time: float = 0.0  # seconds spent inside the compiler
 
 
-class Candidate(msgspec.Struct, array_like=True, frozen=True):
+class Candidate(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Result of one candidate of an `Expand`: observations, or an error code and message."""
 
     observations: tuple[Value, ...] = ()
