@@ -338,7 +338,9 @@ def test_compiler_that_does_not_exist_is_named_with_its_variable(place: Any, var
     place.environment[variable] = "/missing/compiler"
     done = place.run("aiocg", "search", "greedy", SMALLEST)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {variable} is '/missing/compiler'")
+    assert done.stderr.startswith("error: ")
+    assert "/missing/compiler" in done.stderr
+    assert variable in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert place.leftovers() == []
 
