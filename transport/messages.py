@@ -17,7 +17,7 @@ Value = Any  # None, bool, int, float, str, bytes, list, dict, or numpy.ndarray 
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True, tag=True, forbid_unknown_fields=True, gc=False):
-    """Base of everything that crosses the wire. Messages hold no cycles: the garbage collector need not look at them."""
+    """Base of everything that crosses the wire. Messages hold no cycles, so the garbage collector skips them."""
 
 
 # ---------------------------------------------------------------------------------------------- descriptions
