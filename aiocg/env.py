@@ -274,7 +274,11 @@ class Env:
         names = episode.missing(plan)
         if names:
             request = self._session.step(
-                (), names, timeout, lambda reply: episode.learn(dict(zip(names, reply.observations, strict=True)))
+                (),
+                names,
+                timeout,
+                lambda reply: episode.learn(dict(zip(names, reply.observations, strict=True))),
+                lambda error: episode.not_learned(names, error),
             )
             request.add_done_callback(_retrieve)
 
@@ -387,10 +391,19 @@ class Env:
         return self._session.fork(session, lambda reply: episode.copy())
 
     async def restore(self, snapshot: Snapshot) -> None:
-        """Go back to a state that was remembered, here or in a fork; also after an episode has ended."""
+        """Go back to a state that was remembered, here or in a fork; also after an episode has ended.
+
+        Raises:
+            EnvClosed: when the snapshot or this environment was closed.
+            ResetNeeded: when the worker died and the state could not be rebuilt.
+        """
         if self._session.closed:
             raise EnvClosed("this environment was closed")
         source = snapshot.session
+        if source.closed:
+            raise EnvClosed("this snapshot was closed")
+        if source.error is not None:
+            raise ResetNeeded(f"this snapshot could not be kept: {source.error}")
         if source.worker is not self._session.worker or self._session.error is not None:
             self._session.close()
             self._session = Session(source.worker)

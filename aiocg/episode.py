@@ -81,6 +81,7 @@ class Episode:
             sent is answered.
         reward: sum of the rewards in the default reward space.
         terminated: the episode has ended with an error.
+        errors: why costs or baselines could not be observed, by name.
         started: time of the reset, in seconds of the monotonic clock.
     """
 
@@ -91,6 +92,7 @@ class Episode:
     expected_baselines: frozenset[str]
     reward: float = 0.0
     terminated: bool = False
+    errors: dict[str, Exception] = dataclasses.field(default_factory=dict)
     started: float = dataclasses.field(default_factory=time.monotonic)
 
     @classmethod
@@ -129,14 +131,26 @@ class Episode:
         self.costs |= values
         self.baselines |= values
 
+    def not_learned(self, names: Sequence[str], error: Exception) -> None:
+        """Take note that something could not be observed: it may be asked for again."""
+        self.expected_costs -= set(names)
+        self.expected_baselines -= set(names)
+        self.errors |= dict.fromkeys(names, error)
+
     def rewards(self, plan: Plan, after: Mapping[str, Any]) -> list[float]:
         """Return what going from the present state to one with the costs `after` is worth."""
-        return [reward.reward(self.costs, after, self.baselines) for reward in plan.rewards]
+        return self._rewards(plan, self.costs, after)
+
+    def _rewards(self, plan: Plan, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[float]:
+        try:
+            return [reward.reward(before, after, self.baselines) for reward in plan.rewards]
+        except KeyError as error:
+            raise self.errors.get(error.args[0], error) from None
 
     def advance(self, plan: Plan, observed: Sequence[Any], reward_space: str | None) -> Any:
         """Go to the state that a step has led to and return its rewards, adding the default one to the return."""
         before, self.costs = self.costs, plan.cost_values(observed)
-        values = [reward.reward(before, self.costs, self.baselines) for reward in plan.rewards]
+        values = self._rewards(plan, before, self.costs)
         self._account(plan, values, reward_space)
         return plan.reward(values)
 

@@ -67,6 +67,7 @@ class RuntimeFolder:
         """Have the folder removed and wait until it is; idempotent."""
         assert self._janitor.stdin is not None
         if self._janitor.returncode is None:
+            self._tell("end\n")
             self._janitor.stdin.close()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._janitor.wait(), JANITOR_TIMEOUT)

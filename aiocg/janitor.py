@@ -1,8 +1,9 @@
 """Cleans up after a client, however it ends. Run as a script in a process of its own, with only the standard library.
 
-It reads lines from its standard input: `+PID` and `-PID` say which process groups are alive, and end of file says that
-the client is gone (closed, crashed, or killed): then the groups that are left are killed and the runtime folder, named
-by the first argument, is removed. Anything else is passed over: half a number would name somebody else's process.
+It reads lines from its standard input: `+PID` and `-PID` say which process groups are alive, `end` says that the client
+has closed its runtime, and end of file that it is gone (crashed, or killed; processes that it forked may keep the input
+open after it was closed). Then the groups that are left are killed and the runtime folder, named by the first argument,
+is removed. Anything else is passed over: half a number would name somebody else's process.
 """
 
 import contextlib
@@ -18,6 +19,8 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()
     for line in sys.stdin:
+        if line == "end\n":
+            break
         sign, group = line[:1], line[1:-1]
         if not line.endswith("\n") or not group.isdecimal():
             continue

@@ -13,6 +13,11 @@ class Snapshot:
         self.session = session
         self.episode = episode
 
+    @property
+    def closed(self) -> bool:
+        """Was the snapshot closed?"""
+        return self.session.closed
+
     def close(self) -> None:
         """Free the state on the worker."""
         self.session.close()

@@ -20,7 +20,7 @@ from aiocg.errors import (
     TooManyPending,
     UnknownName,
 )
-from aiocg.rewards import Reward
+from aiocg.rewards import CostReward, Reward
 from aiocg.testing import scripted_benchmark
 
 
@@ -356,3 +356,22 @@ async def test_a_timeout_may_be_any_kind_of_number(env: aiocg.Env) -> None:
 async def test_a_parameter_that_is_no_text_is_refused(env: aiocg.Env) -> None:
     with pytest.raises(TypeError, match="text"):
         await env.send_parameter("echo", 3)  # type: ignore[arg-type]
+
+
+async def test_a_baseline_that_cannot_be_observed_is_named(env: aiocg.Env) -> None:
+    env.reward_spaces["scaled"] = CostReward("scaled", "value", unoptimised="impossible")
+    env.reward_space = "scaled"
+    for request in (env.step("double"), env.expand(["double"]), env.step("double")):
+        with pytest.raises(ObservationFailed, match="cannot be observed"):
+            await request
+    env.reward_space = "value"
+    assert (await env.step("increment"))[:2] == (21, -1.0)
+
+
+async def test_a_snapshot_that_was_closed_says_so(env: aiocg.Env) -> None:
+    snapshot = await env.snapshot()
+    snapshot.close()
+    assert snapshot.closed
+    with pytest.raises(EnvClosed, match="this snapshot was closed"):
+        await env.restore(snapshot)
+    assert (await env.step("double"))[0] == 10

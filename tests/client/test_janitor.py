@@ -103,3 +103,12 @@ def test_a_folder_that_is_gone_already_is_no_error(janitor, folder) -> None:  # 
     (folder / "socket").unlink()
     folder.rmdir()
     tell(janitor, "")
+
+
+def test_a_client_that_forked_need_not_wait_for_its_child(janitor, folder) -> None:  # type: ignore[no-untyped-def]
+    held = os.dup(janitor.stdin.fileno())  # as a forked child has it
+    try:
+        tell(janitor, "end\n")
+        assert janitor.wait(20) == 0 and not folder.exists()
+    finally:
+        os.close(held)
