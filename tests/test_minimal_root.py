@@ -55,7 +55,18 @@ def inside(root: Path, script: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     environment |= {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/root", "LANG": "C.UTF-8"}
     return subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={root}/proc", "chroot", str(root), "sh", "-ec", script],
+        [
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            f"--mount-proc={root}/proc",
+            "chroot",
+            str(root),
+            "sh",
+            "-ec",
+            script,
+        ],
         env=environment,
         capture_output=True,
         text=True,
