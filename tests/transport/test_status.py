@@ -104,8 +104,9 @@ def writer(page: StatusPage) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_reader_beside_the_writer_sees_whole_writes_only(page: StatusPage, writer: subprocess.Popen[bytes]) -> None:
     while page.read()[0] == 0:
         pass
-    last, numbers = 0, set()
-    for _ in range(20_000):
+    last, reads, numbers = 0, 0, set()
+    while reads < 20_000 or len(numbers) < 10:  # the machine may let one of the two wait for the other
+        reads += 1
         sequence, execution = page.read()
         assert sequence >= last
         last = sequence
@@ -114,7 +115,6 @@ def test_a_reader_beside_the_writer_sees_whole_writes_only(page: StatusPage, wri
             assert len(fields) == 1
             assert execution.deadline - execution.started == pytest.approx(10.0)
             numbers |= fields
-    assert len(numbers) > 10
 
 
 def test_a_writer_killed_at_any_moment_leaves_a_page_that_can_be_read(
