@@ -54,19 +54,9 @@ def inside(root: Path, script: str) -> subprocess.CompletedProcess[str]:
     """Run a shell script in the root, with process and mount tables of its own."""
     environment = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     environment |= {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/root", "LANG": "C.UTF-8"}
+    isolated = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={root}/proc", "chroot", str(root)]
     return subprocess.run(
-        [
-            "unshare",
-            "--mount",
-            "--pid",
-            "--fork",
-            f"--mount-proc={root}/proc",
-            "chroot",
-            str(root),
-            "sh",
-            "-ec",
-            script,
-        ],
+        [*isolated, "sh", "-ec", script],
         env=environment,
         capture_output=True,
         text=True,
