@@ -147,6 +147,8 @@ class ActionSpace(gymnasium.spaces.Discrete):
 
     def indices(self, actions: Any) -> tuple[int, ...]:
         """Return the indices of one action, or of several in a list or tuple."""
+        if type(actions) is int and 0 <= actions < len(self.names):  # most calls by far, and `n` is one of NumPy's
+            return (actions,)
         if isinstance(actions, str) or not isinstance(actions, Iterable):
             return (self.index(actions),)
         if isinstance(actions, np.ndarray) and actions.ndim == 0:

@@ -39,6 +39,7 @@ MAX_REPAIRS = 20  # the same for loads and rebuilds, which a killer at random hi
 MAX_LOADED = 256  # benchmarks a worker keeps at hand for resets; sessions do not need theirs to stay loaded
 
 
+_GREETINGS = (Welcome, Refused)
 _OF_ONE_PROCESS = (PendingClose, PendingUnload, PendingLoad, PendingRebuild)  # mean nothing to the next process
 
 
@@ -120,13 +121,13 @@ class Worker:
     def _receive(self, replies: list[Reply]) -> None:
         waiting = self._waiting
         for reply in replies:
-            if isinstance(reply, Welcome | Refused):
+            if isinstance(reply, _GREETINGS):
                 self._greet(reply)
                 continue
             pending = waiting.pop(reply.request, None)
             if pending is not None:
                 pending.settle(reply)
-                if isinstance(reply, Failure) and reply.code == FailureCode.PROTOCOL and self._broken is not None:
+                if type(reply) is Failure and reply.code == FailureCode.PROTOCOL and self._broken is not None:
                     self._broken(RemoteProtocolError(reply.message))  # what was sent with it has not been read either
 
     def _greet(self, answer: Welcome | Refused) -> None:
