@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from aiocg.candidate import Candidate
+from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.episode import Episode, Plan
 from aiocg.errors import (
     EnvClosed,
@@ -35,7 +36,7 @@ RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute bas
 
 StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]  # observation, reward, terminated, truncated, info
 
-_ENDS_EPISODE = (WorkerCrashed, WorkerFailure, SessionLost)  # errors that are the program's, not the caller's
+_ENDS_EPISODE = (WorkerCrashed, WorkerFailure, SessionLost, BenchmarkInitError)  # errors that are the program's, not the caller's
 
 
 class Env:

@@ -154,7 +154,7 @@ class PendingLoad(Pending):
 class PendingOpen(Pending):
     """Binds the session to the start of a benchmark."""
 
-    __slots__ = ("benchmark", "load_error", "observe", "timeout")
+    __slots__ = ("benchmark", "observe", "timeout")
     doing = "a reset"
     session: "Session"
 
@@ -164,7 +164,6 @@ class PendingOpen(Pending):
         benchmark: Benchmark,
         observe: tuple[str, ...],
         timeout: float,
-        load_error: Callable[[Benchmark], Exception | None],
         future: "asyncio.Future[Any] | None" = None,
         finish: Finish | None = None,
     ) -> None:
@@ -172,7 +171,6 @@ class PendingOpen(Pending):
         self.benchmark = benchmark
         self.observe = observe
         self.timeout = timeout
-        self.load_error = load_error
 
     def message(self, number: int) -> Request:
         return Open(number, self.session.number, self.benchmark.key, self.timeout, self.observe)
@@ -186,11 +184,7 @@ class PendingOpen(Pending):
 
     def fail(self, reply: Failure) -> Exception:
         self.session.worker.unbind(self.session)  # it is still at its old state, if this process ever knew that
-        if reply.code == FailureCode.BENCHMARK_UNKNOWN:
-            error = self.load_error(self.benchmark)
-            if error is not None:
-                return error
-        return super().fail(reply)
+        return _load_error(self.session, self.benchmark, reply) or super().fail(reply)
 
 
 class PendingStep(Pending):
@@ -386,3 +380,11 @@ class PendingReopen(PendingRebuild):
 
     def apply(self, reply: Observed) -> None:
         """Nothing to check yet: the replay behind this one does."""
+
+    def fail(self, reply: Failure) -> Exception:
+        return _load_error(self.session, self.trajectory.benchmark, reply) or super().fail(reply)
+
+
+def _load_error(session: "Session", benchmark: Benchmark, reply: Failure) -> Exception | None:
+    """Return why there was no benchmark to open, if that is what a failure says."""
+    return session.worker.load_error(benchmark) if reply.code == FailureCode.BENCHMARK_UNKNOWN else None

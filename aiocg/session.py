@@ -59,7 +59,7 @@ class Session:
     ) -> "asyncio.Future[Any]":
         """Go to the start of a benchmark whose content is at hand."""
         future = self._loop.create_future()
-        self._send(PendingOpen(self, benchmark, observe, timeout, self.worker.load_error, future, finish))
+        self._send(PendingOpen(self, benchmark, observe, timeout, future, finish))
         return future
 
     def step(

@@ -241,6 +241,8 @@ class Worker:
     def _load_failed(self, benchmark: Benchmark, error: Exception) -> None:
         self._loaded.pop(benchmark.key, None)
         self._load_errors[benchmark.key] = error
+        while len(self._load_errors) > MAX_LOADED:  # the resets behind the oldest have long failed
+            del self._load_errors[next(iter(self._load_errors))]
 
     def unbind(self, session: "Session") -> None:
         """Have a session rebuilt before its next request: what the process knows of it is uncertain."""

@@ -318,6 +318,25 @@ async def test_a_benchmark_that_kills_the_worker_at_a_rebuild_ends_the_session(r
     assert (await env.reset(benchmark=scripted_benchmark(7)))[0] == 7
 
 
+async def test_a_benchmark_that_is_refused_at_a_rebuild_ends_the_session_with_its_error(runtime: aiocg.Runtime) -> None:
+    program = scripted_benchmark(5)
+    env = await runtime.make("scripted-v0", benchmark=program)
+    await env.reset()
+    program._content = b"nonsense"
+    os.kill(runtime.worker_pids()[0], signal.SIGKILL)
+    _, _, terminated, _, info = await env.step("double")
+    assert terminated and "expected a decimal number" in info["error_details"]
+
+
+async def test_errors_of_many_benchmarks_are_not_kept_for_ever(runtime: aiocg.Runtime, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("aiocg.worker.MAX_LOADED", 4)
+    (env,) = await several(runtime, 1)
+    for number in range(20):
+        with pytest.raises(BenchmarkInitError, match=f"nonsense-{number}"):
+            await env.reset(benchmark=scripted_benchmark(f"nonsense-{number}"))
+    assert len(env._session.worker._load_errors) <= 4
+
+
 async def test_a_session_whose_rebuild_is_killed_every_time_ends(runtime: aiocg.Runtime, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr("aiocg.worker.MAX_REPAIRS", 2)
     (env,) = await several(runtime, 1)
