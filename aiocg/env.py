@@ -36,7 +36,8 @@ RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute bas
 
 StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]  # observation, reward, terminated, truncated, info
 
-_ENDS_EPISODE = (WorkerCrashed, WorkerFailure, SessionLost, BenchmarkInitError)  # errors that are the program's, not the caller's
+# Errors that are the program's, not the caller's; the last one of a benchmark that a rebuild could not load.
+_ENDS_EPISODE = (WorkerCrashed, WorkerFailure, SessionLost, BenchmarkInitError)
 
 
 class Env:
