@@ -1,21 +1,21 @@
 """The asynchronous environment: one program, its state on a worker, and the episode that is under way."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from aiocg.candidate import Candidate
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.episode import Episode, Plan
+from aiocg.episode import Episode
 from aiocg.errors import (
     EnvClosed,
     ResetNeeded,
     SessionLost,
-    UnknownName,
     WorkerCrashed,
     WorkerFailure,
     failure,
 )
+from aiocg.plan import Plan, Plans, Spaces, check_known
 from aiocg.preparation import prepare
 from aiocg.session import Session
 from aiocg.snapshot import Snapshot
@@ -74,7 +74,7 @@ class Env:
         self._session = session
         self._benchmark = benchmark
         self._episode: Episode | None = None
-        self._plans: dict[Any, Plan] = {}
+        self._plans = Plans()
         self._observation_space: str | None = None
         self._reward_space: str | None = None
         self._default_plan = Plan(None, ())
@@ -204,8 +204,8 @@ class Env:
         self,
         action: Any,
         *,
-        observation_spaces: Sequence[str] | str | None = None,
-        reward_spaces: Sequence[str] | str | None = None,
+        observation_spaces: Spaces = None,
+        reward_spaces: Spaces = None,
         timeout: float | None = None,
     ) -> StepResult:
         """Apply an action, or several in one round trip.
@@ -233,8 +233,8 @@ class Env:
         self,
         action: Any,
         *,
-        observation_spaces: Sequence[str] | str | None = None,
-        reward_spaces: Sequence[str] | str | None = None,
+        observation_spaces: Spaces = None,
+        reward_spaces: Spaces = None,
         timeout: float | None = None,
     ) -> "asyncio.Future[StepResult]":
         """Send a step without waiting for it; steps of one environment are executed in the order submitted.
@@ -323,7 +323,7 @@ class Env:
             ServiceError: when an observation cannot be computed.
         """
         for name in names:
-            self._known("observation space", name, self.observation_spaces)
+            check_known("observation space", name, self.observation_spaces)
         if self._session.closed:
             raise EnvClosed("this environment was closed")
         if self._episode is None:
@@ -419,8 +419,8 @@ class Env:
         self,
         candidates: Iterable[Any],
         *,
-        observation_spaces: Sequence[str] | str | None = None,
-        reward_spaces: Sequence[str] | str | None = None,
+        observation_spaces: Spaces = None,
+        reward_spaces: Spaces = None,
         timeout: float | None = None,
     ) -> list[Candidate]:
         """Evaluate many candidates from the present state, in one message, without changing it.
@@ -485,35 +485,11 @@ class Env:
             raise ValueError(f"a timeout is a positive number of seconds, not {seconds!r}")
         return seconds
 
-    def _known(self, kind: str, name: str | None, known: Mapping[str, Any]) -> None:
-        if name is not None and name not in known:
-            raise UnknownName(kind, str(name), known)
-
-    def _plan(self, observations: Sequence[str] | str | None, rewards: Sequence[str] | str | None) -> Plan:
-        for name in _names(rewards):
-            self._known("reward space", name, self.reward_spaces)
-        found = tuple([self.reward_spaces[name] for name in _names(rewards)])
-        key = (_hashable(observations), _hashable(rewards), found)  # a name may come to mean another reward
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = Plan(observations, found, single_reward=rewards is None or isinstance(rewards, str))
-            for name in (*plan.observe, *plan.baselines):
-                self._known("observation space", name, self.observation_spaces)
-            self._plans[key] = plan
-        return plan
+    def _plan(self, observations: Spaces, rewards: Spaces) -> Plan:
+        return self._plans.find(observations, rewards, self.observation_spaces, self.reward_spaces)
 
     def __repr__(self) -> str:
         return f"<Env {self.spec.id} {self.benchmark.uri} {len(self.actions)} actions>"
-
-
-def _names(spaces: Sequence[str] | str | None) -> Sequence[str]:
-    if spaces is None:
-        return ()
-    return (spaces,) if isinstance(spaces, str) else spaces
-
-
-def _hashable(spaces: Sequence[str] | str | None) -> Any:
-    return spaces if spaces is None or isinstance(spaces, str) else tuple(spaces)
 
 
 def _retrieve(future: "asyncio.Future[Any]") -> None:

@@ -6,67 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.rewards import Reward
+from aiocg.plan import Plan
 
-__all__ = ["Episode", "Plan"]
-
-
-class Plan:
-    """What one request observes, and how its observations become what the caller asked for.
-
-    A plan depends only on names, so environments build each once and keep it.
-
-    Attributes:
-        observe: what the request asks of the worker, without repeats.
-        rewards: what it is to be rewarded in.
-        costs, baselines: what the rewards need to know of the states at both ends, and of the benchmark.
-    """
-
-    __slots__ = (
-        "_cost_picks",
-        "_picks",
-        "_single_observation",
-        "_single_reward",
-        "baselines",
-        "costs",
-        "observe",
-        "rewards",
-    )
-
-    def __init__(
-        self, observations: Sequence[str] | str | None, rewards: Sequence[Reward], *, single_reward: bool = True
-    ) -> None:
-        self._single_observation = observations is None or isinstance(observations, str)
-        self._single_reward = single_reward
-        names = [observations] if isinstance(observations, str) else list(observations or ())
-        self.rewards = tuple(rewards)
-        self.costs = frozenset(name for reward in rewards for name in reward.observation_spaces)
-        self.baselines = frozenset(name for reward in rewards for name in reward.baseline_spaces)
-        self.observe = tuple(dict.fromkeys([*names, *sorted(self.costs)]))
-        self._picks = [self.observe.index(name) for name in names]
-        self._cost_picks = [(name, self.observe.index(name)) for name in self.costs]
-
-    def observation(self, observed: Sequence[Any]) -> Any:
-        """Return the observations that the caller asked for: one, a list, or None."""
-        return _shape([observed[i] for i in self._picks], self._single_observation)
-
-    def default_observation(self, defaults: Mapping[str, Any]) -> Any:
-        """Return the default observations, in the same form."""
-        return _shape([defaults[self.observe[i]] for i in self._picks], self._single_observation)
-
-    def cost_values(self, observed: Sequence[Any]) -> dict[str, Any]:
-        """Return the cost observations by name."""
-        return {name: observed[i] for name, i in self._cost_picks}
-
-    def reward(self, values: list[float]) -> Any:
-        """Return the rewards in the form that the caller asked for: one, a list, or None."""
-        return _shape(values, self._single_reward)
-
-
-def _shape(values: list[Any], single: bool) -> Any:
-    if not single:
-        return values
-    return values[0] if values else None
+__all__ = ["Episode"]
 
 
 @dataclasses.dataclass(slots=True)

@@ -92,17 +92,17 @@ class RuntimeClosed(AiocgError):
 
 
 class TooManyPending(AiocgError):
-    """An environment has too many requests in flight; await some of them before submitting more.
+    """Too many requests are in flight; await some of them before submitting more.
 
     Attributes:
         pending: number of requests in flight.
+        whose: of this environment, or of all on its worker.
     """
 
-    def __init__(self, pending: int) -> None:
+    def __init__(self, pending: int, whose: str) -> None:
         self.pending = pending
-        super().__init__(
-            f"{pending} requests of this environment are in flight; await some of the submitted futures first"
-        )
+        self.whose = whose
+        super().__init__(f"{pending} requests of {whose} are in flight; await some of the submitted futures first")
 
 
 class ServiceError(AiocgError):

@@ -5,6 +5,7 @@ one that died. `settle` and `reject` are called exactly once each between them.
 """
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -338,7 +339,7 @@ class PendingStatistics(Pending):
     __slots__ = ()
 
     def __init__(self, future: "asyncio.Future[Any]") -> None:
-        super().__init__(None, future, lambda reply: reply.text)
+        super().__init__(None, future, lambda reply: json.loads(reply.text))
 
     def message(self, number: int) -> Request:
         return Statistics(number)

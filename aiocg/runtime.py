@@ -201,8 +201,8 @@ class Runtime:
         """Return the process ids of the workers that are up."""
         return [pid for supervisor in self._supervisors.values() for pid in supervisor.processes()]
 
-    async def statistics(self) -> list[str]:
-        """Return every worker's counters, each as JSON text."""
+    async def statistics(self) -> list[dict[str, Any]]:
+        """Return every worker's counters."""
         workers = [worker for supervisor in self._supervisors.values() for worker in supervisor.workers]
         return list(await asyncio.gather(*(worker.statistics() for worker in workers if worker.usable)))
 

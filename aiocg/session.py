@@ -22,7 +22,9 @@ from aiocg.requests import (
 if TYPE_CHECKING:
     from aiocg.worker import Worker
 
-MAX_PENDING = 4096  # requests in flight per session; bounds what a slow worker can make the client hold
+# Requests in flight, of about 1 KiB each: they bound what a slow worker can make the client hold.
+MAX_PENDING = 4096  # per session
+MAX_WORKER_PENDING = 1 << 17  # per worker
 
 _numbers = itertools.count(1)
 
@@ -102,7 +104,9 @@ class Session:
         if self.closed:
             raise EnvClosed("this environment was closed")
         if self.pending >= MAX_PENDING:
-            raise TooManyPending(self.pending)
+            raise TooManyPending(self.pending, "this environment")
+        if self.worker.pending >= MAX_WORKER_PENDING:
+            raise TooManyPending(self.worker.pending, "the environments on this worker")
         self.pending += 1
         if self.error is not None:
             pending.reject(ResetNeeded(f"the session has ended: {self.error}"))

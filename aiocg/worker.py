@@ -5,7 +5,7 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.errors import DeadlineExceeded, RuntimeClosed, ServiceError, WorkerCrashed, failure
@@ -33,7 +33,7 @@ from aiocg.transport.status import NO_CANDIDATE, Execution
 if TYPE_CHECKING:
     from aiocg.session import Session
 
-REBUILD_TIMEOUT = 60.0  # seconds for each action of a replay
+REBUILD_TIMEOUT = 300.0  # seconds for each action of a replay, and for loading its benchmark
 MAX_ATTEMPTS = 5  # a request that was executing at this many deaths is held responsible, whatever killed the worker
 MAX_REPAIRS = 20  # the same for loads and rebuilds, which a killer at random hits more often than anything else
 MAX_LOADED = 256  # benchmarks a worker keeps at hand for resets; sessions do not need theirs to stay loaded
@@ -98,9 +98,14 @@ class Worker:
         """Number of requests that the process has and has not answered."""
         return len(self._waiting)
 
+    @property
+    def pending(self) -> int:
+        """Number of requests that were made and are not answered."""
+        return len(self._waiting) + len(self._backlog)
+
     def load_now(self) -> WorkerLoad:
         """Say how busy the worker is, for placement."""
-        return WorkerLoad(self.usable, len(self._sessions), len(self._waiting) + len(self._backlog))
+        return WorkerLoad(self.usable, len(self._sessions), self.pending)
 
     # ------------------------------------------------------------------------------------ connection
 
@@ -248,9 +253,9 @@ class Worker:
         """Have a session rebuilt before its next request: what the process knows of it is uncertain."""
         self._bound.discard(session.number)
 
-    async def statistics(self) -> str:
-        """Return the worker's counters as JSON text."""
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async def statistics(self) -> dict[str, Any]:
+        """Return the worker's counters."""
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.send(PendingStatistics(future))
         return await future
 

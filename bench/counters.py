@@ -1,6 +1,5 @@
 """What the workers of a runtime count."""
 
-import json
 from dataclasses import dataclass
 
 import aiocg
@@ -21,5 +20,5 @@ class Counters:
 
 async def counters(runtime: aiocg.Runtime) -> Counters:
     """Ask the workers."""
-    found = [json.loads(text) for text in await runtime.statistics()]
+    found = await runtime.statistics()
     return Counters(sum(one["compiler_time"] for one in found), sum(one.get("pipelines_run", 0) for one in found))

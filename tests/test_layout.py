@@ -18,6 +18,7 @@ DOES_THINGS = {"anyio", "asyncio", "multiprocessing", "random", "socket", "subpr
 PURE = (
     "aiocg.candidate",
     "aiocg.episode",
+    "aiocg.plan",
     "aiocg.placement",
     "aiocg.replay",
     "aiocg.rewards",

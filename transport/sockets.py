@@ -33,12 +33,6 @@ REPLY_BATCHES: Final = 1024
 """Batches of replies in each queue. Many, so that a worker works on while the client's loop is busy; their
 number is bounded by that of the requests not answered yet."""
 
-QUEUED_BYTES: Final = 16 * 1024 * 1024
-"""`ClientChannel.writable` waits while more than this is queued: several of the largest usual benchmarks."""
-
-QUEUED_MESSAGES: Final = 64 * 1024
-"""... or more messages than this, which is a minute's work for a fast compiler."""
-
 ZERO_COPY_BYTES: Final = 64 * 1024
 """Frames from this size on are sent without a copy, which costs a message to another thread for each."""
 
@@ -118,7 +112,7 @@ class ClientChannel:
     """A client's connection to one worker, driven by the running asyncio loop.
 
     Everything happens in the loop's thread. Nothing blocks, and nothing is dropped: what the worker does not
-    take yet waits here (see `writable`).
+    take yet waits here.
 
     Attributes:
         address: where the worker listens.
@@ -151,7 +145,6 @@ class ClientChannel:
         self._batches: deque[Batch[Request]] = deque()
         self._turn_handle: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
-        self._room = asyncio.Event()
         context = _client_context()
         self._socket = _socket(context, zmq.DEALER, address, sends=REQUEST_BATCHES, receives=REPLY_BATCHES)
         # The worker may bind after this. Not zmq.IMMEDIATE: it discards unread replies when a worker dies.
@@ -192,20 +185,6 @@ class ClientChannel:
         if self._turn_handle is None:
             self._turn_handle = self._loop.call_soon(self._turn)
 
-    async def writable(self) -> None:
-        """Wait while too much is queued. Call it before `send` wherever a caller could outrun the worker.
-
-        Raises:
-            ChannelClosedError: when the channel is or gets closed.
-        """
-        while not self.closed and (
-            self.bytes_queued > QUEUED_BYTES or self.messages_queued > QUEUED_MESSAGES
-        ):
-            self._room.clear()
-            await self._room.wait()
-        if self.closed:
-            raise ChannelClosedError(f"the channel to {self.address} is closed")
-
     def receive_pending(self, patience: float = DRAIN_PATIENCE) -> None:
         """Hand every reply that has arrived to `on_replies` now; meant for after the worker's death.
 
@@ -227,7 +206,6 @@ class ClientChannel:
             self._loop.remove_reader(self._fd)
         self._socket.close(linger=0)
         self._batches.clear()
-        self._room.set()
 
     def _turn(self) -> None:
         """Send and receive what is possible now.
@@ -260,7 +238,6 @@ class ClientChannel:
             except zmq.Again:
                 return
             self._batches.popleft()
-        self._room.set()
 
     def _receive_batch(self) -> int:
         """Receive one batch, hand it over, and return the number of its replies."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from aiocg.testing import scripted_benchmark
 
 
 async def sessions(runtime: aiocg.Runtime) -> int:
-    return sum(json.loads(text)["sessions"] for text in await runtime.statistics())
+    return sum(counters["sessions"] for counters in await runtime.statistics())
 
 
 async def test_step_takes_an_index_a_name_an_alias_and_lists(env: aiocg.Env) -> None:
@@ -375,3 +374,17 @@ async def test_a_snapshot_that_was_closed_says_so(env: aiocg.Env) -> None:
     with pytest.raises(EnvClosed, match="this snapshot was closed"):
         await env.restore(snapshot)
     assert (await env.step("double"))[0] == 10
+
+
+async def test_all_environments_of_a_worker_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiocg.session.MAX_WORKER_PENDING", 50)
+    async with aiocg.Runtime(workers=1) as runtime:
+        envs = [await runtime.make("scripted-v0") for _ in range(10)]
+        await asyncio.gather(*(env.reset() for env in envs))
+        envs[0].submit("nap")
+        futures = [env.submit("increment") for env in envs for _ in range(4)]
+        with pytest.raises(TooManyPending, match="on this worker"):
+            for env in envs:
+                futures.append(env.submit("increment"))
+        assert len(futures) == 49
+        assert (await asyncio.gather(*futures))[-1][0] == 1 + 5

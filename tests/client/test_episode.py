@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.episode import Episode, Plan
+from aiocg.episode import Episode
 from aiocg.errors import UnknownName
+from aiocg.plan import Plan
 from aiocg.rewards import CostReward, Reward
 from aiocg.testing import scripted_benchmark
 

@@ -1,7 +1,6 @@
 """The runtime: what it starts, refuses, shares and leaves behind."""
 
 import asyncio
-import json
 import os
 import signal
 import stat
@@ -40,7 +39,7 @@ async def test_environments_made_at_once_share_the_workers(runtime: aiocg.Runtim
     envs = await asyncio.gather(*(runtime.make("scripted-v0") for _ in range(50)))
     assert len(runtime.worker_pids()) == runtime.worker_count == 2
     await asyncio.gather(*(env.reset() for env in envs))
-    assert [json.loads(text)["sessions"] for text in await runtime.statistics()] == [25, 25]
+    assert [counters["sessions"] for counters in await runtime.statistics()] == [25, 25]
 
 
 async def test_the_folder_is_for_nobody_else(runtime: aiocg.Runtime) -> None:
@@ -158,7 +157,7 @@ async def test_a_refused_making_leaves_no_session_behind(runtime: aiocg.Runtime)
             await runtime.make("scripted-v0", reward_space="nonsense")
     others = [await runtime.make("scripted-v0") for _ in range(3)]
     await asyncio.gather(*(env.reset() for env in others))
-    counts = sorted(json.loads(text)["sessions"] for text in await runtime.statistics())
+    counts = sorted(counters["sessions"] for counters in await runtime.statistics())
     assert counts == [2, 2]
 
 
@@ -167,7 +166,7 @@ async def test_statistics_count_what_was_asked(runtime: aiocg.Runtime) -> None:
     await env.reset()
     for _ in range(7):
         await env.step("increment")
-    counts = [json.loads(text)["requests"] for text in await runtime.statistics()]
+    counts = [counters["requests"] for counters in await runtime.statistics()]
     assert sum(count.get("Step", 0) for count in counts) == 7
     assert sum(count.get("Open", 0) for count in counts) == 1
 
@@ -196,7 +195,7 @@ async def test_a_failed_replay_leaves_no_session_behind(runtime: aiocg.Runtime) 
         with pytest.raises(ServiceError):
             await runtime.replay(state(actions=("refuse",)))
     await asyncio.sleep(0.05)
-    assert sum(json.loads(text)["sessions"] for text in await runtime.statistics()) == 0
+    assert sum(counters["sessions"] for counters in await runtime.statistics()) == 0
 
 
 async def test_steps_behind_a_failed_one_stay_undone_when_the_worker_is_killed_in_between(

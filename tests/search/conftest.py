@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import random
 import signal
@@ -108,6 +107,6 @@ def sessions(runtime: aiocg.Runtime) -> Callable[[], Any]:
     """Count the sessions on all workers."""
 
     async def count() -> int:
-        return sum(json.loads(text)["sessions"] for text in await runtime.statistics())
+        return sum(counters["sessions"] for counters in await runtime.statistics())
 
     return count

@@ -148,30 +148,23 @@ def test_large_arrays_and_content_arrive_whole(run, address, worker):
     run(main())
 
 
-def test_a_peer_that_does_not_read_holds_the_sender_back_and_loses_nothing(run, address, worker):
+def test_what_a_peer_does_not_read_waits_in_the_channel_and_is_not_lost(run, address, worker):
     content = bytes(256 * 1024)
     count = 300
 
     async def main():
         client = Client(address)
         channel = client.channel
-        sent = []
-
-        async def produce():
-            for number in range(count):
-                await channel.writable()
-                channel.send(Load(number, "b", content, 1.0))
-                sent.append(number)
-
-        producer = asyncio.create_task(produce())
-        await until(lambda: channel.bytes_queued > sockets.QUEUED_BYTES)
+        for number in range(count):
+            channel.send(Load(number, "b", content, 1.0))
+            await asyncio.sleep(0)
+        queued = channel.messages_queued
+        assert 0 < queued < count  # ZeroMQ takes some, and no more however often it is asked
         for _ in range(100):
             await asyncio.sleep(0)
-        assert not producer.done()
-        assert len(sent) < count
-        assert channel.bytes_queued <= sockets.QUEUED_BYTES + 2 * len(content)
+        assert channel.messages_queued == queued
+        assert channel.bytes_queued > queued * len(content)
         worker.start()
-        await producer
         assert [reply.request for reply in await client.until(count)] == list(range(count))
         assert channel.bytes_queued == 0
         await client.leave()
@@ -179,25 +172,6 @@ def test_a_peer_that_does_not_read_holds_the_sender_back_and_loses_nothing(run, 
     run(main())
     worker.join()
     assert [request.request for request in worker.requests[:-1]] == list(range(count))
-
-
-def test_closing_releases_a_sender_that_waits(run, address, worker, monkeypatch):
-    monkeypatch.setattr(sockets, "QUEUED_MESSAGES", 10)
-    monkeypatch.setattr(sockets, "REQUEST_BATCHES", 1)
-
-    async def main():
-        client = Client(address)
-        while client.channel.messages_queued <= 10:
-            client.channel.send(step(1))
-            await asyncio.sleep(0)
-        waiting = asyncio.create_task(client.channel.writable())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        client.channel.close()
-        with pytest.raises(ChannelClosedError):
-            await waiting
-
-    run(main())
 
 
 def test_an_unsendable_request_raises_and_the_others_go_out(run, address, worker):
@@ -330,8 +304,6 @@ def test_no_callback_follows_close(run, address):
         assert replies == [Done(1)]
         with pytest.raises(ChannelClosedError):
             client.channel.send(Statistics(2))
-        with pytest.raises(ChannelClosedError):
-            await client.channel.writable()
         peer.close()
 
     run(main())
