@@ -1,6 +1,9 @@
 """The environments that `make` knows, by id."""
 
 import contextlib
+import functools
+import importlib.metadata
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +12,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.errors import UnknownName
 from aiocg.rewards import Reward, llvm_rewards
 
-__all__ = ["ENVIRONMENTS", "EnvironmentSpec", "environment", "register"]
+__all__ = ["ENVIRONMENTS", "EnvironmentSpec", "environment", "environments", "register"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,28 @@ def environment(name: str) -> EnvironmentSpec:
     Raises:
         UnknownName: when there is none.
     """
-    try:
-        return ENVIRONMENTS[name]
-    except KeyError:
-        raise UnknownName("environment", name, ENVIRONMENTS, "(`aiocg envs` lists them)") from None
+    known = ENVIRONMENTS if name in ENVIRONMENTS else environments()
+    if name not in known:
+        raise UnknownName("environment", name, known, "(`aiocg envs` lists them)")
+    return known[name]
+
+
+def environments() -> Mapping[str, EnvironmentSpec]:
+    """Return all environments by id, with those of installed packages.
+
+    A package names, in its entry-point group `aiocg.environments`, modules that register its environments.
+    """
+    _load_installed()
+    return ENVIRONMENTS
+
+
+@functools.cache
+def _load_installed() -> None:
+    for point in importlib.metadata.entry_points(group="aiocg.environments"):
+        try:
+            point.load()
+        except Exception as error:  # one broken package must not take the others away
+            warnings.warn(f"the environments of {point.value} cannot be loaded: {error!r}", stacklevel=3)
 
 
 def _llvm_options() -> Mapping[str, Any]:

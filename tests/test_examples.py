@@ -87,3 +87,24 @@ def test_example_is_short_and_says_what_it_is(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 70
     assert lines[0].startswith('"""')
+
+
+def test_environments_of_installed_packages_are_found_and_broken_ones_do_no_harm(
+    place: Any, peephole_path: Path
+) -> None:
+    points = next(peephole_path.glob("*.dist-info")) / "entry_points.txt"
+    points.write_text(
+        points.read_text(encoding="utf-8").replace(
+            "[aiocg.environments]", "[aiocg.environments]\nbroken = nothing.of.this.name"
+        ),
+        encoding="utf-8",
+    )
+    place.environment["PYTHONPATH"] = str(peephole_path)
+    command = "from aiocg.cli import main; main()"
+    listed = place.run(sys.executable, "-P", "-c", command, "envs", "--json")
+    assert '"peephole-v0"' in listed.stdout, listed.stderr
+    assert '"llvm-v0"' in listed.stdout
+    assert "nothing.of.this.name" in listed.stderr
+    described = place.run(sys.executable, "-P", "-c", command, "describe", "peephole-v0")
+    assert described.returncode == 0, described.stderr
+    assert "peephole rules for a stack machine" in described.stdout

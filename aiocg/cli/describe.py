@@ -11,7 +11,7 @@ from aiocg.cli.loop import run
 from aiocg.cli.output import console, print_json
 from aiocg.datasets import default_datasets
 from aiocg.env import Env
-from aiocg.registry import ENVIRONMENTS
+from aiocg.registry import environments
 from aiocg.runtime import Runtime
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -33,7 +33,7 @@ def envs(json: Json = False) -> None:
                         "observation_space": spec.observation_space,
                         "reward_space": spec.reward_space,
                     }
-                    for spec in ENVIRONMENTS.values()
+                    for spec in environments().values()
                 ]
             }
         )
@@ -41,7 +41,7 @@ def envs(json: Json = False) -> None:
     table = Table("environment", "observation", "reward", "description", title="Environments")
     for column in table.columns[:3]:
         column.no_wrap = True
-    for spec in ENVIRONMENTS.values():
+    for spec in environments().values():
         table.add_row(spec.id, spec.observation_space or "-", spec.reward_space or "-", spec.description)
     console.print(table)
 
