@@ -5,14 +5,10 @@ from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from aiocg.candidate import Candidate
-from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.episode import Episode
 from aiocg.errors import (
     EnvClosed,
     ResetNeeded,
-    SessionLost,
-    WorkerCrashed,
-    WorkerFailure,
     failure,
 )
 from aiocg.plan import Plan, Plans, Spaces, check_known
@@ -21,6 +17,7 @@ from aiocg.session import Session
 from aiocg.snapshot import Snapshot
 from aiocg.spaces import ActionSpace, ObservationSpace
 from aiocg.state import CompilerEnvState
+from aiocg.step import StepRequest, StepResult
 from aiocg.transport.messages import Expanded, Observed, Welcome
 
 if TYPE_CHECKING:
@@ -33,11 +30,6 @@ __all__ = ["Env", "StepResult"]
 
 STEP_TIMEOUT = 60.0  # seconds of execution for a step, or for one candidate of an expand
 RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute baselines
-
-StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]  # observation, reward, terminated, truncated, info
-
-# Errors that are the program's, not the caller's; the last one of a benchmark that a rebuild could not load.
-_ENDS_EPISODE = (WorkerCrashed, WorkerFailure, SessionLost, BenchmarkInitError)
 
 
 class Env:
@@ -254,13 +246,9 @@ class Env:
         deadline = self._deadline(timeout)
         self._observe_missing(plan, episode, deadline)
         episode.expected_costs = plan.costs
-        return self._session.step(
-            indices,
-            plan.observe,
-            deadline,
-            lambda reply: self._finish_step(plan, episode, reply),
-            lambda error: self._recover_step(plan, episode, error),
-        )
+        step = StepRequest(self, plan, episode, self._session, indices, deadline)
+        self._session.send(step)
+        return step.future
 
     def _running_episode(self) -> Episode:
         if self._session.closed:
@@ -283,28 +271,6 @@ class Env:
                 lambda error: episode.not_learned(names, error),
             )
             request.add_done_callback(_retrieve)
-
-    def _finish_step(self, plan: Plan, episode: Episode, reply: Observed) -> StepResult:
-        observed = reply.observations
-        reward = episode.advance(plan, observed, self._reward_space)
-        info = {"action_had_no_effect": True not in reply.effects, "state": reply.state}
-        return plan.observation(observed), reward, False, False, info
-
-    def _recover_step(self, plan: Plan, episode: Episode, error: Exception) -> StepResult:
-        """Turn an error of the program or the compiler into the end of the episode."""
-        if not isinstance(error, _ENDS_EPISODE):
-            raise error
-        if episode.terminated:
-            raise ResetNeeded("an action submitted before this one ended the episode") from error
-        reward = episode.fail(plan, self._reward_space)
-        defaults = {name: space.default for name, space in self.observation_spaces.items()}
-        info = {
-            "action_had_no_effect": True,
-            "error_type": type(error).__name__,
-            "error_details": str(error),
-            "error": error,
-        }
-        return plan.default_observation(defaults), reward, True, False, info
 
     # --------------------------------------------------------------------------------------- observe
 

@@ -93,7 +93,7 @@ class Pending:
         self.apply(reply)
         self._leave()
         try:
-            result = self.finish(reply) if self.finish is not None else reply
+            result = self.result(reply)
         except Exception as error:
             self._raise(error)
         else:
@@ -102,15 +102,22 @@ class Pending:
     def reject(self, error: Exception) -> None:
         """Deliver an error in place of a reply."""
         self._leave()
-        if self.recover is None:
-            self._raise(error)
-            return
         try:
-            result = self.recover(error)
+            result = self.fallback(error)
         except Exception as final:
             self._raise(final)
         else:
             self._return(result)
+
+    def result(self, reply: Any) -> Any:
+        """Turn a successful reply into what the caller gets."""
+        return self.finish(reply) if self.finish is not None else reply
+
+    def fallback(self, error: Exception) -> Any:
+        """Turn an error into what the caller gets, or raise what the caller is to see."""
+        if self.recover is None:
+            raise error
+        return self.recover(error)
 
     def _return(self, result: Any) -> None:
         if self.future is not None and not self.future.done():

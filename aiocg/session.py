@@ -61,7 +61,7 @@ class Session:
     ) -> "asyncio.Future[Any]":
         """Go to the start of a benchmark whose content is at hand."""
         future = self._loop.create_future()
-        self._send(PendingOpen(self, benchmark, observe, timeout, future, finish))
+        self.send(PendingOpen(self, benchmark, observe, timeout, future, finish))
         return future
 
     def step(
@@ -74,14 +74,14 @@ class Session:
     ) -> "asyncio.Future[Any]":
         """Apply actions, then observe."""
         future = self._loop.create_future()
-        self._send(PendingStep(self, actions, observe, timeout, future, finish, recover))
+        self.send(PendingStep(self, actions, observe, timeout, future, finish, recover))
         return future
 
     def fork(self, child: "Session", finish: Finish | None = None) -> "asyncio.Future[Any]":
         """Give `child`, a session on the same worker, this session's state."""
         assert child.worker is self.worker
         future = self._loop.create_future()
-        self._send(PendingFork(self, child, future, finish))
+        self.send(PendingFork(self, child, future, finish))
         return future
 
     def expand(
@@ -89,16 +89,26 @@ class Session:
     ) -> "asyncio.Future[Any]":
         """Evaluate candidates from the present state."""
         future = self._loop.create_future()
-        self._send(PendingExpand(self, candidates, observe, timeout, future, finish))
+        self.send(PendingExpand(self, candidates, observe, timeout, future, finish))
         return future
 
     def parameter(self, key: str, value: str, timeout: float) -> "asyncio.Future[str]":
         """Send an out-of-band parameter."""
         future = self._loop.create_future()
-        self._send(PendingParameter(self, key, value, timeout, future))
+        self.send(PendingParameter(self, key, value, timeout, future))
         return future
 
-    def _send(self, pending: Pending) -> None:
+    def future(self) -> "asyncio.Future[Any]":
+        """Make a future for a request."""
+        return self._loop.create_future()
+
+    def send(self, pending: Pending) -> None:
+        """Make a request, behind those that were made before.
+
+        Raises:
+            EnvClosed: when the session was closed.
+            TooManyPending: when too many are in flight.
+        """
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError("this environment belongs to another event loop: use it there")
         if self.closed:

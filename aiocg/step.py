@@ -1,0 +1,63 @@
+"""One step under way, from its submission to what `Env.step` returns."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.episode import Episode
+from aiocg.errors import ResetNeeded, SessionLost, WorkerCrashed, WorkerFailure
+from aiocg.plan import Plan
+from aiocg.requests import PendingStep
+from aiocg.session import Session
+from aiocg.transport.messages import Observed
+
+if TYPE_CHECKING:
+    from aiocg.env import Env
+
+__all__ = ["StepRequest", "StepResult"]
+
+StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]  # observation, reward, terminated, truncated, info
+
+# Errors that are the program's, not the caller's; the last one of a benchmark that a rebuild could not load.
+_ENDS_EPISODE = (WorkerCrashed, WorkerFailure, SessionLost, BenchmarkInitError)
+
+
+class StepRequest(PendingStep):
+    """A step that turns its reply into what `Env.step` returns.
+
+    One small object a step: with thousands under way, closures in its place keep the garbage collector busy.
+    """
+
+    __slots__ = ("_env", "_episode", "_plan")
+    future: "asyncio.Future[StepResult]"
+
+    def __init__(
+        self, env: "Env", plan: Plan, episode: Episode, session: Session, actions: tuple[int, ...], timeout: float
+    ) -> None:
+        super().__init__(session, actions, plan.observe, timeout, session.future())
+        self._env = env
+        self._plan = plan
+        self._episode = episode
+
+    def result(self, reply: Observed) -> StepResult:
+        observed = reply.observations
+        reward = self._episode.advance(self._plan, observed, self._env.reward_space)
+        info = {"action_had_no_effect": True not in reply.effects, "state": reply.state}
+        return self._plan.observation(observed), reward, False, False, info
+
+    def fallback(self, error: Exception) -> StepResult:
+        """Turn an error of the program or the compiler into the end of the episode."""
+        episode, plan = self._episode, self._plan
+        if not isinstance(error, _ENDS_EPISODE):
+            raise error
+        if episode.terminated:
+            raise ResetNeeded("an action submitted before this one ended the episode") from error
+        reward = episode.fail(plan, self._env.reward_space)
+        defaults = {name: space.default for name, space in self._env.observation_spaces.items()}
+        info = {
+            "action_had_no_effect": True,
+            "error_type": type(error).__name__,
+            "error_details": str(error),
+            "error": error,
+        }
+        return plan.default_observation(defaults), reward, True, False, info
