@@ -423,3 +423,12 @@ def test_terminal_sees_progress_and_then_the_table(place: Any) -> None:
     output = b"".join(chunks).decode(errors="replace")
     assert re.search(r"random benchmark://programs-v0/qsort.*programs", output)
     assert output.index("programs-v0/qsort") < output.index("wall time")
+
+
+def test_program_that_no_pass_may_touch_gets_a_hint(aiocg: Run, tmp_path: Path) -> None:
+    (tmp_path / "sealed.ll").write_text(
+        "define i32 @f(i32 %x) noinline optnone {\n  %y = add i32 %x, 0\n  ret i32 %y\n}\n", encoding="utf-8"
+    )
+    done = aiocg("search", "greedy", "sealed.ll")
+    assert done.status == 0, done.err
+    assert "optnone" in done.out

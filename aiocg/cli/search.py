@@ -40,6 +40,11 @@ SearchFunction = Callable[[Env, search.Budget, Callable[[Progress], None]], Awai
 
 COUNTS = ("IrInstructionCountO0", "IrInstructionCountO3", "IrInstructionCountOz", "IrInstructionCount")
 
+NOTHING_TO_DO = (
+    "hint        not even -Oz changes this program. If it was compiled by clang -O0, its functions are marked optnone, "
+    "which keeps passes away: compile it with -O1 -Xclang -disable-llvm-passes"
+)
+
 
 @dataclass(slots=True)
 class Job:
@@ -122,6 +127,8 @@ class Job:
         print_line(f"reward      {result.reward:.4f} ({env.reward_space})")
         print_line(f"passes      {len(result.actions)}")
         print_line(",".join(result.actions) or "none is better than the program as it is")
+        if counts is not None and len(set(counts)) == 1:
+            print_line(NOTHING_TO_DO)
         ending = "" if result.complete else ", ended by its budget"
         print_line(f"wall time   {result.elapsed:.1f} s, {result.evaluations} programs evaluated{ending}")
 
