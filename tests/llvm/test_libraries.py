@@ -119,23 +119,11 @@ async def test_programs_are_compiled_when_the_disk_of_the_cache_has_become_full(
 
 
 @pytest.mark.filterwarnings("ignore::aiocg.datasets.errors.CacheWarning")
-async def test_a_cache_that_takes_nothing_works_or_is_named_in_the_error(
-    disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cache_that_takes_nothing_costs_time_only(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(disk)
     for place in (disk, Path("/proc/none"), Path("/dev/null/cache")):
         monkeypatch.setenv("AIOCG_CACHE", str(place))
-        error = await outcome("gcd")
-        assert error is None or ("AIOCG_CACHE" in str(error) and str(place) in str(error))
-
-
-async def outcome(program: str) -> EnvironmentNotSupported | None:
-    """Return why a program cannot be optimised; None when it can."""
-    try:
-        await optimise(program)
-    except EnvironmentNotSupported as error:
-        return error
-    return None
+        await optimise("gcd")
 
 
 @pytest.mark.slow

@@ -26,6 +26,8 @@ ROOM = 1 << 20  # bytes, much more than a build takes
 def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
     """Return the shared library built from `source`, from `folder` or else newly compiled into it.
 
+    Where `folder` cannot be written, for a full disk or otherwise, the library is in memory, for this process only.
+
     Args:
         source: a C file that includes nothing and calls nothing.
         clang: the compiler, a path or a name on PATH.
@@ -33,8 +35,7 @@ def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
         version: what else the build is good for, such as the version of the library it is used with.
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when clang is missing or fails, or when `folder` cannot
-            be written.
+        CompilationError: with `FailureCode.COMPILER` when clang is missing or fails.
     """
     compiler = _find_compiler(clang)
     stem = f"{source.stem}-{_key(source, compiler, version)}"
@@ -46,11 +47,8 @@ def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _place(content, final)
-    except OSError as error:
-        raise failure(
-            f"cannot keep compiled code in the cache folder {folder}: {error}. Free some space or make the "
-            "folder writable, or choose another cache folder with AIOCG_CACHE"
-        ) from None
+    except OSError:
+        return _in_memory(content, stem)
     return final
 
 
@@ -98,6 +96,14 @@ def _place(content: bytes, final: Path) -> None:
     except OSError:
         os.unlink(scratch)
         raise
+
+
+def _in_memory(content: bytes, name: str) -> Path:
+    """Put a library into an anonymous file; its descriptor stays open, as the path leads through it."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    return Path(f"/proc/self/fd/{descriptor}")
 
 
 def _build(source: Path, compiler: Path) -> bytes:
