@@ -1,14 +1,19 @@
-"""Fixtures for the tests of what users touch: the command line, the README, the examples, the package."""
+"""Fixtures for the tests of what users touch (command line, README, examples, package), and a killer of workers."""
 
+import asyncio
+import contextlib
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -71,3 +76,28 @@ def place(tmp_path: Path) -> Iterator[Place]:
     }
     yield Place(tmp_path, temporary, environment)
     shutil.rmtree(temporary, ignore_errors=True)
+
+
+@pytest.fixture
+def killer(runtime: Any) -> Callable[..., Any]:
+    """Kill workers at random for as long as the block lasts; gives the list of those killed."""
+
+    @contextlib.asynccontextmanager
+    async def kill(shortest: float = 0.05, longest: float = 0.3) -> AsyncIterator[list[int]]:
+        rng, killed = random.Random(3), []
+
+        async def run() -> None:
+            while True:
+                await asyncio.sleep(rng.uniform(shortest, longest))
+                if pids := runtime.worker_pids():
+                    killed.append(rng.choice(pids))
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(killed[-1], signal.SIGKILL)
+
+        task = asyncio.create_task(run())
+        try:
+            yield killed
+        finally:
+            task.cancel()
+
+    return kill

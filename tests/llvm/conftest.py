@@ -1,10 +1,6 @@
 """A runtime of real LLVM workers, shared by all tests of this folder, and small programs for it."""
 
-import asyncio
-import contextlib
 import os
-import random
-import signal
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -47,28 +43,3 @@ async def make(runtime: aiocg.Runtime) -> AsyncIterator[Callable[..., Any]]:
     yield new
     for env in made:
         await env.close()
-
-
-@pytest.fixture
-def killer(runtime: aiocg.Runtime) -> Callable[..., Any]:
-    """Kill workers at random for as long as the block lasts; gives the list of those killed."""
-
-    @contextlib.asynccontextmanager
-    async def kill(shortest: float = 0.05, longest: float = 0.3) -> AsyncIterator[list[int]]:
-        rng, killed = random.Random(5), []
-
-        async def run() -> None:
-            while True:
-                await asyncio.sleep(rng.uniform(shortest, longest))
-                if pids := runtime.worker_pids():
-                    killed.append(rng.choice(pids))
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(killed[-1], signal.SIGKILL)
-
-        task = asyncio.create_task(run())
-        try:
-            yield killed
-        finally:
-            task.cancel()
-
-    return kill

@@ -1,10 +1,5 @@
 """A runtime for searches, a world in which the best answer is known, and someone who kills workers."""
 
-import asyncio
-import contextlib
-import os
-import random
-import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -75,31 +70,6 @@ def calm(world: Callable[..., Any]) -> Callable[..., Any]:
         return env
 
     return make
-
-
-@pytest.fixture
-def killer(runtime: aiocg.Runtime) -> Callable[[], Any]:
-    """Kill workers at random for as long as the block lasts; gives the list of those killed."""
-
-    @contextlib.asynccontextmanager
-    async def kill(shortest: float = 0.05, longest: float = 0.25) -> AsyncIterator[list[int]]:
-        rng, killed = random.Random(3), []
-
-        async def run() -> None:
-            while True:
-                await asyncio.sleep(rng.uniform(shortest, longest))
-                if pids := runtime.worker_pids():
-                    killed.append(rng.choice(pids))
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(killed[-1], signal.SIGKILL)
-
-        task = asyncio.create_task(run())
-        try:
-            yield killed
-        finally:
-            task.cancel()
-
-    return kill
 
 
 @pytest.fixture
