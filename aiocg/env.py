@@ -178,7 +178,7 @@ class Env:
         def finish(reply: Observed) -> tuple[Any, dict[str, Any]]:
             values = dict(zip(names, reply.observations, strict=True))
             self._benchmark = target
-            self._episode = Episode.start(target, values)
+            self._episode = Episode.start(target, {name: values[name] for name in plan.costs | plan.baselines})
             return plan.observation(reply.observations), {"benchmark": str(target.uri), "state": reply.state}
 
         result: tuple[Any, dict[str, Any]] = await self._session.open(target, names, deadline, finish)

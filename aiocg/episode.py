@@ -39,7 +39,7 @@ class Episode:
 
     @classmethod
     def start(cls, benchmark: Benchmark, values: Mapping[str, Any]) -> "Episode":
-        """Begin with what was observed at the reset."""
+        """Begin with what was observed for the rewards at the reset; not with observations, which may be large."""
         names = frozenset(values)
         return cls(benchmark, dict(values), dict(values), names, names)
 

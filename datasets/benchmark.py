@@ -53,13 +53,11 @@ class BenchmarkProgram:
     Attributes:
         language: "c" or "c++".
         freestanding: the program stands on our own runtime and headers, not on the machine's.
-        link_flags: what the linker needs beyond the program's own code.
         runs: the runs by size, such as "small", "medium" and "large".
     """
 
     language: str
     freestanding: bool = False
-    link_flags: tuple[str, ...] = ()
     runs: Mapping[str, ProgramRun] = dataclasses.field(default_factory=dict)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import weakref
 from fractions import Fraction
 from pathlib import Path
 
@@ -254,6 +255,20 @@ async def test_reset_options_and_seed(env: aiocg.Env) -> None:
     await env.reset(seed=3)
     assert [env.action_space.sample() for _ in range(5)] == first
     assert await env.observe("value") == 9
+
+
+async def test_an_observation_is_the_callers_and_not_kept_by_the_environment(runtime: aiocg.Runtime) -> None:
+    env = await runtime.make("scripted-v0", observation_space="block", reward_space="value")
+    observation, _ = await env.reset()
+    at_reset = weakref.ref(observation)
+    observation, reward, *_ = await env.step("double")
+    after_step = weakref.ref(observation)
+    del observation
+    await asyncio.sleep(0)  # asyncio itself holds a result for the turn that delivers it
+    gc.collect()
+    assert reward == -1.0
+    assert at_reset() is None
+    assert after_step() is None
 
 
 async def test_each_environment_samples_from_its_own_random_stream(runtime: aiocg.Runtime) -> None:
