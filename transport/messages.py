@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
-Action = Any  # whatever the compiler's action space takes: an index for LLVM
+Action = Any  # int, an index into the compiler's first action space, or str, a text in its language of actions
 Value = Any  # None, bool, int, float, str, bytes, list, dict, or numpy.ndarray (zero copy when large)
 
 
@@ -23,31 +23,63 @@ class Message(msgspec.Struct, array_like=True, frozen=True, tag=True, forbid_unk
 # ---------------------------------------------------------------------------------------------- descriptions
 
 
+class ActionParameter(msgspec.Struct, array_like=True, frozen=True):
+    """One parameter of an action and the texts it may have; "" is to leave it out, and comes first where allowed."""
+
+    name: str
+    choices: tuple[str, ...]
+
+
 class ActionSpec(msgspec.Struct, array_like=True, frozen=True):
-    """One discrete action: its name, a one-line description, and other spellings that are accepted."""
+    """One discrete action: its name, a one-line description, and other spellings that are accepted.
+
+    `text` is the action in the compiler's own language of actions, where that is not the name itself. The places of
+    `parameters` in it are `$<>`, which becomes the choices made as `<a;b>`, and `${}`, which becomes `{a;b}`; either
+    becomes nothing when nothing is chosen. `pipeline` is what the action is for tools outside, such as `opt`.
+    """
 
     name: str
     description: str = ""
     aliases: tuple[str, ...] = ()
+    text: str | None = None
+    parameters: tuple[ActionParameter, ...] = ()
+    pipeline: str = ""
 
 
 class ActionSpaceSpec(msgspec.Struct, array_like=True, frozen=True):
-    """A discrete action space; an action on the wire is an index into `actions`."""
+    """A selection from the compiler's language of actions.
+
+    Every action has a text in one language that the compiler understands whatever spaces there are; spaces only say
+    which texts are offered, and how. `kind` is
+
+    * `discrete`: one of `actions`;
+    * `parametrized`: one of `actions` and a choice for each of its parameters;
+    * `targeted`: one of the targets that the observation `targets` lists for the present state, and one of `actions`
+      for it; the text is `target(action)`;
+    * `text`: any text of the language.
+
+    On the wire an action is its text, or, in the first space a compiler has, which is discrete, its index.
+    """
 
     name: str
-    actions: tuple[ActionSpec, ...]
+    actions: tuple[ActionSpec, ...] = ()
+    kind: Literal["discrete", "parametrized", "targeted", "text"] = "discrete"
+    description: str = ""
+    targets: str = ""
 
 
 class ObservationSpec(msgspec.Struct, array_like=True, frozen=True):
     """What a worker can observe, in terms the client turns into a Gymnasium space.
 
-    `kind` is the shape of a value: `integer` and `real` are scalars, `array` has `shape` and `dtype`, `mapping` is a
-    dict from each of `keys` to a scalar of `dtype`, `text` is str, `binary` is bytes. `low` and `high` bound every
-    element; None is unbounded. `default` is what an observation is after an error.
+    `kind` is the shape of a value: `integer` and `real` are scalars, `array` has `shape` and `dtype`, where a length of
+    -1 in `shape` is any length, `mapping` is a dict from each of `keys` to a scalar of `dtype`, `text` is str, `texts`
+    is a list of str, `binary` is bytes, `record` is a dict with a value for each of `fields`, and `json` is anything
+    that JSON can say. `low` and `high` bound every element; None is unbounded. `default` is what an observation is
+    after an error.
     """
 
     name: str
-    kind: Literal["integer", "real", "array", "mapping", "text", "binary"]
+    kind: Literal["integer", "real", "array", "mapping", "text", "texts", "binary", "record", "json"]
     description: str = ""
     dtype: str = "int64"
     shape: tuple[int, ...] = ()
@@ -57,6 +89,7 @@ class ObservationSpec(msgspec.Struct, array_like=True, frozen=True):
     deterministic: bool = True
     platform_dependent: bool = False
     default: Value = None
+    fields: "tuple[ObservationSpec, ...]" = ()
 
 
 # -------------------------------------------------------------------------------------------------- requests
@@ -76,6 +109,7 @@ class Load(Message, frozen=True):
     benchmark: str
     content: Any  # bytes; on the wire a frame of its own when large
     timeout: float
+    program: bytes = b""  # how to build and run it, in the compiler's own form; empty when it cannot run
 
 
 class Unload(Message, frozen=True):
@@ -93,6 +127,14 @@ class Open(Message, frozen=True):
     benchmark: str
     timeout: float
     observe: tuple[str, ...] = ()
+    parameters: tuple[tuple[str, str], ...] = ()  # keys and values, set before anything is observed
+
+
+class Check(Message, frozen=True):
+    """Ask whether texts are actions, without a session; answered by `Done`, or a `Failure` that says why not."""
+
+    request: int
+    actions: tuple[Action, ...]
 
 
 class Step(Message, frozen=True):
@@ -155,7 +197,7 @@ class Shutdown(Message, frozen=True):
     """Ask the worker to leave; it answers everything before this message and exits. No reply."""
 
 
-Request = Hello | Load | Unload | Open | Step | Fork | Expand | Parameter | Close | Statistics | Shutdown
+Request = Hello | Load | Unload | Open | Check | Step | Fork | Expand | Parameter | Close | Statistics | Shutdown
 
 
 # --------------------------------------------------------------------------------------------------- replies

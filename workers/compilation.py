@@ -42,13 +42,32 @@ class CompilationSession(abc.ABC):
         """
 
     @classmethod
-    def load_benchmark(cls, content: bytes) -> Any:
+    def load_benchmark(cls, content: bytes, program: bytes = b"") -> Any:
         """Turn a benchmark's content into what `__init__` takes; called once per benchmark, not per session.
+
+        Args:
+            content: the program.
+            program: how to build and run it, in a form that datasets and compiler agree on; empty when it cannot run.
 
         Raises:
             CompilationError: with `FailureCode.BENCHMARK` when the content is not a program.
         """
         return content
+
+    @classmethod
+    def check_action(cls, action: Any) -> None:
+        """Raise when something is no action at all; called before the actions of a request are applied.
+
+        By default an action is an index into the first action space.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION_UNKNOWN`.
+        """
+        count = len(cls.action_spaces[0].actions)
+        if type(action) is not int or not 0 <= action < count:
+            raise CompilationError(
+                FailureCode.ACTION_UNKNOWN, f"{action!r} is not an action: expected an index from 0 to {count - 1}"
+            )
 
     @classmethod
     def statistics(cls) -> dict[str, Any]:
@@ -86,6 +105,9 @@ class CompilationSession(abc.ABC):
 
     def set_parameter(self, key: str, value: str) -> str:
         """Handle an out-of-band parameter and return an answer.
+
+        A parameter says how to observe, never what the program is: that is for actions. Forks inherit it, and it is
+        set again when the session is reset or rebuilt.
 
         Raises:
             CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from aiocg.transport.messages import (
+    Action,
     Candidate,
+    Check,
     Close,
     Done,
     Expand,
@@ -32,6 +34,7 @@ from aiocg.workers.compilation import CompilationError, CompilationSession
 Begin = Callable[[int, int, int, float, int], None]  # client, session, request, timeout, candidate
 
 FORK_TIMEOUT = 60.0  # seconds; a fork is to be cheap
+CHECK_TIMEOUT = 60.0  # seconds for all actions of a check
 
 
 class SessionTable:
@@ -52,6 +55,7 @@ class SessionTable:
             Load: self._load,
             Unload: self._unload,
             Open: self._open,
+            Check: self._check,
             Step: self._step,
             Fork: self._fork,
             Expand: self._expand,
@@ -75,7 +79,9 @@ class SessionTable:
 
     def _load(self, client: int, request: Load) -> Reply:
         self._begin(client, 0, request.request, request.timeout, NO_CANDIDATE)
-        self._benchmarks[client, request.benchmark] = self._compiler.load_benchmark(bytes(request.content))
+        self._benchmarks[client, request.benchmark] = self._compiler.load_benchmark(
+            bytes(request.content), request.program
+        )
         return Done(request.request)
 
     def _unload(self, client: int, request: Unload) -> Reply:
@@ -94,6 +100,8 @@ class SessionTable:
             ) from None
         started = time.perf_counter()
         session = self._compiler(benchmark)
+        for key, value in request.parameters:
+            session.set_parameter(key, value)
         observations = self._observe(session, request.observe)
         self._bind(client, request.session, session)
         return self._observed(request.request, session, observations, (), started)
@@ -105,6 +113,7 @@ class SessionTable:
                 FailureCode.SESSION_ENDED, "an earlier action of this session failed; reset it or restore a snapshot"
             )
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
+        self._check_actions(request.actions)
         started = time.perf_counter()
         effects: list[bool] = []
         try:
@@ -143,6 +152,7 @@ class SessionTable:
     def _candidate(self, session: CompilationSession, actions: tuple[Any, ...], observe: tuple[str, ...]) -> Candidate:
         child = session.fork()
         try:
+            self._check_actions(actions)
             effects = tuple([child.apply_action(action) for action in actions])
             return Candidate(self._observe(child, observe), child.state_hash(), effects)
         except Exception as caught:
@@ -161,7 +171,17 @@ class SessionTable:
             self._unbind(client, number)
         return Done(request.request)
 
+    def _check(self, client: int, request: Check) -> Reply:
+        self._begin(client, 0, request.request, CHECK_TIMEOUT, NO_CANDIDATE)
+        self._check_actions(request.actions)
+        return Done(request.request)
+
     # --------------------------------------------------------------------------------------------- helpers
+
+    def _check_actions(self, actions: tuple[Action, ...]) -> None:
+        """Raise before anything is done when one of several actions is none."""
+        for action in actions:
+            self._compiler.check_action(action)
 
     def _find(self, client: int, number: int) -> CompilationSession:
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.walker import Walker
 
 KINDS = ("instruction_count", "inst_count", "autophase")
@@ -20,7 +21,7 @@ def main() -> None:
     """Walk for so many seconds."""
     clang, cache, seconds = sys.argv[1:]
     library = Library.find(None)
-    walker = Walker.load(library, find_clang(library, clang), Path(cache))
+    walker = Walker(NativeLibraries(library, find_clang(library, clang), Path(cache)).load("walker"))
     samples: dict[str, list[float]] = {kind: [] for kind in KINDS}
     with Module.parse(library, sys.stdin.buffer.read()) as module:
         pointer = module.pointer

@@ -1,4 +1,4 @@
-"""The wire format of protocol version 1, byte for byte, and the zero-copy promise."""
+"""The wire format of protocol version 2, byte for byte, and the zero-copy promise."""
 
 import numpy
 import pytest
@@ -22,7 +22,7 @@ from aiocg.transport.messages import (
 LARGE = bytes(INLINE_BYTES)
 
 GOLDEN = [
-    # changing one of these breaks every peer of version 1: raise PROTOCOL_VERSION instead
+    # changing one of these breaks every peer of version 2: raise PROTOCOL_VERSION instead
     (request_codec, Hello(1, "aiocg 0.1"), "dd0000000193a548656c6c6f01a961696f636720302e31"),
     (reply_codec, Refused("protocol", "no"), "dd0000000193a752656675736564a870726f746f636f6ca26e6f"),
     (request_codec, Shutdown(), "dd0000000191a853687574646f776e"),
@@ -31,7 +31,7 @@ GOLDEN = [
         Step(7, 2**32, (3, "gvn"), 0.5, ("Ir",)),
         "dd0000000196a45374657007cf00000001000000009203a367766ecb3fe000000000000091a24972",
     ),
-    (request_codec, Load(1, "b", LARGE, 1.0), "dd0000000195a44c6f616401a162d60301000000cb3ff0000000000000"),
+    (request_codec, Load(1, "b", LARGE, 1.0), "dd0000000196a44c6f616401a162d60301000000cb3ff0000000000000c400"),
     (
         reply_codec,
         Observed(1, (Array("int16", (1, 2), b"\1\2\3\4"),), 2**64 - 1, (True,), 0.0),
@@ -58,8 +58,8 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("codec", "message", "golden"), GOLDEN, ids=lambda item: type(item).__name__)
-def test_version_1_is_these_bytes(codec, message, golden):
-    assert PROTOCOL_VERSION == 1
+def test_version_2_is_these_bytes(codec, message, golden):
+    assert PROTOCOL_VERSION == 2
     assert codec().encode([message])[0].hex() == golden
 
 

@@ -9,6 +9,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine, is_bitcode
+from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.states import State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 
@@ -30,9 +31,12 @@ class Engine:
     One module at most is kept in memory: the one that the last call made.
     """
 
-    def __init__(self, library: Library, walker: Walker, transition_cache_bytes: int = TRANSITION_CACHE_BYTES) -> None:
+    def __init__(
+        self, library: Library, natives: NativeLibraries, transition_cache_bytes: int = TRANSITION_CACHE_BYTES
+    ) -> None:
         self.library = library
-        self.walker = walker
+        self.natives = natives
+        self.walker = Walker(natives.load("walker"))
         self.states = States()
         self.transitions = Transitions(transition_cache_bytes)
         self.runs = 0  # pipelines that were run, not remembered
@@ -83,16 +87,16 @@ class Engine:
         """Return the state as bitcode."""
         if state.content.startswith(b"BC"):
             return state.content
-        return self._parsed(state).write_bitcode()
+        return self.parsed(state).write_bitcode()
 
     def text(self, state: State) -> str:
         """Return the state as textual IR."""
-        return self._parsed(state).to_text()
+        return self.parsed(state).to_text()
 
     def instruction_count(self, state: State) -> int:
         """Return the number of IR instructions."""
         if "instruction_count" not in state.memo:
-            state.memo["instruction_count"] = self.walker.instruction_count(self._module(state).pointer)
+            state.memo["instruction_count"] = self.walker.instruction_count(self.module(state).pointer)
         count: int = state.memo["instruction_count"]
         return count
 
@@ -103,6 +107,25 @@ class Engine:
     def autophase(self, state: State) -> bytes:
         """Return Autophase, as packed little-endian int64."""
         return self._walk(state, "autophase", self.walker.autophase)
+
+    def module(self, state: State) -> Module:
+        """Return a module with the state's instructions: what a pass has just left, or a fresh parse.
+
+        It is the engine's: read it before the next call, do not change it.
+        """
+        if self._live is None or self._live.state is not state:
+            return self.parsed(state)
+        return self._live.module
+
+    def parsed(self, state: State) -> Module:
+        """Return a parse of the state's content: its text and bitcode depend on nothing else.
+
+        It is the engine's: read it before the next call, do not change it.
+        """
+        if self._live is None or self._live.state is not state or not self._live.parsed:
+            self.release()
+            self._live = _Live(state, Module.parse(self.library, state.content), True)
+        return self._live.module
 
     def release(self) -> None:
         """Free the module that is kept in memory for observations, if there is one."""
@@ -160,7 +183,7 @@ class Engine:
         if count != self.instruction_count(state):
             return False
         if "rewritten" not in state.memo:
-            state.memo["rewritten"] = _digest(self._parsed(state).write_bitcode())
+            state.memo["rewritten"] = _digest(self.parsed(state).write_bitcode())
         return bool(_digest(bitcode) == state.memo["rewritten"])
 
     def _is_equivalent(self, state: State, module: Module, bitcode: bytes, count: int) -> bool:
@@ -174,22 +197,9 @@ class Engine:
         with Module.parse(self.library, bitcode) as canonical:
             return bool(_digest(plain_text(canonical.to_text()).encode()) == state.memo["text"])
 
-    def _module(self, state: State) -> Module:
-        """Return a module with the state's instructions: what a pass has just left, or a fresh parse."""
-        if self._live is None or self._live.state is not state:
-            return self._parsed(state)
-        return self._live.module
-
-    def _parsed(self, state: State) -> Module:
-        """Return a parse of the state's content: its text and bitcode depend on nothing else."""
-        if self._live is None or self._live.state is not state or not self._live.parsed:
-            self.release()
-            self._live = _Live(state, Module.parse(self.library, state.content), True)
-        return self._live.module
-
     def _walk(self, state: State, name: str, count: Callable[[int], bytes]) -> bytes:
         if name not in state.memo:
-            state.memo[name] = count(self._module(state).pointer)
+            state.memo[name] = count(self.module(state).pointer)
         counts: bytes = state.memo[name]
         return counts
 

@@ -29,7 +29,7 @@ def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
     Where `folder` cannot be written, for a full disk or otherwise, the library is in memory, for this process only.
 
     Args:
-        source: a C file that includes nothing and calls nothing.
+        source: a C file that calls nothing and includes only headers of its own folder.
         clang: the compiler, a path or a name on PATH.
         folder: where builds are kept; made when missing.
         version: what else the build is good for, such as the version of the library it is used with.
@@ -72,7 +72,8 @@ def _key(source: Path, compiler: Path, version: str) -> str:
     status = compiler.stat()
     facts = [version, sys.platform, platform.machine(), compiler, status.st_size, status.st_mtime_ns]
     facts += [*FLAGS, *LINK_FLAGS]
-    return _digest("\0".join(map(str, facts)).encode() + b"\0" + source.read_bytes())
+    texts = [path.read_bytes() for path in (source, *sorted(source.parent.glob("*.h")))]
+    return _digest(b"\0".join(["\0".join(map(str, facts)).encode(), *texts]))
 
 
 def _digest(content: bytes) -> str:

@@ -14,8 +14,9 @@ from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import TRANSITION_CACHE_BYTES, Engine
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import LlvmError, is_bitcode
-from aiocg.workers.llvm.observations import OBSERVATIONS
-from aiocg.workers.llvm.walker import Walker
+from aiocg.workers.llvm.native_library import NativeLibraries
+from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
+from aiocg.workers.llvm.parameters import Parameters, exchange
 
 _FOREIGN = {
     b"\x7fELF": "an ELF object or program",
@@ -45,16 +46,16 @@ class LlvmSession(CompilationSession):
         library = Library.find(options.get("library"))
         chosen = options.get("cache_dir") or os.environ.get("AIOCG_CACHE")
         cache = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("aiocg")
-        walker = Walker.load(library, find_clang(library, options.get("clang")), cache)
+        natives = NativeLibraries(library, find_clang(library, options.get("clang")), cache)
         available = passes.available(library)
-        cls.engine = Engine(library, walker, int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES)))
+        cls.engine = Engine(library, natives, int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES)))
         cls.pipelines = tuple(one.pipeline for one in available)
         cls.compiler_version = f"LLVM {library.version_text}"
         actions = tuple(ActionSpec(one.name, one.description, one.aliases) for one in available)
         cls.action_spaces = (ActionSpaceSpec("llvm-passes", actions),)
 
     @classmethod
-    def load_benchmark(cls, content: bytes) -> Benchmark:
+    def load_benchmark(cls, content: bytes, program: bytes = b"") -> Benchmark:
         """Read and verify a program given as bitcode or textual IR.
 
         Raises:
@@ -85,19 +86,15 @@ class LlvmSession(CompilationSession):
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
         self.state = benchmark.initial
+        self.parameters = Parameters()
 
     def apply_action(self, action: Any) -> bool:
         """Run the pass with this index and say whether the IR is different now.
 
         Raises:
             CompilationError: with `FailureCode.ACTION` when LLVM refuses or breaks the program, which is then
-                kept as it was, or `FailureCode.ACTION_UNKNOWN`.
+                kept as it was.
         """
-        if type(action) is not int or not 0 <= action < len(self.pipelines):
-            raise CompilationError(
-                FailureCode.ACTION_UNKNOWN,
-                f"{action!r} is not an action: expected an index from 0 to {len(self.pipelines) - 1}",
-            )
         before = self.state
         self.state = self.benchmark.engine.apply(before, self.pipelines[action])
         return self.state is not before
@@ -115,15 +112,24 @@ class LlvmSession(CompilationSession):
                 f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
             )
         try:
-            return observation.compute(self.benchmark, self.state)
+            return observation.compute(Subject(self.benchmark, self.state, self.parameters))
         except LlvmError as error:
             raise CompilationError(FailureCode.OBSERVATION, f"{name}: {error}") from None
 
     def fork(self) -> Self:
         """Return a session at the same state; they share it."""
         child = type(self)(self.benchmark)
-        child.state = self.state
+        child.state, child.parameters = self.state, self.parameters
         return child
+
+    def set_parameter(self, key: str, value: str) -> str:
+        """Set or get how programs are measured; see `parameters`.
+
+        Raises:
+            CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
+        """
+        self.parameters, answer = exchange(self.parameters, key, value)
+        return answer
 
     def state_hash(self) -> int:
         """Return the hash of the program's bitcode."""

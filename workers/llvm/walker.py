@@ -4,18 +4,13 @@ import ctypes
 import struct
 import sys
 from ctypes import POINTER, c_int, c_int64, c_void_p
-from pathlib import Path
-from typing import Self
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.features import AUTOPHASE_NAMES, INST_COUNT_NAMES
-from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.native_code import failure, find_or_build
+from aiocg.workers.llvm.native_library import NativeLibrary
 
 __all__ = ["AUTOPHASE_NAMES", "INST_COUNT_NAMES", "Walker"]
-
-SOURCE = Path(__file__).with_name("native") / "walker.c"
 
 
 class Walker:
@@ -25,34 +20,12 @@ class Walker:
     its own. A module pointer is an `LLVMModuleRef` as an integer; the module is read, never changed.
     """
 
-    def __init__(self, library: Library, path: Path) -> None:
-        """Load the compiled walker at `path` and give it the functions of `library`.
-
-        Raises:
-            CompilationError: with `FailureCode.COMPILER` when the file cannot be loaded or `library` lacks a
-                function.
-        """
-        self._library = library
-        try:
-            self._native = ctypes.CDLL(str(path))
-        except OSError as error:
-            raise failure(
-                f"cannot load {path}: {error}. If its folder is on a file system mounted without execution, "
-                "choose another cache folder with AIOCG_CACHE"
-            ) from None
-        self._functions = self._resolve_functions()
+    def __init__(self, native: NativeLibrary) -> None:
+        self._library = native.library
+        self._native, self._functions = native.c, native.llvm
         for name in ("aiocg_instruction_count", "aiocg_inst_count", "aiocg_autophase"):
             function = getattr(self._native, name)
             function.argtypes, function.restype = (c_void_p, c_void_p, POINTER(c_int64)), c_int
-
-    @classmethod
-    def load(cls, library: Library, clang: str, cache_dir: Path) -> Self:
-        """Return a walker for `library`, compiled with `clang` unless `cache_dir` has it from earlier.
-
-        Raises:
-            CompilationError: with `FailureCode.COMPILER` when it cannot be compiled, kept or loaded.
-        """
-        return cls(library, find_or_build(SOURCE, clang, cache_dir / "native", library.version_text))
 
     def instruction_count(self, module_pointer: int) -> int:
         """Count the instructions in all function bodies, as `llvm::Module::getInstructionCount` does."""
@@ -83,19 +56,3 @@ class Walker:
                 "outside its operands and does not export LLVMGetSwitchCaseValue. Use another libLLVM",
             )
         return counts
-
-    def _resolve_functions(self) -> "ctypes.Array[c_void_p]":
-        """Look up, in order, the functions that the compiled walker names; one with a '?' may be missing."""
-        names = ctypes.c_char.in_dll(self._native, "aiocg_walker_functions")
-        wanted = ctypes.string_at(ctypes.addressof(names)).decode().split()
-        missing = [name for name in wanted if not name.startswith("?") and not self._library.has(name)]
-        if missing:
-            raise failure(
-                f"{self._library.path} (LLVM {self._library.version_text}) does not export "
-                f"{', '.join(missing)}, which examining programs needs. Use a libLLVM 14 or later"
-            )
-        addresses = (c_void_p * len(wanted))()
-        for place, name in enumerate(wanted):
-            if self._library.has(symbol := name.removeprefix("?")):
-                addresses[place] = ctypes.cast(getattr(self._library.c, symbol), c_void_p)
-        return addresses

@@ -33,7 +33,7 @@ class PeepholeSession(CompilationSession):
         self._program = benchmark
 
     @classmethod
-    def load_benchmark(cls, content: bytes) -> str:
+    def load_benchmark(cls, content: bytes, program: bytes = b"") -> str:
         """Check a program, once for all sessions that start from it."""
         lines = content.decode(errors="replace").split("\n")
         for number, line in enumerate(lines, 1):

@@ -9,6 +9,7 @@ import pytest
 
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.walker import Walker
 
 DATA = Path(__file__).with_name("data")
@@ -95,10 +96,15 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def walker(library: Library, clang: str, cache_dir: Path) -> Walker:
-    return Walker.load(library, clang, cache_dir)
+def natives(library: Library, clang: str, cache_dir: Path) -> NativeLibraries:
+    return NativeLibraries(library, clang, cache_dir)
+
+
+@pytest.fixture(scope="session")
+def walker(natives: NativeLibraries) -> Walker:
+    return Walker(natives.load("walker"))
 
 
 @pytest.fixture
-def engine(library: Library, walker: Walker) -> Engine:
-    return Engine(library, walker)
+def engine(library: Library, natives: NativeLibraries) -> Engine:
+    return Engine(library, natives)

@@ -14,6 +14,7 @@ from aiocg.workers.llvm import passes
 from aiocg.workers.llvm.engine import Engine, plain_text
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
+from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.states import State
 from aiocg.workers.llvm.walker import Walker
 
@@ -90,13 +91,13 @@ def test_effects_are_exact_along_random_paths(engine: Engine, library: Library, 
 
 
 def test_state_does_not_depend_on_how_it_was_reached(
-    engine: Engine, library: Library, walker: Walker, compile_program: Compile
+    engine: Engine, library: Library, natives: NativeLibraries, compile_program: Compile
 ) -> None:
     """Neither what was observed or tried on the way nor a fresh engine make a difference."""
     chance = random.Random(11)
     content = compile_program("calculator.c")
     path = chance.choices(pipelines(library), k=30)
-    other = Engine(library, walker, transition_cache_bytes=0)
+    other = Engine(library, natives, transition_cache_bytes=0)
     straight, wandering = other.load(content), engine.load(content)
     for pipeline in path:
         try:
@@ -148,7 +149,7 @@ def test_program_that_a_pass_breaks_is_an_action_error_with_the_verifiers_words(
     library_14: Library, clang: str, cache_dir: Path
 ) -> None:
     """`constraint-elimination` of LLVM 14 puts a scalar where a vector was."""
-    engine = Engine(library_14, Walker.load(library_14, clang, cache_dir))
+    engine = Engine(library_14, NativeLibraries(library_14, clang, cache_dir))
     state = engine.load(
         b"define <1 x i1> @f(<1 x i32> %x, i1 %c) {\n  br i1 %c, label %a, label %b\n"
         b"a:\n  %t = icmp ule <1 x i32> %x, %x\n  ret <1 x i1> %t\nb:\n  ret <1 x i1> zeroinitializer\n}\n"
@@ -187,8 +188,8 @@ def test_predecessor_comments_are_dropped_and_nothing_else() -> None:
     assert plain_text(text) == '@s = constant [9 x i8] c"; preds = "\n\nloop:\n"a b":\n  ret void\n'
 
 
-def test_ten_thousand_steps_leak_no_memory(library: Library, walker: Walker, simple: bytes) -> None:
-    engine = Engine(library, walker, transition_cache_bytes=0)
+def test_ten_thousand_steps_leak_no_memory(library: Library, natives: NativeLibraries, simple: bytes) -> None:
+    engine = Engine(library, natives, transition_cache_bytes=0)
     process = psutil.Process()
 
     def steps(count: int) -> int:

@@ -14,7 +14,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.native_code import FLAGS, find_or_build
-from aiocg.workers.llvm.walker import SOURCE, Walker
+from aiocg.workers.llvm.native_library import SOURCES, NativeLibrary
 
 PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 CLANG = os.environ.get("AIOCG_CLANG") or shutil.which("clang-22", path=PLACES) or "clang"
@@ -70,15 +70,14 @@ def test_processes_may_build_at_the_same_time(folder: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from aiocg.workers.llvm.library import Library;"
         "from aiocg.workers.llvm.module import Module; from aiocg.workers.llvm.walker import Walker;"
+        "from aiocg.workers.llvm.native_library import NativeLibraries;"
         "library = Library.find(); sys.stdin.read(1);"
-        "walker = Walker.load(library, sys.argv[1], Path(sys.argv[2]));"
+        "walker = Walker(NativeLibraries(library, sys.argv[1], Path(sys.argv[2])).load('walker'));"
         "module = Module.parse(library, b'define void @f() { ret void }');"
         "print(walker.instruction_count(module.pointer))"
     )
     command = [sys.executable, "-P", "-c", program, CLANG, str(folder.parent)]
-    processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("x")
@@ -171,9 +170,7 @@ def test_lld_is_used_without_its_symbolic_links(source: Path, tmp_path: Path, fo
 
 def test_clang_without_lld_links_with_its_own_choice(source: Path, folder: Path) -> None:
     system = [clang for clang in ("clang-14", "clang-19", "clang") if shutil.which(clang)]
-    without = [
-        c for c in system if not Path(os.path.realpath(str(shutil.which(c)))).with_name("lld").is_file()
-    ]
+    without = [c for c in system if not Path(os.path.realpath(str(shutil.which(c)))).with_name("lld").is_file()]
     if not without:
         pytest.skip("no clang without an lld beside it is installed here")
     assert answer_of(find_or_build(source, without[0], folder, "1")) == 42
@@ -183,10 +180,11 @@ def test_file_that_cannot_be_loaded_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "walker.so"
     path.write_text("not a shared library")
     with pytest.raises(CompilationError, match=r"cannot load .*walker\.so.*choose another cache folder"):
-        Walker(Library.find(), path)
+        NativeLibrary(Library.find(), path)
 
 
-def test_walker_compiles_without_warnings(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", sorted(SOURCES.glob("*.c")), ids=lambda path: path.name)
+def test_native_code_compiles_without_warnings(source: Path, tmp_path: Path) -> None:
     warnings = ["-Wall", "-Wextra", "-Werror"]
-    command = [CLANG, *FLAGS, *warnings, "-fsyntax-only", str(SOURCE)]
+    command = [CLANG, *FLAGS, *warnings, "-fsyntax-only", str(source)]
     assert subprocess.run(command, cwd=tmp_path).returncode == 0

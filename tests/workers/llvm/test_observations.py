@@ -15,7 +15,8 @@ from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
-from aiocg.workers.llvm.observations import OBSERVATIONS
+from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
+from aiocg.workers.llvm.parameters import Parameters
 from aiocg.workers.llvm.states import State
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 
@@ -23,7 +24,7 @@ Compile = Callable[..., bytes]
 
 
 def observe(benchmark: Benchmark, state: State, name: str) -> Any:
-    return OBSERVATIONS[name].compute(benchmark, state)
+    return OBSERVATIONS[name].compute(Subject(benchmark, state, Parameters()))
 
 
 def assert_fits(spec: ObservationSpec, value: Any) -> None:

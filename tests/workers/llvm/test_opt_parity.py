@@ -14,8 +14,8 @@ import pytest
 from aiocg.workers.llvm.engine import Engine, plain_text
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.states import State
-from aiocg.workers.llvm.walker import Walker
 
 FLAGS = ("-preserve-bc-uselistorder=false", "-disable-debug-info-type-map")
 PIPELINES = (
@@ -75,7 +75,7 @@ class Reference:
         for tool in ("opt", "clang"):
             if not (self.tools / tool).exists():
                 pytest.skip(f"{self.tools / tool} is missing (apt install llvm-{major} clang-{major})")
-        self.engine = Engine(library, Walker.load(library, clang, cache))
+        self.engine = Engine(library, NativeLibraries(library, clang, cache))
         self._compile_with = compile_with
 
     def compile(self, name: str, *flags: str) -> bytes:

@@ -92,7 +92,7 @@ def test_unknown_action_is_refused_and_changes_nothing(simple: bytes, bad: objec
     session = opened(simple)
     before = session.state_hash()
     with pytest.raises(CompilationError, match="is not an action") as caught:
-        session.apply_action(bad)
+        session.check_action(bad)
     assert caught.value.code == FailureCode.ACTION_UNKNOWN
     assert session.state_hash() == before
 

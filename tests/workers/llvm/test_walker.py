@@ -17,6 +17,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.features import AUTOPHASE_MEANINGS
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_library import NativeLibraries, NativeLibrary
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 
 LIBRARIES = {
@@ -33,7 +34,7 @@ class Counter:
 
     def __init__(self, library: Library, folder: Path) -> None:
         self.library = library
-        self.walker = Walker.load(library, CLANG, folder)
+        self.walker = Walker(NativeLibraries(library, CLANG, folder).load("walker"))
 
     @property
     def opaque(self) -> bool:
@@ -83,9 +84,7 @@ def block_of(size: int) -> str:
 def join_of(predecessors: int, phis: int) -> str:
     """A switch whose edges all lead to one block, which has `phis` phis."""
     cases = " ".join(f"i8 {i}, label %join" for i in range(2, predecessors + 1))
-    lines = "\n".join(
-        f"  %p{i} = phi float " + ", ".join(["[ %x, %entry ]"] * predecessors) for i in range(phis)
-    )
+    lines = "\n".join(f"  %p{i} = phi float " + ", ".join(["[ %x, %entry ]"] * predecessors) for i in range(phis))
     return f"""
 define void @f(i8 %n, float %x) {{
 entry:
@@ -124,9 +123,7 @@ define i32 @operators(i32 %a, i64 %b, i1 %c) {
 
 
 def test_autophase_of_operators_and_constants(counter: Counter) -> None:
-    once = (
-        "AShr Add Alloca And BitCast GetElementPtr ICmp LShr Load Mul Or Ret SExt Select Shl Store Sub Trunc"
-    )
+    once = "AShr Add Alloca And BitCast GetElementPtr ICmp LShr Load Mul Or Ret SExt Select Shl Store Sub Trunc"
     assert counter.autophase(OPERATORS) == {
         **{f"Num{name}Inst": 1 for name in [*once.split(), "Xor", "ZExt"]},
         "const32Bit": 9,  # alloca's size, store, add, sub, and, shl, lshr, select twice
@@ -450,9 +447,7 @@ def test_blocks_by_the_hundred_thousand(counter: Counter) -> None:
     blocks = 100_000
     cases = " ".join(f"i32 {i}, label %b{i}" for i in range(blocks))
     bodies = "".join(f"b{i}:\n  br label %end\n" for i in range(blocks))
-    program = (
-        f"define void @f(i32 %x) {{\n  switch i32 %x, label %end [ {cases} ]\n{bodies}end:\n  ret void\n}}"
-    )
+    program = f"define void @f(i32 %x) {{\n  switch i32 %x, label %end [ {cases} ]\n{bodies}end:\n  ret void\n}}"
     counts = counter.autophase(program)
     assert counts["TotalBlocks"] == blocks + 2
     assert counts["NumEdges"] == 2 * blocks + 1
@@ -474,8 +469,8 @@ def test_names_are_the_published_ones() -> None:
 
 def test_library_that_lacks_functions_is_named(tmp_path: Path) -> None:
     library = Library.find()
-    Walker.load(library, CLANG, tmp_path)
+    Walker(NativeLibraries(library, CLANG, tmp_path).load("walker"))
     (path,) = tmp_path.glob("native/*.so")
     library.c = ctypes.CDLL(None)  # this process itself, which exports no LLVM function
     with pytest.raises(CompilationError, match=r"does not export LLVMGetFirstFunction, .*LLVM 14 or later"):
-        Walker(library, path)
+        NativeLibrary(library, path)

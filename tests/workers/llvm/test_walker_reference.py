@@ -21,6 +21,7 @@ import pytest
 
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 
 LIBRARIES = {
@@ -224,9 +225,7 @@ class Reference:
         counts["TotalMemInst"] += sum(name in MEMORY for name in names)
         counts["testUnary"] += sum(name in UNARY for name in names)
 
-    def count_operands(
-        self, name: str, operands: list[int], cases: Cases, counts: collections.Counter[str]
-    ) -> None:
+    def count_operands(self, name: str, operands: list[int], cases: Cases, counts: collections.Counter[str]) -> None:
         integers = list(cases)
         for operand in operands[:1] if name == "Switch" else operands:
             text = self.text_of(operand) if self.IsAConstantInt(operand) else ""
@@ -273,7 +272,7 @@ def library(request: pytest.FixtureRequest) -> Library:
 
 @pytest.fixture(scope="module")
 def walker(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Walker:
-    return Walker.load(library, clang_of(library), tmp_path_factory.mktemp("cache"))
+    return Walker(NativeLibraries(library, clang_of(library), tmp_path_factory.mktemp("cache")).load("walker"))
 
 
 def clang_of(library: Library) -> str:

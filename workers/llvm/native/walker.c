@@ -1,15 +1,5 @@
-/* Walks an LLVM module through the functions of LLVM's C API and counts what it sees.
+/* Walks an LLVM module through the functions of LLVM's C API and counts what it sees. */
 
-   Freestanding on purpose: no header, no libc, no link against libLLVM, so that any clang builds it on a
-   machine that has nothing else. The caller resolves the functions named in `aiocg_walker_functions`, in that
-   order, into a `struct Llvm`; a name that starts with '?' may be missing in the loaded libLLVM and is then a
-   null pointer. There is no state in here: one build serves any number of libLLVMs, modules and threads. */
-
-typedef __INT64_TYPE__ int64;
-typedef __UINT64_TYPE__ uint64;
-typedef void *ref; /* any LLVM...Ref */
-
-/* X(result, name, parameters, prefix) for every function used; the order is the layout of `struct Llvm`. */
 #define LLVM_FUNCTIONS(X)                                \
     X(ref, LLVMGetFirstFunction, (ref), "")              \
     X(ref, LLVMGetNextFunction, (ref), "")               \
@@ -45,42 +35,11 @@ typedef void *ref; /* any LLVM...Ref */
     X(ref, LLVMIsACondBrInst, (ref), "?")                \
     X(ref, LLVMIsAUncondBrInst, (ref), "?")
 
-struct Llvm {
-#define X(result, name, parameters, prefix) result(*name) parameters;
-    LLVM_FUNCTIONS(X)
-#undef X
-};
-
-#define EXPORT __attribute__((visibility("default")))
-
-EXPORT const char aiocg_walker_functions[] =
-#define X(result, name, parameters, prefix) prefix #name " "
-    LLVM_FUNCTIONS(X);
-#undef X
+#include "llvm.h"
 
 enum { DONE = 0, SWITCH_CASES_OUT_OF_REACH = 1 };
 
 enum { INTEGER_TYPE = 8 }; /* LLVMIntegerTypeKind */
-
-/* LLVMOpcode: values that the C API promises not to change. */
-enum Opcode {
-    Ret = 1, Br = 2, Switch = 3, IndirectBr = 4, Invoke = 5, Unreachable = 7, Add = 8, FAdd = 9, Sub = 10,
-    FSub = 11, Mul = 12, FMul = 13, UDiv = 14, SDiv = 15, FDiv = 16, URem = 17, SRem = 18, FRem = 19,
-    Shl = 20, LShr = 21, AShr = 22, And = 23, Or = 24, Xor = 25, Alloca = 26, Load = 27, Store = 28,
-    GetElementPtr = 29, Trunc = 30, ZExt = 31, SExt = 32, FPToUI = 33, FPToSI = 34, UIToFP = 35,
-    SIToFP = 36, FPTrunc = 37, FPExt = 38, PtrToInt = 39, IntToPtr = 40, BitCast = 41, ICmp = 42,
-    FCmp = 43, PHI = 44, Call = 45, Select = 46, UserOp1 = 47, UserOp2 = 48, VAArg = 49,
-    ExtractElement = 50, InsertElement = 51, ShuffleVector = 52, ExtractValue = 53, InsertValue = 54,
-    Fence = 55, AtomicCmpXchg = 56, AtomicRMW = 57, Resume = 58, LandingPad = 59, AddrSpaceCast = 60,
-    CleanupRet = 61, CatchRet = 62, CatchPad = 63, CleanupPad = 64, CatchSwitch = 65, FNeg = 66,
-    CallBr = 67, Freeze = 68, PtrToAddr = 69, OPCODES = 70
-};
-
-#define FOR_FUNCTIONS(f, module) \
-    for (ref f = llvm->LLVMGetFirstFunction(module); f; f = llvm->LLVMGetNextFunction(f))
-#define FOR_BLOCKS(b, f) for (ref b = llvm->LLVMGetFirstBasicBlock(f); b; b = llvm->LLVMGetNextBasicBlock(b))
-#define FOR_INSTRUCTIONS(i, b) \
-    for (ref i = llvm->LLVMGetFirstInstruction(b); i; i = llvm->LLVMGetNextInstruction(i))
 
 EXPORT int aiocg_instruction_count(const struct Llvm *llvm, ref module, int64 *out) {
     FOR_FUNCTIONS(function, module)

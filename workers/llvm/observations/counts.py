@@ -1,0 +1,129 @@
+"""Observations that are the program itself, and those that count its instructions.
+
+Every one is a pure function of benchmark and state, whatever machine computes it.
+"""
+
+import hashlib
+import re
+import struct
+from collections.abc import Callable
+
+from aiocg.transport.arrays import Array
+from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.llvm.observations.observation import Observation, Subject, count, text
+from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
+
+_MODULE_ID = re.compile(r"\A; ModuleID = .*\n")
+
+INSTRUCTION_COUNT = "IrInstructionCount"
+DICT_KEYS = tuple(f"{name}Count" for name in INST_COUNT_NAMES)  # CompilerGym's spelling
+NORM_DICT_KEYS = tuple(f"{name}Density" for name in INST_COUNT_NAMES[1:])
+
+
+def _ir(subject: Subject) -> str:
+    return subject.engine.text(subject.state)
+
+
+def _ir_sha1(subject: Subject) -> str:
+    if "sha1" not in subject.state.memo:
+        text = _MODULE_ID.sub("", subject.engine.text(subject.state))
+        subject.state.memo["sha1"] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    digest: str = subject.state.memo["sha1"]
+    return digest
+
+
+def _bitcode(subject: Subject) -> bytes:
+    return subject.engine.bitcode(subject.state)
+
+
+def _instruction_count(subject: Subject) -> int:
+    return subject.engine.instruction_count(subject.state)
+
+
+def _instruction_count_at(level: str) -> Callable[[Subject], int]:
+    def compute(subject: Subject) -> int:
+        return subject.engine.instruction_count(subject.benchmark.at(level))
+
+    return compute
+
+
+def _inst_count(subject: Subject) -> Array:
+    return Array("int64", (len(INST_COUNT_NAMES),), subject.engine.inst_count(subject.state))
+
+
+def _inst_count_dict(subject: Subject) -> dict[str, int]:
+    return dict(zip(DICT_KEYS, integers(subject.engine.inst_count(subject.state)), strict=True))
+
+
+def _densities(subject: Subject) -> list[float]:
+    total, *counts = integers(subject.engine.inst_count(subject.state))
+    return [count / total if total else 0.0 for count in counts]
+
+
+def _inst_count_norm(subject: Subject) -> Array:
+    values = _densities(subject)
+    return Array("float64", (len(values),), struct.pack(f"<{len(values)}d", *values))
+
+
+def _inst_count_norm_dict(subject: Subject) -> dict[str, float]:
+    return dict(zip(NORM_DICT_KEYS, _densities(subject), strict=True))
+
+
+def _autophase(subject: Subject) -> Array:
+    return Array("int64", (len(AUTOPHASE_NAMES),), subject.engine.autophase(subject.state))
+
+
+def _autophase_dict(subject: Subject) -> dict[str, int]:
+    return dict(zip(AUTOPHASE_NAMES, integers(subject.engine.autophase(subject.state)), strict=True))
+
+
+def integers(packed: bytes) -> tuple[int, ...]:
+    """Unpack little-endian int64."""
+    return struct.unpack(f"<{len(packed) // 8}q", packed)
+
+
+def _array(name: str, description: str, dtype: str, size: int, compute: Callable[[Subject], object]) -> Observation:
+    zeros = Array(dtype, (size,), bytes(8 * size))
+    spec = ObservationSpec(name, "array", description, dtype, (size,), low=0, default=zeros)
+    return Observation(spec, compute)
+
+
+def _mapping(
+    name: str, description: str, dtype: str, keys: tuple[str, ...], compute: Callable[[Subject], object]
+) -> Observation:
+    spec = ObservationSpec(name, "mapping", description, dtype, keys=keys, low=0, default=dict.fromkeys(keys, 0))
+    return Observation(spec, compute)
+
+
+OBSERVATIONS = (
+    text("Ir", "The program as textual LLVM IR.", _ir),
+    text("IrSha1", "SHA1 of the textual IR without the line that names the module, in hex.", _ir_sha1),
+    Observation(ObservationSpec("Bitcode", "binary", "The program as LLVM bitcode.", default=b""), _bitcode),
+    count(INSTRUCTION_COUNT, "Number of IR instructions.", _instruction_count),
+    *(
+        count(f"{INSTRUCTION_COUNT}{level}", f"Number of IR instructions {what}.", _instruction_count_at(level))
+        for level, what in (
+            ("O0", "of the program as it came"),
+            ("O3", "after default<O3>"),
+            ("Oz", "after default<Oz>"),
+        )
+    ),
+    _array(
+        "InstCount",
+        "Instructions, blocks, functions, and instructions by opcode.",
+        "int64",
+        len(INST_COUNT_NAMES),
+        _inst_count,
+    ),
+    _mapping("InstCountDict", "InstCount by name.", "int64", DICT_KEYS, _inst_count_dict),
+    _array(
+        "InstCountNorm",
+        "InstCount divided by its first entry, which is left out.",
+        "float64",
+        len(NORM_DICT_KEYS),
+        _inst_count_norm,
+    ),
+    _mapping("InstCountNormDict", "InstCountNorm by name.", "float64", NORM_DICT_KEYS, _inst_count_norm_dict),
+    _array("Autophase", "The 56 Autophase features.", "int64", len(AUTOPHASE_NAMES), _autophase),
+    _mapping("AutophaseDict", "Autophase by name.", "int64", AUTOPHASE_NAMES, _autophase_dict),
+)

@@ -1,0 +1,48 @@
+"""What a session can be told about how to observe: values that forks inherit and resets keep."""
+
+from typing import NamedTuple
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+
+
+class Parameters(NamedTuple):
+    """How to observe; a value, so that forks share it.
+
+    Attributes:
+        runtimes: how often a program is run and timed for one observation of `Runtime`.
+        warmups: how often it is run before that without being timed.
+        buildtimes: how often a program is built and timed for one observation of `Buildtime`.
+    """
+
+    runtimes: int = 3
+    warmups: int = 0
+    buildtimes: int = 1
+
+
+# CompilerGym's keys, each after "llvm.set_" and "llvm.get_", and what they set.
+_KEYS = {
+    "runtimes_per_observation_count": "runtimes",
+    "warmup_runs_count_per_runtime_observation": "warmups",
+    "buildtimes_per_observation_count": "buildtimes",
+}
+MOST = 10_000
+
+
+def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, str]:
+    """Set or get a parameter, by CompilerGym's keys; return the parameters as they are then, and the answer.
+
+    Raises:
+        CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
+    """
+    verb, _, name = key.removeprefix("llvm.").partition("_")
+    if not key.startswith("llvm.") or name not in _KEYS or verb not in ("get", "set"):
+        known = ", ".join(f"llvm.{verb}_{name}" for name in _KEYS for verb in ("get", "set"))
+        raise CompilationError(FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {known}")
+    field = _KEYS[name]
+    if verb == "set":
+        least = 0 if field == "warmups" else 1
+        if not value.isascii() or not value.isdigit() or not least <= int(value) <= MOST:
+            raise CompilationError(FailureCode.PARAMETER, f"{key} takes a number from {least} to {MOST}, not {value!r}")
+        parameters = parameters._replace(**{field: int(value)})
+    return parameters, str(getattr(parameters, field))
