@@ -11,8 +11,8 @@ from aiocg.errors import (
     ResetNeeded,
     failure,
 )
-from aiocg.plan import Plan, Plans, Spaces, check_known
-from aiocg.preparation import prepare
+from aiocg.plan import Plan, Plans, Reading, Spaces, check_known
+from aiocg.preparation import prepare, run_once
 from aiocg.session import Session
 from aiocg.snapshot import Snapshot
 from aiocg.spaces import ActionSpace, ObservationSpace
@@ -168,20 +168,20 @@ class Env:
         chosen = benchmark if benchmark is not None else (options or {}).get("benchmark")
         target = self._runtime.benchmark(chosen) if chosen is not None else self._benchmark
         await prepare(target)
+        await run_once(self._default_plan.prepare)
         if self._session.closed:
             raise EnvClosed("this environment was closed")
         if self._session.error is not None or self._session.pending:
             self._replace_session()  # what is in flight goes on in the old one, and cannot fail this reset
         plan = self._default_plan
-        names = tuple(dict.fromkeys([*plan.observe, *plan.baselines]))
 
         def finish(reply: Observed) -> tuple[Any, dict[str, Any]]:
-            values = dict(zip(names, reply.observations, strict=True))
+            observation, values = plan.read_reset(reply.observations)
             self._benchmark = target
-            self._episode = Episode.start(target, {name: values[name] for name in plan.costs | plan.baselines})
-            return plan.observation(reply.observations), {"benchmark": str(target.uri), "state": reply.state}
+            self._episode = Episode.start(target, values)
+            return observation, {"benchmark": str(target.uri), "state": reply.state}
 
-        result: tuple[Any, dict[str, Any]] = await self._session.open(target, names, deadline, finish)
+        result: tuple[Any, dict[str, Any]] = await self._session.open(target, plan.at_reset.observe, deadline, finish)
         return result
 
     def _replace_session(self) -> None:
@@ -217,6 +217,8 @@ class Env:
             UnknownName, InvalidAction: for a bad argument; nothing was done.
             ResetNeeded: when there is no episode.
         """
+        if observation_spaces is not None or reward_spaces is not None:
+            await run_once(self._plan(observation_spaces, reward_spaces).prepare)
         return await self.submit(
             action, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout
         )
@@ -263,11 +265,12 @@ class Env:
         """Ask for what the rewards need to know of the state before the step, where nothing sent so far tells it."""
         names = episode.missing(plan)
         if names:
+            reading = Reading(names, self.observation_spaces)
             request = self._session.step(
                 (),
-                names,
+                reading.observe,
                 timeout,
-                lambda reply: episode.learn(dict(zip(names, reply.observations, strict=True))),
+                lambda reply: episode.learn(dict(zip(names, reading.values(reply.observations), strict=True))),
                 lambda error: episode.not_learned(names, error),
             )
             request.add_done_callback(_retrieve)
@@ -295,8 +298,26 @@ class Env:
         if self._episode is None:
             raise ResetNeeded("call reset() before observing")
         deadline = self._deadline(timeout)
-        values = await self._session.step((), names, deadline, lambda reply: list(reply.observations))
+        reading = Reading(names, self.observation_spaces)
+        await run_once(reading.prepare)
+        values = await self._session.step(
+            (), reading.observe, deadline, lambda reply: reading.values(reply.observations)
+        )
         return values[0] if len(names) == 1 else values
+
+    def add_observation_space(self, space: ObservationSpace) -> None:
+        """Add an observation of your own, derived from others, to this environment and its future forks.
+
+        Raises:
+            ValueError: when it has no sources or no `translate`.
+            UnknownName: when a source does not exist.
+        """
+        if not space.sources or space.translate is None:
+            raise ValueError(f"the observation space {space.name!r} needs sources and a translate function")
+        for name in space.sources:
+            check_known("observation space", name, self.observation_spaces)
+        self.observation_spaces = {**self.observation_spaces, space.name: space}  # the old one is shared
+        self._plans = Plans()
 
     async def send_parameter(self, key: str, value: str, *, timeout: float | None = None) -> str:
         """Send an out-of-band parameter to the compiler session and return its answer.
@@ -425,8 +446,8 @@ class Env:
             return Candidate(actions, error=crash)
         if result.code:
             return Candidate(actions, error=failure(result.code, result.message))
-        reward = plan.reward(episode.rewards(plan, plan.cost_values(result.observations)))
-        observation = plan.observation(result.observations)
+        observation, costs = plan.read(result.observations)
+        reward = plan.reward(episode.rewards(plan, costs))
         return Candidate(actions, observation, reward, result.state, True not in result.effects)
 
     # ----------------------------------------------------------------------------------------- close

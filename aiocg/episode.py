@@ -89,9 +89,9 @@ class Episode:
         except KeyError as error:
             raise self.errors.get(error.args[0], error) from None
 
-    def advance(self, plan: Plan, observed: Sequence[Any], reward_space: str | None) -> Any:
+    def advance(self, plan: Plan, costs: dict[str, Any], reward_space: str | None) -> Any:
         """Go to the state that a step has led to and return its rewards, adding the default one to the return."""
-        before, self.costs = self.costs, plan.cost_values(observed)
+        before, self.costs = self.costs, costs
         values = self._rewards(plan, before, self.costs)
         self._account(plan, values, reward_space)
         return plan.reward(values)

@@ -1,14 +1,59 @@
 """What a request observes, and how what comes back becomes what the caller asked for."""
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from aiocg.errors import UnknownName
 from aiocg.rewards import Reward
+from aiocg.spaces import ObservationSpace
 
-__all__ = ["Plan", "Plans", "Spaces", "check_known"]
+__all__ = ["Plan", "Plans", "Reading", "Spaces", "check_known"]
 
 Spaces = Sequence[str] | str | None  # one space by name, several, or none
+
+
+Getter = Callable[[Sequence[Any]], Any]
+
+
+class Reading:
+    """Some observation spaces: what to ask the worker for, and how to get their values from its answer.
+
+    Attributes:
+        names: of the spaces.
+        observe: what the worker is asked for, without repeats; derived spaces are asked for by their sources.
+        prepare: what must be done once before values can be had.
+    """
+
+    __slots__ = ("_getters", "names", "observe", "prepare")
+
+    def __init__(self, names: Iterable[str], spaces: Mapping[str, ObservationSpace]) -> None:
+        self.names = tuple(names)
+        asked: list[str] = []
+        prepare: list[Callable[[], object]] = []
+        self._getters = [_getter(name, spaces, asked, prepare) for name in self.names]
+        self.observe = tuple(asked)
+        self.prepare = tuple(dict.fromkeys(prepare))
+
+    def values(self, observed: Sequence[Any]) -> list[Any]:
+        """Return the values in the order of `names`, from the worker's in the order of `observe`."""
+        return [get(observed) for get in self._getters]
+
+
+def _getter(
+    name: str, spaces: Mapping[str, ObservationSpace], asked: list[str], prepare: list[Callable[[], object]]
+) -> Getter:
+    space = spaces.get(name)
+    if space is None or space.translate is None:
+        if name not in asked:
+            asked.append(name)
+        return operator.itemgetter(asked.index(name))
+    if space.prepare is not None:
+        prepare.append(space.prepare)
+    translate = space.translate
+    getters = [_getter(source, spaces, asked, prepare) for source in space.sources]
+    return lambda observed: translate(*[get(observed) for get in getters])
 
 
 class Plan:
@@ -18,43 +63,65 @@ class Plan:
 
     Attributes:
         observe: what the request asks of the worker, without repeats.
+        at_reset: the same for a reset, which needs to know the baselines too.
         rewards: what it is to be rewarded in.
         costs, baselines: what the rewards need to know of the states at both ends, and of the benchmark.
+        prepare: what must be done once before values can be had.
     """
 
     __slots__ = (
-        "_cost_picks",
-        "_picks",
+        "_cost_names",
+        "_count",
         "_single_observation",
         "_single_reward",
+        "_step",
+        "at_reset",
         "baselines",
         "costs",
         "observe",
+        "prepare",
         "rewards",
     )
 
-    def __init__(self, observations: Spaces, rewards: Sequence[Reward], *, single_reward: bool = True) -> None:
+    def __init__(
+        self,
+        observations: Spaces,
+        rewards: Sequence[Reward],
+        spaces: Mapping[str, ObservationSpace] = MappingProxyType({}),
+        *,
+        single_reward: bool = True,
+    ) -> None:
         self._single_observation = observations is None or isinstance(observations, str)
         self._single_reward = single_reward
         names = [observations] if isinstance(observations, str) else list(observations or ())
         self.rewards = tuple(rewards)
         self.costs = frozenset(name for reward in rewards for name in reward.observation_spaces)
         self.baselines = frozenset(name for reward in rewards for name in reward.baseline_spaces)
-        self.observe = tuple(dict.fromkeys([*names, *sorted(self.costs)]))
-        self._picks = [self.observe.index(name) for name in names]
-        self._cost_picks = [(name, self.observe.index(name)) for name in self.costs]
+        self._count = len(names)
+        self._cost_names = sorted(self.costs)
+        self._step = Reading([*names, *self._cost_names], spaces)
+        self.at_reset = Reading([*names, *sorted(self.costs | self.baselines)], spaces)
+        self.observe = self._step.observe
+        self.prepare = self.at_reset.prepare
 
-    def observation(self, observed: Sequence[Any]) -> Any:
-        """Return the observations that the caller asked for: one, a list, or None."""
-        return _shape([observed[i] for i in self._picks], self._single_observation)
+    def read(self, observed: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the observations that the caller asked for (one, a list, or None), and the costs by name."""
+        values = self._step.values(observed)
+        count = self._count
+        return self._shaped(values[:count]), dict(zip(self._cost_names, values[count:], strict=True))
 
-    def default_observation(self, defaults: Mapping[str, Any]) -> Any:
+    def read_reset(self, observed: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the same for what a reset observed, with the baselines among the costs."""
+        values = self.at_reset.values(observed)
+        names = self.at_reset.names[self._count :]
+        return self._shaped(values[: self._count]), dict(zip(names, values[self._count :], strict=True))
+
+    def default_observation(self, spaces: Mapping[str, ObservationSpace]) -> Any:
         """Return the default observations, in the same form."""
-        return _shape([defaults[self.observe[i]] for i in self._picks], self._single_observation)
+        return self._shaped([spaces[name].default for name in self._step.names[: self._count]])
 
-    def cost_values(self, observed: Sequence[Any]) -> dict[str, Any]:
-        """Return the cost observations by name."""
-        return {name: observed[i] for name, i in self._cost_picks}
+    def _shaped(self, values: list[Any]) -> Any:
+        return _shape(values, self._single_observation)
 
     def reward(self, values: list[float]) -> Any:
         """Return the rewards in the form that the caller asked for: one, a list, or None."""
@@ -77,7 +144,7 @@ class Plans:
         self,
         observations: Spaces,
         rewards: Spaces,
-        observation_spaces: Mapping[str, Any],
+        observation_spaces: Mapping[str, ObservationSpace],
         reward_spaces: Mapping[str, Reward],
     ) -> Plan:
         """Return the plan for observations and rewards given by name.
@@ -91,8 +158,9 @@ class Plans:
         key = (_hashable(observations), _hashable(rewards), found)  # a name may come to mean another reward
         plan = self._known.get(key)
         if plan is None:
-            plan = Plan(observations, found, single_reward=rewards is None or isinstance(rewards, str))
-            for name in (*plan.observe, *plan.baselines):
+            single = rewards is None or isinstance(rewards, str)
+            plan = Plan(observations, found, observation_spaces, single_reward=single)
+            for name in (*plan.at_reset.names, *plan.at_reset.observe):
                 check_known("observation space", name, observation_spaces)
             self._known[key] = plan
         return plan

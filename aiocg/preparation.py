@@ -1,13 +1,16 @@
-"""Has a benchmark's content ready without blocking the event loop."""
+"""Does without blocking the event loop what must be done before a request: compile a benchmark, fetch a file."""
 
 import threading
+from collections.abc import Callable, Iterable
 
 import anyio.to_thread
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.frontend import cancellable
 
-__all__ = ["prepare"]
+__all__ = ["prepare", "run_once"]
+
+_done: set[Callable[[], object]] = set()
 
 
 async def prepare(benchmark: Benchmark) -> None:
@@ -25,3 +28,11 @@ async def prepare(benchmark: Benchmark) -> None:
     except BaseException:
         stop.set()
         raise
+
+
+async def run_once(preparations: Iterable[Callable[[], object]]) -> None:
+    """Run in threads those of some functions that have not succeeded in this process yet; they are idempotent."""
+    for preparation in preparations:
+        if preparation not in _done:
+            await anyio.to_thread.run_sync(preparation)
+            _done.add(preparation)

@@ -11,6 +11,7 @@ from typing import Any
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.errors import UnknownName
 from aiocg.rewards import Reward, llvm_rewards
+from aiocg.spaces import ObservationSpace
 
 __all__ = ["ENVIRONMENTS", "EnvironmentSpec", "environment", "environments", "register"]
 
@@ -28,6 +29,7 @@ class EnvironmentSpec:
         rewards: makes the reward spaces.
         options: makes the options its workers are started with.
         environ: makes the environment variables that its workers need beside ours.
+        derived: makes the observation spaces that the client derives from the worker's.
     """
 
     id: str
@@ -39,6 +41,7 @@ class EnvironmentSpec:
     rewards: Callable[[], list[Reward]] = field(default=list)
     options: Callable[[], Mapping[str, Any]] = field(default=dict)
     environ: Callable[[], Mapping[str, str]] = field(default=dict)
+    derived: Callable[[], list[ObservationSpace]] = field(default=list)
 
 
 ENVIRONMENTS: dict[str, EnvironmentSpec] = {}
@@ -97,6 +100,12 @@ def _llvm_environ() -> Mapping[str, str]:
     return loader_environment()
 
 
+def _llvm_observations() -> list[ObservationSpace]:
+    from aiocg.llvm.observations import derived_observations
+
+    return derived_observations()
+
+
 def _register_llvm() -> None:
     for name, description, observation, reward in (
         ("llvm-v0", "LLVM phase ordering; choose your own observation and reward", None, None),
@@ -115,6 +124,7 @@ def _register_llvm() -> None:
                 rewards=llvm_rewards,
                 options=_llvm_options,
                 environ=_llvm_environ,
+                derived=_llvm_observations,
             )
         )
 

@@ -109,7 +109,7 @@ class Runtime:
         session = Session(self._choose(supervisor))  # before waiting, so that it counts for the next one's choice
         welcome = await asyncio.shield(session.worker.welcome)
         rewards = {reward.name: reward for reward in spec.rewards()}
-        env = Env(self, spec, welcome, session, target, self._spaces_of(spec.worker, welcome), rewards)
+        env = Env(self, spec, welcome, session, target, self._spaces_of(spec, welcome), rewards)
         env.observation_space = observation_space if observation_space is not None else spec.observation_space
         env.reward_space = reward_space if reward_space is not None else spec.reward_space
         return env
@@ -176,12 +176,15 @@ class Runtime:
             raise supervisor.workers[0].failure or WorkerStartError("no worker is left")
         return supervisor.workers[index]
 
-    def _spaces_of(self, kind: str, welcome: Welcome) -> tuple[ActionSpace, dict[str, ObservationSpace]]:
-        """Build the spaces once per kind of worker: a thousand environments share them."""
-        if kind not in self._spaces:
-            observations = [ObservationSpace.from_spec(spec) for spec in welcome.observation_spaces]
-            self._spaces[kind] = (ActionSpace(welcome.action_spaces[0]), {space.name: space for space in observations})
-        return self._spaces[kind]
+    def _spaces_of(self, spec: EnvironmentSpec, welcome: Welcome) -> tuple[ActionSpace, dict[str, ObservationSpace]]:
+        """Build the spaces once per kind of environment: a thousand of them share them."""
+        if spec.id not in self._spaces:
+            observations = [*map(ObservationSpace.from_spec, welcome.observation_spaces), *spec.derived()]
+            self._spaces[spec.id] = (
+                ActionSpace(welcome.action_spaces[0]),
+                {space.name: space for space in observations},
+            )
+        return self._spaces[spec.id]
 
     def new_session(self, spec: EnvironmentSpec) -> Session:
         """Return a session on the least busy worker of an environment's compiler."""

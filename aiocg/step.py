@@ -40,10 +40,10 @@ class StepRequest(PendingStep):
         self._episode = episode
 
     def result(self, reply: Observed) -> StepResult:
-        observed = reply.observations
-        reward = self._episode.advance(self._plan, observed, self._env.reward_space)
+        observation, costs = self._plan.read(reply.observations)
+        reward = self._episode.advance(self._plan, costs, self._env.reward_space)
         info = {"action_had_no_effect": True not in reply.effects, "state": reply.state}
-        return self._plan.observation(observed), reward, False, False, info
+        return observation, reward, False, False, info
 
     def fallback(self, error: Exception) -> StepResult:
         """Turn an error of the program or the compiler into the end of the episode."""
@@ -53,11 +53,10 @@ class StepRequest(PendingStep):
         if episode.terminated:
             raise ResetNeeded("an action submitted before this one ended the episode") from error
         reward = episode.fail(plan, self._env.reward_space)
-        defaults = {name: space.default for name, space in self._env.observation_spaces.items()}
         info = {
             "action_had_no_effect": True,
             "error_type": type(error).__name__,
             "error_details": str(error),
             "error": error,
         }
-        return plan.default_observation(defaults), reward, True, False, info
+        return plan.default_observation(self._env.observation_spaces), reward, True, False, info

@@ -1,0 +1,10 @@
+"""The observation spaces of the LLVM environments that the client derives from those of the worker."""
+
+from aiocg.spaces import ObservationSpace
+
+__all__ = ["derived_observations"]
+
+
+def derived_observations() -> list[ObservationSpace]:
+    """Return all derived observation spaces."""
+    return []
