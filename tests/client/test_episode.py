@@ -42,8 +42,15 @@ def start(**values: int) -> Episode:
 def test_a_plan_returns_observations_in_the_form_asked_for(observations: object, expected: object) -> None:
     plan = Plan(observations, [COST])  # type: ignore[arg-type]
     values = [{"text": "T", "size": 7}[name] for name in plan.observe]
-    assert plan.observation(values) == expected
-    assert plan.cost_values(values) == {"size": 7}
+    assert plan.read(values) == (expected, {"size": 7})
+
+
+def test_a_plan_reads_baselines_at_the_reset_only() -> None:
+    plan = Plan("text", [SCALED])
+    everything = {"text": "T", "size": 7, "size0": 9}
+    assert plan.read([everything[name] for name in plan.observe]) == ("T", {"size": 7})
+    at_reset = [everything[name] for name in plan.at_reset.observe]
+    assert plan.read_reset(at_reset) == ("T", {"size": 7, "size0": 9})
 
 
 def test_a_plan_observes_nothing_twice() -> None:
@@ -57,19 +64,19 @@ def test_a_plan_observes_nothing_twice() -> None:
 )
 def test_a_plan_returns_rewards_in_the_form_asked_for(rewards: list[Reward], single: bool, expected: object) -> None:
     plan = Plan(None, rewards, single_reward=single)
-    assert start(size=10).advance(plan, [7] if rewards else [], "cost") == expected
+    assert start(size=10).advance(plan, {"size": 7} if rewards else {}, "cost") == expected
 
 
 def test_each_step_is_rewarded_against_the_one_before() -> None:
     episode, plan = start(size=10), Plan(None, [COST])
-    assert [episode.advance(plan, [size], "cost") for size in (7, 9, 4)] == [3.0, -2.0, 5.0]
+    assert [episode.advance(plan, {"size": size}, "cost") for size in (7, 9, 4)] == [3.0, -2.0, 5.0]
     assert episode.reward == 6.0
 
 
 def test_only_the_default_reward_adds_to_the_return() -> None:
     episode, plan = start(size=10, seconds=5), Plan(None, [TIME, COST], single_reward=False)
     values = {"seconds": 4, "size": 7}
-    assert episode.advance(plan, [values[name] for name in plan.observe], "cost") == [1.0, 3.0]
+    assert episode.advance(plan, values, "cost") == [1.0, 3.0]
     assert episode.reward == 3.0
 
 
@@ -78,14 +85,14 @@ def test_what_is_missing_is_asked_for_once() -> None:
     assert episode.missing(plan) == ("size", "size0")
     assert episode.missing(plan) == ()
     episode.learn({"size": 10, "size0": 20})
-    assert episode.advance(plan, [5], "scaled") == 0.25
+    assert episode.advance(plan, {"size": 5}, "scaled") == 0.25
 
 
 def test_a_copy_goes_its_own_way() -> None:
     episode, plan = start(size=10), Plan(None, [COST])
     copy = episode.copy()
-    assert episode.advance(plan, [7], "cost") == 3.0
-    assert (copy.reward, copy.advance(plan, [9], "cost")) == (0.0, 1.0)
+    assert episode.advance(plan, {"size": 7}, "cost") == 3.0
+    assert (copy.reward, copy.advance(plan, {"size": 9}, "cost")) == (0.0, 1.0)
     assert episode.reward == 3.0
 
 
@@ -97,13 +104,13 @@ def test_a_copy_does_not_expect_what_is_in_flight() -> None:
 
 def test_a_step_without_rewards_leaves_no_costs_of_an_earlier_state() -> None:
     episode = start(size=10)
-    episode.advance(Plan(None, []), [], "cost")
+    episode.advance(Plan(None, []), {}, "cost")
     assert episode.copy().missing(Plan(None, [COST])) == ("size",)
 
 
 def test_failing_ends_the_episode_and_takes_back_the_return() -> None:
     episode, plan = start(size=10), Plan(None, [COST])
-    episode.advance(plan, [4], "cost")
+    episode.advance(plan, {"size": 4}, "cost")
     assert episode.fail(plan, "cost") == -6.0
     assert (episode.reward, episode.terminated) == (0.0, True)
 

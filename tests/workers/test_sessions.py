@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from aiocg.transport.messages import (
+    Check,
     Close,
     Done,
     Expand,
@@ -26,7 +27,7 @@ from aiocg.transport.messages import (
 from aiocg.transport.status import NO_CANDIDATE
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.scripted import ScriptedSession
-from aiocg.workers.sessions import SessionTable
+from aiocg.workers.sessions import CHECK_TIMEOUT, SessionTable
 
 NOTHING, INCREMENT, DOUBLE, SQUARE, REFUSE = range(5)
 
@@ -42,6 +43,11 @@ class Session(ScriptedSession):
 
     def close(self) -> None:
         type(self).alive -= 1
+
+    @classmethod
+    def check_action(cls, action: Any) -> None:
+        if action != "bug":
+            super().check_action(action)
 
     def apply_action(self, action: Any) -> bool:
         if action == "bug":
@@ -175,9 +181,17 @@ def test_a_failed_observation_alone_does_not_end_the_session(table: Table) -> No
 
 
 @pytest.mark.parametrize("action", [99, -1, "increment", None, 1.5, [1], {"a": 1}])
-def test_an_action_outside_of_the_space_is_refused(table: Table, action: object) -> None:
-    assert failed(table(Step(3, 1, (action,), 1.0)), FailureCode.ACTION_UNKNOWN).fields["applied"] == 0
-    assert table.value(1) == 5
+def test_an_action_outside_of_the_space_is_refused_before_anything_is_done(table: Table, action: object) -> None:
+    reply = failed(table(Step(3, 1, (DOUBLE, action), 1.0)), FailureCode.ACTION_UNKNOWN)
+    assert (reply.fields, table.value(1)) == ({}, 5)
+    assert table(Step(4, 1, (DOUBLE,), 1.0)).state == 10
+
+
+@pytest.mark.parametrize("action", [99, "increment", None])
+def test_a_check_says_whether_all_actions_are_ones(table: Table, action: object) -> None:
+    assert table(Check(3, (DOUBLE, REFUSE))) == Done(3)
+    failed(table(Check(4, (DOUBLE, action))), FailureCode.ACTION_UNKNOWN)
+    assert table.begun[-1] == (1, 0, 4, CHECK_TIMEOUT, NO_CANDIDATE)
 
 
 def test_expand_evaluates_every_candidate_from_the_same_state(table: Table) -> None:
