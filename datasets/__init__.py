@@ -23,6 +23,7 @@ from aiocg.datasets.errors import (
     CompilationCancelled,
     DatasetError,
     DatasetNotFound,
+    DownloadError,
     InvalidBenchmarkUri,
     ToolchainNotFound,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "DatasetError",
     "DatasetNotFound",
     "Datasets",
+    "DownloadError",
     "FilesDataset",
     "InvalidBenchmarkUri",
     "ProgramRun",

@@ -8,6 +8,7 @@
      is empty |   +- CompilationCancelled    the caller gave up waiting
      +- ToolchainNotFound       no clang that can be used
      +- CacheError              the cache cannot be written; compiling goes on without it
+     +- DownloadError           a file that others have published cannot be had
 
 Every error keeps its values as attributes, so that nobody has to parse a message.
 """
@@ -22,6 +23,7 @@ __all__ = [
     "CompilationCancelled",
     "DatasetError",
     "DatasetNotFound",
+    "DownloadError",
     "InvalidBenchmarkUri",
     "ToolchainNotFound",
 ]
@@ -129,6 +131,22 @@ class CacheError(DatasetError):
         )
         self.path = path
         self.reason = reason
+
+
+class DownloadError(DatasetError):
+    """A published file cannot be fetched.
+
+    Attributes:
+        what: the file or package.
+        reason: why not.
+        diagnostics: the downloading program's own messages, or "".
+    """
+
+    def __init__(self, what: str, reason: str, diagnostics: str = "") -> None:
+        super().__init__(f"cannot fetch {what}: {reason}" + (f"\n{diagnostics}" if diagnostics else ""))
+        self.what = what
+        self.reason = reason
+        self.diagnostics = diagnostics
 
 
 class CacheWarning(UserWarning):

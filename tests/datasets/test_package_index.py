@@ -1,0 +1,197 @@
+"""Wheels made here, served by a real HTTP server, and fetched by the real pip."""
+
+import functools
+import hashlib
+import http.server
+import os
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aiocg.datasets import CacheError, DownloadError, cancellable
+from aiocg.datasets.package_index import Wheel, fetch_members
+from aiocg.datasets.process import Cancelled
+
+MEMBER = "tiny/words.txt"
+CONTENT = b"alpha\nbeta\n"
+NAME = "tiny-1.0-py3-none-manylinux2014_x86_64.whl"
+
+
+def make_wheel(folder: Path, name: str = NAME) -> Wheel:
+    """Write a small wheel and describe it."""
+    metadata = "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\nRequires-Python: <3\n"
+    tags = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    with zipfile.ZipFile(folder / name, "w") as archive:
+        archive.writestr(MEMBER, CONTENT)
+        archive.writestr("tiny-1.0.dist-info/METADATA", metadata)
+        archive.writestr("tiny-1.0.dist-info/WHEEL", tags)
+        archive.writestr("tiny-1.0.dist-info/RECORD", f"{MEMBER},,\n")
+    digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    return Wheel(name, digest, {MEMBER: hashlib.sha256(CONTENT).hexdigest()})
+
+
+class Index(http.server.SimpleHTTPRequestHandler):
+    """A package index with one project."""
+
+    requests: list[str]
+    broken = ""
+
+    def do_GET(self) -> None:
+        self.requests.append(self.path)
+        if self.path.endswith(".whl") and Index.broken == "hang":
+            time.sleep(30)
+        if self.path.endswith(".whl") and Index.broken == "truncated":
+            self.send_response(200)
+            self.send_header("Content-Length", "100000")
+            self.end_headers()
+            self.wfile.write(b"PK")
+            return
+        super().do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def own_cache(own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache, and a pip without any configuration or cache."""
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return own_cache
+
+
+@pytest.fixture
+def index(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wheel]:
+    """A served wheel, in an index that pip is configured to use."""
+    folder = tmp_path / "served" / "simple" / "tiny"
+    folder.mkdir(parents=True)
+    wheel = make_wheel(folder)
+    (folder / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{NAME}">{NAME}</a></body></html>')
+    Index.requests, Index.broken = [], ""
+    handler = functools.partial(Index, directory=str(tmp_path / "served"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        server.block_on_close = False
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+        yield wheel
+        server.shutdown()
+        thread.join()
+
+
+def leftovers(own_cache: Path, tmp_path: Path) -> list[Path]:
+    """Return all files in the cache and in the folder for temporary files."""
+    return [path for root in (own_cache, tmp_path / "temporary") for path in root.rglob("*") if path.is_file()]
+
+
+def test_a_member_is_fetched_once_and_kept(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
+    place = fetch_members(index)["words.txt"]
+    assert place.read_bytes() == CONTENT and place.is_relative_to(own_cache)
+    asked = len(Index.requests)
+    assert asked and fetch_members(index)["words.txt"] == place and len(Index.requests) == asked
+    assert leftovers(own_cache, tmp_path) == [place]
+    place.write_bytes(CONTENT[:-1])  # damaged
+    assert fetch_members(index)["words.txt"].read_bytes() == CONTENT and len(Index.requests) > asked
+
+
+def test_two_processes_at_once_both_get_it(index: Wheel, own_cache: Path) -> None:
+    program = (
+        "from aiocg.datasets.package_index import *\n"
+        f"print(fetch_members(Wheel({index.file_name!r}, {index.sha256!r}, {dict(index.members)!r}))['words.txt'])"
+    )
+    both = [subprocess.Popen([sys.executable, "-P", "-c", program], stdout=subprocess.PIPE, text=True) for _ in "ab"]
+    places = [process.communicate()[0].strip() for process in both]
+    assert places[0] == places[1] and Path(places[0]).read_bytes() == CONTENT
+
+
+def test_a_folder_of_wheels_will_do(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = make_wheel(tmp_path, "tiny-1.0-cp38-cp38-win_amd64.whl")  # neither this Python nor this machine
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    assert fetch_members(wheel)["words.txt"].read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda wheel: Wheel(wheel.file_name, "0" * 64, wheel.members), "not the file that was published"),
+        (lambda wheel: Wheel(wheel.file_name, wheel.sha256, {MEMBER: "0" * 64}), "not the file that was published"),
+        (lambda wheel: Wheel(wheel.file_name, wheel.sha256, {"tiny/none": "0" * 64}), "no item named"),
+        (lambda wheel: Wheel("tiny-2.0-py3-none-any.whl", wheel.sha256, wheel.members), "no package index .* has it"),
+        (lambda wheel: Wheel("other-1.0-py3-none-any.whl", wheel.sha256, wheel.members), "no package index .* has it"),
+    ],
+)
+def test_what_is_not_there_or_not_the_same_is_refused(
+    index: Wheel, own_cache: Path, tmp_path: Path, change: Callable[[Wheel], Wheel], reason: str
+) -> None:
+    with pytest.raises(DownloadError, match=reason) as caught:
+        fetch_members(change(index))
+    assert caught.value.what.startswith(("tiny==", "other==")) and leftovers(own_cache, tmp_path) == []
+
+
+def test_a_download_that_breaks_off_leaves_nothing(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
+    Index.broken = "truncated"
+    with pytest.raises(DownloadError):
+        fetch_members(index)
+    assert leftovers(own_cache, tmp_path) == []
+
+
+def test_an_unreachable_index_is_named_as_the_cause(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    with pytest.raises(DownloadError, match="index cannot be reached") as caught:
+        fetch_members(Wheel(NAME, "0" * 64, {MEMBER: "0" * 64}))
+    assert "127.0.0.1" in caught.value.diagnostics
+
+
+def test_a_fetch_can_be_cancelled(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
+    Index.broken = "hang"
+    stop, started = threading.Event(), time.monotonic()
+
+    def cancel_when_asked() -> None:
+        while not any(path.endswith(".whl") for path in Index.requests):
+            time.sleep(0.02)
+        stop.set()
+
+    threading.Thread(target=cancel_when_asked).start()
+    with cancellable(stop), pytest.raises(Cancelled):
+        fetch_members(index)
+    assert time.monotonic() - started < 25 and leftovers(own_cache, tmp_path) == []
+
+
+def test_a_cache_that_cannot_be_written_is_an_error(
+    index: Wheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("AIOCG_CACHE", str(tmp_path / "file"))
+    with pytest.raises(CacheError, match="AIOCG_CACHE"):
+        fetch_members(index)
+
+
+def test_without_pip_python_s_own_copy_is_used(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ensurepip", reason="this Python carries no pip")
+    program = (
+        "import importlib.util, sys\n"
+        "find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name: None if name == 'pip' else find(name)\n"
+        "from aiocg.datasets.package_index import *\n"
+        f"print(fetch_members(Wheel({index.file_name!r}, {index.sha256!r}, {dict(index.members)!r}))['words.txt'])"
+    )
+    result = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
+    if "has no pip" in result.stderr:
+        pytest.skip("this Python carries no pip")
+    assert Path(result.stdout.strip()).read_bytes() == CONTENT, result.stderr
