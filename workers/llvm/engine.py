@@ -10,6 +10,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
+from aiocg.workers.llvm.object_code import CodeGenerator
 from aiocg.workers.llvm.states import State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 
@@ -37,6 +38,7 @@ class Engine:
         self.library = library
         self.natives = natives
         self.walker = Walker(natives.load("walker"))
+        self.code = CodeGenerator(library)
         self.states = States()
         self.transitions = Transitions(transition_cache_bytes)
         self.runs = 0  # pipelines that were run, not remembered
