@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm.action_text import ActionText, parse, quote
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
@@ -64,25 +65,29 @@ class Engine:
         with Module.parse(self.library, content) as module:
             return self._admit(content, module)
 
-    def apply(self, state: State, pipeline: str) -> State:
-        """Return the state after a pipeline: the same object exactly when the program stays what it is.
+    def apply(self, state: State, action: str) -> State:
+        """Return the state after an action: the same object exactly when the program stays what it is.
+
+        Args:
+            state: where to start.
+            action: a canonical action text (see `action_text`), such as a pipeline.
 
         Raises:
             CompilationError: with `FailureCode.ACTION` when LLVM refuses, or the verifier rejects the result.
         """
-        if pipeline in state.inert:
+        if not action or action in state.inert:
             return state
-        known = self.transitions.get(state, pipeline)
+        known = self.transitions.get(state, action)
         if known is not None:
             return known
         try:
-            after = self._run(state, pipeline)
+            after = self._run(state, parse(action))
         except LlvmError as error:
-            raise CompilationError(FailureCode.ACTION, f"{pipeline}: {error}", pipeline=pipeline) from None
+            raise CompilationError(FailureCode.ACTION, f"{action}: {error}", pipeline=action) from None
         if after is state:
-            state.inert.add(pipeline)
+            state.inert.add(action)
         else:
-            self.transitions.put(state, pipeline, after)
+            self.transitions.put(state, action, after)
         return after
 
     def bitcode(self, state: State) -> bytes:
@@ -149,12 +154,12 @@ class Engine:
         state.memo["instruction_count"] = self.walker.instruction_count(module.pointer)
         return state
 
-    def _run(self, state: State, pipeline: str) -> State:
+    def _run(self, state: State, action: ActionText) -> State:
         self.release()
         self.runs += 1
         module = Module.parse(self.library, state.content)
         try:
-            module.run_passes(pipeline, self._machine(module.triple))
+            self._transform(module, action)
             bitcode = module.write_bitcode()
             count = self.walker.instruction_count(module.pointer)
             changed = not self._is_rewritten(state, bitcode, count)
@@ -173,6 +178,11 @@ class Engine:
         self.release()  # the state's own parse, if the comparison made one
         self._live = _Live(after, module, False)
         return after
+
+    def _transform(self, module: Module, action: ActionText) -> None:
+        """Apply an action to a module in memory."""
+        function = None if action.function is None else defined_function(module, action.function)
+        module.run_passes(action.pipeline, self._machine(module.triple), action.options, function)
 
     def _is_rewritten(self, state: State, bitcode: bytes, count: int) -> bool:
         """Say whether the bitcode is the state's own, or what that becomes when it is only read and written.
@@ -209,6 +219,20 @@ class Engine:
         if triple not in self._machines:
             self._machines[triple] = TargetMachine.create(self.library, triple)
         return self._machines[triple]
+
+
+def defined_function(module: Module, name: bytes) -> int:
+    """Return the function with this name, which has a body.
+
+    Raises:
+        LlvmError: when there is none.
+    """
+    function = module.function(name)
+    if function is None:
+        raise LlvmError(f"the program has no function {quote(name)}")
+    if module.library.c.LLVMIsDeclaration(function):
+        raise LlvmError(f"the program only declares {quote(name)}")
+    return function
 
 
 def plain_text(text: str) -> str:

@@ -24,10 +24,13 @@ FLAGS: tuple[str, ...] = tuple(
     """.split()  # noqa: SIM905 - 124 quoted names are harder to read
 )
 
+SEQUENCES: dict[str, str] = {
+    "prune-eh": "cgscc(function-attrs),function(simplifycfg)",  # what calls may throw, and what then is unreachable
+}
+
 WITHOUT_EQUIVALENT: dict[str, str] = {
     "barrier": "does nothing: it only separated the pass managers of the old kind",
     "insert-gcov-profiling": "instruments, and writes .gcno files into the working directory",
     "loop-reroll": "was removed from LLVM between releases 14 and 19; an action where the library still has it",
-    "prune-eh": "was removed from LLVM; `function-attrs` then `simplifycfg` do its job in two actions",
     "sancov": "instruments, and does nothing unless options name a kind of coverage",
 }

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
@@ -51,8 +51,10 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LLVMGetDiagInfoDescription": (c_void_p, (c_void_p,)),
     "LLVMGetDiagInfoSeverity": (c_int, (c_void_p,)),
     "LLVMGetErrorMessage": (c_void_p, (c_void_p,)),
+    "LLVMGetNamedFunction": (c_void_p, (c_void_p, c_char_p)),
     "LLVMGetTarget": (c_char_p, (c_void_p,)),
     "LLVMGetTargetFromTriple": (c_int, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "LLVMIsDeclaration": (c_int, (c_void_p,)),
     "LLVMModuleCreateWithNameInContext": (c_void_p, (c_char_p, c_void_p)),
     "LLVMParseBitcodeInContext2": (c_int, (c_void_p, c_void_p, POINTER(c_void_p))),
     "LLVMParseIRInContext": (c_int, (c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
@@ -61,6 +63,21 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LLVMSetDataLayout": (None, (c_void_p, c_char_p)),
     "LLVMVerifyModule": (c_int, (c_void_p, c_int, POINTER(c_void_p))),
     "LLVMWriteBitcodeToMemoryBuffer": (c_void_p, (c_void_p,)),
+}
+
+# What releases in use lack. Ask `Library.has` before calling one.
+OPTIONAL_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "LLVMPassBuilderOptionsSetCallGraphProfile": (None, (c_void_p, c_int)),
+    "LLVMPassBuilderOptionsSetForgetAllSCEVInLoopUnroll": (None, (c_void_p, c_int)),
+    "LLVMPassBuilderOptionsSetInlinerThreshold": (None, (c_void_p, c_int)),
+    "LLVMPassBuilderOptionsSetLicmMssaNoAccForPromotionCap": (None, (c_void_p, c_uint)),
+    "LLVMPassBuilderOptionsSetLicmMssaOptCap": (None, (c_void_p, c_uint)),
+    "LLVMPassBuilderOptionsSetLoopInterleaving": (None, (c_void_p, c_int)),
+    "LLVMPassBuilderOptionsSetLoopUnrolling": (None, (c_void_p, c_int)),
+    "LLVMPassBuilderOptionsSetLoopVectorization": (None, (c_void_p, c_int)),
+    "LLVMPassBuilderOptionsSetMergeFunctions": (None, (c_void_p, c_int)),
+    "LLVMPassBuilderOptionsSetSLPVectorization": (None, (c_void_p, c_int)),
+    "LLVMRunPassesOnFunction": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),  # since LLVM 20
 }
 
 # fmt: off
@@ -102,9 +119,12 @@ class Library:
         self.version = self._find_version()
         if self.version[0] < OLDEST:
             raise _failure(f"{self.path} is LLVM {self.version_text}, which is too old", library=str(self.path))
-        for name, (result, arguments) in PROTOTYPES.items():
-            function = getattr(self.c, name) if self.has(name) else self._missing(name)
-            function.restype, function.argtypes = result, arguments
+        for name, (result, arguments) in (PROTOTYPES | OPTIONAL_PROTOTYPES).items():
+            if self.has(name):
+                function = getattr(self.c, name)
+                function.restype, function.argtypes = result, arguments
+            elif name in PROTOTYPES:
+                self._missing(name)
         self._initialize_targets()
 
     @classmethod
@@ -171,7 +191,7 @@ class Library:
             return 12, 0, 0
         return (14 if self.has("LLVMConstExtractValue") else 15), 0, 0  # removed in LLVM 15
 
-    def _missing(self, symbol: str) -> Any:
+    def _missing(self, symbol: str) -> NoReturn:
         raise _failure(
             f"{self.path} (LLVM {self.version_text}) does not export {symbol}, which this worker needs",
             library=str(self.path),

@@ -10,6 +10,7 @@ from ctypes import byref, c_void_p
 from typing import Self
 
 from aiocg.workers.llvm.library import DIAGNOSTIC_HANDLER, Library
+from aiocg.workers.llvm.pass_options import pass_builder_options
 
 BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # raw, and in the wrapper that Apple's tools write
 NAME = b"<stdin>"  # what `opt` calls a module that it reads from a pipe
@@ -156,6 +157,11 @@ class Module:
     def data_layout(self, layout: str) -> None:
         self.library.c.LLVMSetDataLayout(self.pointer, layout.encode())
 
+    def function(self, name: bytes) -> int | None:
+        """Return the `LLVMValueRef` of the function with this name, or None."""
+        pointer: int | None = self.library.c.LLVMGetNamedFunction(self.pointer, name)
+        return pointer
+
     def write_bitcode(self) -> bytes:
         """Return the module as bitcode."""
         c = self.library.c
@@ -175,16 +181,28 @@ class Module:
         text = self.library.take_string(message.value).strip()
         return (text or "the verifier gave no reason") if broken else None
 
-    def run_passes(self, pipeline: str, machine: TargetMachine | None) -> None:
+    def run_passes(
+        self,
+        pipeline: str,
+        machine: TargetMachine | None,
+        options: tuple[tuple[str, str], ...] = (),
+        function: int | None = None,
+    ) -> None:
         """Run a pipeline, in the syntax of `opt -passes=`.
+
+        Args:
+            pipeline: over the module, or over functions when `function` is given.
+            machine: what passes ask about the target.
+            options: of the pass builder; see `pass_options`.
+            function: the `LLVMValueRef` of the only function to run it on.
 
         Raises:
             LlvmError: when the pipeline is not valid or a pass reports an error; the module may have changed.
         """
         c = self.library.c
-        options = c.LLVMCreatePassBuilderOptions()
-        error = c.LLVMRunPasses(self.pointer, pipeline.encode(), machine.pointer if machine else None, options)
-        c.LLVMDisposePassBuilderOptions(options)
+        run = c.LLVMRunPasses if function is None else c.LLVMRunPassesOnFunction
+        with pass_builder_options(self.library, options) as chosen:
+            error = run(function or self.pointer, pipeline.encode(), machine.pointer if machine else None, chosen)
         errors = self.context.take_errors()
         if error:
             errors.insert(0, self.library.take_error(error))

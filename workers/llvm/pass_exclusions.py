@@ -4,6 +4,9 @@ A pattern stands for every name it matches, in the manner of a shell. Together w
 cover all that `opt --print-passes` lists for releases 14, 19 and 22. Where a reason gives numbers, they come from
 random sequences of 6 to 21 actions on 24 programs, run in two processes and compared byte by byte, and from the
 output of 35 programs run after `sroa`, the pass, and then `dse`, or `early-cse<memssa>`, `gvn` and `licm`.
+
+A pass that is excluded from the spaces can still be run by naming it in a pipeline. What may not be run at all, because
+it would do something other than change the program, is `REFUSED`.
 """
 
 # fmt: off
@@ -90,6 +93,25 @@ EXCLUSIONS: dict[str, tuple[str, ...]] = {
     ),
     "differs between two runs on the same program with LLVM 22 (8 of 512 uses)": (
         "sandbox-vectorizer",
+    ),
+}
+
+REFUSED: dict[str, tuple[str, ...]] = {
+    "it writes files into the worker's working directory, or opens a viewer": (
+        "dot-*", "insert-gcov-profiling", "view-*",
+    ),
+    "it reads a file of the worker's machine, but a state may depend on nothing but benchmark and actions": (
+        "extract-blocks", "function-import", "memprof-use", "memprof-use<*", "pgo-instr-use", "rewrite-symbols",
+        "sample-profile",
+    ),
+    "it only prints, into the worker's output": (
+        "aa-eval", "check-debugify", "helloworld", "lint", "lint<*", "pa-eval", "print", "print-*", "print<*",
+    ),
+    "it is there to crash the compiler": (
+        "trigger-*",
+    ),
+    "it works on machine code, which a program has not become yet": (
+        "free-machine-function", "machine-function", "machine-function<*",
     ),
 }
 # fmt: on

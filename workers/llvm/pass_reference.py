@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from aiocg.workers.llvm.legacy_flags import FLAGS, WITHOUT_EQUIVALENT
+from aiocg.workers.llvm.legacy_flags import FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
 from aiocg.workers.llvm.pass_exclusions import EXCLUSIONS
 from aiocg.workers.llvm.pass_table import CALL_GRAPH, ENTRIES, FUNCTION, LOOP, MODULE, Entry
 
@@ -34,7 +34,8 @@ EXCLUDED = """\
 LEGACY = """\
 ## Flags of CompilerGym without an equivalent
 
-Of CompilerGym's {flags} actions, {kept} have an equivalent above and {lost} have none.
+Of CompilerGym's {flags} actions, {kept} have an equivalent above, {sequences} is done by a pipeline, and {lost} have
+none.
 """
 
 
@@ -54,8 +55,9 @@ def _lines() -> Iterator[str]:
     yield "| why | passes |\n|---|---|"
     for reason, patterns in EXCLUSIONS.items():
         yield f"| {reason} | {_code(*patterns)} |"
-    kept = len(FLAGS) - len(WITHOUT_EQUIVALENT)
-    yield "\n" + LEGACY.format(flags=len(FLAGS), kept=kept, lost=len(WITHOUT_EQUIVALENT))
+    sequences, lost = len(SEQUENCES), len(WITHOUT_EQUIVALENT)
+    kept = len(FLAGS) - sequences - lost
+    yield "\n" + LEGACY.format(flags=len(FLAGS), kept=kept, sequences=sequences, lost=lost)
     yield "| flag | why |\n|---|---|"
     for flag, reason in WITHOUT_EQUIVALENT.items():
         yield f"| {_code('-' + flag)} | {reason} |"

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.pass_table import ENTRIES, Entry
+from aiocg.workers.llvm.probe import Probe
 
 
 class Pass(NamedTuple):
@@ -15,12 +16,24 @@ class Pass(NamedTuple):
         pipeline: the text for `LLVMRunPasses` or `opt -passes=` of this release.
         description: what the pass does, in one line.
         aliases: other spellings that are accepted, CompilerGym's flags among them. No two passes share one.
+        nested: the pipeline with the managers that it needs anywhere in a list of passes over the module.
     """
 
     name: str
     pipeline: str
     description: str
     aliases: tuple[str, ...]
+    nested: str
+
+    @property
+    def on_function(self) -> str:
+        """The pipeline to run on one function; empty when the pass needs the whole module."""
+        manager = "function("
+        return self.nested[len(manager) : -1] if self.nested.startswith(manager) else ""
+
+
+_LOOPS = ("loop", "loop-mssa")
+_OVER_FUNCTIONS_TOO = ("guard-widening",)  # two passes share the name; by itself it is the one over functions
 
 
 def available(library: Library) -> tuple[Pass, ...]:
@@ -29,16 +42,44 @@ def available(library: Library) -> tuple[Pass, ...]:
     Each pipeline is tried on an empty module: LLVM refuses what it does not know before it runs anything.
     """
     found: dict[str, tuple[Entry, str]] = {}
-    with _Probe(library) as accepts:
+    with Probe(library) as accepts:
         for entry in ENTRIES:
             pipeline = next((text for text in entry.texts or (entry.name,) if accepts(text)), None)
             if pipeline is not None:
                 found[entry.name] = entry, pipeline
-    taken = set(found)
-    return tuple(
-        Pass(name, pipeline, entry.description, tuple(_aliases(entry, pipeline, taken)))
-        for name, (entry, pipeline) in sorted(found.items())
-    )
+        taken = set(found)
+        return tuple(
+            Pass(
+                name,
+                pipeline,
+                entry.description,
+                tuple(_aliases(entry, pipeline, taken)),
+                nested(accepts, pipeline),
+            )
+            for name, (entry, pipeline) in sorted(found.items())
+        )
+
+
+def nested(probe: Probe, pipeline: str) -> str:
+    """Return a pipeline with the managers that it needs to stand anywhere in a list of passes over the module.
+
+    A pipeline of its own may begin with any pass, for LLVM adds the managers that this one needs. Inside a list it
+    adds some, but not MemorySSA, and releases differ. The innermost manager that takes the pass is its own.
+    """
+    manager = pipeline.partition("(")[0].partition("<")[0]
+    if manager in _LOOPS:
+        return f"function({pipeline})"
+    if manager in ("cgscc", "function", "module"):
+        return pipeline
+    if pipeline not in _OVER_FUNCTIONS_TOO and probe(f"loop({pipeline})"):
+        return f"function({_LOOPS[needs_memory_ssa(pipeline)]}({pipeline}))"
+    forms = (f"function({pipeline})", f"cgscc({pipeline})")
+    return next((form for form in forms if probe(form)), pipeline)
+
+
+def needs_memory_ssa(name: str) -> bool:
+    """Say whether a pass over loops reads MemorySSA: `loop(licm)` is accepted, and ends the process at a loop."""
+    return name.partition("<")[0] in ("licm", "lnicm")
 
 
 def _aliases(entry: Entry, pipeline: str, taken: set[str]) -> Iterator[str]:
@@ -49,30 +90,3 @@ def _aliases(entry: Entry, pipeline: str, taken: set[str]) -> Iterator[str]:
         if spelling not in taken:
             taken.add(spelling)
             yield spelling
-
-
-class _Probe:
-    """An empty module on which pipelines are tried."""
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-
-    def __enter__(self) -> "_Probe":
-        c = self._library.c
-        self._context = c.LLVMContextCreate()
-        self._module = c.LLVMModuleCreateWithNameInContext(b"probe", self._context)
-        self._options = c.LLVMCreatePassBuilderOptions()
-        return self
-
-    def __call__(self, pipeline: str) -> bool:
-        c = self._library.c
-        error = c.LLVMRunPasses(self._module, pipeline.encode(), None, self._options)
-        if error:
-            c.LLVMDisposeErrorMessage(c.LLVMGetErrorMessage(error))
-        return not error
-
-    def __exit__(self, *_: object) -> None:
-        c = self._library.c
-        c.LLVMDisposePassBuilderOptions(self._options)
-        c.LLVMDisposeModule(self._module)
-        c.LLVMContextDispose(self._context)

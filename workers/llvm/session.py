@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 
 import platformdirs
 
-from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
+from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
-from aiocg.workers.llvm import passes
+from aiocg.workers.llvm.action_spaces import action_spaces
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import TRANSITION_CACHE_BYTES, Engine
 from aiocg.workers.llvm.library import Library, find_clang
@@ -17,6 +17,7 @@ from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
 from aiocg.workers.llvm.parameters import Parameters, exchange
+from aiocg.workers.llvm.vocabulary import Vocabulary
 
 _FOREIGN = {
     b"\x7fELF": "an ELF object or program",
@@ -30,7 +31,7 @@ class LlvmSession(CompilationSession):
 
     observation_spaces = tuple(observation.spec for observation in OBSERVATIONS.values())
     engine: ClassVar[Engine]
-    pipelines: ClassVar[tuple[str, ...]] = ()
+    vocabulary: ClassVar[Vocabulary]
 
     @classmethod
     def start(cls, options: Mapping[str, Any]) -> None:
@@ -47,12 +48,21 @@ class LlvmSession(CompilationSession):
         chosen = options.get("cache_dir") or os.environ.get("AIOCG_CACHE")
         cache = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("aiocg")
         natives = NativeLibraries(library, find_clang(library, options.get("clang")), cache)
-        available = passes.available(library)
+        cls.vocabulary = Vocabulary(library)
         cls.engine = Engine(library, natives, int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES)))
-        cls.pipelines = tuple(one.pipeline for one in available)
         cls.compiler_version = f"LLVM {library.version_text}"
-        actions = tuple(ActionSpec(one.name, one.description, one.aliases) for one in available)
-        cls.action_spaces = (ActionSpaceSpec("llvm-passes", actions),)
+        cls.action_spaces = action_spaces(library, cls.vocabulary.passes)
+
+    @classmethod
+    def check_action(cls, action: Any) -> None:
+        """Raise when an action is neither the index of a pass nor a text that the library takes.
+
+        Whether a program has the function or loop that a text names is seen when it is applied.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION_UNKNOWN`; the message has LLVM's own words.
+        """
+        cls.vocabulary.resolve(action)
 
     @classmethod
     def load_benchmark(cls, content: bytes, program: bytes = b"") -> Benchmark:
@@ -89,14 +99,14 @@ class LlvmSession(CompilationSession):
         self.parameters = Parameters()
 
     def apply_action(self, action: Any) -> bool:
-        """Run the pass with this index and say whether the IR is different now.
+        """Apply an action, given by the index of a pass or as a text, and say whether the IR is different now.
 
         Raises:
             CompilationError: with `FailureCode.ACTION` when LLVM refuses or breaks the program, which is then
-                kept as it was.
+                kept as it was, or `FailureCode.ACTION_UNKNOWN`.
         """
         before = self.state
-        self.state = self.benchmark.engine.apply(before, self.pipelines[action])
+        self.state = self.benchmark.engine.apply(before, self.vocabulary.resolve(action))
         return self.state is not before
 
     def get_observation(self, name: str) -> Any:

@@ -40,9 +40,10 @@ def refusal(content: bytes) -> str:
 
 
 def test_spaces_describe_what_was_loaded() -> None:
-    (space,) = LlvmSession.action_spaces
-    assert len(space.actions) == len(LlvmSession.pipelines) > 100
-    assert all(one.description for one in space.actions)
+    names = [space.name for space in LlvmSession.action_spaces]
+    assert names[:4] == ["Passes", "PassesLegacy124", "Pipelines", "PipelineText"]
+    assert len(LlvmSession.action_spaces[0].actions) == len(LlvmSession.vocabulary.passes) > 100
+    assert all(one.description for space in LlvmSession.action_spaces for one in space.actions)
     assert [spec.name for spec in LlvmSession.observation_spaces] == list(OBSERVATIONS)
     assert LlvmSession.compiler_version == f"LLVM {LlvmSession.engine.library.version_text}"
 
@@ -61,7 +62,7 @@ def test_action_says_whether_it_changed_the_program(compile_program: Compile) ->
 def test_every_action_works_on_every_program(compile_program: Compile) -> None:
     for name in ("sorting.c", "matrix.c", "calculator.c", "shapes.cc"):
         session = opened(compile_program(name))
-        effects = [session.fork().apply_action(index) for index in range(len(LlvmSession.pipelines))]
+        effects = [session.fork().apply_action(index) for index in range(len(LlvmSession.vocabulary.passes))]
         assert any(effects)
         assert not all(effects)
 
@@ -79,15 +80,15 @@ def test_fork_shares_the_state_and_leaves_the_parent_unchanged(compile_program: 
 
 def test_candidates_tried_on_forks_cost_nothing_when_they_are_taken(compile_program: Compile) -> None:
     session = opened(compile_program("calculator.c"))
-    for index in range(len(LlvmSession.pipelines)):
+    for index in range(len(LlvmSession.vocabulary.passes)):
         session.fork().apply_action(index)
     runs = LlvmSession.statistics()["pipelines_run"]
-    for index in range(len(LlvmSession.pipelines)):
+    for index in range(len(LlvmSession.vocabulary.passes)):
         session.fork().apply_action(index)
     assert LlvmSession.statistics()["pipelines_run"] == runs
 
 
-@pytest.mark.parametrize("bad", [-1, 100_000, "gvn", 1.0, True, None, [1]])
+@pytest.mark.parametrize("bad", [-1, 100_000, "no-such-pass", 1.0, True, None, [1]])
 def test_unknown_action_is_refused_and_changes_nothing(simple: bytes, bad: object) -> None:
     session = opened(simple)
     before = session.state_hash()

@@ -1,0 +1,75 @@
+"""The options of LLVM's pass builder that an action may set, before its pipeline: `{inliner-threshold=50}default<O2>`.
+
+They say how LLVM *builds* a pipeline, so they matter where a name stands for one that LLVM builds, such as
+`default<O2>`; a pass that is named itself takes its parameters from its own `<...>`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from aiocg.workers.llvm.library import Library
+
+
+class PassOption(NamedTuple):
+    """An option of the pass builder.
+
+    Attributes:
+        function: of LLVM's C API, which sets it.
+        boolean: whether its values are 0 and 1; otherwise any 32-bit number.
+        description: what it does, in one line.
+    """
+
+    function: str
+    boolean: bool
+    description: str
+
+
+def _option(name: str, boolean: bool, description: str) -> PassOption:
+    return PassOption(f"LLVMPassBuilderOptionsSet{name}", boolean, description)
+
+
+OPTIONS: dict[str, PassOption] = {
+    "call-graph-profile": _option("CallGraphProfile", True, "note in the module how often functions call each other"),
+    "forget-scev-loop-unroll": _option(
+        "ForgetAllSCEVInLoopUnroll", True, "forget all analysis of loops whenever one is unrolled"
+    ),
+    "inliner-threshold": _option("InlinerThreshold", False, "the cost up to which a call is inlined"),
+    "licm-mssa-max-acc-promotion": _option(
+        "LicmMssaNoAccForPromotionCap", False, "accesses in a loop above which licm promotes none of them"
+    ),
+    "licm-mssa-optimization-cap": _option("LicmMssaOptCap", False, "queries of memory that licm may make"),
+    "loop-interleaving": _option("LoopInterleaving", True, "let the loop vectoriser interleave iterations"),
+    "loop-unrolling": _option("LoopUnrolling", True, "unroll loops"),
+    "loop-vectorization": _option("LoopVectorization", True, "vectorise loops"),
+    "merge-functions": _option("MergeFunctions", True, "merge functions with equal bodies"),
+    "slp-vectorization": _option("SLPVectorization", True, "vectorise straight-line code"),
+}
+
+
+def complaint(library: Library, name: str, value: str) -> str | None:
+    """Say what is wrong with an option, or return None."""
+    option = OPTIONS.get(name)
+    if option is None:
+        return f"there is no option {name!r}: there are {', '.join(OPTIONS)}"
+    if not library.has(option.function):
+        return f"LLVM {library.version_text} cannot set {name}"
+    if option.boolean and value not in ("0", "1"):
+        return f"{name} is 0 or 1, not {value!r}"
+    if not value.removeprefix("-").isascii() or not value.removeprefix("-").isdecimal():
+        return f"{name} is a whole number, not {value!r}"
+    if not -(1 << 31) <= int(value) < 1 << 31:
+        return f"{name} does not fit in 32 bits: {value}"
+    return None
+
+
+@contextmanager
+def pass_builder_options(library: Library, options: tuple[tuple[str, str], ...] = ()) -> Iterator[int]:
+    """Make an `LLVMPassBuilderOptionsRef` with these options set, and free it afterwards."""
+    pointer = library.c.LLVMCreatePassBuilderOptions()
+    try:
+        for name, value in options:
+            getattr(library.c, OPTIONS[name].function)(pointer, int(value))
+        yield pointer
+    finally:
+        library.c.LLVMDisposePassBuilderOptions(pointer)

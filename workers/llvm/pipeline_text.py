@@ -1,0 +1,63 @@
+"""Nested pipelines as trees: `function(sroa,loop-mssa(licm))`, cut where LLVM cuts them."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_TOKEN = re.compile(r"[,()]|[^,()]+")
+
+
+class Element(NamedTuple):
+    """A pass with its parameters, or a manager with the elements it runs."""
+
+    name: str
+    inner: "tuple[Element, ...]" = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}({write(self.inner)})" if self.inner else self.name
+
+
+def read(pipeline: str) -> tuple[Element, ...]:
+    """Read a pipeline.
+
+    Raises:
+        ValueError: when names are missing or parentheses do not match.
+    """
+    tokens = _TOKEN.findall(pipeline)
+    elements, end = _list(tokens, 0)
+    if end != len(tokens):
+        raise ValueError(f"{pipeline!r} has a parenthesis without its other half")
+    return elements
+
+
+def write(elements: tuple[Element, ...]) -> str:
+    """Write a pipeline."""
+    return ",".join(map(str, elements))
+
+
+def walk(elements: tuple[Element, ...], above: tuple[str, ...] = ()) -> Iterator[tuple[Element, tuple[str, ...]]]:
+    """Yield every element with the names of the managers above it, outermost first."""
+    for element in elements:
+        yield element, above
+        yield from walk(element.inner, (*above, element.name))
+
+
+def _list(tokens: list[str], position: int) -> tuple[tuple[Element, ...], int]:
+    """Read elements up to the end or a closing parenthesis, and return the position of that."""
+    elements: list[Element] = []
+    while True:
+        if position == len(tokens) or tokens[position] in ",()":
+            raise ValueError("a name is missing")
+        name, position = tokens[position], position + 1
+        inner: tuple[Element, ...] = ()
+        if position < len(tokens) and tokens[position] == "(":
+            inner, position = _list(tokens, position + 1)
+            if position == len(tokens):
+                raise ValueError("a closing parenthesis is missing")
+            position += 1
+        elements.append(Element(name, inner))
+        if position == len(tokens) or tokens[position] == ")":
+            return tuple(elements), position
+        if tokens[position] != ",":
+            raise ValueError("a comma is missing")
+        position += 1
