@@ -8,6 +8,7 @@ import ctypes
 import struct
 from ctypes import POINTER, byref, c_int, c_void_p
 
+from aiocg.workers.llvm.constructors import lower_constructors
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.states import State
@@ -47,7 +48,7 @@ class CodeGenerator:
         """
         if self._last is None or self._last[0] is not state:
             self._last = None
-            self._last = state, self._generate(state.content)
+            self._last = state, self.generate(state.content)
         return self._last[1]
 
     def text_size(self, state: State) -> int:
@@ -61,10 +62,15 @@ class CodeGenerator:
         size: int = state.memo["object_text_size"]
         return size
 
-    def _generate(self, content: bytes) -> bytes:
-        """Generate code for a parse of its own: that changes the module."""
+    def generate(self, content: bytes) -> bytes:
+        """Return an object file for bitcode or textual IR.
+
+        Raises:
+            LlvmError: as for `object_file`.
+        """
         c = self.library.c
-        with Module.parse(self.library, content) as module:
+        with Module.parse(self.library, content) as module:  # a parse of its own: generating code changes it
+            lower_constructors(module)
             machine = self._machine(module.triple)
             message, buffer = c_void_p(), c_void_p()
             failed = c.LLVMTargetMachineEmitToMemoryBuffer(
