@@ -4,11 +4,12 @@ import dataclasses
 import hashlib
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
-from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, DatasetError
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["Benchmark", "BenchmarkProgram", "BenchmarkSource", "ProgramRun"]
@@ -29,17 +30,29 @@ class BenchmarkSource:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """One way to run a program, and what it must print.
+    """One way to run a program, and what it must print and write.
+
+    A program runs in a folder of its own, with nothing but what is said here.
 
     Attributes:
         arguments: the command line after the program's name.
         expected_output_path: the file that holds the expected standard output, or None when it is not known.
         exit_status: the status the program must exit with.
+        stdin: the content of standard input.
+        files: the content of the files it finds in its folder, by name.
+        environment: its environment variables; there are no others.
+        output_files: the files it writes there, by name, with their expected content, or None where that is not known.
+        timeout: seconds after which it is stopped.
     """
 
     arguments: tuple[str, ...] = ()
     expected_output_path: Path | None = None
     exit_status: int = 0
+    stdin: bytes = b""
+    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    output_files: Mapping[str, bytes | None] = dataclasses.field(default_factory=dict)
+    timeout: float = 60.0
 
     def expected_output(self) -> bytes | None:
         """Read the expected standard output; None when it is not known."""
@@ -53,12 +66,22 @@ class BenchmarkProgram:
     Attributes:
         language: "c" or "c++".
         freestanding: the program stands on our own runtime and headers, not on the machine's.
-        runs: the runs by size, such as "small", "medium" and "large".
+        runs: the runs by name, such as "small", "medium" and "large"; a program without any cannot be run.
+        command: what links it, see `aiocg.datasets.recipe`. When empty, our runtime is linked to a freestanding program,
+            and clang links any other with the machine's libraries.
+        files: the content of files that the command finds in its folder, by name.
+        environment: the environment variables of the command; there are no others.
+        measured: the run whose time is measured if nothing else is said, the first one if empty. It should take long
+            enough that starting the program does not count, and no longer.
     """
 
     language: str
     freestanding: bool = False
     runs: Mapping[str, ProgramRun] = dataclasses.field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    measured: str = ""
 
 
 class Benchmark:
@@ -82,6 +105,7 @@ class Benchmark:
         "_key",
         "_loader",
         "_lock",
+        "_recipe",
         "_sources",
         "description",
         "program",
@@ -104,6 +128,7 @@ class Benchmark:
         self._sources = sources
         self._lock = threading.Lock()
         self._content: bytes | None = None
+        self._recipe: bytes | None = None if program is not None else b""
         self._key = ""
 
     @property
@@ -120,16 +145,43 @@ class Benchmark:
         return self._content
 
     @property
+    def recipe(self) -> bytes:
+        """How to build and run the program, as a worker takes it; empty when there is no `program`.
+
+        It is empty, too, after a warning, when our runtime cannot be compiled: the program can still be optimised.
+        """
+        if self._recipe is None:
+            with self._lock:
+                if self._recipe is None:
+                    self._recipe = self._encode_program()
+        return self._recipe
+
+    def _encode_program(self) -> bytes:
+        from aiocg.datasets.recipe import encode_program  # it imports this module
+
+        assert self.program is not None
+        try:
+            return encode_program(self.program)
+        except CompilationCancelled:
+            raise
+        except (DatasetError, OSError) as error:
+            warnings.warn(f"{self.uri} can be optimised, but not run: {error}", stacklevel=3)
+            return b""
+
+    @property
     def key(self) -> str:
-        """SHA-256 of the content, in hexadecimal: equal content has an equal key, whatever its name."""
+        """SHA-256 of content and recipe, in hexadecimal: what is equal has an equal key, whatever its name."""
         if not self._key:
-            self._key = hashlib.sha256(self.content).hexdigest()
+            digest = hashlib.sha256(self.content)
+            if self.recipe:
+                digest = hashlib.sha256(digest.digest() + self.recipe)
+            self._key = digest.hexdigest()
         return self._key
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the content is already there, so that reading it does no work."""
-        return self._content is not None
+        """Whether content and recipe are already there, so that reading them does no work."""
+        return self._content is not None and self._recipe is not None
 
     @property
     def sources(self) -> tuple[BenchmarkSource, ...]:

@@ -18,16 +18,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets.cache import Cache, cache_directory
-from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning
-from aiocg.datasets.process import TimedOut, run_bounded
+from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
+from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
 from aiocg.datasets.toolchain import Toolchain, loader_environment
 
-__all__ = ["Execution", "freestanding_flags", "link", "run"]
+__all__ = ["Execution", "freestanding_flags", "link", "run", "runtime_archive"]
 
 PROGRAMS = Path(__file__).with_name("programs")
 COMPILE_TIMEOUT = 120.0  # seconds for one step of clang or lld
 MEMORY_LIMIT = 2 << 30  # bytes of address space of a program that runs
 OUTPUT_LIMIT = 64 << 20  # bytes that a program may print
+
+LINK_FLAGS = ("-static", "--gc-sections", "--no-dynamic-linker", "-z", "noexecstack", "-e", "_start")
 
 _FORMAT = "1"  # of the cached runtime
 _RUNTIME_FLAGS = (
@@ -92,7 +94,7 @@ def link(bitcode: bytes, output: Path, toolchain: Toolchain, *, optimization: st
     with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
         module, program, runtime = (Path(scratch, name) for name in ("program.bc", "program.o", "runtime.a"))
         module.write_bytes(bitcode)
-        runtime.write_bytes(_runtime_archive(toolchain))
+        runtime.write_bytes(runtime_archive(toolchain))
         codegen = (
             optimization,
             "-Xclang",
@@ -102,9 +104,8 @@ def link(bitcode: bytes, output: Path, toolchain: Toolchain, *, optimization: st
         )
         _compile(toolchain, "ir", module, program, codegen)
         builtins = [str(path) for path in _compiler_runtime(toolchain)]
-        flags = ("-static", "--gc-sections", "--no-dynamic-linker", "-z", "noexecstack", "-e", "_start")
         inputs = (str(program), str(runtime), *builtins)
-        _step([*linker, *flags, "-o", os.path.abspath(output), *inputs], scratch)
+        _step([*linker, *LINK_FLAGS, "-o", os.path.abspath(output), *inputs], scratch)
 
 
 def run(executable: Path, arguments: Sequence[str] = (), *, timeout: float = 60.0) -> Execution:
@@ -162,8 +163,16 @@ def _limit(pid: int, timeout: float) -> None:
                 resource.prlimit(pid, limit, (value, value))
 
 
-def _runtime_archive(toolchain: Toolchain) -> bytes:
-    """Compile the runtime, or fetch it from the user's cache."""
+def runtime_archive(toolchain: Toolchain) -> bytes:
+    """Compile the C library of `programs-v0`, or fetch it from the user's cache.
+
+    Returns:
+        An ar archive of objects, for lld.
+
+    Raises:
+        BenchmarkInitError: when clang does not compile it.
+        CompilationCancelled: when the event of `cancellable` was set.
+    """
     sources = {path: path.read_bytes() for path in sorted((PROGRAMS / "runtime").iterdir())}
     headers = {path: path.read_bytes() for path in sorted((PROGRAMS / "include").rglob("*")) if path.is_file()}
     digest = hashlib.sha256()
@@ -235,6 +244,8 @@ def _step(command: Sequence[str], directory: str) -> None:
     except TimedOut:
         reason = f"{tool} took longer than {COMPILE_TIMEOUT:g} s and was stopped"
         raise BenchmarkInitError("program", reason) from None
+    except Cancelled:
+        raise CompilationCancelled("program", "its linking was cancelled") from None
     if status != 0:
         ended = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
         raise BenchmarkInitError("program", f"cannot be linked: {tool} {ended}", messages.strip())

@@ -80,12 +80,13 @@ def _sources() -> dict[str, Path]:
 
 def _benchmark(uri: BenchmarkUri, path: Path) -> Benchmark:
     language = _LANGUAGES[path.suffix]
+    runs = {size: _run(path, size) for size in RUN_SIZES}
     return Benchmark(
         uri,
         lambda: compile_file(path, program_flags(language)),
         sources=lambda: [BenchmarkSource(path.name, path.read_bytes())],
         description=_description(path),
-        program=BenchmarkProgram(language, freestanding=True, runs={size: _run(path, size) for size in RUN_SIZES}),
+        program=BenchmarkProgram(language, freestanding=True, runs=runs, measured="medium"),
     )
 
 

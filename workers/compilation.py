@@ -5,6 +5,7 @@ sessions, batching, snapshots, `expand`, deadlines, crash blame and statistics.
 """
 
 import abc
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -27,11 +28,18 @@ class CompilationSession(abc.ABC):
     The state must be a pure function of the benchmark and the actions applied: a session rebuilt by replaying its
     actions, on another worker, is the same session. `fork` must be cheap; the host calls it for every snapshot and
     every candidate of an `expand`.
+
+    Attributes:
+        compiler_version, action_spaces, observation_spaces: what the client is told; `start` sets them.
+        deadline: when the present request is overdue and the worker will be killed, in seconds of the monotonic clock.
+            The host sets it. What can take long and is no fault of the compiler, such as running a program, had better
+            give up before.
     """
 
     compiler_version: ClassVar[str] = ""
     action_spaces: ClassVar[tuple[ActionSpaceSpec, ...]] = ()
     observation_spaces: ClassVar[tuple[ObservationSpec, ...]] = ()
+    deadline: ClassVar[float] = math.inf
 
     @classmethod
     def start(cls, options: Mapping[str, Any]) -> None:

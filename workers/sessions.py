@@ -45,7 +45,7 @@ class SessionTable:
 
     def __init__(self, compiler: type[CompilationSession], begin: Begin) -> None:
         self._compiler = compiler
-        self._begin = begin
+        self._announce = begin
         self._benchmarks: dict[tuple[int, str], Any] = {}
         self._sessions: dict[tuple[int, int], CompilationSession] = {}
         self._ended: set[tuple[int, int]] = set()
@@ -177,6 +177,11 @@ class SessionTable:
         return Done(request.request)
 
     # --------------------------------------------------------------------------------------------- helpers
+
+    def _begin(self, client: int, session: int, request: int, timeout: float, candidate: int) -> None:
+        """Let the supervisor know what is executed now, and the compiler until when."""
+        self._announce(client, session, request, timeout, candidate)
+        self._compiler.deadline = time.monotonic() + timeout
 
     def _check_actions(self, actions: tuple[Action, ...]) -> None:
         """Raise before anything is done when one of several actions is none."""

@@ -3,6 +3,7 @@
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.program import Program
 from aiocg.workers.llvm.states import State
 
 LEVELS = ("O0", "O1", "O2", "O3", "Os", "Oz")
@@ -12,11 +13,17 @@ class Benchmark:
     """A loaded program: its initial state, and the states that `default<O1>` and so on lead to.
 
     Each level is computed when it is first asked for, and once.
+
+    Attributes:
+        engine: in which it lives.
+        initial: the program as it came.
+        program: how to build and run it, None when that is not known.
     """
 
-    def __init__(self, engine: Engine, initial: State) -> None:
+    def __init__(self, engine: Engine, initial: State, program: Program | None = None) -> None:
         self.engine = engine
         self.initial = initial
+        self.program = program
         self._levels = {"O0": initial}
 
     def at(self, level: str) -> State:

@@ -11,7 +11,9 @@ from aiocg.workers.llvm.action_text import ActionText, parse, quote
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
+from aiocg.workers.llvm.execution import Runner
 from aiocg.workers.llvm.object_code import CodeGenerator
+from aiocg.workers.llvm.program import Builder, Tools
 from aiocg.workers.llvm.states import State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 
@@ -40,6 +42,8 @@ class Engine:
         self.natives = natives
         self.walker = Walker(natives.load("walker"))
         self.code = CodeGenerator(library)
+        self.builder = Builder(self.code, Tools(natives.clang))
+        self.runner = Runner()
         self.states = States()
         self.transitions = Transitions(transition_cache_bytes)
         self.runs = 0  # pipelines that were run, not remembered

@@ -51,6 +51,10 @@ class CodeGenerator:
             self._last = state, self.generate(state.content)
         return self._last[1]
 
+    def forget(self) -> None:
+        """Drop the object file that is kept."""
+        self._last = None
+
     def text_size(self, state: State) -> int:
         """Return the bytes of code and read-only data in the object file; see `text_size`.
 

@@ -13,11 +13,13 @@ class Parameters(NamedTuple):
         runtimes: how often a program is run and timed for one observation of `Runtime`.
         warmups: how often it is run before that without being timed.
         buildtimes: how often a program is built and timed for one observation of `Buildtime`.
+        measured_run: name of the run that is timed, "" for the one that the benchmark says is best for that.
     """
 
     runtimes: int = 3
     warmups: int = 0
     buildtimes: int = 1
+    measured_run: str = ""
 
 
 # CompilerGym's keys, each after "llvm.set_" and "llvm.get_", and what they set.

@@ -17,6 +17,7 @@ from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
 from aiocg.workers.llvm.parameters import Parameters, exchange
+from aiocg.workers.llvm.program import decode_program
 from aiocg.workers.llvm.vocabulary import Vocabulary
 
 _FOREIGN = {
@@ -73,7 +74,7 @@ class LlvmSession(CompilationSession):
         """
         refuse_foreign(content)
         try:
-            return Benchmark(cls.engine, cls.engine.load(content))
+            return Benchmark(cls.engine, cls.engine.load(content), decode_program(program))
         except LlvmError as error:
             kind = "bitcode" if is_bitcode(content) else "textual IR"
             advice = newer_llvm_advice(cls.engine.library) if is_bitcode(content) else ""
@@ -122,7 +123,7 @@ class LlvmSession(CompilationSession):
                 f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
             )
         try:
-            return observation.compute(Subject(self.benchmark, self.state, self.parameters))
+            return observation.compute(Subject(self.benchmark, self.state, self.parameters, self.deadline))
         except LlvmError as error:
             raise CompilationError(FailureCode.OBSERVATION, f"{name}: {error}") from None
 

@@ -1,5 +1,6 @@
 """What an observation space is to the worker: a description, and the function that computes it from a state."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,11 +18,13 @@ class Subject(NamedTuple):
         benchmark: the program at its start, with the engine.
         state: the program as it is now.
         parameters: what the session was told about how to observe.
+        deadline: when the observation must be there, in seconds of the monotonic clock.
     """
 
     benchmark: Benchmark
     state: State
     parameters: Parameters
+    deadline: float = math.inf
 
     @property
     def engine(self) -> Engine:

@@ -1,0 +1,143 @@
+"""Runs programs for a worker and times them. A script in a process of its own, with only the standard library.
+
+It reads a JSON object a line from its standard input, each a program to run, and answers each with a JSON object on a
+line; see `aiocg.workers.llvm.execution`. It is small, so that starting a program from it costs the same whatever the
+worker has in memory; it adopts what a program leaves behind, and ends it; and when its input closes, which happens
+however the worker ends, it ends what runs and itself.
+"""
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import resource
+import select
+import signal
+import struct
+import sys
+import time
+
+SET_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # prctl
+STARTED = struct.Struct("<qi")  # nanoseconds of the monotonic clock, and why it could not be started
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    libc.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with open(0, "rb", buffering=0) as requests, open(1, "wb", buffering=0) as answers:
+        os.set_inheritable(requests.fileno(), False)
+        os.set_inheritable(answers.fileno(), False)
+        buffer = b""
+        while chunk := requests.read(1 << 16):
+            buffer += chunk
+            while b"\n" in buffer:
+                line, _, buffer = buffer.partition(b"\n")
+                answers.write(json.dumps(run(json.loads(line), requests.fileno())).encode() + b"\n")
+
+
+def run(request, worker):  # type: ignore[no-untyped-def]  # JSON
+    """Run one program to its end, or to that of its time or of the worker, and say how it ended."""
+    reading, writing = os.pipe()
+    program = os.fork()
+    if not program:
+        become(request, writing)
+    os.close(writing)
+    started, problem = STARTED.unpack(os.read(reading, STARTED.size).ljust(STARTED.size, b"\0"))
+    more = os.read(reading, STARTED.size)  # there is more only if the program could not be executed
+    os.close(reading)
+    ended, timed_out = wait(program, worker, request["timeout"])
+    status = end(program)
+    if more:
+        _, problem = STARTED.unpack(more)
+    code = os.waitstatus_to_exitcode(status)
+    return {
+        "exit_code": code,
+        "seconds": max(0, ended - started) / 1e9,
+        "timed_out": timed_out,
+        "problem": os.strerror(problem) if problem else "",
+    }
+
+
+def become(request, pipe):  # type: ignore[no-untyped-def]  # JSON
+    """Turn this process, a copy of the runner, into the program; tell through the pipe when, or why not."""
+    try:
+        os.setsid()
+        libc.prctl(SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        for name, value in request["limits"].items():
+            set_limit(getattr(resource, name), value)
+        if request["cpu"] is not None:
+            os.sched_setaffinity(0, [request["cpu"]])
+        os.chdir(request["folder"])
+        writable = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        for number, path, flags in (
+            (0, request["stdin"], os.O_RDONLY),
+            (1, request["stdout"], writable),
+            (2, request["stderr"], writable),
+        ):
+            os.dup2(os.open(path, flags, 0o600), number)
+        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, or we do
+            signal.signal(number, signal.SIG_DFL)
+        command = [request["executable"], *request["arguments"]]
+        os.write(pipe, STARTED.pack(time.monotonic_ns(), 0))
+        os.execve(command[0], command, request["environment"])
+    except OSError as error:
+        os.write(pipe, STARTED.pack(0, error.errno or errno.EIO))
+    except BaseException:
+        os.write(pipe, STARTED.pack(0, errno.EIO))
+    os._exit(127)
+
+
+def set_limit(limit: int, value: int) -> None:
+    """Lower a limit to a value, unless it is lower already."""
+    _, hard = resource.getrlimit(limit)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(limit, (value, value))
+
+
+def wait(program: int, worker: int, timeout: float) -> tuple[int, bool]:
+    """Wait for the end of a program and return when that was, and whether it has run out of time instead."""
+    process = os.pidfd_open(program)
+    try:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        poll.register(worker, select.POLLHUP | select.POLLERR)
+        ready = {number for number, _ in poll.poll(timeout * 1000)}
+        ended = time.monotonic_ns()
+    finally:
+        os.close(process)
+    if ready and process not in ready:  # the worker is gone
+        end(program)
+        sys.exit()
+    return ended, not ready
+
+
+def end(program: int) -> int:
+    """End a program with all that it has started, and return its status."""
+    try:
+        os.killpg(program, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # it has not come to have a group of its own, or all of it is gone
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(program, signal.SIGKILL)
+    _, status = os.waitpid(program, 0)
+    while orphans := children():
+        for orphan in orphans:
+            os.kill(orphan, signal.SIGKILL)
+            os.waitpid(orphan, 0)
+    return status
+
+
+def children() -> list[int]:
+    """Return the processes that were adopted."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+if __name__ == "__main__":
+    main()
