@@ -7,4 +7,10 @@ __all__ = ["derived_observations"]
 
 def derived_observations() -> list[ObservationSpace]:
     """Return all derived observation spaces."""
-    return []
+    from aiocg.llvm import ir2vec, lexed_ir, programl
+
+    return [
+        *ir2vec.spaces(),
+        *lexed_ir.spaces(),
+        *programl.spaces(),
+    ]
