@@ -55,11 +55,13 @@ def benchmark_from_file_uri(uri: BenchmarkUri) -> Benchmark:
     """Make a benchmark of a `file:///…` URI.
 
     Raises:
-        InvalidBenchmarkUri: when it carries parameters other than flags that only affect the program.
+        InvalidBenchmarkUri: when it carries parameters other than flags that only affect the program, or a fragment.
         BenchmarkNotFound: when there is no such file.
         BenchmarkInitError: when it is a directory, cannot be read, is empty, or has an unknown suffix.
     """
     example = "file:///home/me/program.c?flag=-DN%3D10"
+    if uri.fragment:
+        raise InvalidBenchmarkUri(str(uri), f"a file has no part {uri.fragment!r} that could be taken from it", example)
     for key, value in uri.params:
         if key != FLAG:
             raise InvalidBenchmarkUri(str(uri), f"a file has no parameter {key!r}, only {FLAG!r}", example)

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets.cache import Cache, cache_directory
@@ -19,7 +19,7 @@ from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, 
 from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
 
-__all__ = ["DEFAULT_FLAGS", "LANGUAGES", "cancellable", "compile_file", "compile_source", "is_bitcode"]
+__all__ = ["DEFAULT_FLAGS", "LANGUAGES", "cancellable", "compile_file", "compile_source", "compile_words", "is_bitcode"]
 
 DEFAULT_FLAGS = ("-O1", "-Xclang", "-disable-llvm-passes", "-g0")
 """Optimisable code that no optimisation has touched: at -O0 every function would be marked `optnone`."""
@@ -109,6 +109,38 @@ def compile_source(
         raise BenchmarkInitError(filename, "the name of a source text must be a bare file name, such as program.c")
     absolute = absolute_flags(flags)
     return _Compilation(toolchain or find_toolchain(), filename, data, absolute, "", timeout).result()
+
+
+def compile_words(
+    arguments: Iterable[str],
+    *,
+    directory: str | os.PathLike[str] | None = None,
+    toolchain: Toolchain | None = None,
+    timeout: float = TIMEOUT,
+    name: str = "clang",
+) -> bytes:
+    """Compile by a command line of one's own to bitcode. Nothing is added but `-c -emit-llvm -o …`, and nothing cached.
+
+    Args:
+        arguments: what follows `clang`, with a source.
+        directory: where clang runs; by default the working directory.
+        toolchain: the clang to use; by default `find_toolchain()`.
+        timeout: seconds.
+        name: what is compiled, for messages.
+
+    Raises:
+        BenchmarkInitError: when it does not compile; it has clang's diagnostics.
+        CompilationCancelled: when the event of `cancellable` was set.
+        ToolchainNotFound: when there is no clang.
+    """
+    toolchain = toolchain or find_toolchain()
+    words = list(arguments)
+    environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
+    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+        output = Path(scratch, "output.bc")
+        command = [*toolchain.command(), *words, "-fno-crash-diagnostics", "-c", "-emit-llvm", "-o", str(output)]
+        _run_clang(command, name, os.fspath(directory or os.getcwd()), environment, timeout)
+        return _read_bitcode(output, name, words)
 
 
 def absolute_flags(flags: Iterable[str]) -> tuple[str, ...]:
@@ -229,14 +261,8 @@ class _Compilation:
             Path(directory, self.name).write_bytes(self.text)
         output, rule = Path(scratch, "output.bc"), Path(scratch, "output.d")
         started = time.time_ns()
-        self._run(self._command(str(output), str(rule)), directory)
-        try:
-            content = output.read_bytes()
-        except FileNotFoundError:
-            content = b""
-        if not is_bitcode(content):
-            raise BenchmarkInitError(self.name, f"clang wrote no bitcode; its flags were {' '.join(self.flags)}")
-        return content, self._dependencies(rule, directory, started)
+        _run_clang(self._command(str(output), str(rule)), self.name, directory, self.environment, self.timeout)
+        return _read_bitcode(output, self.name, self.flags), self._dependencies(rule, directory, started)
 
     def _dependencies(self, rule: Path, directory: str, started: int) -> Dependencies | None:
         try:
@@ -261,27 +287,40 @@ class _Compilation:
             *("-x", self.language, self.spelling),
         ]
 
-    def _run(self, command: Sequence[str], directory: str) -> None:
-        try:
-            status, messages = run_bounded(command, cwd=directory, env=self.environment, timeout=self.timeout)
-        except TimedOut:
-            raise BenchmarkInitError(
-                self.name,
-                f"clang took longer than {self.timeout:g} s and was stopped; compile it yourself with more "
-                f"patience and use the .bc file",
-            ) from None
-        except Cancelled:
-            raise CompilationCancelled(self.name, "compilation was cancelled") from None
-        except OSError as error:
-            raise BenchmarkInitError(self.name, f"clang cannot be started: {error}") from error
-        if status == 0:
-            return
-        diagnostics = messages.strip()
-        header = missing_header(diagnostics)
-        reason = header_remedy(header) if header else ""
-        if not reason:
-            reason = f"clang was killed by signal {-status}" if status < 0 else "clang does not accept it"
-        raise BenchmarkInitError(self.name, reason, diagnostics, header)
+
+def _run_clang(
+    command: Sequence[str], name: str, directory: str, environment: Mapping[str, str], timeout: float
+) -> None:
+    try:
+        status, messages = run_bounded(command, cwd=directory, env=environment, timeout=timeout)
+    except TimedOut:
+        raise BenchmarkInitError(
+            name,
+            f"clang took longer than {timeout:g} s and was stopped; compile it yourself with more "
+            f"patience and use the .bc file",
+        ) from None
+    except Cancelled:
+        raise CompilationCancelled(name, "compilation was cancelled") from None
+    except OSError as error:
+        raise BenchmarkInitError(name, f"clang cannot be started: {error}") from error
+    if status == 0:
+        return
+    diagnostics = messages.strip()
+    header = missing_header(diagnostics)
+    reason = header_remedy(header) if header else ""
+    if not reason:
+        reason = f"clang was killed by signal {-status}" if status < 0 else "clang does not accept it"
+    raise BenchmarkInitError(name, reason, diagnostics, header)
+
+
+def _read_bitcode(output: Path, name: str, flags: Sequence[str]) -> bytes:
+    try:
+        content = output.read_bytes()
+    except FileNotFoundError:
+        content = b""
+    if not is_bitcode(content):
+        raise BenchmarkInitError(name, f"clang wrote no bitcode; its flags were {' '.join(flags)}")
+    return content
 
 
 @contextlib.contextmanager

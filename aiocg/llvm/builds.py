@@ -1,0 +1,203 @@
+"""Benchmarks made from a compiler's command line, which can be built again from their optimised form."""
+
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound
+from aiocg.datasets.frontend import compile_words
+from aiocg.datasets.process import TimedOut, run_bounded
+from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags, loader_environment
+from aiocg.datasets.uri import BenchmarkUri
+from aiocg.errors import ServiceError
+from aiocg.llvm import tools
+from aiocg.llvm.command_line import CommandLine, Input, parse
+
+if TYPE_CHECKING:
+    from aiocg.env import Env
+
+__all__ = ["CommandLineBenchmark", "benchmark_from_command_line"]
+
+DATASET = "clang-v0"
+TIMEOUT = 600.0  # seconds for one step of building
+
+_DRIVER = re.compile(r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99|tcc)(?:-\d[\d.]*)?")
+
+
+def benchmark_from_command_line(
+    line: str | Sequence[str],
+    *,
+    replace_driver: bool = True,
+    directory: str | os.PathLike[str] | None = None,
+    timeout: float = TIMEOUT,
+) -> "CommandLineBenchmark":
+    """Make a benchmark of all C and C++ sources that a compiler's command line names, linked to one module.
+
+    Args:
+        line: such as `cc -O2 a.c b.c -lm -o app`, quoted as for a shell, or its words.
+        replace_driver: link with the clang that compiles benchmarks; otherwise with the driver of the line. The sources
+            are compiled by that clang in either case: others do not give LLVM's bitcode.
+        directory: where the line is to be carried out, the working directory if None.
+        timeout: seconds for each step.
+
+    Raises:
+        BenchmarkInitError: when the line is not that of a compiler, or it asks for something else than object code or a
+            program; the error says which option is in the way.
+        BenchmarkNotFound: when a source does not exist.
+    """
+    words = shlex.split(line) if isinstance(line, str) else list(line)
+    text = line if isinstance(line, str) else shlex.join(line)
+    folder = Path(directory or ".").expanduser().absolute()
+    try:
+        command = parse(words, str(folder))
+    except ValueError as error:
+        raise BenchmarkInitError(text, str(error)) from None
+    _check(command, text, folder)
+    return CommandLineBenchmark(command, text, folder, replace_driver, timeout)
+
+
+class CommandLineBenchmark(Benchmark):
+    """A benchmark that remembers how its program is built.
+
+    Attributes:
+        command: the command line it was made from.
+        directory: where that is carried out.
+        timeout: seconds for each step.
+    """
+
+    __slots__ = ("_replace_driver", "command", "directory", "timeout")
+
+    def __init__(self, command: CommandLine, text: str, directory: Path, replace_driver: bool, timeout: float) -> None:
+        self.command = command
+        self.directory = directory
+        self.timeout = timeout
+        self._replace_driver = replace_driver
+        super().__init__(
+            BenchmarkUri("benchmark", DATASET, self.output.name, (("command", text), ("directory", str(directory)))),
+            self._load,
+            sources=self._read_sources,
+            description=text,
+        )
+
+    @property
+    def output(self) -> Path:
+        """The file that the command line writes."""
+        name = self.command.output
+        if not name:
+            stem = PurePath(self.command.sources[0].path).stem
+            name = "a.out" if self.command.mode == "link" else f"{stem}.o"
+        return self.directory / name
+
+    async def compile(self, env: "Env", output: str | os.PathLike[str] | None = None) -> Path:
+        """Build the program as an environment has optimised it, and return where it is.
+
+        Args:
+            env: an environment that was reset to this benchmark.
+            output: the file to write; by default the one that the command line names.
+
+        Raises:
+            BenchmarkInitError: when it does not link; it has the linker's messages.
+        """
+        bitcode = bytes(await env.observe("Bitcode"))
+        return await anyio.to_thread.run_sync(self.build, bitcode, output)
+
+    def build(self, bitcode: bytes, output: str | os.PathLike[str] | None = None) -> Path:
+        """Generate code for bitcode, with no more passes over the IR, and carry out the command line's link with that.
+
+        Args:
+            bitcode: of the whole program.
+            output: the file to write; by default the one that the command line names.
+
+        Raises:
+            BenchmarkInitError: when it does not link; it has the linker's messages.
+        """
+        target = self.output if output is None else Path(output).expanduser().absolute()
+        toolchain, command = find_toolchain(), self.command
+        language = "c++" if command.cplusplus else "c"
+        with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+            module, unlinked = Path(scratch, "program.bc"), Path(scratch, "program.o")
+            module.write_bytes(bitcode)
+            linked = command.mode == "link"
+            written = unlinked if linked else target
+            generate = [*toolchain.command(language), *command.object_words(_level(command))]
+            self._run([*generate, "-c", "-o", str(written), "-x", "ir", str(module)])
+            if linked:
+                driver = [command.driver]
+                if self._replace_driver:
+                    driver = [*toolchain.command(language), *link_flags(toolchain.clang, language)]
+                self._run([*driver, *command.link_words([str(unlinked)]), "-o", str(target)])
+        return target
+
+    def _load(self) -> bytes:
+        sources = self.command.sources
+        modules = [self._compiled(source) for source in sources]
+        if len(modules) == 1:
+            return modules[0]
+        with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+            output = Path(scratch, "linked.bc")
+            paths = [Path(scratch, f"{number}-{PurePath(one.path).name}") for number, one in enumerate(sources)]
+            for path, module in zip(paths, modules, strict=True):
+                path.write_bytes(module)
+            try:
+                tools.run_tool("link", [output, *paths], subject=self.description, timeout=self.timeout)
+            except ServiceError as error:
+                raise BenchmarkInitError(self.description, str(error)) from error
+            return output.read_bytes()
+
+    def _compiled(self, source: Input) -> bytes:
+        toolchain = find_toolchain()
+        language = "c++" if self.command.cplusplus else "c"
+        words = self.command.bitcode_words(source, _level(self.command))
+        driver = [*toolchain.command(language)[1:], *compile_flags(toolchain.clang, language)]
+        return compile_words(
+            [*driver, *words], directory=self.directory, toolchain=toolchain, timeout=self.timeout, name=source.path
+        )
+
+    def _run(self, words: Sequence[str]) -> None:
+        environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
+        try:
+            status, messages = run_bounded(words, cwd=str(self.directory), env=environment, timeout=self.timeout)
+        except TimedOut:
+            raise BenchmarkInitError(
+                self.description, f"{words[0]} took longer than {self.timeout:g} s and was stopped"
+            ) from None
+        except OSError as error:
+            raise BenchmarkInitError(self.description, f"{words[0]} cannot be started: {error.strerror}") from error
+        if status:
+            ended = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+            raise BenchmarkInitError(self.description, f"`{shlex.join(words)}` {ended}", messages.strip())
+
+    def _read_sources(self) -> list[BenchmarkSource]:
+        return [
+            BenchmarkSource(PurePath(one.path).name, (self.directory / one.path).read_bytes())
+            for one in self.command.sources
+        ]
+
+
+def _check(command: CommandLine, text: str, directory: Path) -> None:
+    """Refuse a command line that no benchmark can be made of."""
+    if not _DRIVER.fullmatch(os.path.basename(command.driver)):
+        raise BenchmarkInitError(
+            text, f"{command.driver} is no C or C++ compiler's driver that is known, such as cc or g++"
+        )
+    if obstacle := command.obstacle():
+        raise BenchmarkInitError(text, f"no benchmark can be made of it: {obstacle}")
+    if command.mode == "compile" and len(command.sources) > 1:
+        raise BenchmarkInitError(
+            text, "-c with several sources makes several objects: give one source, or leave out -c"
+        )
+    for source in command.sources:
+        if not (directory / source.path).is_file():
+            raise BenchmarkNotFound(text, f"there is no source {source.path!r} in {directory}")
+
+
+def _level(command: CommandLine) -> str:
+    """Return the level that the front end marks functions for: at -O0 it would keep all passes away from them."""
+    return command.level if command.level not in ("", "-O0") else "-O1"

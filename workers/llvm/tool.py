@@ -1,0 +1,128 @@
+"""`python -P -m aiocg.workers.llvm.tool COMMAND …`: one operation on programs, in a process of its own.
+
+What makes LLVM abort then ends only this process. Programs are read from files and results written to files; a failure
+is one JSON object on standard error, `{"code": …, "message": …}` with a `FailureCode`, and exit status 1.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from aiocg.transport.codec import reply_codec
+from aiocg.transport.messages import PROTOCOL_VERSION, FailureCode, Observed, Reply, Welcome
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.limits import disable_core_dumps
+from aiocg.workers.llvm import linkage
+from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.module import LlvmError, Module
+
+
+def link(arguments: argparse.Namespace) -> None:
+    """Join modules to one."""
+    contents = [(path.name, path.read_bytes()) for path in arguments.inputs]
+    arguments.output.write_bytes(linkage.link(_library(), contents))
+
+
+def split(arguments: argparse.Namespace) -> None:
+    """Write one module per function and one for the variables, numbered, and the names as `names.json`."""
+    library = _library()
+    content, names = linkage.function_names(library, arguments.input.read_bytes())
+    chosen: list[str | None] = [*names[: arguments.limit], None]
+    for number, name in enumerate(chosen):
+        (arguments.output / f"{number}.bc").write_bytes(linkage.extract(library, content, name))
+    (arguments.output / "names.json").write_text(json.dumps(chosen), encoding="utf-8")
+
+
+def strip_optnone(arguments: argparse.Namespace) -> None:
+    """Free functions of `optnone`."""
+    content, _ = linkage.strip_optnone(_library(), arguments.input.read_bytes())
+    arguments.output.write_bytes(content)
+
+
+def text(arguments: argparse.Namespace) -> None:
+    """Write a program as textual IR."""
+    with Module.parse(_library(), arguments.input.read_bytes()) as module:
+        arguments.output.write_text(module.to_text(), encoding="utf-8")
+
+
+def observe(arguments: argparse.Namespace) -> None:
+    """Write observations of a program, after actions if there are any, in the form in which a worker sends them."""
+    compiler = _started(arguments.options)
+    session = compiler(compiler.load_benchmark(arguments.input.read_bytes()))
+    values = tuple(session.get_observation(name) for name in arguments.names)
+    _write_message(arguments.output, Observed(0, values, session.state_hash()))
+
+
+def describe(arguments: argparse.Namespace) -> None:
+    """Write what a worker says of itself."""
+    compiler = _started(arguments.options)
+    spaces = compiler.action_spaces, compiler.observation_spaces
+    welcome = Welcome(PROTOCOL_VERSION, "llvm", compiler.compiler_version, os.getpid(), *spaces)
+    _write_message(arguments.output, welcome)
+
+
+def _library() -> Library:
+    return Library.find()
+
+
+def _started(options: dict[str, Any]) -> Any:
+    from aiocg.workers.llvm.session import LlvmSession  # probes for passes, which the other commands have no need of
+
+    LlvmSession.start(options)
+    return LlvmSession
+
+
+def _write_message(path: Path, message: Reply) -> None:
+    """Write the frames of a message, each after its length in 8 bytes, little-endian."""
+    with open(path, "wb") as file:
+        for frame in reply_codec().encode([message]):
+            file.write(len(frame).to_bytes(8, "little"))
+            file.write(frame)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -P -m aiocg.workers.llvm.tool", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(function: Any, *positional: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(function.__name__.replace("_", "-"), help=function.__doc__)
+        command.set_defaults(function=function)
+        for name in positional:
+            command.add_argument(name, type=Path)
+        return command
+
+    add(link, "output").add_argument("inputs", type=Path, nargs="+")
+    add(split, "output", "input").add_argument("--limit", type=int)
+    add(strip_optnone, "output", "input")
+    add(text, "output", "input")
+    observing = add(observe, "output", "input")
+    observing.add_argument("names", nargs="+")
+    for command in (observing, add(describe, "output")):
+        command.add_argument("--options", type=json.loads, default={}, help="JSON object for the compiler")
+    return parser
+
+
+def main(arguments: Iterable[str] | None = None) -> int:
+    """Carry out one command and return the exit status."""
+    parsed = _parser().parse_args(None if arguments is None else list(arguments))
+    disable_core_dumps()
+    try:
+        parsed.function(parsed)
+    except CompilationError as error:
+        return _fail(error.code, error.message)
+    except LlvmError as error:
+        return _fail(FailureCode.BENCHMARK, str(error))
+    return 0
+
+
+def _fail(code: str, message: str) -> int:
+    print(json.dumps({"code": code, "message": message}), file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
