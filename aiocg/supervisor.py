@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -201,7 +202,10 @@ class Supervisor:
 
     async def _spawn(self) -> WorkerProcess:
         address = f"ipc://{self._folder.path}/{self.kind}-{next(self._names)}"
-        process = await WorkerProcess.start(self.kind, address, self._options, self._environ, self._memory_limit)
+        scratch = _scratch(address)
+        scratch.mkdir()
+        environ = {**self._environ, "TMPDIR": str(scratch)}
+        process = await WorkerProcess.start(self.kind, address, self._options, environ, self._memory_limit)
         self._folder.guard(process.pid)
         return process
 
@@ -236,6 +240,7 @@ class Supervisor:
             process.close()
             with contextlib.suppress(OSError):
                 Path(process.address.removeprefix("ipc://")).unlink()
+            shutil.rmtree(_scratch(process.address), ignore_errors=True)
 
     def _autopsy(self, slot: Slot, process: WorkerProcess, return_code: int) -> Death:
         _, execution = process.status.read()
@@ -275,3 +280,8 @@ class Supervisor:
             if process is not None:
                 process.kill()
         await asyncio.gather(self._monitor, *self._runners, return_exceptions=True)
+
+
+def _scratch(address: str) -> Path:
+    """Return the folder for temporary files of the worker at an address; it goes when the worker does."""
+    return Path(f"{address.removeprefix('ipc://')}.tmp")

@@ -22,17 +22,18 @@ class Parameters(NamedTuple):
     measured_run: str = ""
 
 
-# CompilerGym's keys, each after "llvm.set_" and "llvm.get_", and what they set.
+# What is after "llvm.set_" and "llvm.get_" in a key, and what that sets. All but the last are CompilerGym's.
 _KEYS = {
     "runtimes_per_observation_count": "runtimes",
     "warmup_runs_count_per_runtime_observation": "warmups",
     "buildtimes_per_observation_count": "buildtimes",
+    "measured_run": "measured_run",
 }
 MOST = 10_000
 
 
 def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, str]:
-    """Set or get a parameter, by CompilerGym's keys; return the parameters as they are then, and the answer.
+    """Set or get a parameter; return the parameters as they are then, and the answer.
 
     Raises:
         CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
@@ -43,8 +44,12 @@ def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, 
         raise CompilationError(FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {known}")
     field = _KEYS[name]
     if verb == "set":
-        least = 0 if field == "warmups" else 1
-        if not value.isascii() or not value.isdigit() or not least <= int(value) <= MOST:
-            raise CompilationError(FailureCode.PARAMETER, f"{key} takes a number from {least} to {MOST}, not {value!r}")
-        parameters = parameters._replace(**{field: int(value)})
+        new = value if field == "measured_run" else _count(key, value, least=0 if field == "warmups" else 1)
+        parameters = parameters._replace(**{field: new})
     return parameters, str(getattr(parameters, field))
+
+
+def _count(key: str, value: str, least: int) -> int:
+    if not value.isascii() or not value.isdigit() or not least <= int(value) <= MOST:
+        raise CompilationError(FailureCode.PARAMETER, f"{key} takes a number from {least} to {MOST}, not {value!r}")
+    return int(value)
