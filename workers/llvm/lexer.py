@@ -1,0 +1,73 @@
+"""Textual IR as tokens, at C speed: `native/lexer.c` and its Python face."""
+
+import ctypes
+import struct
+import sys
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint16, c_void_p
+from typing import NamedTuple
+
+from aiocg.workers.llvm.native_library import NativeLibrary
+
+__all__ = ["KIND_COUNT", "Lexer", "Tokens"]
+
+KIND_COUNT = 542  # kinds of tokens there are
+TABLE_SLOTS = 2048  # as in lexer.c
+
+
+class Tokens(NamedTuple):
+    """The tokens of a text, column by column.
+
+    Attributes:
+        ids: the numbers of their kinds, as packed little-endian int32.
+        kinds: the names of their kinds.
+        categories: marker, keyword, uintval, strval, type, apfloat or apsint.
+        values: what is particular to a token, as it stands in the text without sigil and quotes; "" for a keyword.
+    """
+
+    ids: bytes
+    kinds: list[str]
+    categories: list[str]
+    values: list[str]
+
+
+class Lexer:
+    """Cuts text into tokens. It holds no state between calls, so threads may share it.
+
+    Attributes:
+        kinds: the name of each kind of token, by number.
+        categories: the category of each kind of token, by number.
+    """
+
+    def __init__(self, native: NativeLibrary) -> None:
+        self._c = native.c
+        self._c.aiocg_lexer_table.argtypes, self._c.aiocg_lexer_table.restype = (c_void_p,), None
+        self._c.aiocg_lex.restype = c_int64
+        self._c.aiocg_lex.argtypes = (c_void_p, c_char_p, c_int64, c_void_p, c_void_p, c_int64, POINTER(c_int64))
+        self._table = (c_uint16 * TABLE_SLOTS)()
+        self._c.aiocg_lexer_table(self._table)
+        names = ctypes.c_char.in_dll(self._c, "aiocg_token_kinds")
+        entries = [entry.split(":") for entry in ctypes.string_at(ctypes.addressof(names)).decode().split()]
+        self.categories: Sequence[str] = tuple(category for category, _ in entries)
+        self.kinds: Sequence[str] = tuple(kind for _, kind in entries)
+
+    def lex(self, text: str) -> Tokens:
+        """Cut a text into tokens; what is none of LLVM's becomes a token of the kind `Error`."""
+        content = text.encode()
+        capacity = len(content) // 4 + 16  # an average token is longer
+        ids, values, count = self._lex(content, capacity)
+        if count > capacity:
+            ids, values, count = self._lex(content, count)
+        numbers = ids[:count]
+        packed = bytes(ids)[: 4 * count] if sys.byteorder == "little" else struct.pack(f"<{count}i", *numbers)
+        kinds, categories = self.kinds, self.categories
+        texts = values.decode(errors="replace").split("\0")
+        texts.pop()  # after the last NUL
+        return Tokens(packed, [kinds[i] for i in numbers], [categories[i] for i in numbers], texts)
+
+    def _lex(self, content: bytes, capacity: int) -> tuple["ctypes.Array[c_int32]", bytes, int]:
+        ids = (c_int32 * capacity)()
+        values = ctypes.create_string_buffer(len(content) + capacity)
+        used = c_int64()
+        count = self._c.aiocg_lex(self._table, content, len(content), ids, values, capacity, used)
+        return ids, ctypes.string_at(values, used.value), count
