@@ -1,0 +1,243 @@
+"""Programs as ProGraML graphs: what the graph is, and its forms for networkx and as JSON.
+
+ProGraML (Cummins et al., "ProGraML: A Graph-based Program Representation for Data Flow Analysis and Compiler
+Optimizations", ICML 2021) shows a program as a directed multigraph. Its nodes are
+
+====  =============  ===========================================================================================
+kind  what           text
+====  =============  ===========================================================================================
+0     instructions   the opcode: `add`; node 0 is `[external]`, which stands for whatever calls the program; a
+                     function without a body is one node, `; undefined function`
+1     variables      the type: `i32`; there is one for each use of an instruction's result, and one for each
+                     function argument that is used
+2     constants      the type; one for each constant that is used, global variables included
+3     types          `i32`, `double`, `ptr`; `struct`, `[]` and `vector` are made of other types
+====  =============  ===========================================================================================
+
+and its edges, each with a position that tells apart those of one kind at one node,
+
+====  ========  ================================================================================================
+flow  what      from, to, position
+====  ========  ================================================================================================
+0     control   an instruction, the one that may follow it, place among the successors
+1     data      an instruction, its result, 0; or a variable or constant, an instruction, place among its operands
+2     call      a call, the first instruction of the function, 0; or each last one, the call, 0. The node
+                `[external]` calls every function.
+3     type      a type, a variable or constant of that type, 0; or a type, the type it is part of, place in it
+====  ========  ================================================================================================
+
+Functions, blocks, inline assembly and metadata are no data. A text is never the name of something in the program, so
+that few texts cover many programs: inside other types a structure is `struct` too (`[8 x struct]`), and a pointer is
+`ptr` whatever LLVM.
+
+The definitions are those of the authors' own builder at its last release but one, whose graphs CompilerGym shows, with
+the types that they added later; leave out kind 3 and flow 3 and you have CompilerGym's. What is different:
+
+* A pointer is `ptr`, and is made of nothing: LLVM does not tell any more what it points to.
+* What belongs to no function or block has -1 there, not 0, which is also the first; so do arguments, to which the
+  authors' builder gives the first block of the next function.
+* Blocks that cannot be reached are connected as others are. Theirs leaves out the edges between them.
+* `invoke` and `callbr` are calls as `call` is.
+* Control edges have the place of the successor as their position, as in the paper and in their later releases.
+* Parallel edges all arrive: their JSON numbers all edges 0, so that networkx keeps one of those that connect the same
+  two nodes (an argument that is an operand twice).
+* The mask of `shufflevector` is no operand since LLVM 11. The case values of `switch`, which are none since LLVM 22,
+  are taken as if they were.
+
+The arrays are meant for learning. What PyTorch Geometric calls `x`, `edge_index` and `edge_attr` is made of them by
+
+    import numpy as np
+
+    def tensors(graph, vocabulary):
+        # A vocabulary numbers texts from 1 on, such as all that occur in the training set; 0 is for the others.
+        numbers = np.array([vocabulary.get(text, 0) for text in graph["texts"]], np.int64)
+        x = np.stack([numbers[graph["node_text"]], graph["node_kind"]], axis=1)  # (N, 2) int64
+        edge_index = graph["edge_index"].astype(np.int64)  # (2, E)
+        edge_attr = np.stack([graph["edge_flow"], graph["edge_position"]], axis=1).astype(np.int64)  # (E, 2)
+        return x, edge_index, edge_attr
+
+and several graphs become one batch by adding to each `edge_index` the number of nodes before it.
+
+`ProgramlArrays` is built by the worker in less than a tenth of a microsecond per instruction. The other forms are
+made of it by the client, on its event loop, which they hold up for several microseconds per instruction: 50 to 150
+times longer than it took the worker. Prefer the arrays where that matters.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+from aiocg.spaces import Json, ObservationSpace
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["ProgramGraphSpace", "spaces", "to_networkx", "to_node_link"]
+
+KINDS = 4  # of nodes, and flows of edges
+
+Arrays = Mapping[str, Any]
+
+
+class ProgramGraphSpace(gymnasium.Space["networkx.MultiDiGraph[int]"]):
+    """Program graphs as `networkx.MultiDiGraph`, of any size; see `to_networkx`."""
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a graph whose nodes, edges and itself have what ProGraML says?"""
+        import networkx
+
+        if not isinstance(x, networkx.MultiDiGraph) or set(x) != set(range(len(x))):
+            return False
+        functions = x.graph.get("function")
+        return (
+            isinstance(functions, list)
+            and isinstance(x.graph.get("module"), list)
+            and all(_is_node(node, len(functions)) for _, node in x.nodes(data=True))
+            and all(_is_edge(edge) for _, _, edge in x.edges(data=True))
+        )
+
+    def sample(self, mask: Any = None, probability: Any = None) -> "networkx.MultiDiGraph[int]":
+        """Draw up to eight instructions that follow each other somehow."""
+        import networkx
+
+        count = int(self.np_random.integers(1, 9))
+        graph: networkx.MultiDiGraph[int] = networkx.MultiDiGraph(function=[], module=[])
+        graph.add_nodes_from(range(count), type=0, text="br", function=-1, block=-1)
+        ends = self.np_random.integers(0, count, size=(count, 2)).tolist()
+        graph.add_edges_from(ends, flow=0, position=0)
+        return graph
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProgramGraphSpace)
+
+    def __hash__(self) -> int:
+        return hash(ProgramGraphSpace)
+
+    def __repr__(self) -> str:
+        return "ProgramGraphSpace()"
+
+
+def _is_node(node: Mapping[str, Any], functions: int) -> bool:
+    return (
+        node.get("type") in range(KINDS)
+        and isinstance(node.get("text"), str)
+        and node.get("function") in range(-1, functions)
+        and isinstance(node.get("block"), int)
+    )
+
+
+def _is_edge(edge: Mapping[str, Any]) -> bool:
+    return edge.get("flow") in range(KINDS) and isinstance(edge.get("position"), int) and edge["position"] >= 0
+
+
+def to_networkx(arrays: Arrays) -> "networkx.MultiDiGraph[int]":
+    """Make a `networkx.MultiDiGraph` of a value of `ProgramlArrays`, with ProGraML's names.
+
+    Nodes are numbered as in the arrays and have `type`, `text`, `function` and `block`; edges have `flow` and
+    `position`. `graph.graph["function"]` is a list of dicts with `name` and `module`, `graph.graph["module"]` one of
+    dicts with `name`.
+    """
+    import networkx
+
+    graph: networkx.MultiDiGraph[int] = networkx.MultiDiGraph(**_graph_attributes(arrays))
+    successors: list[dict[int, dict[int, dict[str, int]]]] = [{} for _ in arrays["node_kind"]]
+    predecessors: list[dict[int, dict[int, dict[str, int]]]] = [{} for _ in arrays["node_kind"]]
+    for source, target, flow, position in _edges(arrays):
+        parallel = successors[source].get(target)
+        if parallel is None:
+            parallel = successors[source][target] = predecessors[target][source] = {}
+        parallel[len(parallel)] = {"flow": flow, "position": position}
+    inside: Any = graph  # what add_nodes_from and add_edges_from would make of it, in a third of their time
+    inside._node.update(enumerate(_nodes(arrays)))
+    inside._succ.update(enumerate(successors))
+    inside._pred.update(enumerate(predecessors))
+    return graph
+
+
+def to_node_link(arrays: Arrays) -> dict[str, Any]:
+    """Make networkx's node-link form of a value of `ProgramlArrays`; it is made of what JSON has.
+
+    `networkx.node_link_graph(value, edges="links")` is the graph that `to_networkx` makes.
+    """
+    seen: dict[tuple[int, int], int] = {}
+    links = []
+    for source, target, flow, position in _edges(arrays):
+        key = seen.get((source, target), 0)
+        seen[source, target] = key + 1
+        links.append({"flow": flow, "position": position, "source": source, "target": target, "key": key})
+    nodes = [{"id": number, **node} for number, node in enumerate(_nodes(arrays))]
+    return {"directed": True, "multigraph": True, "graph": _graph_attributes(arrays), "nodes": nodes, "links": links}
+
+
+class _Graphs(ObservationSpace):
+    """An observation space whose default is made when it is asked for.
+
+    Importing networkx takes a tenth of the time in which the first environment is ready; most never need it.
+    """
+
+    __slots__ = ()
+
+    @property
+    def default(self) -> Any:
+        """A graph without nodes."""
+        import networkx
+
+        return networkx.MultiDiGraph(function=[], module=[])
+
+    @default.setter
+    def default(self, value: Any) -> None:
+        """Take what a dataclass sets."""
+
+
+def spaces() -> list[ObservationSpace]:
+    """Return the observation spaces that are made of `ProgramlArrays`."""
+    nothing = {"directed": True, "multigraph": True, "graph": {"function": [], "module": []}, "nodes": [], "links": []}
+    return [
+        _Graphs(
+            "Programl",
+            ProgramGraphSpace(),
+            deterministic=True,
+            platform_dependent=False,
+            default=None,
+            description="The ProGraML graph of the program, for networkx.",
+            sources=("ProgramlArrays",),
+            translate=to_networkx,
+            prepare=_import_networkx,
+        ),
+        ObservationSpace(
+            "ProgramlJson",
+            Json(),
+            deterministic=True,
+            platform_dependent=False,
+            default=nothing,
+            description="The ProGraML graph of the program, as JSON in networkx's node-link form.",
+            sources=("ProgramlArrays",),
+            translate=to_node_link,
+        ),
+    ]
+
+
+def _import_networkx() -> None:
+    """Import networkx off the event loop: it takes some 60 ms."""
+    import networkx  # noqa: F401
+
+
+def _graph_attributes(arrays: Arrays) -> dict[str, Any]:
+    functions = [{"name": name, "module": 0} for name in arrays["functions"]]
+    return {"function": functions, "module": [{"name": arrays["module"]}]}
+
+
+def _nodes(arrays: Arrays) -> list[dict[str, Any]]:
+    texts = arrays["texts"]
+    columns = (arrays[name].tolist() for name in ("node_kind", "node_text", "node_function", "node_block"))
+    return [
+        {"type": kind, "text": texts[text], "function": function, "block": block}
+        for kind, text, function, block in zip(*columns, strict=True)
+    ]
+
+
+def _edges(arrays: Arrays) -> "zip[tuple[int, int, int, int]]":
+    """Return source, target, flow and position of each edge, as Python's own numbers."""
+    sources, targets = arrays["edge_index"].tolist()
+    return zip(sources, targets, arrays["edge_flow"].tolist(), arrays["edge_position"].tolist(), strict=True)

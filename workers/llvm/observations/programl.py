@@ -1,0 +1,55 @@
+"""The program as a ProGraML graph, in flat form: what the graph means is told in `aiocg/llvm/programl.py`."""
+
+from aiocg.transport.arrays import Array
+from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.programl import program_graphs
+
+
+def _arrays(subject: Subject) -> dict[str, object]:
+    graphs = program_graphs(subject.engine.natives.load("programl"))
+    return graphs.build(subject.engine.module(subject.state).pointer)._asdict()
+
+
+def _numbers(
+    name: str, description: str, dtype: str, low: int, high: int | None = None, shape: tuple[int, ...] = (-1,)
+) -> ObservationSpec:
+    return ObservationSpec(name, "array", description, dtype, shape, low=low, high=high)
+
+
+def _nothing(field: ObservationSpec) -> object:
+    """Return the value of a field for a graph without nodes."""
+    match field.kind:
+        case "texts":
+            return []
+        case "text":
+            return ""
+        case _:
+            return Array(field.dtype, [max(length, 0) for length in field.shape], b"")
+
+
+_FIELDS = (
+    _numbers("node_kind", "0 is an instruction, 1 a variable, 2 a constant, 3 a type.", "int8", 0, 3),
+    _numbers("node_text", "Index into texts.", "int32", 0),
+    _numbers("node_function", "Index into functions, -1 for none.", "int32", -1),
+    _numbers("node_block", "Number of the basic block in the program, -1 for none.", "int32", -1),
+    _numbers("edge_index", "Where each edge begins, and where it ends.", "int32", 0, shape=(2, -1)),
+    _numbers("edge_flow", "0 is control, 1 data, 2 call, 3 type.", "int8", 0, 3),
+    _numbers("edge_position", "Place among the operands, successors or members.", "int32", 0),
+    ObservationSpec("texts", "texts", "Opcodes and types, each once."),
+    ObservationSpec("functions", "texts", "Names of the functions."),
+    ObservationSpec("module", "text", "Name of the source file."),
+)
+
+OBSERVATIONS = (
+    Observation(
+        ObservationSpec(
+            "ProgramlArrays",
+            "record",
+            "The ProGraML graph of the program as flat arrays.",
+            fields=_FIELDS,
+            default={field.name: _nothing(field) for field in _FIELDS},
+        ),
+        _arrays,
+    ),
+)

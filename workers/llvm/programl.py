@@ -1,0 +1,158 @@
+"""Program graphs of modules, at C speed: `native/programl.c` and its Python face."""
+
+import ctypes
+import functools
+import struct
+import sys
+from ctypes import POINTER, c_char, c_int, c_int32, c_int64, c_void_p
+from typing import NamedTuple
+
+from aiocg.transport.arrays import Array
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm.native_library import NativeLibrary
+
+__all__ = ["ProgramGraph", "ProgramGraphs", "program_graphs"]
+
+SMALLEST_CAPACITY = 1 << 10  # nodes
+LARGEST_CAPACITY = 1 << 24  # nodes; then an arena is 6 GiB, of which only what is used is real
+KEPT_CAPACITY = 1 << 16  # nodes; larger arenas are freed after use
+_DONE, _SWITCH_CASES_OUT_OF_REACH, _FULL = range(3)
+
+_RESULT = (
+    *("nodes", "edges", "texts", "functions", "module_bytes"),  # how many there are
+    *("node_kind", "node_text", "node_function", "node_block"),  # addresses, from here on
+    *("edge_source", "edge_target", "edge_flow", "edge_position"),
+    *("text", "text_ends", "names", "name_ends", "module"),
+)
+
+
+class ProgramGraph(NamedTuple):
+    """A program graph as flat arrays: with N nodes and E edges.
+
+    Attributes:
+        node_kind: (N,) int8; 0 is an instruction, 1 a variable, 2 a constant, 3 a type.
+        node_text: (N,) int32, index into `texts`.
+        node_function: (N,) int32, index into `functions`, -1 for none.
+        node_block: (N,) int32, number of the basic block within the program, -1 for none.
+        edge_index: (2, E) int32, nodes: where each edge begins, and where it ends.
+        edge_flow: (E,) int8; 0 is control, 1 data, 2 call, 3 type.
+        edge_position: (E,) int32.
+        texts: what instructions do, and of which type data is; each text once.
+        functions: names of the functions.
+        module: name of the source file.
+    """
+
+    node_kind: Array
+    node_text: Array
+    node_function: Array
+    node_block: Array
+    edge_index: Array
+    edge_flow: Array
+    edge_position: Array
+    texts: list[str]
+    functions: list[str]
+    module: str
+
+
+class ProgramGraphs:
+    """Builds program graphs of modules of one loaded libLLVM.
+
+    It keeps the memory it works in between calls, so it is not for use by several threads at once. A module pointer
+    is an `LLVMModuleRef` as an integer; the module is read, never changed.
+    """
+
+    def __init__(self, native: NativeLibrary) -> None:
+        self._library = native.library
+        self._functions = native.llvm
+        self._size, self._build = native.c.aiocg_programl_bytes, native.c.aiocg_programl
+        self._size.argtypes, self._size.restype = (c_int64,), c_int64
+        self._build.argtypes = (c_void_p, c_void_p, c_void_p, c_int64, c_int32, POINTER(c_int64))
+        self._build.restype = c_int
+        self._result = (c_int64 * len(_RESULT))()
+        self._reserve(SMALLEST_CAPACITY)
+
+    def build(self, module_pointer: int) -> ProgramGraph:
+        """Build the graph of a module.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` when this libLLVM hides the case values of a switch, with
+                `FailureCode.OBSERVATION` when the graph would have more than `LARGEST_CAPACITY` nodes.
+        """
+        while (status := self._try(module_pointer)) == _FULL:
+            if self._capacity >= LARGEST_CAPACITY:
+                self._reserve(SMALLEST_CAPACITY)
+                raise CompilationError(
+                    FailureCode.OBSERVATION, f"the program's graph is too large: more than {LARGEST_CAPACITY} nodes"
+                )
+            self._reserve(4 * self._capacity)
+        if status == _SWITCH_CASES_OUT_OF_REACH:
+            raise CompilationError(
+                FailureCode.COMPILER,
+                f"{self._library.path} (LLVM {self._library.version_text}) keeps the case values of a switch "
+                "outside its operands and does not export LLVMGetSwitchCaseValue. Use another libLLVM",
+            )
+        graph = _read(dict(zip(_RESULT, self._result, strict=True)))
+        if self._capacity > KEPT_CAPACITY:
+            self._reserve(SMALLEST_CAPACITY)
+        return graph
+
+    def _try(self, module_pointer: int) -> int:
+        self._generation += 1
+        status: int = self._build(
+            self._functions, module_pointer, self._arena, self._capacity, self._generation, self._result
+        )
+        return status
+
+    def _reserve(self, capacity: int) -> None:
+        """Replace the arena by a new one, which is zero."""
+        self._capacity, self._generation = capacity, 0
+        self._memory = bytearray(0)  # the old one is not needed any more
+        self._memory = bytearray(self._size(capacity))
+        self._arena = ctypes.addressof(c_char.from_buffer(self._memory))
+
+
+@functools.lru_cache(4)
+def program_graphs(native: NativeLibrary) -> ProgramGraphs:
+    """Return what builds graphs with a loaded `native/programl.c`: the same for the same."""
+    return ProgramGraphs(native)
+
+
+def _read(result: dict[str, int]) -> ProgramGraph:
+    nodes, edges = result["nodes"], result["edges"]
+
+    def numbers(name: str, count: int) -> bytes:
+        return _little(ctypes.string_at(result[name], 4 * count))
+
+    return ProgramGraph(
+        Array("int8", (nodes,), ctypes.string_at(result["node_kind"], nodes)),
+        Array("int32", (nodes,), numbers("node_text", nodes)),
+        Array("int32", (nodes,), numbers("node_function", nodes)),
+        Array("int32", (nodes,), numbers("node_block", nodes)),
+        Array("int32", (2, edges), numbers("edge_source", edges) + numbers("edge_target", edges)),
+        Array("int8", (edges,), ctypes.string_at(result["edge_flow"], edges)),
+        Array("int32", (edges,), numbers("edge_position", edges)),
+        _texts(result["text"], result["text_ends"], result["texts"]),
+        _texts(result["names"], result["name_ends"], result["functions"]),
+        _text(ctypes.string_at(result["module"], result["module_bytes"])),
+    )
+
+
+def _texts(start: int, ends: int, count: int) -> list[str]:
+    """Read texts that lie one behind the other."""
+    bounds = (0, *struct.unpack(f"={count}q", ctypes.string_at(ends, 8 * count)))
+    packed = ctypes.string_at(start, bounds[-1])
+    return [_text(packed[bounds[i] : bounds[i + 1]]) for i in range(count)]
+
+
+def _text(octets: bytes) -> str:
+    """Decode a name; what is not UTF-8, which LLVM allows, comes with backslashes."""
+    return octets.decode(errors="backslashreplace")
+
+
+def _little(numbers: bytes) -> bytes:
+    """Return int32 of this machine as little-endian ones."""
+    if sys.byteorder == "little":
+        return numbers
+    count = len(numbers) // 4
+    return struct.pack(f"<{count}i", *struct.unpack(f"={count}i", numbers))
