@@ -3,12 +3,14 @@
 import hashlib
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.action_text import ActionText, parse, quote
 from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.loops import Loops
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.execution import Runner
@@ -94,6 +96,11 @@ class Engine:
             self.transitions.put(state, action, after)
         return after
 
+    @cached_property
+    def loops(self) -> Loops:
+        """Finds and unrolls loops."""
+        return Loops(self.natives.load("loops"))
+
     def bitcode(self, state: State) -> bytes:
         """Return the state as bitcode."""
         if state.content.startswith(b"BC"):
@@ -163,10 +170,10 @@ class Engine:
         self.runs += 1
         module = Module.parse(self.library, state.content)
         try:
-            self._transform(module, action)
+            changed = self._transform(module, action)
             bitcode = module.write_bitcode()
             count = self.walker.instruction_count(module.pointer)
-            changed = not self._is_rewritten(state, bitcode, count)
+            changed = changed and not self._is_rewritten(state, bitcode, count)
             if changed:
                 if problem := module.verify():
                     raise LlvmError(f"the result is not valid IR: {problem}")
@@ -183,10 +190,14 @@ class Engine:
         self._live = _Live(after, module, False)
         return after
 
-    def _transform(self, module: Module, action: ActionText) -> None:
-        """Apply an action to a module in memory."""
+    def _transform(self, module: Module, action: ActionText) -> bool:
+        """Apply an action to a module in memory, and say whether the result counts, if it is another program."""
+        machine = self._machine(module.triple)
         function = None if action.function is None else defined_function(module, action.function)
-        module.run_passes(action.pipeline, self._machine(module.triple), action.options, function)
+        if function is not None and action.loop is not None:
+            return self.loops.unroll(module, function, action.loop, action.factor, machine)
+        module.run_passes(action.pipeline, machine, action.options, function)
+        return True
 
     def _is_rewritten(self, state: State, bitcode: bytes, count: int) -> bool:
         """Say whether the bitcode is the state's own, or what that becomes when it is only read and written.

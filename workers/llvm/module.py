@@ -6,7 +6,7 @@ LLVM abort ends the process, which is for the supervisor to handle.
 """
 
 import ctypes
-from ctypes import byref, c_void_p
+from ctypes import byref, c_size_t, c_void_p
 from typing import Self
 
 from aiocg.workers.llvm.library import DIAGNOSTIC_HANDLER, Library
@@ -161,6 +161,17 @@ class Module:
         """Return the `LLVMValueRef` of the function with this name, or None."""
         pointer: int | None = self.library.c.LLVMGetNamedFunction(self.pointer, name)
         return pointer
+
+    def defined_functions(self) -> list[bytes]:
+        """Return the names of the functions that have a body, in their order; one without a name has an empty one."""
+        c, length, names = self.library.c, c_size_t(), []
+        function = c.LLVMGetFirstFunction(self.pointer)
+        while function:
+            if not c.LLVMIsDeclaration(function):
+                start = c.LLVMGetValueName2(function, byref(length))
+                names.append(ctypes.string_at(start, length.value))
+            function = c.LLVMGetNextFunction(function)
+        return names
 
     def write_bitcode(self) -> bytes:
         """Return the module as bitcode."""

@@ -1,0 +1,136 @@
+"""The natural loops of a program, and unrolling one of them: `native/loops.c` and its Python face."""
+
+import ctypes
+from ctypes import Structure, byref, c_int, c_int64, c_void_p
+from typing import NamedTuple
+
+from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
+from aiocg.workers.llvm.native_library import NativeLibrary
+
+__all__ = ["Loop", "Loops"]
+
+# With these the unroller takes no loop by itself, only those that ask for it.
+_UNROLL_WHERE_ASKED = "loop-unroll<no-partial;no-peeling;no-profile-peeling;no-runtime;no-upperbound;full-unroll-max=0>"
+
+class Loop(NamedTuple):
+    """A natural loop.
+
+    Attributes:
+        function: the number of its function among those with a body, in the order of the module.
+        header: the number of its header among the blocks of the function.
+        depth: how many loops the header is in, this one included.
+        blocks: how many blocks it has, with those of loops inside.
+        instructions: how many instructions those have.
+        latches: how many blocks branch back to the header.
+    """
+
+    function: int
+    header: int
+    depth: int
+    blocks: int
+    instructions: int
+    latches: int
+
+
+class _Graph(Structure):
+    """`struct Graph` of `native/loops.c`; the sizes of the arrays are in `_Memory`."""
+
+    _fields_ = (
+        ("blocks", c_int64),
+        ("edges", c_int64),
+        ("block", c_void_p),
+        ("slot", c_void_p),
+        ("mask", c_int64),
+        ("first", c_void_p),
+        ("successor", c_void_p),
+        ("first_predecessor", c_void_p),
+        ("predecessor", c_void_p),
+        ("order", c_void_p),
+        ("position", c_void_p),
+        ("dominator", c_void_p),
+        ("depth", c_void_p),
+        ("stack", c_void_p),
+        ("stamp", c_void_p),
+        ("instructions", c_void_p),
+        ("reached", c_int64),
+    )
+
+
+class _Memory:
+    """What the C side works in, with room for a function of so many blocks and edges."""
+
+    def __init__(self, blocks: int, edges: int) -> None:
+        slots = 1 << (2 * blocks).bit_length()
+        sizes = {"slot": slots, "first": blocks + 1, "successor": edges, "first_predecessor": blocks + 1,
+                 "predecessor": edges, "stack": 2 * blocks}  # fmt: skip
+        names = [name for name, kind in _Graph._fields_ if kind is c_void_p]
+        self._arrays = {name: (c_int64 * sizes.get(name, blocks))() for name in names}
+        addresses = {name: ctypes.addressof(array) for name, array in self._arrays.items()}
+        self.graph = byref(_Graph(blocks=blocks, edges=edges, mask=slots - 1, **addresses))
+
+
+class Loops:
+    """Finds and unrolls loops of modules of one loaded libLLVM."""
+
+    def __init__(self, native: NativeLibrary) -> None:
+        self._native, self._llvm = native.c, native.llvm
+        prototypes = {
+            "aiocg_loop_sizes": (None, (c_void_p,)),
+            "aiocg_loop_sizes_of_function": (None, (c_void_p,)),
+            "aiocg_loops": (c_int64, (c_void_p, c_void_p)),
+            "aiocg_loop_header": (c_void_p, (c_void_p, c_void_p, c_int64)),
+            "aiocg_mark_loop": (c_int64, (c_void_p, c_void_p, c_void_p, c_int64, c_void_p)),
+            "aiocg_unmark_loops": (c_int, (c_void_p, c_int64)),
+        }
+        for name, (result, arguments) in prototypes.items():
+            function = getattr(self._native, name)
+            function.restype = result
+            function.argtypes = (c_void_p, c_void_p, *arguments)
+
+    def find(self, module: Module) -> list[Loop]:
+        """Return the loops of all functions, in the order of functions and, inside one, of their headers."""
+        blocks, edges, total = self._sizes("aiocg_loop_sizes", module.pointer)
+        memory, rows = _Memory(blocks, edges), (c_int64 * (len(Loop._fields) * (total + 1)))()
+        count = self._native.aiocg_loops(self._llvm, module.pointer, memory.graph, rows)
+        width = len(Loop._fields)
+        return [Loop(*rows[place : place + width]) for place in range(0, count * width, width)]
+
+    def unroll(
+        self, module: Module, function: int, number: int, factor: int, machine: TargetMachine | None
+    ) -> bool:
+        """Unroll a loop, and say whether LLVM did.
+
+        Nothing else is unrolled, and no hint on loops stays behind. The other loops of the function get LLVM's
+        simplified, loop-closed form, which is what any pass over loops does first.
+
+        Args:
+            module: to change.
+            function: the `LLVMValueRef` of the function that the loop is in.
+            number: of the loop, among those of the function.
+            factor: how many copies of the body; 0 is as many as there are iterations.
+            machine: what passes ask about the target.
+
+        Raises:
+            LlvmError: when the function has no such loop.
+        """
+        memory, loops = self._memory_for(function)
+        header = self._native.aiocg_loop_header(self._llvm, function, memory.graph, loops, number)
+        if not header:
+            raise LlvmError(f"the function has no loop {number}: see the observation Loops")
+        module.run_passes("loop-simplify", machine, function=function)
+        memory, loops = self._memory_for(function)
+        kept = (c_void_p * (len(loops) // len(Loop._fields)))()
+        marked = self._native.aiocg_mark_loop(self._llvm, function, memory.graph, loops, header, factor, kept)
+        if marked < 0:
+            return False  # the simplified form has no such loop any more
+        module.run_passes(_UNROLL_WHERE_ASKED, machine, function=function)
+        return not self._native.aiocg_unmark_loops(self._llvm, function, kept, marked)
+
+    def _memory_for(self, function: int) -> "tuple[_Memory, ctypes.Array[c_int64]]":
+        blocks, edges, _ = self._sizes("aiocg_loop_sizes_of_function", function)
+        return _Memory(blocks, edges), (c_int64 * (len(Loop._fields) * (blocks + 1)))()
+
+    def _sizes(self, name: str, pointer: int) -> tuple[int, int, int]:
+        sizes = (c_int64 * 3)()
+        getattr(self._native, name)(self._llvm, pointer, sizes)
+        return sizes[0], sizes[1], sizes[2]
