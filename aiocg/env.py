@@ -1,140 +1,36 @@
 """The asynchronous environment: one program, its state on a worker, and the episode that is under way."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from aiocg.candidate import Candidate
+from aiocg.env_base import EnvBase
 from aiocg.episode import Episode
-from aiocg.errors import (
-    EnvClosed,
-    ResetNeeded,
-    failure,
-)
+from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded
 from aiocg.plan import Plan, Plans, Reading, Spaces, check_known
 from aiocg.preparation import prepare, run_once
 from aiocg.session import Session
 from aiocg.snapshot import Snapshot
-from aiocg.spaces import ActionSpace, ObservationSpace
-from aiocg.state import CompilerEnvState
+from aiocg.spaces import ActionSpace, DiscreteActions, ObservationSpace
+from aiocg.spaces.actions import ActionSpaceLike, is_name
 from aiocg.step import StepRequest, StepResult
-from aiocg.transport.messages import Expanded, Observed, Welcome
+from aiocg.transport.messages import Action, Expanded, Observed
 
 if TYPE_CHECKING:
-    from aiocg.datasets.benchmark import Benchmark
-    from aiocg.registry import EnvironmentSpec
-    from aiocg.rewards import Reward
-    from aiocg.runtime import BenchmarkLike, Runtime
+    from aiocg.runtime import BenchmarkLike
 
 __all__ = ["Env", "StepResult"]
 
-STEP_TIMEOUT = 60.0  # seconds of execution for a step, or for one candidate of an expand
 RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute baselines
 
 
-class Env:
+class Env(EnvBase):
     """A compiler environment, made by `Runtime.make`.
 
     Requests of one environment are executed in the order they are made, whether they are awaited or not. Cancelling an
     await leaves the environment usable: what was sent still takes effect.
-
-    Attributes:
-        spec: what it was made from.
-        action_space: its actions; `names` and `descriptions` have an entry for each.
-        observation_spaces: all that can be observed, by name.
-        reward_spaces: all rewards, by name; more can be added.
-        timeout: default deadline of a step, in seconds of execution.
     """
-
-    def __init__(
-        self,
-        runtime: "Runtime",
-        spec: "EnvironmentSpec",
-        welcome: Welcome,
-        session: Session,
-        benchmark: "Benchmark",
-        spaces: tuple[ActionSpace, dict[str, ObservationSpace]],
-        reward_spaces: dict[str, "Reward"],
-    ) -> None:
-        self.spec = spec
-        self.compiler_version = welcome.compiler_version
-        self.action_space, self.observation_spaces = spaces[0].unseeded(), spaces[1]
-        self.reward_spaces = reward_spaces
-        self.timeout = STEP_TIMEOUT
-        self._runtime = runtime
-        self._welcome = welcome
-        self._session = session
-        self._benchmark = benchmark
-        self._episode: Episode | None = None
-        self._plans = Plans()
-        self._observation_space: str | None = None
-        self._reward_space: str | None = None
-        self._default_plan = Plan(None, ())
-
-    # ------------------------------------------------------------------------------------ properties
-
-    @property
-    def benchmark(self) -> "Benchmark":
-        """The program of the present episode or, before the first, of the next."""
-        return self._episode.benchmark if self._episode is not None else self._benchmark
-
-    @property
-    def observation_space(self) -> str | None:
-        """Name of the default observation space, None for no observation; can be set at any time."""
-        return self._observation_space
-
-    @observation_space.setter
-    def observation_space(self, name: str | None) -> None:
-        self._default_plan = self._plan(name, self._reward_space)
-        self._observation_space = name
-
-    @property
-    def reward_space(self) -> str | None:
-        """Name of the default reward space, None for no reward; setting it restarts `episode_reward`."""
-        return self._reward_space
-
-    @reward_space.setter
-    def reward_space(self, name: str | None) -> None:
-        self._default_plan = self._plan(self._observation_space, name)
-        self._reward_space = name
-        if self._episode is not None:
-            self._episode.reward = 0.0
-
-    @property
-    def in_episode(self) -> bool:
-        """Has the environment been reset, and not ended since?"""
-        return self._episode is not None and not self._episode.terminated
-
-    @property
-    def episode_reward(self) -> float | None:
-        """Sum of the rewards since the reset, None without a reward space."""
-        return self._episode.reward if self._episode is not None and self._reward_space is not None else None
-
-    @property
-    def actions(self) -> list[int]:
-        """Indices of the actions since the reset, as far as they have been executed."""
-        trajectory = self._session.trajectory
-        return trajectory.actions() if trajectory is not None else []
-
-    @property
-    def state_hash(self) -> int:
-        """A 64-bit hash of the present state; equal states have equal hashes."""
-        trajectory = self._session.trajectory
-        if trajectory is None:
-            raise ResetNeeded("reset the environment first")
-        return trajectory.state
-
-    @property
-    def state(self) -> CompilerEnvState:
-        """The present state as a value, for `Runtime.replay` and for files."""
-        return CompilerEnvState(
-            environment=self.spec.id,
-            benchmark=str(self.benchmark.uri),
-            actions=tuple(self.action_space.names[action] for action in self.actions),
-            reward_space=self._reward_space,
-            reward=self.episode_reward,
-            walltime=self._episode.walltime if self._episode is not None else 0.0,
-        )
 
     # ----------------------------------------------------------------------------------------- reset
 
@@ -151,7 +47,8 @@ class Env:
         Args:
             benchmark: the program, if another than before: a URI, a path, or a `Benchmark`.
             seed: seeds the sampling of actions.
-            options: Gymnasium's way to say the same: `{"benchmark": ...}`.
+            options: `{"benchmark": ...}` is Gymnasium's way to say the same; `{"action_space": ...}` chooses another
+                action space, as in `Runtime.make`.
             timeout: seconds that the compiler may take.
 
         Returns:
@@ -160,13 +57,17 @@ class Env:
         Raises:
             DatasetError: when the benchmark does not exist or the compiler does not accept it; the environment can
                 be reset to another.
+            UnknownName, InvalidAction: when the action space does not exist.
             ServiceError: when there is no worker to be had, or it dies over this benchmark.
         """
-        if seed is not None:
-            self.action_space.seed(seed)
         deadline = self._deadline(timeout)
-        chosen = benchmark if benchmark is not None else (options or {}).get("benchmark")
+        options = options or {}
+        chosen = benchmark if benchmark is not None else options.get("benchmark")
         target = self._runtime.benchmark(chosen) if chosen is not None else self._benchmark
+        if options.get("action_space") is not None:
+            await self.choose_actions(options["action_space"])
+        if seed is not None:
+            self._action_space.seed(seed)
         await prepare(target)
         await run_once(self._default_plan.prepare)
         if self._session.closed:
@@ -179,6 +80,8 @@ class Env:
             observation, values = plan.read_reset(reply.observations)
             self._benchmark = target
             self._episode = Episode.start(target, values)
+            if plan.targets_from:
+                self.learn_targets(plan, plan.at_reset.observe, reply)
             return observation, {"benchmark": str(target.uri), "state": reply.state}
 
         result: tuple[Any, dict[str, Any]] = await self._session.open(target, plan.at_reset.observe, deadline, finish)
@@ -186,6 +89,7 @@ class Env:
 
     def _replace_session(self) -> None:
         session = self._runtime.new_session(self.spec)
+        session.parameters = self._session.parameters
         self._session.close()
         self._session = session
         self._episode = None  # should the reset fail, there is no way back to it
@@ -203,7 +107,8 @@ class Env:
         """Apply an action, or several in one round trip.
 
         Args:
-            action: an index, a name, or a list of either. An empty list only observes.
+            action: one of the action space, which for a discrete one is an index or a name, or a list of such. An empty
+                list only observes.
             observation_spaces: what to observe in place of the default; a list gives a list.
             reward_spaces: what to reward in place of the default; a list gives a list.
             timeout: seconds that the compiler may take, `self.timeout` if None.
@@ -211,17 +116,38 @@ class Env:
         Returns:
             Observation, reward, terminated, truncated, and info. `terminated` is True when the action failed or the
             compiler died over it; `info["error_type"]` and `info["error_details"]` then say how, and the environment
-            must be reset. `info["action_had_no_effect"]` is True exactly when the program is the same as before.
+            must be reset. `info["action_had_no_effect"]` is True exactly when the program is the same as before, and
+            `info["new_action_space"]` when `action_space` is another one now, because there are other targets.
 
         Raises:
-            UnknownName, InvalidAction: for a bad argument; nothing was done.
+            UnknownName, InvalidAction: for a bad argument, or a text that the compiler does not take for an action;
+                nothing was done.
             ResetNeeded: when there is no episode.
         """
         if observation_spaces is not None or reward_spaces is not None:
             await run_once(self._plan(observation_spaces, reward_spaces).prepare)
+        if self._action_space.targets_from and self._action_space.targets is None:
+            await self._find_targets()
         return await self.submit(
             action, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout
         )
+
+    async def step_texts(
+        self,
+        texts: Sequence[str],
+        *,
+        observation_spaces: Spaces = None,
+        reward_spaces: Spaces = None,
+        timeout: float | None = None,
+    ) -> StepResult:
+        """Apply actions given as texts of the compiler's language, whether the action space has them or not.
+
+        Takes, returns and raises what `step` does.
+        """
+        if observation_spaces is not None or reward_spaces is not None:
+            await run_once(self._plan(observation_spaces, reward_spaces).prepare)
+        encoded = tuple(map(self.action_spaces.language.encode, texts))
+        return await self._submit(encoded, observation_spaces, reward_spaces, timeout)
 
     def submit(
         self,
@@ -234,9 +160,14 @@ class Env:
         """Send a step without waiting for it; steps of one environment are executed in the order submitted.
 
         Takes and raises what `step` does, and TooManyPending when submitting far ahead of the worker. The future's
-        result is what `step` returns; after a step that ends the episode, those behind it raise ResetNeeded.
+        result is what `step` returns; after a step that ends the episode, those behind it raise ResetNeeded. Where the
+        action space depends on the state, the action is understood in the last one that is known.
         """
-        indices = self.action_space.indices(action)
+        return self._submit(self._action_space.encode(action), observation_spaces, reward_spaces, timeout)
+
+    def _submit(
+        self, actions: tuple[Action, ...], observation_spaces: Spaces, reward_spaces: Spaces, timeout: float | None
+    ) -> "asyncio.Future[StepResult]":
         if observation_spaces is None and reward_spaces is None:
             plan = self._default_plan
         else:
@@ -248,7 +179,7 @@ class Env:
         deadline = self._deadline(timeout)
         self._observe_missing(plan, episode, deadline)
         episode.expected_costs = plan.costs
-        step = StepRequest(self, plan, episode, self._session, indices, deadline)
+        step = StepRequest(self, plan, episode, self._session, actions, deadline)
         self._session.send(step)
         return step.future
 
@@ -274,6 +205,45 @@ class Env:
                 lambda error: episode.not_learned(names, error),
             )
             request.add_done_callback(_retrieve)
+
+    # --------------------------------------------------------------------------------------- actions
+
+    async def choose_actions(self, choice: ActionSpaceLike | None, extra: Sequence[str] = ()) -> None:
+        """Set the action space as `Runtime.make` does, which may ask the compiler whether it knows given texts.
+
+        Raises:
+            UnknownName, InvalidAction: when there is no such space, or the compiler does not know a text.
+        """
+        space = self.action_spaces.choose(choice)
+        given = [] if choice is None or isinstance(choice, (str, ActionSpace)) else list(choice)
+        if extra:
+            if not isinstance(space, DiscreteActions):
+                raise InvalidAction(f"extra actions go to a discrete action space, and {space.name} is {space.kind}")
+            space = space.extended(extra)
+        await self.check_actions([*given, *extra])
+        self.action_space = space
+
+    async def check_actions(self, texts: Sequence[str]) -> None:
+        """Ask the compiler whether texts are actions, without doing anything.
+
+        Raises:
+            UnknownName: for a name that it does not know; the error suggests others.
+            InvalidAction: for any other text that is no action, with what the compiler says of it.
+        """
+        language = self.action_spaces.language
+        unsure = [text for text in texts if isinstance(language.encode(text), str)]
+        for text, error in zip(unsure, await self._session.worker.check(unsure), strict=True):
+            if error is not None:
+                raise (language.unknown(text) if is_name(text) else error) from error
+
+    async def _find_targets(self) -> None:
+        """Observe what the actions of a targeted space can be applied to in the present state."""
+        plan = self._default_plan
+        observe = (plan.targets_from,)
+        if plan.targets_from and self._episode is not None:
+            await self._session.step(
+                (), observe, self._deadline(None), lambda reply: self.learn_targets(plan, observe, reply)
+            )
 
     # --------------------------------------------------------------------------------------- observe
 
@@ -322,11 +292,15 @@ class Env:
     async def send_parameter(self, key: str, value: str, *, timeout: float | None = None) -> str:
         """Send an out-of-band parameter to the compiler session and return its answer.
 
+        What is set so stays set: in resets, forks and siblings, in restored snapshots and over the death of a worker.
+
         Raises:
             ParameterFailed: when the compiler does not know the key or take the value.
         """
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"the key and the value of a parameter are text, not {key!r} and {value!r}")
+        if key in self.spec.parameters:
+            return await self.spec.parameters[key](self, value)
         return await self._session.parameter(key, value, self._deadline(timeout))
 
     # -------------------------------------------------------------------------- fork, snapshot, expand
@@ -341,15 +315,18 @@ class Env:
             self._welcome,
             Session(self._session.worker),
             self._benchmark,
-            (self.action_space, self.observation_spaces),
+            (self.action_spaces, self.observation_spaces),
             dict(self.reward_spaces),
         )
         child.timeout = self.timeout
         child._plans = self._plans
         child._observation_space, child._reward_space = self._observation_space, self._reward_space
         child._default_plan = self._default_plan
+        child._action_space = self._action_space.unseeded()
+        child._session.parameters = self._session.parameters
         if self._episode is not None:
             child._episode = await self._fork_into(child._session)
+            await child._find_targets()
         return child
 
     async def sibling(self) -> "Env":
@@ -357,10 +334,11 @@ class Env:
 
         Unlike a fork it has no state: reset it first. Searches use siblings to share their work among the workers.
         """
-        other = await self._runtime.make(self.spec.id, benchmark=self.benchmark)
+        other = await self._runtime.make(self.spec.id, benchmark=self.benchmark, action_space=self._action_space)
         other.reward_spaces |= self.reward_spaces
         other.observation_space, other.reward_space = self._observation_space, self._reward_space
         other.timeout = self.timeout
+        other._session.parameters = self._session.parameters
         return other
 
     @property
@@ -382,6 +360,8 @@ class Env:
     async def restore(self, snapshot: Snapshot) -> None:
         """Go back to a state that was remembered, here or in a fork; also after an episode has ended.
 
+        Settings and parameters of the environment stay as they are.
+
         Raises:
             EnvClosed: when the snapshot or this environment was closed.
             ResetNeeded: when the worker died and the state could not be rebuilt.
@@ -393,6 +373,7 @@ class Env:
             raise EnvClosed("this snapshot was closed")
         if source.error is not None:
             raise ResetNeeded(f"this snapshot could not be kept: {source.error}")
+        kept = self._session.parameters
         if source.worker is not self._session.worker or self._session.error is not None:
             self._session.close()
             self._session = Session(source.worker)
@@ -400,7 +381,12 @@ class Env:
         def finish(reply: Any) -> None:
             self._episode = snapshot.episode.copy()
 
-        await source.fork(self._session, finish)
+        requests = [source.fork(self._session, finish)]
+        for key, value in kept.items():
+            if self._session.parameters.get(key) != value:
+                requests.append(self._session.parameter(key, value, self._deadline(None)))
+        await asyncio.gather(*requests)
+        await self._find_targets()
 
     async def expand(
         self,
@@ -413,7 +399,7 @@ class Env:
         """Evaluate many candidates from the present state, in one message, without changing it.
 
         Args:
-            candidates: each an action or a list of actions, by index or name.
+            candidates: each an action or a list of actions, as for `step`.
             observation_spaces, reward_spaces: as for `step`.
             timeout: seconds that the compiler may take for each candidate.
 
@@ -421,34 +407,47 @@ class Env:
             One result per candidate, in order. A candidate that fails, or over which the compiler dies, has an
             `error`; the others are not touched by it.
         """
+        encoded = [self._action_space.encode(candidate) for candidate in candidates]
+        return await self._expand(encoded, observation_spaces, reward_spaces, timeout)
+
+    async def expand_texts(
+        self,
+        candidates: Iterable[Sequence[str]],
+        *,
+        observation_spaces: Spaces = None,
+        reward_spaces: Spaces = None,
+        timeout: float | None = None,
+    ) -> list[Candidate]:
+        """Evaluate lists of actions given as texts of the compiler's language, as `step_texts` takes them."""
+        encode = self.action_spaces.language.encode
+        encoded = [tuple(map(encode, candidate)) for candidate in candidates]
+        return await self._expand(encoded, observation_spaces, reward_spaces, timeout)
+
+    async def _expand(
+        self,
+        candidates: list[tuple[Action, ...]],
+        observation_spaces: Spaces,
+        reward_spaces: Spaces,
+        timeout: float | None,
+    ) -> list[Candidate]:
         plan = self._plan(
             self._observation_space if observation_spaces is None else observation_spaces,
             self._reward_space if reward_spaces is None else reward_spaces,
+            targets_from="",
         )
-        indices = [self.action_space.indices(candidate) for candidate in candidates]
+        space = self._action_space
         episode = self._running_episode()
         deadline = self._deadline(timeout)
         self._observe_missing(plan, episode, deadline)
 
         def finish(reply: Expanded, crashes: Mapping[int, Exception]) -> list[Candidate]:
             return [
-                self._candidate(plan, episode, actions, result, crashes.get(i))
-                for i, (actions, result) in enumerate(zip(indices, reply.candidates, strict=True))
+                Candidate.of(plan, episode, space.decode_all(actions), result, crashes.get(i))
+                for i, (actions, result) in enumerate(zip(candidates, reply.candidates, strict=True))
             ]
 
-        results: list[Candidate] = await self._session.expand(indices, plan.observe, deadline, finish)
+        results: list[Candidate] = await self._session.expand(candidates, plan.observe, deadline, finish)
         return results
-
-    def _candidate(
-        self, plan: Plan, episode: Episode, actions: tuple[int, ...], result: Any, crash: Exception | None
-    ) -> Candidate:
-        if result is None:
-            return Candidate(actions, error=crash)
-        if result.code:
-            return Candidate(actions, error=failure(result.code, result.message))
-        observation, costs = plan.read(result.observations)
-        reward = plan.reward(episode.rewards(plan, costs))
-        return Candidate(actions, observation, reward, result.state, True not in result.effects)
 
     # ----------------------------------------------------------------------------------------- close
 
@@ -471,12 +470,6 @@ class Env:
         if not isinstance(seconds, float) or not seconds > 0:
             raise ValueError(f"a timeout is a positive number of seconds, not {seconds!r}")
         return seconds
-
-    def _plan(self, observations: Spaces, rewards: Spaces) -> Plan:
-        return self._plans.find(observations, rewards, self.observation_spaces, self.reward_spaces)
-
-    def __repr__(self) -> str:
-        return f"<Env {self.spec.id} {self.benchmark.uri} {len(self.actions)} actions>"
 
 
 def _retrieve(future: "asyncio.Future[Any]") -> None:

@@ -4,7 +4,8 @@
 
     AiocgError
     ├── UnknownName              an environment, action, observation or reward that does not exist
-    ├── InvalidAction            an action of the wrong type or out of range
+    ├── InvalidAction            an action of the wrong type or out of range, or text that the compiler does not know
+    ├── NotExpressible           actions that another tool's notation has no form for
     ├── ResetNeeded              step before reset, or after the episode has ended
     ├── EnvClosed, RuntimeClosed
     ├── TooManyPending           submit called far ahead of what the worker has done
@@ -34,6 +35,7 @@ __all__ = [
     "EnvClosed",
     "EnvironmentNotSupported",
     "InvalidAction",
+    "NotExpressible",
     "ObservationFailed",
     "ParameterFailed",
     "ResetNeeded",
@@ -76,7 +78,11 @@ class UnknownName(AiocgError):
 
 
 class InvalidAction(AiocgError):
-    """An action of the wrong type or out of range; nothing was sent."""
+    """An action of the wrong type or out of range, or text that the compiler does not know; nothing was done."""
+
+
+class NotExpressible(AiocgError):
+    """An action has no form in the notation that was asked for, such as a command line for another tool."""
 
 
 class ResetNeeded(AiocgError):
@@ -197,13 +203,14 @@ class ParameterFailed(WorkerFailure):
 
 _BY_CODE: dict[str, type[WorkerFailure]] = {
     FailureCode.ACTION: ActionFailed,
-    FailureCode.ACTION_UNKNOWN: ActionFailed,
     FailureCode.OBSERVATION: ObservationFailed,
     FailureCode.OBSERVATION_UNKNOWN: ObservationFailed,
     FailureCode.PARAMETER: ParameterFailed,
 }
 
 
-def failure(code: str, message: str, fields: Mapping[str, Any] | None = None) -> WorkerFailure:
+def failure(code: str, message: str, fields: Mapping[str, Any] | None = None) -> AiocgError:
     """Build the error for a failure code."""
+    if code == FailureCode.ACTION_UNKNOWN:
+        return InvalidAction(message)
     return _BY_CODE.get(code, WorkerFailure)(code, message, fields)

@@ -36,6 +36,11 @@ class Reading:
         self.observe = tuple(asked)
         self.prepare = tuple(dict.fromkeys(prepare))
 
+    def ask_for(self, name: str) -> None:
+        """Ask the worker for one more of its observations, which is no value of this reading."""
+        if name not in self.observe:
+            self.observe += (name,)
+
     def values(self, observed: Sequence[Any]) -> list[Any]:
         """Return the values in the order of `names`, from the worker's in the order of `observe`."""
         return [get(observed) for get in self._getters]
@@ -67,6 +72,7 @@ class Plan:
         rewards: what it is to be rewarded in.
         costs, baselines: what the rewards need to know of the states at both ends, and of the benchmark.
         prepare: what must be done once before values can be had.
+        targets_from: the observation that lists what actions can be applied to, empty where that does not matter.
     """
 
     __slots__ = (
@@ -81,6 +87,7 @@ class Plan:
         "observe",
         "prepare",
         "rewards",
+        "targets_from",
     )
 
     def __init__(
@@ -90,6 +97,7 @@ class Plan:
         spaces: Mapping[str, ObservationSpace] = MappingProxyType({}),
         *,
         single_reward: bool = True,
+        targets_from: str = "",
     ) -> None:
         self._single_observation = observations is None or isinstance(observations, str)
         self._single_reward = single_reward
@@ -99,8 +107,12 @@ class Plan:
         self.baselines = frozenset(name for reward in rewards for name in reward.baseline_spaces)
         self._count = len(names)
         self._cost_names = sorted(self.costs)
+        self.targets_from = targets_from
         self._step = Reading([*names, *self._cost_names], spaces)
         self.at_reset = Reading([*names, *sorted(self.costs | self.baselines)], spaces)
+        if targets_from:
+            self._step.ask_for(targets_from)
+            self.at_reset.ask_for(targets_from)
         self.observe = self._step.observe
         self.prepare = self.at_reset.prepare
 
@@ -146,6 +158,7 @@ class Plans:
         rewards: Spaces,
         observation_spaces: Mapping[str, ObservationSpace],
         reward_spaces: Mapping[str, Reward],
+        targets_from: str = "",
     ) -> Plan:
         """Return the plan for observations and rewards given by name.
 
@@ -155,11 +168,12 @@ class Plans:
         for name in _names(rewards):
             check_known("reward space", name, reward_spaces)
         found = tuple([reward_spaces[name] for name in _names(rewards)])
-        key = (_hashable(observations), _hashable(rewards), found)  # a name may come to mean another reward
+        # a name may come to mean another reward
+        key = (_hashable(observations), _hashable(rewards), found, targets_from)
         plan = self._known.get(key)
         if plan is None:
             single = rewards is None or isinstance(rewards, str)
-            plan = Plan(observations, found, observation_spaces, single_reward=single)
+            plan = Plan(observations, found, observation_spaces, single_reward=single, targets_from=targets_from)
             for name in (*plan.at_reset.names, *plan.at_reset.observe):
                 check_known("observation space", name, observation_spaces)
             self._known[key] = plan

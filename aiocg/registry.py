@@ -4,16 +4,22 @@ import contextlib
 import functools
 import importlib.metadata
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.errors import UnknownName
 from aiocg.rewards import Reward, llvm_rewards
 from aiocg.spaces import ObservationSpace
+from aiocg.spaces.actions import ActionLanguage, Notation
 
-__all__ = ["ENVIRONMENTS", "EnvironmentSpec", "environment", "environments", "register"]
+if TYPE_CHECKING:
+    from aiocg.env import Env
+
+__all__ = ["ENVIRONMENTS", "EnvironmentSpec", "ParameterHandler", "environment", "environments", "register"]
+
+ParameterHandler = Callable[["Env", str], Awaitable[str]]  # takes the value and returns the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class EnvironmentSpec:
         options: makes the options its workers are started with.
         environ: makes the environment variables that its workers need beside ours.
         derived: makes the observation spaces that the client derives from the worker's.
+        notation: makes the notation of lists of actions for another tool, from the language of actions.
+        parameters: those that the client answers, by key, in place of the worker.
     """
 
     id: str
@@ -42,6 +50,8 @@ class EnvironmentSpec:
     options: Callable[[], Mapping[str, Any]] = field(default=dict)
     environ: Callable[[], Mapping[str, str]] = field(default=dict)
     derived: Callable[[], list[ObservationSpace]] = field(default=list)
+    notation: Callable[[ActionLanguage], Notation] | None = None
+    parameters: Mapping[str, ParameterHandler] = field(default_factory=dict)
 
 
 ENVIRONMENTS: dict[str, EnvironmentSpec] = {}

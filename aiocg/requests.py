@@ -15,6 +15,8 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import SessionLost, failure
 from aiocg.replay import Trajectory
 from aiocg.transport.messages import (
+    Action,
+    Check,
     Close,
     Expand,
     Expanded,
@@ -150,7 +152,7 @@ class PendingLoad(Pending):
         return f"the loading of {self.benchmark.uri}"
 
     def message(self, number: int) -> Request:
-        return Load(number, self.benchmark.key, self.benchmark.content, self.timeout)
+        return Load(number, self.benchmark.key, self.benchmark.content, self.timeout, self.benchmark.recipe)
 
     def fail(self, reply: Failure) -> Exception:
         return BenchmarkInitError(str(self.benchmark.uri), reply.message)
@@ -181,7 +183,7 @@ class PendingOpen(Pending):
         self.timeout = timeout
 
     def message(self, number: int) -> Request:
-        return Open(number, self.session.number, self.benchmark.key, self.timeout, self.observe)
+        return _open(number, self.session, self.benchmark, self.timeout, self.observe)
 
     def apply(self, reply: Observed) -> None:
         self.session.trajectory = Trajectory(self.benchmark, reply.state)
@@ -233,6 +235,8 @@ class PendingStep(Pending):
 
     def fail(self, reply: Failure) -> Exception:
         session = self.session
+        if reply.code == FailureCode.ACTION_UNKNOWN:
+            return super().fail(reply)  # nothing was done, and the session goes on
         session.ended = session.ended or bool(self.actions)
         applied = reply.fields.get("applied", 0)
         if applied:
@@ -295,9 +299,15 @@ class PendingExpand(Pending):
 
 
 class PendingParameter(Pending):
-    """Sends an out-of-band parameter."""
+    """Sends an out-of-band parameter.
 
-    __slots__ = ("key", "timeout", "value")
+    The session takes note of it when it is sent, not when it is answered, so that a reset or fork behind it has it.
+
+    Attributes:
+        before: the parameters that the session has without this one.
+    """
+
+    __slots__ = ("before", "key", "timeout", "value")
     session: "Session"
 
     def __init__(self, session: "Session", key: str, value: str, timeout: float, future: "asyncio.Future[Any]") -> None:
@@ -305,6 +315,12 @@ class PendingParameter(Pending):
         self.key = key
         self.value = value
         self.timeout = timeout
+        self.before = session.parameters
+
+    def fail(self, reply: Failure) -> Exception:
+        if self.session.parameters.get(self.key) == self.value:
+            self.session.parameters = self.before
+        return super().fail(reply)
 
     @property
     def doing(self) -> str:  # type: ignore[override]
@@ -338,6 +354,20 @@ class PendingUnload(Pending):
 
     def message(self, number: int) -> Request:
         return Unload(number, self.key)
+
+
+class PendingCheck(Pending):
+    """Asks whether texts are actions."""
+
+    __slots__ = ("actions",)
+    doing = "a check of actions"
+
+    def __init__(self, actions: tuple[Action, ...], future: "asyncio.Future[Any]") -> None:
+        super().__init__(None, future)
+        self.actions = actions
+
+    def message(self, number: int) -> Request:
+        return Check(number, self.actions)
 
 
 class PendingStatistics(Pending):
@@ -384,13 +414,19 @@ class PendingReopen(PendingRebuild):
     __slots__ = ()
 
     def message(self, number: int) -> Request:
-        return Open(number, self.session.number, self.trajectory.benchmark.key, self.timeout)
+        return _open(number, self.session, self.trajectory.benchmark, self.timeout)
 
     def apply(self, reply: Observed) -> None:
         """Nothing to check yet: the replay behind this one does."""
 
     def fail(self, reply: Failure) -> Exception:
         return _load_error(self.session, self.trajectory.benchmark, reply) or super().fail(reply)
+
+
+def _open(
+    number: int, session: "Session", benchmark: Benchmark, timeout: float, observe: tuple[str, ...] = ()
+) -> Request:
+    return Open(number, session.number, benchmark.key, timeout, observe, tuple(session.parameters.items()))
 
 
 def _load_error(session: "Session", benchmark: Benchmark, reply: Failure) -> Exception | None:

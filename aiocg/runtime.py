@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +21,8 @@ from aiocg.folder import RuntimeFolder
 from aiocg.placement import choose_worker
 from aiocg.registry import EnvironmentSpec, environment
 from aiocg.session import Session
-from aiocg.spaces import ActionSpace, ObservationSpace
+from aiocg.spaces import ObservationSpace
+from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
 from aiocg.state import CompilerEnvState
 from aiocg.supervision import Policy
 from aiocg.supervisor import Supervisor
@@ -76,7 +77,7 @@ class Runtime:
         self._policy = policy
         self._folder: RuntimeFolder | None = None
         self._supervisors: dict[str, Supervisor] = {}
-        self._spaces: dict[str, tuple[ActionSpace, dict[str, ObservationSpace]]] = {}
+        self._spaces: dict[str, tuple[ActionSpaces, dict[str, ObservationSpace]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None  # the one that the workers were started on
         self._lock = asyncio.Lock()  # held while anything is started, so that `close` finds it
         self._closed = False
@@ -90,6 +91,8 @@ class Runtime:
         benchmark: BenchmarkLike | None = None,
         observation_space: str | None = None,
         reward_space: str | None = None,
+        action_space: ActionSpaceLike | None = None,
+        extra_actions: Sequence[str] = (),
     ) -> Env:
         """Make an environment; `reset` it to start.
 
@@ -97,9 +100,13 @@ class Runtime:
             id: such as `"llvm-v0"`; `aiocg envs` lists them.
             benchmark: a URI, the path of a source or bitcode file, or a `Benchmark`.
             observation_space, reward_space: defaults for every step.
+            action_space: the name of one that the compiler declares, the first if None; or the texts of the actions of
+                a discrete space of your own, any that the compiler understands.
+            extra_actions: texts of more actions, to be added to a discrete space.
 
         Raises:
-            UnknownName: for an environment, observation space or reward space that does not exist.
+            UnknownName: for an environment, a space or an action that does not exist.
+            InvalidAction: for a text that the compiler does not take for an action; the error has its words.
             DatasetError: for a benchmark that does not exist.
             WorkerStartError: when no worker can be started; EnvironmentNotSupported when its compiler is missing.
         """
@@ -112,20 +119,32 @@ class Runtime:
         env = Env(self, spec, welcome, session, target, self._spaces_of(spec, welcome), rewards)
         env.observation_space = observation_space if observation_space is not None else spec.observation_space
         env.reward_space = reward_space if reward_space is not None else spec.reward_space
+        if action_space is not None or extra_actions:
+            await env.choose_actions(action_space, extra_actions)
         return env
 
-    async def replay(self, state: CompilerEnvState) -> Env:
-        """Make an environment and bring it to a state.
+    async def replay(self, state: CompilerEnvState, *, action_space: ActionSpaceLike | None = None) -> Env:
+        """Make an environment and bring it to a state, whatever action spaces the actions came from.
+
+        Args:
+            state: such as `Env.state`.
+            action_space: of the environment, as for `make`.
 
         Raises:
-            UnknownName: when an action of the state does not exist in the compiler at hand.
+            UnknownName, InvalidAction: when an action of the state does not exist in the compiler at hand.
             ServiceError: when an action fails.
         """
-        env = await self.make(state.environment, benchmark=state.benchmark, reward_space=state.reward_space)
+        env = await self.make(
+            state.environment,
+            benchmark=state.benchmark,
+            reward_space=state.reward_space,
+            action_space=action_space,
+        )
         try:
+            await env.check_actions(state.actions)
             await env.reset()
             if state.actions:
-                _, _, terminated, _, info = await env.step(list(state.actions))
+                _, _, terminated, _, info = await env.step_texts(state.actions)
                 if terminated:
                     raise info["error"]
         except BaseException:
@@ -176,12 +195,12 @@ class Runtime:
             raise supervisor.workers[0].failure or WorkerStartError("no worker is left")
         return supervisor.workers[index]
 
-    def _spaces_of(self, spec: EnvironmentSpec, welcome: Welcome) -> tuple[ActionSpace, dict[str, ObservationSpace]]:
+    def _spaces_of(self, spec: EnvironmentSpec, welcome: Welcome) -> tuple[ActionSpaces, dict[str, ObservationSpace]]:
         """Build the spaces once per kind of environment: a thousand of them share them."""
         if spec.id not in self._spaces:
             observations = [*map(ObservationSpace.from_spec, welcome.observation_spaces), *spec.derived()]
             self._spaces[spec.id] = (
-                ActionSpace(welcome.action_spaces[0]),
+                ActionSpaces(welcome.action_spaces, spec.notation),
                 {space.name: space for space in observations},
             )
         return self._spaces[spec.id]

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import itertools
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
@@ -41,17 +43,30 @@ class Session:
         ended: an action has failed, and no further one is executed before the session is bound to another state.
         error: why the session is beyond rebuilding, None while it is well.
         pending: number of requests in flight.
+        parameters: keys and values of the parameters that were set, the latest last.
     """
 
-    __slots__ = ("__weakref__", "_loop", "closed", "ended", "error", "number", "pending", "trajectory", "worker")
+    __slots__ = (
+        "__weakref__",
+        "_loop",
+        "closed",
+        "ended",
+        "error",
+        "number",
+        "parameters",
+        "pending",
+        "trajectory",
+        "worker",
+    )
 
-    def __init__(self, worker: "Worker") -> None:
+    def __init__(self, worker: "Worker", parameters: Mapping[str, str] = MappingProxyType({})) -> None:
         self.number = next(_numbers)
         self.worker = worker
         self.trajectory: Trajectory | None = None
         self.ended = False
         self.error: Exception | None = None
         self.pending = 0
+        self.parameters = parameters
         self.closed = False
         self._loop = asyncio.get_running_loop()
         worker.adopt(self)
@@ -78,8 +93,9 @@ class Session:
         return future
 
     def fork(self, child: "Session", finish: Finish | None = None) -> "asyncio.Future[Any]":
-        """Give `child`, a session on the same worker, this session's state."""
+        """Give `child`, a session on the same worker, this session's state and parameters."""
         assert child.worker is self.worker
+        child.parameters = self.parameters
         future = self._loop.create_future()
         self.send(PendingFork(self, child, future, finish))
         return future
@@ -96,6 +112,8 @@ class Session:
         """Send an out-of-band parameter."""
         future = self._loop.create_future()
         self.send(PendingParameter(self, key, value, timeout, future))
+        kept = {name: text for name, text in self.parameters.items() if name != key}
+        self.parameters = {**kept, key: value}  # behind those that were sent before, as the worker sees them
         return future
 
     def future(self) -> "asyncio.Future[Any]":

@@ -24,7 +24,7 @@ class CompilerEnvState(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         environment: id of the environment, such as `"llvm-v0"`.
         benchmark: URI of the program.
-        actions: names of the actions, first to last.
+        actions: the actions, first to last, as texts, which mean the same whatever the action space.
         reward_space: what `reward` was measured in, None if nothing was.
         reward: sum of the rewards of the episode.
         walltime: seconds since the reset.
@@ -36,12 +36,6 @@ class CompilerEnvState(msgspec.Struct, frozen=True, kw_only=True):
     reward_space: str | None = None
     reward: float | None = None
     walltime: float = 0.0
-
-    @property
-    def commandline(self) -> str:
-        """The actions as a command line for LLVM's `opt`, quoted for a shell."""
-        passes = f" {shlex.quote('-passes=' + ','.join(self.actions))}" if self.actions else ""
-        return f"opt{passes} input.bc -o output.bc"
 
     def to_json(self) -> str:
         """Return the state as one JSON object."""
@@ -69,7 +63,7 @@ class CompilerEnvState(msgspec.Struct, frozen=True, kw_only=True):
         buffer = io.StringIO()
         reward = "" if self.reward is None else repr(self.reward)
         row = (self.environment, self.benchmark, self.reward_space or "", reward, repr(self.walltime))
-        csv.writer(buffer, lineterminator="").writerow([*row, " ".join(self.actions)])
+        csv.writer(buffer, lineterminator="").writerow([*row, " ".join(map(_quoted, self.actions))])
         return buffer.getvalue()
 
     @classmethod
@@ -87,10 +81,16 @@ class CompilerEnvState(msgspec.Struct, frozen=True, kw_only=True):
             return cls(
                 environment=environment,
                 benchmark=benchmark,
-                actions=tuple(actions.split()),
+                actions=tuple(shlex.split(actions)),
                 reward_space=reward_space or None,
                 reward=float(reward) if reward else None,
                 walltime=float(walltime),
             )
         except ValueError as error:
-            raise InvalidState(f"reward and walltime must be numbers: {error}") from error
+            raise InvalidState(f"reward and walltime must be numbers, and quotes closed: {error}") from error
+
+
+def _quoted(action: str) -> str:
+    """Quote an action where it could not be told from its neighbours, such as one for a function with an odd name."""
+    plain = action and not any(character.isspace() or character in "'\"\\" for character in action)
+    return action if plain else shlex.quote(action)

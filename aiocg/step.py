@@ -9,7 +9,7 @@ from aiocg.errors import ResetNeeded, SessionLost, WorkerCrashed, WorkerFailure
 from aiocg.plan import Plan
 from aiocg.requests import PendingStep
 from aiocg.session import Session
-from aiocg.transport.messages import Observed
+from aiocg.transport.messages import Action, Observed
 
 if TYPE_CHECKING:
     from aiocg.env import Env
@@ -32,7 +32,7 @@ class StepRequest(PendingStep):
     future: "asyncio.Future[StepResult]"
 
     def __init__(
-        self, env: "Env", plan: Plan, episode: Episode, session: Session, actions: tuple[int, ...], timeout: float
+        self, env: "Env", plan: Plan, episode: Episode, session: Session, actions: tuple[Action, ...], timeout: float
     ) -> None:
         super().__init__(session, actions, plan.observe, timeout, session.future())
         self._env = env
@@ -42,7 +42,12 @@ class StepRequest(PendingStep):
     def result(self, reply: Observed) -> StepResult:
         observation, costs = self._plan.read(reply.observations)
         reward = self._episode.advance(self._plan, costs, self._env.reward_space)
-        info = {"action_had_no_effect": True not in reply.effects, "state": reply.state}
+        plan = self._plan
+        info = {
+            "action_had_no_effect": True not in reply.effects,
+            "new_action_space": bool(plan.targets_from) and self._env.learn_targets(plan, plan.observe, reply),
+            "state": reply.state,
+        }
         return observation, reward, False, False, info
 
     def fallback(self, error: Exception) -> StepResult:
@@ -55,6 +60,7 @@ class StepRequest(PendingStep):
         reward = episode.fail(plan, self._env.reward_space)
         info = {
             "action_had_no_effect": True,
+            "new_action_space": False,
             "error_type": type(error).__name__,
             "error_details": str(error),
             "error": error,

@@ -3,15 +3,16 @@
 import asyncio
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.errors import DeadlineExceeded, RuntimeClosed, ServiceError, WorkerCrashed, failure
+from aiocg.errors import DeadlineExceeded, InvalidAction, RuntimeClosed, ServiceError, WorkerCrashed, failure
 from aiocg.placement import WorkerLoad
 from aiocg.requests import (
     Pending,
+    PendingCheck,
     PendingClose,
     PendingExpand,
     PendingFork,
@@ -26,7 +27,7 @@ from aiocg.requests import (
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
 from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
-from aiocg.transport.messages import Failure, FailureCode, Hello, Refused, Reply, Welcome
+from aiocg.transport.messages import Action, Failure, FailureCode, Hello, Refused, Reply, Welcome
 from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import NO_CANDIDATE, Execution
 
@@ -252,6 +253,18 @@ class Worker:
     def unbind(self, session: "Session") -> None:
         """Have a session rebuilt before its next request: what the process knows of it is uncertain."""
         self._bound.discard(session.number)
+
+    async def check(self, actions: Sequence[Action]) -> list[Exception | None]:
+        """Ask whether each of some texts is an action; return None for each that is, and for others what is wrong."""
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in actions]
+        for action, future in zip(actions, futures, strict=True):
+            self.send(PendingCheck((action,), future))
+        answers = await asyncio.gather(*futures, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, InvalidAction):
+                raise answer
+        return [answer if isinstance(answer, InvalidAction) else None for answer in answers]
 
     async def statistics(self) -> dict[str, Any]:
         """Return the worker's counters."""

@@ -21,7 +21,7 @@ async def main(source: Path, output: Path) -> None:
         before, oz, found = await env.observe("IrInstructionCountO0", "IrInstructionCountOz", "IrInstructionCount")
         output.write_bytes(await env.observe("Bitcode"))
         print(f"{source.name}: {before} instructions, -Oz {oz}, found {found}; {best.evaluations} programs evaluated")
-        print(env.state.commandline)
+        print(env.commandline())
 
 
 if __name__ == "__main__":

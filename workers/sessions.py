@@ -114,6 +114,7 @@ class SessionTable:
             )
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
         self._check_actions(request.actions)
+        before = session.fork() if _may_turn_out_unknown(request.actions) else None
         started = time.perf_counter()
         effects: list[bool] = []
         try:
@@ -122,10 +123,17 @@ class SessionTable:
             observations = self._observe(session, request.observe)
         except Exception as caught:
             error = _as_compilation_error(caught)
+            if error.code == FailureCode.ACTION_UNKNOWN:  # such as one for a function that is gone: nothing is done
+                if before is not None:
+                    self._bind(client, request.session, before)
+                raise error from None
             if request.actions:
                 self._ended.add((client, request.session))
                 error.fields |= {"applied": len(effects), "state": session.state_hash()}
             raise error from None
+        finally:
+            if before is not None and self._sessions.get((client, request.session)) is not before:
+                before.close()
         return self._observed(request.request, session, observations, tuple(effects), started)
 
     def _fork(self, client: int, request: Fork) -> Reply:
@@ -228,6 +236,11 @@ class SessionTable:
             **self._compiler.statistics(),
         }
         return Told(request.request, json.dumps(counters))
+
+
+def _may_turn_out_unknown(actions: tuple[Action, ...]) -> bool:
+    """Could one be found to be no action in the state that those before it lead to? Indices never are, texts may be."""
+    return any(isinstance(action, str) for action in actions[1:])
 
 
 def _as_compilation_error(error: Exception) -> CompilationError:

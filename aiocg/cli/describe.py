@@ -136,7 +136,7 @@ def _as_json(env: Env) -> dict[str, Any]:
 
 def _print_tables(env: Env) -> None:
     console.print(f"[bold]{env.spec.id}[/]: {env.spec.description} ({env.compiler_version})")
-    actions = Table("index", "action", "description", title=f"Actions ({env.action_space.n})")
+    actions = Table("index", "action", "description", title=f"Actions ({len(env.action_space.names)})")
     for index, name in enumerate(env.action_space.names):
         actions.add_row(str(index), escape(name), escape(env.action_space.descriptions[index]))
     actions.columns[1].overflow = "fold"

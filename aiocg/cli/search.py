@@ -16,6 +16,7 @@ from aiocg import search
 from aiocg.cli.loop import run
 from aiocg.cli.output import check_writable, console, fail, print_json, print_line, write_file
 from aiocg.env import Env
+from aiocg.errors import NotExpressible
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import go_to
 from aiocg.search.result import Progress, SearchResult
@@ -81,7 +82,7 @@ class Job:
                 fail(f"{self.environment} has no observation space Bitcode: there is nothing for --output to write")
             with self._display(env) as progress:
                 result = await function(env, search.Budget(self.seconds, self.evaluations), progress)
-                await go_to(env, env.action_space.indices(result.actions))
+                await go_to(env, result.actions)
             counts = await env.observe(*COUNTS) if COUNTS[-1] in env.observation_spaces else None
             program = await env.observe("Bitcode") if self.output is not None else b""
             try:  # files first: whoever reads our output may leave early, as `head` does
@@ -143,12 +144,20 @@ class Job:
             "reward": result.reward,
             "instructions": values,
             "actions": list(result.actions),
-            "commandline": env.state.commandline,
+            "commandline": _commandline(env),
             "evaluations": result.evaluations,
             "walltime": result.elapsed,
             "complete": result.complete,
             "output": str(self.output) if self.output is not None else None,
         }
+
+
+def _commandline(env: Env) -> str | None:
+    """Return the line for the compiler's own tool, None when it cannot do one of the actions."""
+    try:
+        return env.commandline()
+    except NotExpressible:
+        return None
 
 
 def _progress_line(algorithm: str, benchmark: str, progress: Progress) -> Text:

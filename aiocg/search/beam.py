@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiocg.candidate import Candidate
 from aiocg.env import Env
 from aiocg.search.budget import Budget
-from aiocg.search.lanes import go_to, open_lanes, spread
+from aiocg.search.lanes import expand, go_to, open_lanes, possible_actions, spread
 from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState
 
 __all__ = ["beam"]
@@ -17,7 +17,8 @@ class _Node(NamedTuple):
     """A state of the frontier: what leads to it and what that earns. Sorts best first."""
 
     loss: float  # minus the return
-    actions: tuple[int, ...]
+    rank: tuple[Any, ...]  # of the actions, in the order of the action space
+    actions: tuple[str, ...]
 
 
 async def beam(
@@ -55,14 +56,15 @@ async def beam(
     record = Record("beam", env, meter, progress, resume)
     async with open_lanes(env, lanes) as crew:
         search = _BeamSearch(crew, record, width)
-        frontier = [_Node(0.0, ())]
+        frontier = [_Node(0.0, (), ())]
         if resume is None:
             search.seen.add(env.state_hash)
         else:
             search.seen.update(resume.seen)
             rewards = zip(resume.frontier, resume.frontier_rewards, strict=True)
-            frontier = [_Node(-reward, env.action_space.indices(actions)) for actions, reward in rewards]
-        while frontier and record.round < depth and meter.allows(len(frontier) * len(record.names)):
+            frontier = [_Node(-reward, record.rank(actions), actions) for actions, reward in rewards]
+        count = len(possible_actions(env))  # at the start: where it depends on the state, an estimate
+        while frontier and record.round < depth and meter.allows(len(frontier) * count):
             following = await search.level(frontier)
             if following is None:
                 break  # the time ran out in the middle of a level
@@ -96,8 +98,9 @@ class _BeamSearch:
         if any(part is None for part in parts):
             return None
         children: dict[int, _Node] = {}
-        for node, candidate in (pair for part in parts for pair in part or ()):
-            child = _Node(node.loss - candidate.reward, node.actions + candidate.actions)
+        for node, text, candidate in (found for part in parts for found in part or ()):
+            actions = (*node.actions, text)
+            child = _Node(node.loss - candidate.reward, (*node.rank, *self._record.rank([text])), actions)
             known = children.get(candidate.state)
             if known is None or child < known:
                 children[candidate.state] = child
@@ -107,17 +110,17 @@ class _BeamSearch:
             self._record.offer(node.actions, -node.loss)
         return [node for node, _ in best]
 
-    async def _extend(self, lane: Env, share: Sequence[_Node]) -> list[tuple[_Node, Candidate]] | None:
+    async def _extend(self, lane: Env, share: Sequence[_Node]) -> list[tuple[_Node, str, Candidate]] | None:
         """Extend a share of the frontier on one lane; return the states that are new."""
         found = []
-        actions = [(action,) for action in range(len(self._record.names))]
         for node in share:
             if self._record.meter.out_of_time:
                 return None
             await go_to(lane, node.actions)
-            for candidate in await lane.expand(actions, observation_spaces=[]):
+            texts = possible_actions(lane)
+            for text, candidate in zip(texts, await expand(lane, texts), strict=True):
                 if candidate.error is None and not candidate.had_no_effect and candidate.state not in self.seen:
-                    found.append((node, candidate))
-            self._record.meter.evaluations += len(actions)
+                    found.append((node, text, candidate))
+            self._record.meter.evaluations += len(texts)
             self._record.report()
         return found

@@ -1,8 +1,10 @@
 """Greedy search: take the best single action until none helps."""
 
+from collections.abc import Sequence
+
 from aiocg.env import Env
 from aiocg.search.budget import Budget
-from aiocg.search.lanes import each, evaluate, go_to, open_lanes, spread
+from aiocg.search.lanes import each, evaluate, go_to, open_lanes, possible_actions, spread
 from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState
 
 __all__ = ["greedy"]
@@ -39,8 +41,8 @@ async def greedy(
     async with open_lanes(env, lanes) as crew:
         await spread(each(crew, lambda lane: go_to(lane, record.actions)))
         complete = False
-        while not complete and meter.allows(len(record.names)):
-            best = await _best_action(crew, record)
+        while not complete and meter.allows(len(texts := possible_actions(env))):
+            best = await _best_action(crew, record, texts)
             if best is None:
                 break  # the time ran out in the middle of a step
             action, gain = best
@@ -53,19 +55,18 @@ async def greedy(
         return record.result(complete=complete, frontier=() if complete else (record.actions,))
 
 
-async def _best_action(crew: list[Env], record: Record) -> tuple[int, float] | None:
+async def _best_action(crew: list[Env], record: Record, texts: Sequence[str]) -> tuple[str, float] | None:
     """Return the best action and its reward; None when the time ended before all were seen."""
     meter = record.meter
-    actions = [(action,) for action in range(len(record.names))]
-    best: tuple[int, float] | None = None
+    best: tuple[str, float] | None = None
     size = CHUNK * len(crew)
-    for start in range(0, len(actions), size):
+    for start in range(0, len(texts), size):
         if meter.out_of_time:
             return None
-        chunk = actions[start : start + size]
-        for candidate in await evaluate(crew, chunk):
+        chunk = texts[start : start + size]
+        for text, candidate in zip(chunk, await evaluate(crew, chunk), strict=True):
             if candidate.error is None and (best is None or candidate.reward > best[1]):
-                best = (candidate.actions[0], candidate.reward)
+                best = (text, candidate.reward)
         meter.evaluations += len(chunk)
         record.report()
-    return best or (0, 0.0)
+    return best or ("", 0.0)

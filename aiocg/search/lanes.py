@@ -10,7 +10,7 @@ import anyio
 from aiocg.candidate import Candidate
 from aiocg.env import Env
 
-__all__ = ["each", "evaluate", "go_to", "open_lanes", "spread"]
+__all__ = ["each", "evaluate", "expand", "go_to", "open_lanes", "possible_actions", "spread"]
 
 T = TypeVar("T")
 
@@ -56,31 +56,41 @@ def each(lanes: Iterable[Env], job: Callable[[Env], Awaitable[T]]) -> list[Calla
     return [functools.partial(job, lane) for lane in lanes]
 
 
-async def go_to(lane: Env, actions: Sequence[int]) -> None:
+def possible_actions(lane: Env) -> list[str]:
+    """Return the texts of the actions that can be tried in the state that a lane is in.
+
+    Texts, because they lead from the start to the same state however the action space depends on the state.
+    """
+    space = lane.action_space
+    return [space.language.text(action) for action in space.encode(space.candidates())]
+
+
+async def expand(lane: Env, texts: Sequence[str]) -> list[Candidate]:
+    """Try actions from the state of a lane, without observing more than rewards need."""
+    return await lane.expand_texts([(text,) for text in texts], observation_spaces=[])
+
+
+async def go_to(lane: Env, actions: Sequence[str]) -> None:
     """Bring a lane from wherever it is to the state after `actions`.
 
     Raises:
         ServiceError: when an action fails, which it did not when it was found.
     """
-    present = lane.actions
-    if not lane.in_episode or present != list(actions[: len(present)]):
+    present = lane.action_texts
+    if not lane.in_episode or present != tuple(actions[: len(present)]):
         await lane.reset()
-        present = []
-    rest = list(actions[len(present) :])
+        present = ()
+    rest = actions[len(present) :]
     if rest:
-        _, _, terminated, _, info = await lane.step(rest, observation_spaces=[])
+        _, _, terminated, _, info = await lane.step_texts(rest, observation_spaces=[])
         if terminated:
             raise info["error"]
 
 
-async def evaluate(lanes: Sequence[Env], candidates: Sequence[tuple[int, ...]]) -> list[Candidate]:
-    """Expand candidates from the common state of all lanes, each lane doing its share; results in order."""
+async def evaluate(lanes: Sequence[Env], texts: Sequence[str]) -> list[Candidate]:
+    """Try actions from the common state of all lanes, each lane doing its share; results in order."""
     count = len(lanes)
-    shares = [candidates[i::count] for i in range(count)]
-
-    jobs = [
-        functools.partial(lane.expand, share, observation_spaces=[]) for lane, share in zip(lanes, shares, strict=True)
-    ]
+    jobs = [functools.partial(expand, lane, texts[i::count]) for i, lane in enumerate(lanes)]
     parts = await spread(jobs)
-    results: list[Candidate] = [parts[i % count][i // count] for i in range(len(candidates))]
+    results: list[Candidate] = [parts[i % count][i // count] for i in range(len(texts))]
     return results

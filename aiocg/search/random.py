@@ -6,7 +6,7 @@ import numpy as np
 
 from aiocg.env import Env
 from aiocg.search.budget import Budget
-from aiocg.search.lanes import each, open_lanes, spread
+from aiocg.search.lanes import each, open_lanes, possible_actions, spread
 from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState
 
 __all__ = ["random"]
@@ -45,8 +45,9 @@ async def random(
     """
     meter = (budget or DEFAULT_BUDGET).start()
     record = Record("random", env, meter, progress, resume)
-    search = _RandomSearch(record, seed, patience or len(record.names), resume.repeated if resume is not None else 0)
     async with open_lanes(env, lanes) as crew:
+        steps = patience or max(len(possible_actions(env)), 1)
+        search = _RandomSearch(record, seed, steps, resume.repeated if resume is not None else 0)
         await spread(each(crew, search.walk_on))
     return record.result(complete=False, repeated=search.settle())
 
@@ -67,7 +68,7 @@ class _Walk:
         self.repeated = repeated
         self.evaluations = -repeated
         self.finished = False
-        self.bests: deque[tuple[int, tuple[int, ...], float]] = deque()
+        self.bests: deque[tuple[int, tuple[str, ...], float]] = deque()
 
 
 class _RandomSearch:
@@ -113,14 +114,14 @@ class _RandomSearch:
     async def _walk(self, lane: Env, walk: _Walk) -> None:
         rng = np.random.default_rng([self._seed, walk.number])
         await lane.reset()
-        actions: tuple[int, ...] = ()
+        actions: tuple[str, ...] = ()
         total = best = 0.0
         idle = 0
         while idle < self._patience:
             if not self._goes_on(walk):
                 return
-            action = int(rng.integers(len(self._record.names)))
-            _, reward, terminated, _, info = await lane.step(action, observation_spaces=[])
+            action = lane.action_space.text(lane.action_space.draw(rng))
+            _, reward, terminated, _, info = await lane.step_texts([action], observation_spaces=[])
             walk.evaluations += 1
             if terminated:
                 break

@@ -1,8 +1,9 @@
 """What a search reports while it runs, returns at its end, and needs to go on later."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,7 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         algorithm: "random", "greedy" or "beam".
         environment, benchmark, reward_space: what is searched.
-        actions, reward: the best found, names of actions and the return that they earn.
+        actions, reward: the best found, texts of actions and the return that they earn.
         frontier: the action lists that the search would extend next.
         frontier_rewards: the returns that they earn, where the search needs them.
         seen: 64-bit hashes of the states that need no second visit.
@@ -82,7 +83,7 @@ class SearchResult:
     """What a search found.
 
     Attributes:
-        actions: names of the best action list; empty if nothing is better than the program as it was.
+        actions: texts of the best action list; empty if nothing is better than the program as it was.
         reward: the return that it earns.
         evaluations: number of states evaluated.
         elapsed: seconds spent.
@@ -114,15 +115,19 @@ class Record:
         self._progress = progress
         self._before = resume
         self._last_report = 0.0
-        self.names = env.action_space.names
-        self.actions: tuple[int, ...] = env.action_space.indices(resume.actions) if resume is not None else ()
+        self._env = env
+        self.actions: tuple[str, ...] = resume.actions if resume is not None else ()
         self.reward = resume.reward if resume is not None else 0.0
         self.round = resume.round if resume is not None else 0
 
-    def offer(self, actions: tuple[int, ...], reward: float) -> bool:
+    def rank(self, actions: Iterable[str]) -> tuple[Any, ...]:
+        """Return where an action list comes in the order of the action space."""
+        return tuple(map(self._env.action_space.rank, actions))
+
+    def offer(self, actions: tuple[str, ...], reward: float) -> bool:
         """Take over an action list if it is better than the best: more reward, then fewer actions, then order."""
         better = (reward, -len(actions)) > (self.reward, -len(self.actions)) or (
-            reward == self.reward and len(actions) == len(self.actions) and actions < self.actions
+            reward == self.reward and len(actions) == len(self.actions) and self.rank(actions) < self.rank(self.actions)
         )
         if better:
             self.actions, self.reward = actions, reward
@@ -133,8 +138,7 @@ class Record:
         now = time.monotonic()
         if self._progress is not None and now - self._last_report >= 0.05:
             self._last_report = now
-            names = tuple(self.names[action] for action in self.actions)
-            self._progress(Progress(names, self.reward, self.round, self.evaluations, self.elapsed))
+            self._progress(Progress(self.actions, self.reward, self.round, self.evaluations, self.elapsed))
 
     @property
     def evaluations(self) -> int:
@@ -150,18 +154,17 @@ class Record:
         self,
         *,
         complete: bool,
-        frontier: tuple[tuple[int, ...], ...] = (),
+        frontier: tuple[tuple[str, ...], ...] = (),
         frontier_rewards: tuple[float, ...] = (),
         seen: tuple[int, ...] = (),
         repeated: int = 0,
     ) -> SearchResult:
         """Return what was found."""
-        names = tuple(self.names[action] for action in self.actions)
         state = msgspec.structs.replace(
             self._base,
-            actions=names,
+            actions=self.actions,
             reward=self.reward,
-            frontier=tuple(tuple(self.names[action] for action in actions) for actions in frontier),
+            frontier=frontier,
             frontier_rewards=frontier_rewards,
             seen=seen,
             repeated=repeated,
@@ -169,7 +172,7 @@ class Record:
             evaluations=self.evaluations,
             elapsed=self.elapsed,
         )
-        return SearchResult(names, self.reward, self.evaluations, self.elapsed, complete, state)
+        return SearchResult(self.actions, self.reward, self.evaluations, self.elapsed, complete, state)
 
 
 def reward_space_of(env: Env) -> str:

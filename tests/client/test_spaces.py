@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiocg.errors import InvalidAction, UnknownName
-from aiocg.spaces import ActionSpace, Binary, ObservationSpace, Scalar, Text
+from aiocg.spaces import Binary, DiscreteActions, ObservationSpace, Scalar, Text
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, ObservationSpec
 
-SPACE = ActionSpace(
+SPACE = DiscreteActions(
     ActionSpaceSpec(
         "passes",
         (

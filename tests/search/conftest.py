@@ -9,10 +9,9 @@ import pytest_asyncio
 import aiocg
 import aiocg.testing
 from aiocg.rewards import CostReward
-from aiocg.spaces import ActionSpace
+from aiocg.spaces import DiscreteActions
 from aiocg.supervision import Policy
 from aiocg.testing import scripted_benchmark
-from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
 
 
 class Distance(CostReward):
@@ -66,7 +65,7 @@ def calm(world: Callable[..., Any]) -> Callable[..., Any]:
         env = await world(start, target)
         keep = ("nothing", "increment", "double", "square")
         assert env.action_space.names[: len(keep)] == keep
-        env.action_space = ActionSpace(ActionSpaceSpec("calm", tuple(ActionSpec(name) for name in keep)))
+        env.action_space = DiscreteActions.of_texts("calm", keep, env.action_space.language)
         return env
 
     return make

@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from aiocg.search import Budget, Progress, SearchState, beam
+from aiocg.spaces import DiscreteActions
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all searches
 
@@ -44,7 +45,7 @@ async def test_states_reached_twice_are_followed_once(calm) -> None:  # type: ig
 
 async def test_a_beam_ends_when_there_is_nothing_new(calm) -> None:  # type: ignore[no-untyped-def]
     env = await calm(0, 5)
-    env.action_space = type(env.action_space)(_without_increment())
+    env.action_space = DiscreteActions.of_texts("still", ["nothing"], env.action_space.language)
     result = await beam(env, width=4, depth=10)
     assert (result.actions, result.complete, result.evaluations) == ((), True, 1)
 
@@ -119,9 +120,3 @@ async def test_workers_killed_at_random_do_not_change_the_result(calm, killer) -
             assert (disturbed.actions, disturbed.reward) == (undisturbed.actions, undisturbed.reward)
             assert disturbed.state.frontier == undisturbed.state.frontier
             assert disturbed.evaluations == undisturbed.evaluations
-
-
-def _without_increment():  # type: ignore[no-untyped-def]
-    from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
-
-    return ActionSpaceSpec("still", (ActionSpec("nothing"),))

@@ -7,6 +7,7 @@ import pytest
 
 from aiocg.errors import UnknownName
 from aiocg.search import Budget, Progress, SearchState, beam, greedy
+from aiocg.spaces import DiscreteActions
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all searches
 
@@ -94,7 +95,7 @@ async def test_resuming_another_search_is_refused(calm) -> None:  # type: ignore
 
 async def test_a_time_limit_ends_the_search_at_a_whole_step(calm) -> None:  # type: ignore[no-untyped-def]
     env = await calm(0, 2**60)
-    env.action_space = type(env.action_space)(_only_increment())
+    env.action_space = DiscreteActions.of_texts("slow", ["nothing", "increment"], env.action_space.language)
     result = await greedy(env, budget=Budget(seconds=0.2))
     assert not result.complete and result.elapsed >= 0.2
     assert result.reward == len(result.actions) == await env.observe("value") > 0
@@ -125,7 +126,7 @@ async def test_an_environment_without_a_reward_is_refused(calm) -> None:  # type
 
 async def test_a_cancelled_search_leaves_nothing_and_the_environment_usable(calm, sessions) -> None:  # type: ignore[no-untyped-def]
     env = await calm(0, 2**60)
-    env.action_space = type(env.action_space)(_only_increment())
+    env.action_space = DiscreteActions.of_texts("slow", ["nothing", "increment"], env.action_space.language)
     before = asyncio.all_tasks()
     search = asyncio.create_task(greedy(env, lanes=3))
     await asyncio.sleep(0.2)
@@ -160,9 +161,3 @@ async def test_workers_killed_at_random_do_not_change_the_result(calm, killer) -
             disturbed = await greedy(await calm(0, 1000), lanes=3)
             assert (disturbed.actions, disturbed.reward) == (undisturbed.actions, undisturbed.reward)
             assert (disturbed.evaluations, disturbed.complete) == (undisturbed.evaluations, True)
-
-
-def _only_increment():  # type: ignore[no-untyped-def]
-    from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
-
-    return ActionSpaceSpec("slow", (ActionSpec("nothing"), ActionSpec("increment")))

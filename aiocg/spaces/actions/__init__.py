@@ -1,0 +1,23 @@
+"""Action spaces: different selections from the one language of actions that a compiler understands."""
+
+from aiocg.spaces.actions.catalog import ActionSpaceLike, ActionSpaces
+from aiocg.spaces.actions.discrete import DiscreteActions
+from aiocg.spaces.actions.free_text import TextActions
+from aiocg.spaces.actions.language import ActionLanguage, Notation, is_name, split_list
+from aiocg.spaces.actions.parametrized import ParametrizedActions
+from aiocg.spaces.actions.space import ActionSpace
+from aiocg.spaces.actions.targeted import TargetedActions
+
+__all__ = [
+    "ActionLanguage",
+    "ActionSpace",
+    "ActionSpaceLike",
+    "ActionSpaces",
+    "DiscreteActions",
+    "Notation",
+    "ParametrizedActions",
+    "TargetedActions",
+    "TextActions",
+    "is_name",
+    "split_list",
+]

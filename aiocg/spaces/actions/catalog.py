@@ -1,0 +1,78 @@
+"""All action spaces of one kind of environment."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from aiocg.errors import InvalidAction, UnknownName
+from aiocg.spaces.actions.discrete import DiscreteActions
+from aiocg.spaces.actions.free_text import TextActions
+from aiocg.spaces.actions.language import ActionLanguage, Notation
+from aiocg.spaces.actions.parametrized import ParametrizedActions
+from aiocg.spaces.actions.space import ActionSpace
+from aiocg.spaces.actions.targeted import TargetedActions
+from aiocg.transport.messages import ActionSpaceSpec
+
+__all__ = ["ActionSpaceLike", "ActionSpaces"]
+
+ActionSpaceLike = str | ActionSpace | Sequence[str]  # the name of one, one, or the texts of its actions
+
+_KINDS: dict[str, Callable[[ActionSpaceSpec, ActionLanguage], ActionSpace]] = {
+    "discrete": DiscreteActions,
+    "parametrized": ParametrizedActions,
+    "targeted": TargetedActions,
+    "text": TextActions,
+}
+
+
+class ActionSpaces(Mapping[str, ActionSpace]):
+    """The action spaces that a compiler declares, by name, the first of them first.
+
+    Environments share them, and take a copy to sample from.
+
+    Attributes:
+        language: what they are selections of.
+    """
+
+    def __init__(self, specs: Sequence[ActionSpaceSpec], notation: Callable[[ActionLanguage], Notation] | None) -> None:
+        self.language = ActionLanguage(specs[0])
+        if notation is not None:
+            self.language.notation = notation(self.language)
+        self._spaces = {spec.name: _KINDS[spec.kind](spec, self.language) for spec in specs}
+
+    @property
+    def first(self) -> ActionSpace:
+        """The compiler's first space, which is the default."""
+        return next(iter(self._spaces.values()))
+
+    def choose(self, choice: ActionSpaceLike | None) -> ActionSpace:
+        """Return a space with a random stream of its own: one by name, a given one, the first one if None.
+
+        A list of texts becomes a discrete space; that the compiler knows them is for the caller to check.
+
+        Raises:
+            UnknownName: when there is no space of that name.
+            InvalidAction: for a list of texts that is empty, or has one twice.
+        """
+        if choice is None:
+            return self.first.unseeded()
+        if isinstance(choice, ActionSpace):
+            return choice.unseeded()
+        if isinstance(choice, str):
+            if choice not in self._spaces:
+                raise UnknownName("action space", choice, self._spaces)
+            return self._spaces[choice].unseeded()
+        texts = list(choice)
+        if not all(isinstance(text, str) for text in texts):
+            raise InvalidAction(f"an action space is a name, a space, or a list of texts, not {choice!r}")
+        return DiscreteActions.of_texts("custom", texts, self.language)
+
+    def __getitem__(self, name: str) -> ActionSpace:
+        return self._spaces[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._spaces)
+
+    def __len__(self) -> int:
+        return len(self._spaces)
+
+    def __repr__(self) -> str:
+        return f"ActionSpaces({', '.join(self._spaces)})"

@@ -1,0 +1,152 @@
+"""Spaces of actions that can be listed."""
+
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self
+
+import gymnasium
+import msgspec
+import numpy as np
+
+from aiocg.errors import InvalidAction, UnknownName
+from aiocg.spaces.actions.language import ActionLanguage
+from aiocg.spaces.actions.space import ActionSpace
+from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
+
+__all__ = ["DiscreteActions"]
+
+
+class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
+    """A discrete space whose actions have names; an action is an index into them, or a name.
+
+    Attributes:
+        names: the actions' names.
+        descriptions: one line for each.
+    """
+
+    kind = "discrete"
+
+    def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage | None = None) -> None:
+        """Make the space; without a language it is the first one of its compiler."""
+        gymnasium.spaces.Discrete.__init__(self, len(spec.actions))
+        self.spec = spec
+        self.name = spec.name
+        self.description = spec.description
+        self.language = language or ActionLanguage(spec)
+        self.names = tuple(action.name for action in spec.actions)
+        self.descriptions = tuple(action.description for action in spec.actions)
+        self._indices = {alias: i for i, action in enumerate(spec.actions) for alias in action.aliases}
+        self._indices |= {name: i for i, name in enumerate(self.names)}
+        # None where indices travel as they are
+        self._encoded: tuple[Action, ...] | None = None
+        if spec.actions != self.language.actions:
+            self._encoded = tuple(self.language.encode(_text(action)) for action in spec.actions)
+        self._decoded = {action: i for i, action in reversed(list(enumerate(self._encoded or ())))}
+
+    @classmethod
+    def of_texts(cls, name: str, texts: Sequence[str], language: ActionLanguage) -> Self:
+        """Make a space of actions given by their texts, which are their names as well.
+
+        Raises:
+            InvalidAction: when there is none, or one twice.
+        """
+        twice = {text for text in texts if texts.count(text) > 1}
+        if twice or not texts:
+            problem = f"has {sorted(twice)[0]!r} twice" if twice else "is empty"
+            raise InvalidAction(f"the list of actions {problem}")
+        return cls(ActionSpaceSpec(name, tuple(_described(text, language) for text in texts)), language)
+
+    def extended(self, texts: Iterable[str]) -> Self:
+        """Return a space with more actions behind its own, given by their texts; those that it has are left out."""
+        more = [text for text in dict.fromkeys(texts) if text not in self._indices]
+        actions = (*self.spec.actions, *(_described(text, self.language) for text in more))
+        return type(self)(msgspec.structs.replace(self.spec, actions=actions), self.language)
+
+    def index(self, action: Any) -> int:
+        """Return the index of an action given by index or by name.
+
+        Raises:
+            UnknownName: when no action has the name.
+            InvalidAction: when the index is out of range, or the action is neither a name nor an index.
+        """
+        if isinstance(action, str):
+            try:
+                return self._indices[action]
+            except KeyError:
+                return self._by_text(action)
+        try:
+            index: int = operator.index(action)
+        except TypeError:
+            raise InvalidAction(f"an action is an index or a name, not {type(action).__name__}: {action!r}") from None
+        if isinstance(action, bool) or not 0 <= index < self.n:
+            raise InvalidAction(f"action {action!r} is not in the range 0 to {self.n - 1}")
+        return index
+
+    def _by_text(self, text: str) -> int:
+        index = self._decoded.get(self.language.encode(text))
+        if index is None:
+            raise UnknownName("action", text, self._indices)
+        return index
+
+    def indices(self, actions: Any) -> tuple[int, ...]:
+        """Return the indices of one action, or of several in a list or tuple."""
+        if type(actions) is int and 0 <= actions < len(self.names):  # most calls by far, and `n` is one of NumPy's
+            return (actions,)
+        if isinstance(actions, str) or not isinstance(actions, Iterable):
+            return (self.index(actions),)
+        if isinstance(actions, np.ndarray) and actions.ndim == 0:
+            return (self.index(actions[()]),)
+        return tuple([self.index(action) for action in actions])
+
+    def encode(self, actions: Any) -> tuple[Action, ...]:
+        """Return one action, or each of several in a list or tuple, in the form that travels.
+
+        Raises:
+            UnknownName: when no action has the name.
+            InvalidAction: when an index is out of range, or an action is neither a name nor an index.
+        """
+        indices = self.indices(actions)
+        if self._encoded is None:
+            return indices
+        return tuple([self._encoded[index] for index in indices])
+
+    def decode(self, action: Action) -> int | str:
+        """Return the index of an action that travelled, or its text if the space does not have it.
+
+        Of several actions with the same text it is the first.
+        """
+        if self._encoded is None:
+            return action  # type: ignore[no-any-return]  # an index here, or a text of the language
+        index = self._decoded.get(action)
+        return index if index is not None else self.language.text(action)
+
+    def decode_all(self, actions: Sequence[Action]) -> list[Any]:
+        """Return the indices of actions that travelled."""
+        return list(actions) if self._encoded is None else super().decode_all(actions)
+
+    def candidates(self) -> list[Any]:
+        """List all actions."""
+        return list(range(len(self.names)))
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """Draw an index."""
+        return int(rng.integers(len(self.names)))
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` an index of an action?"""
+        return not isinstance(x, bool) and gymnasium.spaces.Discrete.contains(self, x)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __repr__(self) -> str:
+        return f"DiscreteActions({self.name!r}, {self.n} actions)"
+
+
+def _text(action: ActionSpec) -> str:
+    return action.name if action.text is None else action.text
+
+
+def _described(text: str, language: ActionLanguage) -> ActionSpec:
+    index = language.indices.get(text)
+    return ActionSpec(text, language.actions[index].description if index is not None else "given by its text")

@@ -1,0 +1,77 @@
+"""The space of all texts of a compiler's language of actions."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from aiocg.errors import InvalidAction
+from aiocg.spaces.actions.language import ActionLanguage
+from aiocg.spaces.actions.space import ActionSpace
+from aiocg.transport.messages import Action, ActionSpaceSpec
+
+__all__ = ["TextActions"]
+
+
+class TextActions(ActionSpace):
+    """A space of texts: whatever the compiler understands, such as a whole nested pipeline of LLVM's.
+
+    Whether a text is an action is for the compiler to say; `step` raises InvalidAction when it is none. Samples are
+    names from the compiler's first space.
+    """
+
+    kind = "text"
+
+    def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
+        super().__init__(None, None)
+        self.name = spec.name
+        self.description = spec.description
+        self.language = language
+
+    def encode(self, actions: Any) -> tuple[Action, ...]:
+        """Return one text, or each of several, in the form that travels.
+
+        Raises:
+            InvalidAction: when it is not text.
+        """
+        if isinstance(actions, str):
+            return (self.language.encode(actions),)
+        if not isinstance(actions, Iterable):
+            raise InvalidAction(f"an action of {self.name} is a text, not {actions!r}")
+        texts = list(actions)
+        for text in texts:
+            if not isinstance(text, str):
+                raise InvalidAction(f"an action of {self.name} is a text, not {text!r}")
+        return tuple(self.language.encode(text) for text in texts)
+
+    def decode(self, action: Action) -> str:
+        """Return the text of an action that travelled."""
+        return self.language.text(action)
+
+    def rank(self, text: str) -> tuple[Any, ...]:
+        """Return where an action comes: in the order of the first space, then by its text."""
+        return (self.language.indices.get(text, len(self.language.names)), text)
+
+    def candidates(self) -> list[Any]:
+        """List the names of the compiler's first space."""
+        return list(self.language.names)
+
+    def draw(self, rng: np.random.Generator) -> str:
+        """Draw a name from the compiler's first space."""
+        return self.language.names[int(rng.integers(len(self.language.names)))]
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """Draw a name from the compiler's first space."""
+        return self.draw(self.np_random)
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` text?"""
+        return isinstance(x, str)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Texts are not arrays."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"TextActions({self.name!r})"

@@ -1,0 +1,96 @@
+"""The language of actions that a compiler understands, and the short form that some of them have on the wire."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from aiocg.errors import NotExpressible, UnknownName
+from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
+
+__all__ = ["ActionLanguage", "Notation", "is_name", "split_list"]
+
+
+class Notation(Protocol):
+    """A way to write a list of actions for a tool outside, such as a command line for LLVM's `opt`."""
+
+    def write(self, texts: Sequence[str]) -> str:
+        """Return actions in this notation.
+
+        Raises:
+            NotExpressible: when one of them has no such form.
+        """
+
+    def read(self, line: str) -> list[str]:
+        """Return the texts of actions in this notation.
+
+        Raises:
+            InvalidAction: when a part of the line is no action.
+        """
+
+    def recognises(self, line: str) -> bool:
+        """Is a line meant to be in this notation?"""
+
+
+class ActionLanguage:
+    """Every action has a text; those of the compiler's first action space have an index as well, which is shorter.
+
+    Attributes:
+        actions: those of the first action space.
+        names: their names, which are texts too.
+        indices: the index of each name, and of each other spelling.
+        notation: how lists of actions are written for other tools, None if only as a list of texts.
+    """
+
+    def __init__(self, first: ActionSpaceSpec, notation: "Notation | None" = None) -> None:
+        self.actions: tuple[ActionSpec, ...] = first.actions
+        self.names = tuple(action.name for action in first.actions)
+        self.indices = {alias: i for i, action in enumerate(first.actions) for alias in action.aliases}
+        self.indices |= {name: i for i, name in enumerate(self.names)}
+        self.notation = notation
+
+    def encode(self, text: str) -> Action:
+        """Return the form on the wire of an action given as text: the index, if it has one, so that forms are unique.
+
+        Whether any other text is an action is for the compiler to say.
+        """
+        return self.indices.get(text, text)
+
+    def text(self, action: Action) -> str:
+        """Return the text of an action in its form on the wire."""
+        return action if isinstance(action, str) else self.names[action]
+
+    def write(self, texts: Sequence[str]) -> str:
+        """Return actions in the notation of the compiler's own tool.
+
+        Raises:
+            NotExpressible: when there is none, or it has no form for one of them.
+        """
+        if self.notation is None:
+            raise NotExpressible("this compiler has no tool with a command line for lists of actions")
+        return self.notation.write(texts)
+
+    def unknown(self, text: str) -> UnknownName:
+        """Return the error for a text that is no action."""
+        return UnknownName("action", text, self.indices)
+
+
+def split_list(text: str, separator: str = ",") -> list[str]:
+    """Split a list where the separator is outside of all brackets and quotes, and drop what is empty."""
+    parts, depth, start, quoted = [], 0, 0, False
+    for position, character in enumerate(text + separator):
+        if character == '"':
+            quoted = not quoted
+        elif quoted and position < len(text):
+            continue
+        elif character in "<({":
+            depth += 1
+        elif character in ">)}":
+            depth -= 1
+        elif character == separator and (depth <= 0 or position == len(text)):
+            parts.append(text[start:position].strip())
+            start = position + 1
+    return [part for part in parts if part]
+
+
+def is_name(text: str) -> bool:
+    """Could this be a misspelt name, rather than a text with a structure?"""
+    return text.replace("-", "").replace("_", "").isalnum()

@@ -1,0 +1,113 @@
+"""What all action spaces have in common."""
+
+import abc
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import gymnasium
+import numpy as np
+
+from aiocg.errors import NotExpressible
+from aiocg.spaces.actions.language import ActionLanguage, split_list
+from aiocg.transport.messages import Action
+
+__all__ = ["ActionSpace"]
+
+
+class ActionSpace(gymnasium.Space[Any], abc.ABC):
+    """A Gymnasium space of actions: a selection from a compiler's language of actions, and a form for those in it.
+
+    An action travels, and is remembered, in a form that does not depend on the space: its text, or the index that it
+    has in the compiler's first space.
+
+    Attributes:
+        name: of the space.
+        description: one line.
+        language: what the space is a selection of.
+        names, descriptions: of the actions, where the space has a list of them; without parameters and targets.
+        targets_from: the observation that lists what actions can be applied to, empty when there is no choice.
+        targets: what that is in the present state, None while it is not known, or when there is no choice.
+        kind: "discrete", "parametrized", "targeted" or "text".
+    """
+
+    kind = ""
+    name: str
+    description: str
+    language: ActionLanguage
+    names: tuple[str, ...] = ()
+    descriptions: tuple[str, ...] = ()
+    targets_from: str = ""
+    targets: tuple[str, ...] | None = None
+
+    @abc.abstractmethod
+    def encode(self, actions: Any) -> tuple[Action, ...]:
+        """Return one action, or each of several, in the form that travels.
+
+        Raises:
+            UnknownName, InvalidAction: when it is not an action of this space.
+        """
+
+    @abc.abstractmethod
+    def decode(self, action: Action) -> Any:
+        """Return an action that travelled in the form of this space, or its text if the space does not have it.
+
+        What it returns can be stepped, compared and hashed.
+        """
+
+    def decode_all(self, actions: Sequence[Action]) -> list[Any]:
+        """Return actions that travelled in the form of this space."""
+        return [self.decode(action) for action in actions]
+
+    @abc.abstractmethod
+    def candidates(self) -> list[Any]:
+        """List the actions that a search should try in the present state."""
+
+    @abc.abstractmethod
+    def draw(self, rng: np.random.Generator) -> Any:
+        """Draw an action with a random generator of the caller's."""
+
+    def text(self, action: Any) -> str:
+        """Return the text of one action, which every action space of the compiler's takes for what it is.
+
+        Raises:
+            UnknownName, InvalidAction: when it is not one action of this space.
+        """
+        (encoded,) = self.encode([action])
+        return self.language.text(encoded)
+
+    def rank(self, text: str) -> tuple[Any, ...]:
+        """Return where an action comes in the order of the space; what is not in it comes last."""
+        action = self.decode(self.language.encode(text))
+        return (1, text) if isinstance(action, str) else (0, action)
+
+    def to_string(self, actions: Iterable[Any]) -> str:
+        """Return actions as text that `from_string` reads.
+
+        For LLVM that is a command line for `opt`, if `opt` can do all of them; else their texts, separated by commas.
+        """
+        texts = [self.text(action) for action in actions]
+        if self.language.notation is not None:
+            try:
+                return self.language.notation.write(texts)
+            except NotExpressible:
+                pass
+        return ",".join(texts)
+
+    def from_string(self, text: str) -> list[Any]:
+        """Return the actions that a text lists, in the form of the space; see `to_string`.
+
+        For LLVM, command lines for the old pass manager, `opt -mem2reg -gvn`, are read as well.
+
+        Raises:
+            UnknownName, InvalidAction: when one of them is not an action of this space.
+        """
+        notation = self.language.notation
+        texts = notation.read(text) if notation is not None and notation.recognises(text) else split_list(text)
+        return self.decode_all(self.encode(texts))
+
+    def unseeded(self) -> Self:
+        """Return a space with the same actions and a random stream of its own."""
+        space = copy.copy(self)
+        space._np_random = None  # type: ignore[assignment]  # Gymnasium makes it on first use
+        return space
