@@ -96,7 +96,14 @@ class Runner:
         self._process: subprocess.Popen[bytes] | None = None
 
     @contextlib.contextmanager
-    def run(self, executable: Path, run: Run, deadline: float, cpu: int | None = None) -> Iterator[Ended]:
+    def run(
+        self,
+        executable: Path,
+        run: Run,
+        deadline: float,
+        cpu: int | None = None,
+        memory: int | None = MEMORY_LIMIT,
+    ) -> Iterator[Ended]:
         """Run a program; what it wrote is there while the context lasts.
 
         Args:
@@ -104,6 +111,7 @@ class Runner:
             run: how to run it.
             deadline: when to stop it at the latest, in seconds of the monotonic clock.
             cpu: the core to run it on, None for any.
+            memory: bytes of address space that it may have, None for any number.
 
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` when it cannot be started.
@@ -127,7 +135,7 @@ class Runner:
                     "timeout": timeout,
                     "cpu": cpu,
                     "limits": {
-                        "RLIMIT_AS": MEMORY_LIMIT,
+                        **({} if memory is None else {"RLIMIT_AS": memory}),
                         "RLIMIT_FSIZE": FILE_LIMIT,
                         "RLIMIT_CPU": int(timeout) + 2,
                         "RLIMIT_CORE": 0,

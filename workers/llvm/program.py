@@ -256,7 +256,7 @@ class Builder:
             write_files(Path(folder.name), {OBJECT: code})
             if any(BITCODE in word for word in command):
                 write_files(Path(folder.name), {BITCODE: state.content})
-            _link(command, folder.name, program.environment, deadline)
+            link(command, folder.name, program.environment, deadline)
             if not executable.path.is_file():
                 raise failure(f"cannot be linked: `{' '.join(command)}` wrote no file named {EXECUTABLE}")
         except BaseException:
@@ -280,7 +280,12 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         raise failure(f"{error.filename} cannot be written: {error.strerror}") from None
 
 
-def _link(command: list[str], folder: str, environment: Mapping[str, str], deadline: float) -> None:
+def link(command: list[str], folder: str, environment: Mapping[str, str], deadline: float) -> None:
+    """Run a linker's command line in a folder.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION` when it fails or takes too long; it has the linker's words.
+    """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     timeout = min(LINK_TIMEOUT, deadline - time.monotonic())
     with tempfile.TemporaryFile() as messages:

@@ -1,11 +1,22 @@
 """The observation spaces of the LLVM environments, by name. A module for each kind; this one only joins them."""
 
-from aiocg.workers.llvm.observations import counts, ir2vec, lexed_ir, object_code, program, programl, targets
+from aiocg.workers.llvm.observations import (
+    bitcode_file,
+    counts,
+    ir2vec,
+    lexed_ir,
+    machine,
+    object_code,
+    program,
+    programl,
+    sanitizers,
+    targets,
+)
 from aiocg.workers.llvm.observations.observation import Observation, Subject
 
 __all__ = ["OBSERVATIONS", "Observation", "Subject"]
 
-_MODULES = (counts, ir2vec, lexed_ir, object_code, program, programl, targets)
+_MODULES = (bitcode_file, counts, ir2vec, lexed_ir, machine, object_code, program, programl, sanitizers, targets)
 
 OBSERVATIONS: dict[str, Observation] = {
     observation.spec.name: observation for module in _MODULES for observation in module.OBSERVATIONS
