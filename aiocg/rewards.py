@@ -1,13 +1,22 @@
 """Rewards: what a step was worth, computed by the client from cost observations that come back with the step."""
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["CostReward", "Reward", "llvm_rewards"]
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.spaces import ObservationSpace, Scalar
+
+__all__ = ["CostReward", "ObservationReward", "Reward", "RuntimeReward", "llvm_rewards", "rewards_of_observations"]
+
+Estimator = Callable[[Sequence[float]], float]
 
 
 class Reward:
     """A reward space. Without state of its own: what it needs is observed, so forks and `expand` need no care.
+
+    To have one of your own, derive from this class, name what is to be observed, and define `reward`. Then add it with
+    `Env.add_reward_space`. Costs may be observations of the worker or derived ones.
 
     Attributes:
         name: of the space.
@@ -15,6 +24,9 @@ class Reward:
         baseline_spaces: what must be observed once per episode, at its start.
         deterministic, platform_dependent: as for observations.
         success_threshold: the return from which on an episode counts as a success, None if there is no such thing.
+        default_value: what a step that failed is worth; if `default_negates_returns`, what the whole episode is worth
+            that ends with it.
+        default_negates_returns: a failure takes back what the episode had earned before.
     """
 
     observation_spaces: tuple[str, ...] = ()
@@ -22,6 +34,8 @@ class Reward:
     deterministic = True
     platform_dependent = False
     success_threshold: float | None = None
+    default_value: float = 0.0
+    default_negates_returns: bool = True
 
     def __init__(self, name: str, description: str = "") -> None:
         self.name = name
@@ -37,8 +51,15 @@ class Reward:
         raise NotImplementedError(f"reward {self.name} does not say what a step is worth")
 
     def reward_on_error(self, episode_reward: float) -> float:
-        """Return the reward of a step that failed: by default it takes back what the episode had earned."""
-        return -episode_reward
+        """Return the reward of a step that failed.
+
+        Args:
+            episode_reward: sum of the rewards of the episode before.
+        """
+        return self.default_value - episode_reward if self.default_negates_returns else self.default_value
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
 
 
 class CostReward(Reward):
@@ -52,12 +73,15 @@ class CostReward(Reward):
 
     Where the baseline does not beat O0 by at least one unit, the denominator is 1: the reward then counts plain units.
     Summed over an episode, 1 is as good as the baseline. This is CompilerGym's definition (Cummins et al., CGO 2022).
+    What other papers report instead is in `aiocg.metrics`.
 
     Args:
         name: of the reward.
         cost: the observation that is to decrease.
         unoptimised: the observation that gives C(O0); needed for both scaled forms.
         optimised: the observation that gives C(B).
+        platform_dependent: as for observations.
+        description: one line.
     """
 
     def __init__(
@@ -92,25 +116,104 @@ class CostReward(Reward):
         return float(max(scale, 1))
 
 
+class RuntimeReward(Reward):
+    """The decrease of the program's running time, in seconds, as a point estimate of the observation `Runtime`.
+
+    Every state is measured anew, the first one of an episode too. How often, and on which input, is a parameter of the
+    environment: see `aiocg.llvm.measurement`. A program that no longer does what is expected of it is no faster program
+    but an error, so its step fails.
+
+    Args:
+        estimator: makes one number of the times measured: "median", "min" or "mean", or a function.
+        name: of the reward.
+    """
+
+    observation_spaces = ("Runtime",)
+    deterministic = False
+    platform_dependent = True
+
+    ESTIMATORS: Mapping[str, Estimator] = {"median": statistics.median, "min": min, "mean": statistics.fmean}
+
+    def __init__(self, estimator: str | Estimator = "median", name: str = "runtime") -> None:
+        if isinstance(estimator, str) and estimator not in self.ESTIMATORS:
+            raise ValueError(f"an estimator is a function or one of {', '.join(self.ESTIMATORS)}, not {estimator!r}")
+        label = estimator if isinstance(estimator, str) else getattr(estimator, "__name__", "estimate")
+        super().__init__(name, f"decrease of the running time in seconds, the {label} of several runs")
+        self.estimator = self.ESTIMATORS[estimator] if isinstance(estimator, str) else estimator
+
+    def reward(self, before: Mapping[str, Any], after: Mapping[str, Any], baseline: Mapping[str, Any]) -> float:
+        """Return the decrease of the running time in seconds.
+
+        Raises:
+            BenchmarkInitError: when the benchmark cannot be run.
+        """
+        return self._estimate(before["Runtime"]) - self._estimate(after["Runtime"])
+
+    def _estimate(self, times: Sequence[float]) -> float:
+        if len(times) == 0:
+            raise BenchmarkInitError("program", f"the benchmark cannot be run, so there is no reward {self.name}")
+        return float(self.estimator([float(time) for time in times]))
+
+
+class ObservationReward(Reward):
+    """The increase of a number that is observed, for every such observation that has no reward of its own.
+
+    Args:
+        space: the observation, one number.
+    """
+
+    default_negates_returns = False  # as in CompilerGym's DefaultRewardFromObservation
+
+    def __init__(self, space: ObservationSpace) -> None:
+        super().__init__(space.name, f"increase of the observation {space.name}")
+        self.observation_spaces = (space.name,)
+        self.deterministic = space.deterministic
+        self.platform_dependent = space.platform_dependent
+
+    def reward(self, before: Mapping[str, Any], after: Mapping[str, Any], baseline: Mapping[str, Any]) -> float:
+        """Return the increase of the observation."""
+        return float(after[self.name] - before[self.name])
+
+
+def rewards_of_observations(
+    spaces: Mapping[str, ObservationSpace], rewards: Mapping[str, Reward] | None = None
+) -> dict[str, Reward]:
+    """Return a reward for every observation that is one number, by its name, except where there is a reward already.
+
+    Args:
+        spaces: observation spaces by name.
+        rewards: what there is already, by name.
+    """
+    numbers = [space for space in spaces.values() if isinstance(space.space, Scalar)]
+    return {space.name: ObservationReward(space) for space in numbers if space.name not in (rewards or {})}
+
+
+# Each cost, what its other spaces are called, what it is, and whether it depends on the machine.
+_LLVM_COSTS = (
+    ("IrInstructionCount", "IrInstructionCount", "the number of IR instructions", False),
+    ("ObjectTextSizeBytes", "ObjectTextSize", "the bytes of code and read-only data in the object file", True),
+    ("TextSizeBytes", "TextSize", "the bytes of code and read-only data in the linked program", True),
+)
+
+
 def llvm_rewards() -> list[Reward]:
     """Return the rewards of the LLVM environments."""
-    count = "IrInstructionCount"
-    return [
-        CostReward(count, count, description="decrease of the number of IR instructions"),
-        CostReward(
-            f"{count}Norm",
-            count,
-            unoptimised=f"{count}O0",
-            description="decrease of the number of IR instructions, as a fraction of the unoptimised number",
-        ),
-        *(
-            CostReward(
-                f"{count}{level}",
-                count,
-                unoptimised=f"{count}O0",
-                optimised=f"{count}{level}",
-                description=f"decrease of the number of IR instructions; 1 is what -{level} achieves",
+    rewards: list[Reward] = []
+    for cost, prefix, what, platform in _LLVM_COSTS:
+        for name, baseline, suffix in (
+            (cost, None, ""),
+            (f"{prefix}Norm", None, ", as a fraction of what it was unoptimised"),
+            (f"{prefix}O3", f"{prefix}O3", "; 1 is what -O3 achieves"),
+            (f"{prefix}Oz", f"{prefix}Oz", "; 1 is what -Oz achieves"),
+        ):
+            rewards.append(
+                CostReward(
+                    name,
+                    cost,
+                    unoptimised=f"{prefix}O0" if suffix else None,
+                    optimised=baseline,
+                    platform_dependent=platform,
+                    description=f"decrease of {what}{suffix}",
+                )
             )
-            for level in ("O3", "Oz")
-        ),
-    ]
+    return [*rewards, RuntimeReward()]

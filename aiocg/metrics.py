@@ -1,0 +1,96 @@
+"""How good an optimised program is: the figures that papers report, each with its formula.
+
+They are easily taken for one another. With C0 the cost of the unoptimised program, CB that of a baseline such as -Oz, and
+C that of the program found, all of the same cost:
+
+* `reward_units`, (C0 - C) / max(C0 - CB, 1): the return of an episode in the reward space of that baseline. CompilerGym's
+  leaderboard has this and, by its text, Table VI of its paper (Cummins et al., CGO 2022).
+* `ratio`, CB / C: how many times smaller than the baseline. The same paper reports this of autotuners (its Table IV), as a
+  geometric mean over programs.
+* `percent_over`, 100 (CB - C) / CB: POSET-RL (ISPASS 2022), Compiler-R1 (NeurIPS 2025) and GRACE (2025), as an arithmetic
+  mean over programs.
+
+As an example, with CB half of C0 a return of 1.07 is a ratio of 1.075 and 7 % over the baseline; where the baseline saves
+less, the same return means less. All of them depend on what -Oz is: here, it is what the loaded LLVM's own `default<Oz>`
+makes of the program, as `opt` does, and not what CompilerGym's pipeline of LLVM 10 did.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = ["Comparison", "geometric_mean", "percent_over", "ratio", "reward_units"]
+
+
+def reward_units(unoptimised: float, baseline: float, found: float) -> float:
+    """Return (C0 - C) / max(C0 - CB, 1): 0 is the unoptimised program, 1 is as good as the baseline.
+
+    Where the baseline does not beat the unoptimised program by at least one unit, the denominator is 1, so that this counts
+    plain units of cost.
+    """
+    return (unoptimised - found) / max(unoptimised - baseline, 1)
+
+
+def ratio(baseline: float, found: float) -> float:
+    """Return CB / C: 1 is as good as the baseline, more is better. Infinite when only the program found costs nothing."""
+    if found == 0:
+        return 1.0 if baseline == 0 else math.inf
+    return baseline / found
+
+
+def percent_over(baseline: float, found: float) -> float:
+    """Return 100 (CB - C) / CB: 0 is as good as the baseline, 100 the most there is. 0 when both cost nothing."""
+    if baseline == 0:
+        return 0.0 if found == 0 else -math.inf
+    return 100.0 * (baseline - found) / baseline
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Return the n-th root of the product of n positive numbers: the mean to use for ratios.
+
+    Raises:
+        ValueError: when there are none, or one is not positive.
+    """
+    numbers = list(values)
+    if not numbers or min(numbers) <= 0:
+        raise ValueError("a geometric mean is of one or more positive numbers")
+    return math.exp(math.fsum(map(math.log, numbers)) / len(numbers))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """A program found, compared with what it was and with baselines.
+
+    Attributes:
+        cost: the observation that says what a program costs.
+        unoptimised: the cost of the program as it came.
+        found: the cost of the program found.
+        baselines: the costs of the baselines, by name, such as "O3" and "Oz".
+    """
+
+    cost: str
+    unoptimised: float
+    found: float
+    baselines: Mapping[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the costs and all figures as JSON can say them; one that is not finite is None."""
+        return {
+            "cost": self.cost,
+            "unoptimised": self.unoptimised,
+            "found": self.found,
+            "baselines": {
+                name: {
+                    "cost": baseline,
+                    "reward_units": reward_units(self.unoptimised, baseline, self.found),
+                    "ratio": _finite(ratio(baseline, self.found)),
+                    "percent_over": _finite(percent_over(baseline, self.found)),
+                }
+                for name, baseline in self.baselines.items()
+            },
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
