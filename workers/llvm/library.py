@@ -54,6 +54,8 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LLVMGetFirstFunction": (c_void_p, (c_void_p,)),
     "LLVMGetNamedFunction": (c_void_p, (c_void_p, c_char_p)),
     "LLVMGetNextFunction": (c_void_p, (c_void_p,)),
+    "LLVMGetHostCPUFeatures": (c_void_p, ()),
+    "LLVMGetHostCPUName": (c_void_p, ()),
     "LLVMGetTarget": (c_char_p, (c_void_p,)),
     "LLVMGetTargetFromTriple": (c_int, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
     "LLVMGetValueName2": (c_void_p, (c_void_p, POINTER(c_size_t))),

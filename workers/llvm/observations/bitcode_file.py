@@ -1,0 +1,66 @@
+"""The program as a file, for tools that want one."""
+
+import functools
+import os
+import tempfile
+from pathlib import Path
+
+from aiocg.transport.messages import FailureCode, ObservationSpec
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm.observations.observation import Observation, Subject
+
+__all__ = ["OBSERVATIONS"]
+
+SHARED_FOLDER = "AIOCG_SHARED_FOLDER"  # set by the supervisor: a folder that goes when the runtime does
+
+
+def _bitcode_file(subject: Subject) -> str:
+    """Write the bitcode to a file named by the state's hash, unless it is there already, and return its path."""
+    content = subject.engine.bitcode(subject.state)
+    try:
+        path = _folder() / f"{subject.state.hash:016x}.bc"
+        if not path.exists() or path.stat().st_size != len(content):
+            _write(content, path)
+    except OSError as error:
+        raise CompilationError(
+            FailureCode.OBSERVATION, f"BitcodeFile: no file can be written ({error}); free some space, or set TMPDIR"
+        ) from None
+    return str(path)
+
+
+def _write(content: bytes, path: Path) -> None:
+    """Write a file so that nobody ever sees a part of it."""
+    with tempfile.NamedTemporaryFile(prefix=".", dir=path.parent, delete=False) as file:
+        try:
+            file.write(content)
+            file.close()
+            os.replace(file.name, path)
+        except OSError:
+            os.unlink(file.name)
+            raise
+
+
+def _folder() -> Path:
+    """Return the folder that all workers of a runtime write to, or one of this process where there is no runtime."""
+    folder = Path(os.environ.get(SHARED_FOLDER) or _own_folder().name) / "bitcode"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+@functools.cache
+def _own_folder() -> "tempfile.TemporaryDirectory[str]":
+    return tempfile.TemporaryDirectory(prefix="aiocg-", ignore_cleanup_errors=True)
+
+
+OBSERVATIONS = (
+    Observation(
+        ObservationSpec(
+            "BitcodeFile",
+            "text",
+            "Path of a file with the program as bitcode, which is there until the runtime is closed.",
+            deterministic=False,
+            default="",
+        ),
+        _bitcode_file,
+    ),
+)
