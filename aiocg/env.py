@@ -10,6 +10,7 @@ from aiocg.episode import Episode
 from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded
 from aiocg.plan import Plan, Plans, Reading, Spaces, check_known
 from aiocg.preparation import prepare, run_once
+from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.session import Session
 from aiocg.snapshot import Snapshot
 from aiocg.spaces import ActionSpace, DiscreteActions, ObservationSpace
@@ -287,7 +288,18 @@ class Env(EnvBase):
         for name in space.sources:
             check_known("observation space", name, self.observation_spaces)
         self.observation_spaces = {**self.observation_spaces, space.name: space}  # the old one is shared
+        self.reward_spaces |= rewards_of_observations({space.name: space}, self.reward_spaces)
         self._plans = Plans()
+
+    def add_reward_space(self, reward: Reward) -> None:
+        """Add a reward of your own to this environment and its future forks, in place of one of the same name.
+
+        Raises:
+            UnknownName: when an observation that it needs does not exist.
+        """
+        for name in (*reward.observation_spaces, *reward.baseline_spaces):
+            check_known("observation space", name, self.observation_spaces)
+        self.reward_spaces[reward.name] = reward
 
     async def send_parameter(self, key: str, value: str, *, timeout: float | None = None) -> str:
         """Send an out-of-band parameter to the compiler session and return its answer.

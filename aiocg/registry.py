@@ -122,6 +122,9 @@ def _register_llvm() -> None:
         ("llvm-ic-v0", "fewer IR instructions than -Oz", None, "IrInstructionCountOz"),
         ("llvm-autophase-ic-v0", "as llvm-ic-v0, observing Autophase", "Autophase", "IrInstructionCountOz"),
         ("llvm-ir-ic-v0", "as llvm-ic-v0, observing the IR as text", "Ir", "IrInstructionCountOz"),
+        ("llvm-codesize-v0", "smaller object code than -Oz", None, "ObjectTextSizeOz"),
+        ("llvm-autophase-codesize-v0", "as llvm-codesize-v0, observing Autophase", "Autophase", "ObjectTextSizeOz"),
+        ("llvm-ir-codesize-v0", "as llvm-codesize-v0, observing the IR as text", "Ir", "ObjectTextSizeOz"),
     ):
         register(
             EnvironmentSpec(

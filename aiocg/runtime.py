@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from aiocg.errors import RuntimeClosed, WorkerStartError
 from aiocg.folder import RuntimeFolder
 from aiocg.placement import choose_worker
 from aiocg.registry import EnvironmentSpec, environment
+from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.session import Session
 from aiocg.spaces import ObservationSpace
 from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
@@ -93,6 +94,7 @@ class Runtime:
         reward_space: str | None = None,
         action_space: ActionSpaceLike | None = None,
         extra_actions: Sequence[str] = (),
+        rewards: Iterable[Reward] = (),
     ) -> Env:
         """Make an environment; `reset` it to start.
 
@@ -103,6 +105,7 @@ class Runtime:
             action_space: the name of one that the compiler declares, the first if None; or the texts of the actions of
                 a discrete space of your own, any that the compiler understands.
             extra_actions: texts of more actions, to be added to a discrete space.
+            rewards: of your own, to be added to those that there are.
 
         Raises:
             UnknownName: for an environment, a space or an action that does not exist.
@@ -115,8 +118,11 @@ class Runtime:
         supervisor = await self._supervisor(spec)
         session = Session(self._choose(supervisor))  # before waiting, so that it counts for the next one's choice
         welcome = await asyncio.shield(session.worker.welcome)
-        rewards = {reward.name: reward for reward in spec.rewards()}
-        env = Env(self, spec, welcome, session, target, self._spaces_of(spec, welcome), rewards)
+        spaces = self._spaces_of(spec, welcome)
+        known = {reward.name: reward for reward in spec.rewards()}
+        env = Env(self, spec, welcome, session, target, spaces, known | rewards_of_observations(spaces[1], known))
+        for reward in rewards:
+            env.add_reward_space(reward)
         env.observation_space = observation_space if observation_space is not None else spec.observation_space
         env.reward_space = reward_space if reward_space is not None else spec.reward_space
         if action_space is not None or extra_actions:

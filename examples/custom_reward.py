@@ -29,7 +29,7 @@ async def main() -> None:
     """Search greedily for that reward."""
     async with aiocg.Runtime() as runtime:
         env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd")
-        env.reward_spaces["WeightedCount"] = WeightedCount("WeightedCount")
+        env.add_reward_space(WeightedCount("WeightedCount"))
         env.reward_space = "WeightedCount"
         best = await aiocg.search.greedy(env)
         print(f"cheaper by {best.reward:.0f} with {','.join(best.actions)}")
