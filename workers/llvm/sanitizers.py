@@ -62,7 +62,7 @@ class Sanitizer(NamedTuple):
 ADDRESS = Sanitizer(
     "address",
     b"sanitize_address",
-    ("require<asan-globals-md>,function(asan),asan-module", "asan"),
+    ("require<asan-globals-md>,asan-module", "asan-module", "asan"),
     # LeakSanitizer traces its own process, which some containers forbid.
     tuple({"ASAN_OPTIONS": f"{_OPTIONS}:detect_leaks={leaks}"} for leaks in (1, 0)),
 )
