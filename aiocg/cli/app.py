@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from aiocg import __version__
+from aiocg.cli import cc as cc_driver
 from aiocg.cli import describe, replay, search
 from aiocg.cli.output import console, fail
 from aiocg.datasets.errors import DatasetError
@@ -22,6 +23,27 @@ app.command("envs")(describe.envs)
 app.command("datasets")(describe.datasets)
 app.command("describe")(describe.describe)
 app.command("replay")(replay.replay)
+
+
+_FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+@app.command("cc", context_settings=_FOR_CLANG)
+def cc(context: typer.Context) -> None:
+    """Compile C as clang does, but search for better passes: make CC="aiocg cc".
+
+    Example: aiocg cc -O2 -c file.c -o file.o
+    """
+    raise typer.Exit(cc_driver.main("cc", context.args))
+
+
+@app.command("c++", context_settings=_FOR_CLANG)
+def cxx(context: typer.Context) -> None:
+    """Compile C++ as clang does, but search for better passes: make CXX="aiocg c++".
+
+    Example: aiocg c++ -O2 -c file.cc -o file.o
+    """
+    raise typer.Exit(cc_driver.main("c++", context.args))
 
 
 def _version(value: bool) -> None:

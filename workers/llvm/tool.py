@@ -49,8 +49,18 @@ def text(arguments: argparse.Namespace) -> None:
         arguments.output.write_text(module.to_text(), encoding="utf-8")
 
 
+def apply(arguments: argparse.Namespace) -> None:
+    """Apply actions, given as texts, and write the program as bitcode."""
+    compiler = _started(arguments.options)
+    session = compiler(compiler.load_benchmark(arguments.input.read_bytes()))
+    for action in arguments.actions:
+        compiler.check_action(action)
+        session.apply_action(action)
+    arguments.output.write_bytes(session.get_observation("Bitcode"))
+
+
 def observe(arguments: argparse.Namespace) -> None:
-    """Write observations of a program, after actions if there are any, in the form in which a worker sends them."""
+    """Write observations of a program in the form in which a worker sends them."""
     compiler = _started(arguments.options)
     session = compiler(compiler.load_benchmark(arguments.input.read_bytes()))
     values = tuple(session.get_observation(name) for name in arguments.names)
@@ -101,7 +111,9 @@ def _parser() -> argparse.ArgumentParser:
     add(text, "output", "input")
     observing = add(observe, "output", "input")
     observing.add_argument("names", nargs="+")
-    for command in (observing, add(describe, "output")):
+    applying = add(apply, "output", "input")
+    applying.add_argument("actions", nargs="*")
+    for command in (applying, observing, add(describe, "output")):
         command.add_argument("--options", type=json.loads, default={}, help="JSON object for the compiler")
     return parser
 

@@ -1,0 +1,106 @@
+"""`aiocg cc` and `aiocg c++`: a compiler's driver that searches for better passes for each file it compiles.
+
+`make CC="aiocg cc" CXX="aiocg c++"` is all that a project needs. What compiles C or C++ to object code is done in
+steps, see `aiocg.llvm.driver`; everything else is clang's, which then takes the place of this process.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+from typing import NoReturn
+
+from aiocg.datasets.errors import DatasetError
+from aiocg.datasets.toolchain import compile_flags, find_clang, link_flags, loader_environment
+from aiocg.llvm.command_line import CommandLine, Input, parse
+from aiocg.llvm.driver import DriverError, ObjectCompilation, Settings
+
+__all__ = ["main"]
+
+_PROBES = re.compile(r"conftest\.\w+|(?:.*/)?(?:CMakeFiles|CMakeTmp|meson-private)/.*")
+"""Sources of the tests by which build systems find out what a compiler can do: nothing is to be gained in them."""
+
+
+def main(name: str, words: Sequence[str]) -> int:
+    """Compile as clang does, but better, and return the exit status.
+
+    Args:
+        name: "cc" or "c++".
+        words: the command line after it.
+    """
+    try:
+        settings = Settings.from_environment()
+        clang, environment = find_clang(), {**os.environ, **loader_environment()}
+    except (DatasetError, DriverError) as error:
+        print(f"aiocg {name}: error: {error}", file=sys.stderr)
+        return 1
+    language = "c++" if name == "c++" else "c"
+    driver = [str(clang), *(["--driver-mode=g++"] if language == "c++" else []), *compile_flags(clang, language)]
+    try:
+        command = parse([name, *words])
+    except ValueError:
+        command = None  # clang knows how to say it
+    if command is None or settings.search == "none" or _is_clangs(command):
+        links = command is not None and command.mode == "link" and command.inputs
+        _become([*driver, *(link_flags(clang, language) if links else ()), *words], environment)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # so that what is temporary is removed
+    try:
+        with tempfile.TemporaryDirectory(prefix="aiocg-cc-") as scratch:
+            return _compile(command, driver, link_flags(clang, language), settings, environment, Path(scratch))
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        print(f"aiocg {name}: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _is_clangs(command: CommandLine) -> bool:
+    """Say whether a command line is for clang alone: it compiles nothing, is a probe, or asks for no optimisation."""
+    if command.obstacle() or command.level == "-O0":
+        return True
+    if command.mode == "compile" and command.output and len(command.sources) > 1:
+        return True  # which is an error
+    return all(_PROBES.fullmatch(source.path) for source in command.sources)
+
+
+def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
+    """Let clang take the place of this process, with its exit status, its signals and its terminal."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(command[0], command, environment)
+
+
+def _compile(
+    command: CommandLine,
+    driver: list[str],
+    linking: Sequence[str],
+    settings: Settings,
+    environment: dict[str, str],
+    scratch: Path,
+) -> int:
+    """Compile all sources and, if that is asked for, link them; return the exit status."""
+    objects = []
+    for number, source in enumerate(command.sources):
+        folder = scratch / str(number)
+        folder.mkdir()
+        output = _object_of(command, source, folder)
+        objects.append(output)
+        if status := ObjectCompilation(driver, command, source, output, settings, environment, folder).run():
+            return status
+    if command.mode == "compile":
+        return 0
+    line = [*driver, *linking, *command.link_words(objects), "-o", command.output or "a.out"]
+    status = subprocess.run(line, env=environment, stdin=subprocess.DEVNULL).returncode
+    return status if status >= 0 else 128 - status
+
+
+def _object_of(command: CommandLine, source: Input, folder: Path) -> str:
+    stem = PurePath(source.path).stem
+    if command.mode == "compile":
+        return command.output or f"{stem}.o"
+    return str(folder / f"{stem}.o")

@@ -1,0 +1,301 @@
+"""Compiling one source file to the best object code that a search finds: what `aiocg cc` does for each.
+
+The front end compiles it to bitcode. If an object for the same bitcode is in the cache, that is taken. If not, the
+search chooses passes, code is generated for what they leave, and it is compared with what clang alone gives with the
+user's own options and with -Oz: the best of the three is taken. When the search fails, clang's own object is.
+
+Light: what a compilation that is in the cache does not need is imported where it is used.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from aiocg.datasets.cache import Cache, cache_directory
+from aiocg.datasets.diagnostics import header_remedy, missing_header
+from aiocg.datasets.errors import CacheError
+from aiocg.llvm.command_line import CommandLine, Input
+from aiocg.llvm.object_file import text_size
+from aiocg.llvm.output_file import write_whole
+
+__all__ = ["DriverError", "ObjectCompilation", "Settings", "Verdict"]
+
+FORMAT = "1"  # of the cache's entries and keys
+LEVEL = "-Oz"  # what the front end marks functions for, and what results are compared with
+
+FOUND, PLAIN = "found", "plain"
+
+
+class DriverError(Exception):
+    """A setting of `aiocg cc` that makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to search for, and how long. There are no options: builds know how to set `CC`, and nothing else.
+
+    Attributes:
+        search: "greedy", "random" or "beam"; "O1" to "Oz"; a pipeline or other action text; the path of a state as
+            JSON, whose actions are taken; or "none".
+        reward: the reward space that a search maximises. If it is one of IR instructions these decide what is best,
+            otherwise the bytes of machine code do.
+        budget: seconds that a search may take for one file.
+        report: the file to which the report is appended, standard error if "".
+    """
+
+    search: str = "greedy"
+    reward: str = "IrInstructionCountOz"
+    budget: float = 10.0
+    report: str = ""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """Read `AIOCG_CC_SEARCH`, `AIOCG_CC_REWARD`, `AIOCG_CC_BUDGET` and `AIOCG_CC_REPORT`.
+
+        Raises:
+            DriverError: when the budget is no positive number.
+        """
+        chosen = {name: environment.get(f"AIOCG_CC_{name.upper()}", "") for name in ("search", "reward", "report")}
+        budget = environment.get("AIOCG_CC_BUDGET", "") or "10"
+        try:
+            seconds = float(budget)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < float("inf"):
+            raise DriverError(f"AIOCG_CC_BUDGET is {budget!r}, expected a number of seconds greater than 0")
+        return cls(budget=seconds, **{name: value for name, value in chosen.items() if value})
+
+    @property
+    def counts_instructions(self) -> bool:
+        """Say whether IR instructions decide, and not bytes."""
+        return self.reward.startswith("IrInstructionCount")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was chosen for a source, and why.
+
+    Attributes:
+        chosen: "found", "-Oz", or "plain" for what clang gives with the user's options.
+        costs: the least of each of these three that was had, in the unit that decides.
+        unit: "instructions" or "bytes".
+        how: in a few words how the best of what was found was found.
+        seconds: how long all that took.
+    """
+
+    chosen: str
+    costs: dict[str, int]
+    unit: str
+    how: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Object code that may be taken.
+
+    Attributes:
+        name: "found", "-Oz" or "plain".
+        content: the object.
+        cost: in the unit that decides.
+        how: in a few words how it was found.
+    """
+
+    name: str
+    content: bytes
+    cost: int
+    how: str = ""
+
+
+class ObjectCompilation:
+    """One source on its way to object code.
+
+    Args:
+        driver: the start of clang's command line.
+        command: the user's command line.
+        source: one of its sources.
+        output: the object to write.
+        settings: how to search.
+        environment: for clang.
+        scratch: a folder for temporary files.
+    """
+
+    def __init__(
+        self,
+        driver: Sequence[str],
+        command: CommandLine,
+        source: Input,
+        output: str,
+        settings: Settings,
+        environment: Mapping[str, str],
+        scratch: Path,
+    ) -> None:
+        self.driver = list(driver)
+        self.command = command
+        self.source = source
+        self.output = output
+        self.settings = settings
+        self.environment = environment
+        self.scratch = scratch
+        self.warning = ""
+
+    def run(self) -> int:
+        """Compile and return the exit status. Diagnostics are clang's own, on standard error."""
+        bitcode = self.scratch / "front-end.bc"
+        words = self.command.bitcode_words(self.source, LEVEL, self.output)
+        done = self._clang([*words, *_colours(), "-c", "-emit-llvm", "-o", str(bitcode)])
+        if done.returncode:
+            sys.stderr.buffer.write(done.stderr)
+            header = missing_header(done.stderr.decode(errors="replace"))
+            if remedy := header_remedy(header) if header else "":
+                print(f"aiocg cc: note: {remedy}", file=sys.stderr)
+            return done.returncode if done.returncode > 0 else 1
+        verdict, content, cached = self._best(bitcode.read_bytes())
+        if verdict is None or verdict.chosen == PLAIN:
+            status = self._plain()
+        else:
+            sys.stderr.buffer.write(done.stderr)
+            sys.stderr.buffer.flush()
+            write_whole(self.output, content)
+            status = 0
+        if not status:
+            self._report(verdict, cached)
+        return status
+
+    def _best(self, bitcode: bytes) -> tuple[Verdict | None, bytes, bool]:
+        """Return the verdict, None when the search failed, the object, and whether they come from the cache."""
+        cache, key = Cache(cache_directory() / "cc"), self._key(bitcode)
+        entry = cache.read(key)
+        if entry is not None:
+            header, _, content = entry.partition(b"\n")
+            return Verdict(**json.loads(header)), content, True
+        try:
+            verdict, content = self._choose(bitcode)
+        except Exception as error:  # whatever it is, the object can be had without
+            self.warning = str(error) or type(error).__name__
+            return None, b"", False
+        try:
+            cache.write(key, json.dumps(asdict(verdict)).encode() + b"\n" + content)
+        except CacheError as error:
+            self.warning = str(error)
+        return verdict, content, False
+
+    def _key(self, bitcode: bytes) -> str:
+        """Hash all that the choice depends on.
+
+        A plain object may depend on more, as macros tell the source its level: it is not kept, only that it was best.
+        """
+        from aiocg import __version__
+
+        status = os.stat(self.driver[0])
+        settings = self.settings
+        recorded = Path(settings.search).read_bytes() if os.path.isfile(settings.search) else b""
+        facts = [FORMAT, __version__, *self.driver, str(status.st_size), str(status.st_mtime_ns)]
+        facts += [os.environ.get("AIOCG_LLVM_LIBRARY", ""), settings.search, settings.reward, str(settings.budget)]
+        facts += [*self.command.options("dependency", "linking")]
+        digest = hashlib.sha256()
+        for part in (*map(os.fsencode, facts), recorded, bitcode):
+            digest.update(len(part).to_bytes(8, "little") + part)
+        return digest.hexdigest()
+
+    def _choose(self, bitcode: bytes) -> tuple[Verdict, bytes]:
+        from aiocg.llvm.driver_search import optimise
+
+        started = time.monotonic()
+        plain = self._by_clang(PLAIN, self.command.level)
+        if plain is None:
+            raise DriverError("clang does not accept it")
+        candidates = [plain, self._by_clang(LEVEL, LEVEL)]
+        for program, how in optimise(bitcode, self.settings):
+            candidates.append(self._by_search(program, how))
+        known = [candidate for candidate in candidates if candidate is not None]
+        best = min(known, key=lambda candidate: candidate.cost)  # the first of equals: the plainest
+        costs: dict[str, int] = {}
+        for candidate in known:
+            costs[candidate.name] = min(candidate.cost, costs.get(candidate.name, candidate.cost))
+        found = min((one for one in known if one.name == FOUND), key=lambda one: one.cost, default=best)
+        unit = "instructions" if self.settings.counts_instructions else "bytes"
+        verdict = Verdict(best.name, costs, unit, found.how, round(time.monotonic() - started, 2))
+        return verdict, b"" if best is plain else best.content
+
+    def _by_clang(self, name: str, level: str) -> Candidate | None:
+        """Compile with clang's own passes, without a word; None when that fails."""
+        words = [*self._plain_words(level), "-w"]
+        output, program = self.scratch / "clang.o", self.scratch / "clang.bc"
+        if self._clang([*words, "-o", str(output)]).returncode:
+            return None
+        if self.settings.counts_instructions and self._clang([*words, "-emit-llvm", "-o", str(program)]).returncode:
+            return None
+        return self._candidate(name, output, program, "")
+
+    def _by_search(self, content: bytes, how: str) -> Candidate | None:
+        """Generate code for what a search has found; None when that fails."""
+        program, output = self.scratch / "found.bc", self.scratch / "found.o"
+        program.write_bytes(content)
+        words = [*self.command.object_words(LEVEL), "-w", "-c", "-o", str(output), "-x", "ir", str(program)]
+        return None if self._clang(words).returncode else self._candidate(FOUND, output, program, how)
+
+    def _candidate(self, name: str, output: Path, program: Path, how: str) -> Candidate:
+        content = output.read_bytes()
+        if not self.settings.counts_instructions:
+            return Candidate(name, content, text_size(content), how)
+        from aiocg.llvm.one_shot import compute_observation
+
+        return Candidate(name, content, compute_observation("IrInstructionCount", program), how)
+
+    def _plain_words(self, level: str) -> list[str]:
+        words = self.command.options("level", "linking", "dependency")
+        levels = [level] if level else []
+        return [*words, *levels, "-c", "-x", self.source.language, self.source.path]
+
+    def _plain(self) -> int:
+        """Compile as if we were not there, with all of clang's words. The rule for `make` is written already."""
+        command = [*self.driver, *self._plain_words(self.command.level), "-o", self.output]
+        return subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL).returncode
+
+    def _clang(self, words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            [*self.driver, *words], env=self.environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+
+    def _report(self, verdict: Verdict | None, cached: bool) -> None:
+        """Say in one line what was gained, or why nothing was."""
+        name = self.source.path
+        if verdict is None:
+            print(f"aiocg cc: warning: {name} is as clang alone compiles it: {self.warning}", file=sys.stderr)
+            return
+        if self.warning:
+            print(f"aiocg cc: warning: {self.warning}", file=sys.stderr)
+        time = "cached" if cached else f"{verdict.seconds:.1f} s"
+        line = f"aiocg cc: {name}: {describe(verdict, self.command.level)}; {time}\n"
+        if self.settings.report:
+            with open(self.settings.report, "a", encoding="utf-8") as file:
+                file.write(line)
+        else:
+            sys.stderr.write(line)
+
+
+def describe(verdict: Verdict, level: str) -> str:
+    """Return one line on what was chosen.
+
+    Args:
+        verdict: of a source.
+        level: the level that the user asked for.
+    """
+    names = {FOUND: "found", LEVEL: "-Oz", PLAIN: f"clang {level or '-O0'}"}
+    cost = verdict.costs[verdict.chosen]
+    others = ", ".join(f"{names[name]} {value}" for name, value in verdict.costs.items() if name != verdict.chosen)
+    took = f" by {verdict.how}" if verdict.chosen == FOUND else f" as {names[verdict.chosen]} alone"
+    unit = "bytes of code" if verdict.unit == "bytes" else verdict.unit
+    return f"{cost} {unit}{took}; {others}"
+
+
+def _colours() -> list[str]:
+    """Return the option for coloured diagnostics where clang would colour them, did it see the terminal itself."""
+    return ["-fcolor-diagnostics"] if sys.stderr.isatty() else []

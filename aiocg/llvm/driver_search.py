@@ -1,0 +1,92 @@
+"""The searches of `aiocg cc`: from bitcode to bitcode."""
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from aiocg import search
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.env import Env
+from aiocg.llvm import tools
+from aiocg.llvm.driver import DriverError, Settings
+from aiocg.runtime import Runtime
+
+__all__ = ["optimise"]
+
+SEARCHES: dict[str, Callable[[Env, search.Budget], Awaitable[search.SearchResult]]] = {
+    "greedy": lambda env, budget: search.greedy(env, budget=budget),
+    "random": lambda env, budget: search.random(env, budget=budget),
+    "beam": lambda env, budget: search.beam(env, width=4, depth=20, budget=budget),
+}
+
+_LEVEL = re.compile(r"-?(O[0-3sz])")
+_SMALLEST = "default<Oz>"
+
+
+def optimise(bitcode: bytes, settings: Settings) -> list[tuple[bytes, str]]:
+    """Return optimised programs to choose from, with a few words on each.
+
+    A search starts twice, from the program as it is and from what -Oz makes of it, with half of the time for each:
+    where the first comes to a dead end, the second still gets a little further than -Oz.
+
+    Raises:
+        DriverError: when the settings make no sense.
+        AiocgError, DatasetError: when LLVM fails over the program.
+    """
+    if settings.search in SEARCHES:
+        return asyncio.run(_search(bitcode, settings))
+    actions = _actions(settings.search)
+    how = settings.search if len(settings.search) <= 60 else f"{settings.search[:57]}..."
+    return [(apply(bitcode, actions), how)]
+
+
+def apply(bitcode: bytes, actions: list[str]) -> bytes:
+    """Return a program after actions, given as texts, that a process of its own applies.
+
+    Raises:
+        ServiceError: when an action is not known or fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+        program, output = Path(scratch, "program.bc"), Path(scratch, "output.bc")
+        program.write_bytes(bitcode)
+        tools.run_tool("apply", [output, program, "--", *actions], subject="the program", timeout=tools.TIMEOUT)
+        return output.read_bytes()
+
+
+def _actions(text: str) -> list[str]:
+    """Return the actions that a setting stands for."""
+    if match := _LEVEL.fullmatch(text):
+        return [f"default<{match[1]}>"]
+    path = Path(text).expanduser()
+    if not path.is_file():
+        return [text]
+    try:
+        state = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        return msgspec.convert(state.get("actions"), list[str])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise DriverError(
+            f"AIOCG_CC_SEARCH: {text} is not a state as `aiocg search --state` writes it: {error}"
+        ) from None
+
+
+async def _search(bitcode: bytes, settings: Settings) -> list[tuple[bytes, str]]:
+    starts = [(bitcode, settings.search), (apply(bitcode, [_SMALLEST]), f"-Oz and {settings.search}")]
+    budget = search.Budget(seconds=settings.budget / len(starts))
+    found = []
+    async with Runtime(workers=1) as runtime:  # one: `make -j` is what makes use of the machine
+        for number, (start, name) in enumerate(starts):
+            benchmark = Benchmark.from_file_contents(f"benchmark://user-v0/start?number={number}", start)
+            env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space=settings.reward)
+            result = await SEARCHES[settings.search](env, budget)
+            await env.reset()
+            if result.actions:
+                _, _, terminated, _, info = await env.step(list(result.actions))
+                if terminated:
+                    raise info["error"]
+            found.append((bytes(await env.observe("Bitcode")), f"{name}, {len(result.actions)} actions"))
+            await env.close()
+    return found
