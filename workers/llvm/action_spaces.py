@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator
 
-from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
+from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec
+from aiocg.workers.llvm import pass_options
 from aiocg.workers.llvm.legacy_flags import FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.macro_actions import MACROS, spelled
-from aiocg.workers.llvm.passes import Pass
+from aiocg.workers.llvm.observations.targets import FUNCTIONS, LOOPS
+from aiocg.workers.llvm.pass_parameters import PARAMETRIZED, Parametrized
+from aiocg.workers.llvm.passes import Pass, nested
 from aiocg.workers.llvm.probe import Probe
+
+FACTORS = ("2", "3", "4", "8", "16", "full")
 
 
 def action_spaces(library: Library, passes: tuple[Pass, ...]) -> tuple[ActionSpaceSpec, ...]:
@@ -31,11 +36,34 @@ def action_spaces(library: Library, passes: tuple[Pass, ...]) -> tuple[ActionSpa
                 description="Macro actions: whole optimisation levels, and pipelines that do one job",
             ),
             ActionSpaceSpec(
+                "ParametrizedPasses",
+                tuple(_parametrized(library, probe)),
+                "parametrized",
+                "A pass and its parameters, or an optimisation level and its options",
+            ),
+            *(_targeted(passes) if library.has("LLVMRunPassesOnFunction") else ()),
+            ActionSpaceSpec(
                 "PipelineText",
                 kind="text",
                 description="Any pipeline that `opt -passes=` takes, and any other text of the language of actions",
             ),
         )
+
+
+def _targeted(passes: tuple[Pass, ...]) -> Iterator[ActionSpaceSpec]:
+    """Yield the spaces whose actions are aimed at a part of the program."""
+    on_function = (ActionSpec(one.name, one.description, one.aliases) for one in passes if one.on_function)
+    yield ActionSpaceSpec("FunctionPasses", tuple(on_function), "targeted", "A function, and a pass for it", FUNCTIONS)
+    unroll = (ActionSpec(f"unroll<{factor}>", _unrolling(factor)) for factor in FACTORS)
+    yield ActionSpaceSpec("LoopUnroll", tuple(unroll), "targeted", "A loop, and how often to unroll it", LOOPS)
+
+
+def _unrolling(factor: str) -> str:
+    return (
+        "Unroll the loop fully, where its trip count is known"
+        if factor == "full"
+        else f"Make {factor} copies of the loop's body, with a loop behind for what remains"
+    )
 
 
 def _pass(one: Pass) -> ActionSpec:
@@ -61,3 +89,26 @@ def _macros(probe: Probe, passes: tuple[Pass, ...]) -> Iterator[ActionSpec]:
         pipeline = spelled(macro.pipeline, by_name)
         if probe(pipeline):
             yield ActionSpec(macro.name, macro.description, text=pipeline, pipeline=pipeline)
+
+
+def _parametrized(library: Library, probe: Probe) -> Iterator[ActionSpec]:
+    """Yield the actions with parameters, without the choices that the library does not take."""
+    for entry in PARAMETRIZED:
+        kept = (
+            ActionParameter(name, tuple(choice for choice in choices if _accepts(library, probe, entry, choice)))
+            for name, choices in entry.parameters.items()
+        )
+        parameters = tuple(parameter for parameter in kept if any(parameter.choices))
+        if parameters:
+            plain = entry.text.replace("$<>", "").replace("${}", "")
+            pipeline = nested(probe, plain).replace(plain, entry.text) if "$<>" in entry.text else ""
+            yield ActionSpec(entry.name, entry.description, text=entry.text, parameters=parameters, pipeline=pipeline)
+
+
+def _accepts(library: Library, probe: Probe, entry: Parametrized, choice: str) -> bool:
+    if "${}" not in entry.text:
+        return probe(entry.text.replace("$<>", f"<{choice}>" if choice else ""))
+    name, _, value = choice.partition("=")
+    options = ((name, value),) if choice else ()
+    fits = not options or pass_options.complaint(library, name, value) is None
+    return fits and probe.refusal(entry.text.replace("${}", ""), options) is None

@@ -12,6 +12,7 @@ __all__ = ["Loop", "Loops"]
 # With these the unroller takes no loop by itself, only those that ask for it.
 _UNROLL_WHERE_ASKED = "loop-unroll<no-partial;no-peeling;no-profile-peeling;no-runtime;no-upperbound;full-unroll-max=0>"
 
+
 class Loop(NamedTuple):
     """A natural loop.
 
@@ -95,9 +96,7 @@ class Loops:
         width = len(Loop._fields)
         return [Loop(*rows[place : place + width]) for place in range(0, count * width, width)]
 
-    def unroll(
-        self, module: Module, function: int, number: int, factor: int, machine: TargetMachine | None
-    ) -> bool:
+    def unroll(self, module: Module, function: int, number: int, factor: int, machine: TargetMachine | None) -> bool:
         """Unroll a loop, and say whether LLVM did.
 
         Nothing else is unrolled, and no hint on loops stays behind. The other loops of the function get LLVM's

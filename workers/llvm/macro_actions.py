@@ -54,10 +54,7 @@ _SIMPLIFICATION = (
 )
 
 MACROS = (
-    *(
-        Macro(level, f"All that LLVM does at -{level}", f"default<{level}>")
-        for level in ("O1", "O2", "O3", "Os", "Oz")
-    ),
+    *(Macro(level, f"All that LLVM does at -{level}", f"default<{level}>") for level in ("O1", "O2", "O3", "Os", "Oz")),
     Macro(
         "function-simplification",
         "Simplify every function: scalars, loops and redundancies, as -O2 does after inlining",
@@ -92,29 +89,53 @@ MACROS = (
         "Inline bottom up, simplifying each function before it is inlined into its callers",
         f"cgscc(inline,function-attrs,function({_SCALAR},simplifycfg)),globaldce",
     ),
-    Macro("oz-early", f"Promote variables and drop the obvious: first {_OZ}",
-          "forceattrs,inferattrs,coro-early,function(lower-expect,simplifycfg,sroa,early-cse)"),
-    Macro("oz-module", f"Propagate constants between functions and shrink globals: second {_OZ}",
-          "openmp-opt,ipsccp,called-value-propagation,globalopt,"
-          "function(mem2reg,instcombine,simplifycfg<switch-range-to-icmp>)"),
-    Macro("oz-inline", f"Inline what makes the program smaller: third {_OZ}",
-          "always-inline,cgscc(inline,function-attrs<skip-non-recursive-function-attrs>)"),
+    Macro(
+        "oz-early",
+        f"Promote variables and drop the obvious: first {_OZ}",
+        "forceattrs,inferattrs,coro-early,function(lower-expect,simplifycfg,sroa,early-cse)",
+    ),
+    Macro(
+        "oz-module",
+        f"Propagate constants between functions and shrink globals: second {_OZ}",
+        "openmp-opt,ipsccp,called-value-propagation,globalopt,"
+        "function(mem2reg,instcombine,simplifycfg<switch-range-to-icmp>)",
+    ),
+    Macro(
+        "oz-inline",
+        f"Inline what makes the program smaller: third {_OZ}",
+        "always-inline,cgscc(inline,function-attrs<skip-non-recursive-function-attrs>)",
+    ),
     Macro("oz-scalar", f"Simplify scalars and control flow: fourth {_OZ}", f"function({_SCALAR})"),
-    Macro("oz-loops", f"Rotate, hoist, recognise and delete loops: fifth {_OZ}",
-          f"function({_MEMORY_LOOPS},simplifycfg<switch-range-to-icmp>,instcombine,{_SHAPE_LOOPS})"),
-    Macro("oz-redundancy", f"Number values, delete dead code and dead stores: sixth {_OZ}",
-          f"function({_REDUNDANCY},loop-mssa(licm),coro-elide,{_SHARING},instcombine)"),
-    Macro("oz-global", f"Drop dead arguments and globals, deduce attributes: seventh {_OZ}",
-          "cgscc(function-attrs),deadargelim,coro-cleanup,globalopt,globaldce,elim-avail-extern,rpo-function-attrs"),
-    Macro("oz-vectorize", f"Vectorise where it was asked for, simplify with all that is allowed late: eighth {_OZ}",
-          "function(float2int,lower-constant-intrinsics,loop(loop-rotate<no-header-duplication>,loop-deletion),"
-          "loop-distribute,inject-tli-mappings,loop-vectorize<no-interleave-forced-only;vectorize-forced-only>,"
-          f"infer-alignment,loop-load-elim,instcombine,{_LATE},vector-combine,instcombine)"),
-    Macro("oz-last", f"Unroll, sink, and simplify once more: last {_OZ}",
-          "function(loop-unroll,sroa<preserve-cfg>,infer-alignment,instcombine,loop-mssa(licm),"
-          f"alignment-from-assumptions,loop-sink,instsimplify,div-rem-pairs,tailcallelim,{_LAST}),"
-          "globaldce,constmerge,rel-lookup-table-converter"),
-)  # fmt: skip
+    Macro(
+        "oz-loops",
+        f"Rotate, hoist, recognise and delete loops: fifth {_OZ}",
+        f"function({_MEMORY_LOOPS},simplifycfg<switch-range-to-icmp>,instcombine,{_SHAPE_LOOPS})",
+    ),
+    Macro(
+        "oz-redundancy",
+        f"Number values, delete dead code and dead stores: sixth {_OZ}",
+        f"function({_REDUNDANCY},loop-mssa(licm),coro-elide,{_SHARING},instcombine)",
+    ),
+    Macro(
+        "oz-global",
+        f"Drop dead arguments and globals, deduce attributes: seventh {_OZ}",
+        "cgscc(function-attrs),deadargelim,coro-cleanup,globalopt,globaldce,elim-avail-extern,rpo-function-attrs",
+    ),
+    Macro(
+        "oz-vectorize",
+        f"Vectorise where it was asked for, simplify with all that is allowed late: eighth {_OZ}",
+        "function(float2int,lower-constant-intrinsics,loop(loop-rotate<no-header-duplication>,loop-deletion),"
+        "loop-distribute,inject-tli-mappings,loop-vectorize<no-interleave-forced-only;vectorize-forced-only>,"
+        f"infer-alignment,loop-load-elim,instcombine,{_LATE},vector-combine,instcombine)",
+    ),
+    Macro(
+        "oz-last",
+        f"Unroll, sink, and simplify once more: last {_OZ}",
+        "function(loop-unroll,sroa<preserve-cfg>,infer-alignment,instcombine,loop-mssa(licm),"
+        f"alignment-from-assumptions,loop-sink,instsimplify,div-rem-pairs,tailcallelim,{_LAST}),"
+        "globaldce,constmerge,rel-lookup-table-converter",
+    ),
+)
 
 _MANAGERS = ("cgscc", "function", "loop", "loop-mssa")
 _AS_THEY_ARE = ("default", "loop-vectorize")  # with parameters that are no action of `Passes`

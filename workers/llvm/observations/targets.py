@@ -71,7 +71,7 @@ OBSERVATIONS = (
         ObservationSpec(
             "LoopFeatures",
             "array",
-            f"For each of `Loops`: {', '.join(FEATURES)}. Functions with a body and blocks count from 0, depths from 1.",
+            f"For each of `Loops`: {', '.join(FEATURES)}. Functions with a body and blocks count from 0.",
             "int64",
             (-1, len(FEATURES)),
             keys=FEATURES,
