@@ -180,18 +180,32 @@ def test_a_failed_observation_alone_does_not_end_the_session(table: Table) -> No
     assert table(Step(5, 1, (DOUBLE,), 1.0)).state == 10
 
 
-@pytest.mark.parametrize("action", [99, -1, "increment", None, 1.5, [1], {"a": 1}])
+@pytest.mark.parametrize("action", [99, -1, "incremnt", "@0(nothing)", None, 1.5, [1], {"a": 1}])
 def test_an_action_outside_of_the_space_is_refused_before_anything_is_done(table: Table, action: object) -> None:
     reply = failed(table(Step(3, 1, (DOUBLE, action), 1.0)), FailureCode.ACTION_UNKNOWN)
     assert (reply.fields, table.value(1)) == ({}, 5)
     assert table(Step(4, 1, (DOUBLE,), 1.0)).state == 10
 
 
-@pytest.mark.parametrize("action", [99, "increment", None])
+@pytest.mark.parametrize("action", [99, "incremnt", None])
 def test_a_check_says_whether_all_actions_are_ones(table: Table, action: object) -> None:
     assert table(Check(3, (DOUBLE, REFUSE))) == Done(3)
     failed(table(Check(4, (DOUBLE, action))), FailureCode.ACTION_UNKNOWN)
     assert table.begun[-1] == (1, 0, 4, CHECK_TIMEOUT, NO_CANDIDATE)
+
+
+@pytest.mark.parametrize("before", [(), (DOUBLE,), ("double,increment", "@0(raise)")])
+def test_a_text_that_means_nothing_in_the_state_it_meets_undoes_its_whole_step(table: Table, before: tuple) -> None:
+    table(Parameter(2, 1, "echo", "kept", 1.0))
+    reply = failed(table(Step(3, 1, (*before, "@7(raise)", DOUBLE), 1.0)), FailureCode.ACTION_UNKNOWN)
+    assert (reply.fields, table.value(1), Session.alive) == ({}, 5, 1)
+    assert table(Step(4, 1, (DOUBLE, "@1(raise)"), 1.0, ("echo",))).observations == ("kept",)
+    assert (table.value(1), Session.alive) == (20, 1)
+
+
+def test_a_failure_behind_texts_keeps_what_was_applied(table: Table) -> None:
+    reply = failed(table(Step(3, 1, ("double", "increment", "refuse"), 1.0)), FailureCode.ACTION)
+    assert (reply.fields["applied"], table.value(1), Session.alive) == (2, 11, 1)
 
 
 def test_expand_evaluates_every_candidate_from_the_same_state(table: Table) -> None:

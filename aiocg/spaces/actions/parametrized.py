@@ -26,7 +26,7 @@ class ParametrizedActions(VectorActions):
     equally frequent among samples.
 
     An action can be given as text too, `simplifycfg<bonus-inst-threshold=2>`, or as a mapping from `"pass"` to its name
-    and from names of parameters to choices, where the first choice is what is left out.
+    and from names of parameters to choices. What a mapping leaves out is the first choice; a name alone leaves out all.
 
     Attributes:
         actions: their declarations, with parameters.
@@ -61,7 +61,7 @@ class ParametrizedActions(VectorActions):
         Raises:
             UnknownName: when it is not an action of this space.
         """
-        vector = self._read(text)
+        vector = self._from_mapping({"pass": text}) if text in self._indices else self._read(text)
         if vector is None:
             raise UnknownName("action", text, self._indices)
         return self.encode_vector(vector)
@@ -100,8 +100,7 @@ class ParametrizedActions(VectorActions):
             choices = template.read(text)
             if choices is not None:
                 return [index, *choices]
-        index_of_alias = self._indices.get(text)
-        return None if index_of_alias is None else self._from_mapping({"pass": text})
+        return None
 
     def candidates(self) -> list[Any]:
         """List each action with the first choices, and with each other choice for one of its parameters.

@@ -53,16 +53,15 @@ class TargetedActions(VectorActions):
         return space
 
     def encode_vector(self, vector: Sequence[int]) -> Action:
-        """Return an action whose vector is in the ranges, in the form that travels.
-
-        Raises:
-            InvalidAction: when it is not known what targets there are.
-        """
-        if self.targets is None:
-            raise InvalidAction(f"the targets of {self.name} are not known yet: await a step or a reset first")
+        """Return an action whose vector is in the ranges, in the form that travels."""
         if not self.targets:
             return self.language.encode("")
         return self.language.encode(f"{self.targets[vector[0]]}({self._texts[vector[1]]})")
+
+    def _vector(self, action: Any) -> list[int]:
+        if self.targets is None:
+            raise InvalidAction(f"the targets of {self.name} are not known yet: await a step or a reset first")
+        return super()._vector(action)
 
     def encode_text(self, text: str) -> Action:
         """Return an action given as text in the form that travels; whether there is such a target, the compiler says.
@@ -71,12 +70,14 @@ class TargetedActions(VectorActions):
             UnknownName, InvalidAction: when it is not an action of this space.
         """
         parts = self._parts(text)
+        if not text:
+            return self.language.encode(text)
         if parts is None:
             raise InvalidAction(f"an action of {self.name} is a vector, or a text like {self._example()}, not {text!r}")
         target, name = parts
         if name not in self._indices:
             raise UnknownName("action", name, self._indices)
-        return self.language.encode(f"{target}({self._texts[self._indices[name]]})" if target else text)
+        return self.language.encode(f"{target}({self._texts[self._indices[name]]})")
 
     def _parts(self, text: str) -> tuple[str, str] | None:
         """Return the target and the action of a text."""
