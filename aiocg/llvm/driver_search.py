@@ -31,8 +31,8 @@ _SMALLEST = "default<Oz>"
 def optimise(bitcode: bytes, settings: Settings) -> list[tuple[bytes, str]]:
     """Return optimised programs to choose from, with a few words on each.
 
-    A search starts from what -Oz makes of the program and, in the time that is left then, from the program as it is: the
-    first goes a little further than -Oz even where time is short, the second may go further or come to a dead end.
+    A search starts from what -Oz makes of the program and, in the time that is left then, from the program as it is:
+    the first goes a little further than -Oz even where time is short, the second may go further or come to a dead end.
 
     Raises:
         DriverError: when the settings make no sense.
