@@ -20,7 +20,7 @@ _TARGET = re.compile(r'@(?:(?P<plain>[-a-zA-Z$._][-a-zA-Z$._0-9]*)|"(?P<quoted>[
 _LOOP_NUMBER = re.compile(r":(\d+)")
 _UNROLL = re.compile(r"unroll<(full|\d+)>")
 _OPTION = re.compile(r"([a-z][-a-z0-9]*)=([^;{}=]+)")
-_ESCAPE = re.compile(r"\\([0-9a-fA-F]{2})")
+_ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{2})")
 _FACTORS = range(2, 1025)
 
 
@@ -84,8 +84,8 @@ def quote(name: bytes) -> str:
     """Write the name of a function as LLVM does: `@main`, `@"odd name"`."""
     if _PLAIN_NAME.fullmatch(name):
         return f"@{name.decode()}"
-    written = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in name)
-    return f'@"{written}"'
+    written = (chr(c) if 32 <= c < 127 and c != 34 else f"\\{c:02X}" for c in name.replace(b"\\", b"\\\\"))
+    return f'@"{"".join(written)}"'
 
 
 def _with_options(text: str) -> ActionText:
@@ -110,9 +110,9 @@ def _with_options(text: str) -> ActionText:
 
 def _on_function(text: str) -> ActionText:
     target = _TARGET.match(text)
-    if not target or target["quoted"] == "":
+    function = _unescape(target["plain"] or target["quoted"]) if target else b""
+    if not target or not function or b"\0" in function:  # LLVM has no names with NUL
         raise ActionSyntaxError(text, 1, 'the name of a function, like @main or @"odd name"')
-    function = _unescape(target["quoted"]) if target["plain"] is None else target["plain"].encode()
     position = target.end()
     number = _LOOP_NUMBER.match(text, position)
     if number:
@@ -134,4 +134,7 @@ def _on_function(text: str) -> ActionText:
 
 
 def _unescape(written: str) -> bytes:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), written).encode("latin-1", "replace")
+    def byte(found: re.Match[str]) -> str:
+        return found[1] if found[1] == "\\" else chr(int(found[1], 16))
+
+    return _ESCAPE.sub(byte, written).encode("latin-1")

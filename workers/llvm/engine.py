@@ -9,11 +9,11 @@ from typing import NamedTuple
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.action_text import ActionText, parse, quote
+from aiocg.workers.llvm.execution import Runner
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.loops import Loops
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
-from aiocg.workers.llvm.execution import Runner
 from aiocg.workers.llvm.object_code import CodeGenerator
 from aiocg.workers.llvm.program import Builder, Tools
 from aiocg.workers.llvm.states import State, States, Transitions

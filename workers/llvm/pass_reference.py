@@ -85,8 +85,8 @@ pipeline goes without the passes that the release does not have.
 PARAMETERS = """\
 # Passes with parameters
 
-The space `ParametrizedPasses`. Each parameter, between semicolons, is left alone or gets one of the choices listed. What
-the loaded library does not take is left out, and so is a pass without any choice.
+The space `ParametrizedPasses`. Each parameter, between semicolons, is left alone or gets one of the choices listed.
+What the loaded library does not take is left out, and so is a pass without any choice.
 """
 
 EXCLUDED = """\
