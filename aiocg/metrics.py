@@ -1,18 +1,18 @@
 """How good an optimised program is: the figures that papers report, each with its formula.
 
-They are easily taken for one another. With C0 the cost of the unoptimised program, CB that of a baseline such as -Oz, and
-C that of the program found, all of the same cost:
+They are easily taken for one another. With C0 the cost of the unoptimised program, CB that of a baseline such as -Oz,
+and C that of the program found, all of the same cost:
 
-* `reward_units`, (C0 - C) / max(C0 - CB, 1): the return of an episode in the reward space of that baseline. CompilerGym's
-  leaderboard has this and, by its text, Table VI of its paper (Cummins et al., CGO 2022).
-* `ratio`, CB / C: how many times smaller than the baseline. The same paper reports this of autotuners (its Table IV), as a
-  geometric mean over programs.
-* `percent_over`, 100 (CB - C) / CB: POSET-RL (ISPASS 2022), Compiler-R1 (NeurIPS 2025) and GRACE (2025), as an arithmetic
-  mean over programs.
+* `reward_units`, (C0 - C) / max(C0 - CB, 1): the return of an episode in the reward space of that baseline.
+  CompilerGym's leaderboard has this and, by its text, Table VI of its paper (Cummins et al., CGO 2022).
+* `ratio`, CB / C: how many times smaller than the baseline. The same paper reports this of autotuners (its Table IV),
+  as a geometric mean over programs.
+* `percent_over`, 100 (CB - C) / CB: POSET-RL (ISPASS 2022), Compiler-R1 (NeurIPS 2025) and GRACE (2025), as an
+  arithmetic mean over programs.
 
-As an example, with CB half of C0 a return of 1.07 is a ratio of 1.075 and 7 % over the baseline; where the baseline saves
-less, the same return means less. All of them depend on what -Oz is: here, it is what the loaded LLVM's own `default<Oz>`
-makes of the program, as `opt` does, and not what CompilerGym's pipeline of LLVM 10 did.
+As an example, with CB half of C0 a return of 1.07 is a ratio of 1.075 and 7 % over the baseline; where the baseline
+saves less, the same return means less. All of them depend on what -Oz is: here, it is what the loaded LLVM's own
+`default<Oz>` makes of the program, as `opt` does, and not what CompilerGym's pipeline of LLVM 10 did.
 """
 
 import dataclasses
@@ -26,14 +26,14 @@ __all__ = ["Comparison", "geometric_mean", "percent_over", "ratio", "reward_unit
 def reward_units(unoptimised: float, baseline: float, found: float) -> float:
     """Return (C0 - C) / max(C0 - CB, 1): 0 is the unoptimised program, 1 is as good as the baseline.
 
-    Where the baseline does not beat the unoptimised program by at least one unit, the denominator is 1, so that this counts
-    plain units of cost.
+    Where the baseline does not beat the unoptimised program by at least one unit, the denominator is 1, so that this
+    counts plain units of cost.
     """
     return (unoptimised - found) / max(unoptimised - baseline, 1)
 
 
 def ratio(baseline: float, found: float) -> float:
-    """Return CB / C: 1 is as good as the baseline, more is better. Infinite when only the program found costs nothing."""
+    """Return CB / C: 1 is as good as the baseline, more is better; infinite when only the program found is free."""
     if found == 0:
         return 1.0 if baseline == 0 else math.inf
     return baseline / found

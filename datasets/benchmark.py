@@ -5,14 +5,17 @@ import hashlib
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, DatasetError
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["Benchmark", "BenchmarkProgram", "BenchmarkSource", "ProgramRun"]
+__all__ = ["Benchmark", "BenchmarkProgram", "BenchmarkSource", "ProgramRun", "ValidationCallback"]
+
+ValidationCallback = Callable[[Any], Awaitable[Iterable[Any]]]
+"""An async function from an environment to `aiocg.validation.ValidationError`s, which are the client's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,8 +70,8 @@ class BenchmarkProgram:
         language: "c" or "c++".
         freestanding: the program stands on our own runtime and headers, not on the machine's.
         runs: the runs by name, such as "small", "medium" and "large"; a program without any cannot be run.
-        command: what links it, see `aiocg.datasets.recipe`. When empty, our runtime is linked to a freestanding program,
-            and clang links any other with the machine's libraries.
+        command: what links it, see `aiocg.datasets.recipe`. When empty, our runtime is linked to a freestanding
+            program, and clang links any other with the machine's libraries.
         files: the content of files that the command finds in its folder, by name.
         environment: the environment variables of the command; there are no others.
         measured: the run whose time is measured if nothing else is said, the first one if empty. It should take long
@@ -97,15 +100,18 @@ class Benchmark:
         sources: computes the source files the content is made from, if there are any.
         description: one line for people.
         program: how to build and run it, if it can run.
+        recompile: computes the content again with more flags for clang, if it was compiled from sources.
     """
 
     __slots__ = (
         "__weakref__",
+        "_callbacks",
         "_content",
         "_key",
         "_loader",
         "_lock",
         "_recipe",
+        "_recompile",
         "_sources",
         "description",
         "program",
@@ -120,12 +126,15 @@ class Benchmark:
         sources: Callable[[], Iterable[BenchmarkSource]] | None = None,
         description: str = "",
         program: BenchmarkProgram | None = None,
+        recompile: Callable[[Sequence[str]], bytes] | None = None,
     ) -> None:
         self.uri = BenchmarkUri.from_string(uri) if isinstance(uri, str) else uri
         self.description = description
         self.program = program
         self._loader = loader
         self._sources = sources
+        self._recompile = recompile
+        self._callbacks: list[ValidationCallback] = []
         self._lock = threading.Lock()
         self._content: bytes | None = None
         self._recipe: bytes | None = None if program is not None else b""
@@ -209,6 +218,61 @@ class Benchmark:
         """Make a benchmark of content that is already at hand (bitcode, or textual IR)."""
         data = bytes(contents)
         return cls(uri, lambda: data)
+
+    def replace(self, *, program: BenchmarkProgram | None) -> "Benchmark":
+        """Return a benchmark of the same content that is built and run otherwise."""
+        return Benchmark(
+            self.uri,
+            lambda: self.content,
+            sources=self._sources,
+            description=self.description,
+            program=program,
+            recompile=self._recompile,
+        )
+
+    def recompiled(self, flags: Sequence[str]) -> "Benchmark | None":
+        """Return a benchmark of the same sources, compiled with more flags; None when there are no sources."""
+        recompile = self._recompile
+        if recompile is None:
+            return None
+        return Benchmark(
+            self.uri,
+            lambda: recompile(flags),
+            sources=self._sources,
+            description=self.description,
+            program=self.program,
+        )
+
+    def add_validation_callback(self, callback: "ValidationCallback") -> None:
+        """Add a test of what the program does, for validation to call beside its own.
+
+        Args:
+            callback: an async function that takes an environment at the state in question, and returns an iterable of
+                `aiocg.validation.ValidationError`, empty if nothing is wrong. It may change the environment.
+        """
+        self._callbacks.append(callback)
+
+    @property
+    def validation_callbacks(self) -> "tuple[ValidationCallback, ...]":
+        """The tests that were added."""
+        return tuple(self._callbacks)
+
+    def is_validatable(self) -> bool:
+        """Say whether there is a way to find out that the program still does what it should."""
+        return bool(self._callbacks) or (self.program is not None and bool(self.program.runs))
+
+    async def ivalidate(self, env: Any) -> AsyncIterator[Any]:
+        """Call the tests that were added, one after the other, and yield the errors that they find.
+
+        `aiocg.validation` does more: it compares the program with the unoptimised one.
+        """
+        for callback in self._callbacks:
+            for error in await callback(env):
+                yield error
+
+    async def validate(self, env: Any) -> list[Any]:
+        """Return all errors that the tests that were added find in the state of an environment."""
+        return [error async for error in self.ivalidate(env)]
 
     def write_sources_to_directory(self, directory: str | os.PathLike[str]) -> int:
         """Write the source files below a directory, which is made if needed, and return how many there are.

@@ -60,7 +60,7 @@ async def set_runtime_warmup_count(env: Env, count: int) -> None:
 
 
 async def buildtime_observation_count(env: Env) -> int:
-    """Return how often the program is built and timed for one observation of `Buildtime`; 1 if nothing else was said."""
+    """Return how often the program is built and timed for one `Buildtime`; 1 if nothing else was said."""
     return int(await _get(env, _BUILDTIMES))
 
 
@@ -81,9 +81,9 @@ async def measured_run(env: Env) -> str:
 async def set_measured_run(env: Env, name: str) -> None:
     """Set which run is timed.
 
-    The programs of `programs-v0` have the runs "small", "medium" and "large", of which "medium" is timed if nothing else
-    is said: unoptimised, it takes between 10 and 150 ms on a machine of 2024, so that starting the program, which
-    takes less than 1 ms, counts little. A run that the program does not have makes `Runtime` fail.
+    The programs of `programs-v0` have the runs "small", "medium" and "large", of which "medium" is timed if nothing
+    else is said: starting a program takes less than 1 ms, "small" little more than that, "medium" tens and "large"
+    hundreds of milliseconds. A run that the program does not have makes `Runtime` fail.
 
     Args:
         env: an environment that was reset.

@@ -110,8 +110,8 @@ class CodeGenerator:
 def text_size(binary: bytes) -> int:
     """Return the `text` size of an ELF object or executable in bytes, as `llvm-size` defines it.
 
-    That is the sum of all sections which are loaded into memory and are executable or cannot be written: code, constants,
-    string literals, unwind tables and, in a linked program, what the dynamic loader reads.
+    That is the sum of all sections which are loaded into memory and are executable or cannot be written: code,
+    constants, string literals, unwind tables and, in a linked program, what the dynamic loader reads.
 
     Raises:
         LlvmError: when the content is not ELF.

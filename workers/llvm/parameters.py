@@ -1,6 +1,6 @@
 """What a session can be told about how to observe: values that forks inherit and resets keep."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
@@ -44,7 +44,7 @@ def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, 
         raise CompilationError(FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {known}")
     field = _KEYS[name]
     if verb == "set":
-        new = value if field == "measured_run" else _count(key, value, least=0 if field == "warmups" else 1)
+        new: Any = value if field == "measured_run" else _count(key, value, least=0 if field == "warmups" else 1)
         parameters = parameters._replace(**{field: new})
     return parameters, str(getattr(parameters, field))
 

@@ -66,9 +66,14 @@ class Program(msgspec.Struct, frozen=True):
         raise failure(f"the program has no run named {name or self.measured!r}: there are {known}")
 
 
-def failure(message: str) -> CompilationError:
-    """Make the error for a program that cannot be built or run."""
-    return CompilationError(FailureCode.OBSERVATION, message)
+def failure(message: str, timed_out: str = "") -> CompilationError:
+    """Make the error for a program that cannot be built or run.
+
+    Args:
+        message: says why.
+        timed_out: "linking" or "running" if that took too long.
+    """
+    return CompilationError(FailureCode.OBSERVATION, message, **({"timed_out": timed_out} if timed_out else {}))
 
 
 def decode_program(recipe: bytes) -> Program | None:
@@ -85,11 +90,10 @@ def decode_program(recipe: bytes) -> Program | None:
         raise _not_a_recipe(str(error)) from None
     if program.version != VERSION:
         raise _not_a_recipe(f"its version is {program.version}, not {VERSION}")
-    for names in (program.files, *(run.files for run in program.runs), *(run.outputs for run in program.runs)):
-        for name in names:
-            path = PurePosixPath(name)
-            if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-                raise _not_a_recipe(f"{name!r} is not the name of a file below a folder")
+    for name in (*program.files, *(name for run in program.runs for name in (*run.files, *run.outputs))):
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+            raise _not_a_recipe(f"{name!r} is not the name of a file below a folder")
     return msgspec.structs.replace(program, digest=hashlib.sha256(recipe).hexdigest())
 
 
@@ -300,7 +304,7 @@ def link(command: list[str], folder: str, environment: Mapping[str, str], deadli
                 timeout=max(0.0, timeout),
             )
         except subprocess.TimeoutExpired:
-            raise failure(f"cannot be linked: {command[0]} took longer than {timeout:.1f} s") from None
+            raise failure(f"cannot be linked: {command[0]} took longer than {timeout:.1f} s", "linking") from None
         except OSError as error:
             raise failure(f"cannot be linked: {command[0]}: {error.strerror}") from None
         if done.returncode == 0:

@@ -17,6 +17,7 @@ import signal
 import struct
 import sys
 import time
+from typing import Any, NoReturn
 
 SET_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # prctl
 STARTED = struct.Struct("<qi")  # nanoseconds of the monotonic clock, and why it could not be started
@@ -28,6 +29,8 @@ def main() -> None:
     """Answer requests until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     libc.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the worker's own limit is none of programs
     with open(0, "rb", buffering=0) as requests, open(1, "wb", buffering=0) as answers:
         os.set_inheritable(requests.fileno(), False)
         os.set_inheritable(answers.fileno(), False)
@@ -39,7 +42,7 @@ def main() -> None:
                 answers.write(json.dumps(run(json.loads(line), requests.fileno())).encode() + b"\n")
 
 
-def run(request, worker):  # type: ignore[no-untyped-def]  # JSON
+def run(request: dict[str, Any], worker: int) -> dict[str, Any]:
     """Run one program to its end, or to that of its time or of the worker, and say how it ended."""
     reading, writing = os.pipe()
     program = os.fork()
@@ -62,7 +65,7 @@ def run(request, worker):  # type: ignore[no-untyped-def]  # JSON
     }
 
 
-def become(request, pipe):  # type: ignore[no-untyped-def]  # JSON
+def become(request: dict[str, Any], pipe: int) -> NoReturn:
     """Turn this process, a copy of the runner, into the program; tell through the pipe when, or why not."""
     try:
         os.setsid()
