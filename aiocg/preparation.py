@@ -19,20 +19,26 @@ async def prepare(benchmark: Benchmark) -> None:
     Raises:
         DatasetError: when it has no content.
     """
-    if benchmark.is_loaded:
-        return
-    stop = threading.Event()
-    try:
-        with cancellable(stop):
-            await anyio.to_thread.run_sync(lambda: benchmark.key, abandon_on_cancel=True)
-    except BaseException:
-        stop.set()
-        raise
+    if not benchmark.is_loaded:
+        await _in_thread(lambda: benchmark.key)
 
 
 async def run_once(preparations: Iterable[Callable[[], object]]) -> None:
-    """Run in threads those of some functions that have not succeeded in this process yet; they are idempotent."""
+    """Run in threads those of some functions that have not succeeded in this process yet; they are idempotent.
+
+    Cancelling this ends what they have started.
+    """
     for preparation in preparations:
         if preparation not in _done:
-            await anyio.to_thread.run_sync(preparation)
+            await _in_thread(preparation)
             _done.add(preparation)
+
+
+async def _in_thread(function: Callable[[], object]) -> None:
+    stop = threading.Event()
+    try:
+        with cancellable(stop):
+            await anyio.to_thread.run_sync(function, abandon_on_cancel=True)
+    except BaseException:
+        stop.set()
+        raise

@@ -3,6 +3,7 @@
 from aiocg.workers.llvm.observations import (
     bitcode_file,
     counts,
+    inst2vec,
     ir2vec,
     lexed_ir,
     machine,
@@ -16,7 +17,19 @@ from aiocg.workers.llvm.observations.observation import Observation, Subject
 
 __all__ = ["OBSERVATIONS", "Observation", "Subject"]
 
-_MODULES = (bitcode_file, counts, ir2vec, lexed_ir, machine, object_code, program, programl, sanitizers, targets)
+_MODULES = (
+    bitcode_file,
+    counts,
+    inst2vec,
+    ir2vec,
+    lexed_ir,
+    machine,
+    object_code,
+    program,
+    programl,
+    sanitizers,
+    targets,
+)
 
 OBSERVATIONS: dict[str, Observation] = {
     observation.spec.name: observation for module in _MODULES for observation in module.OBSERVATIONS
