@@ -110,6 +110,18 @@ def _llvm_environ() -> Mapping[str, str]:
     return loader_environment()
 
 
+def _llvm_notation(language: ActionLanguage) -> Notation:
+    from aiocg.llvm.opt_line import OptLine
+
+    return OptLine(language)
+
+
+async def _apply_llvm_baseline(env: "Env", level: str) -> str:
+    from aiocg.llvm.parameters import apply_baseline_optimizations
+
+    return await apply_baseline_optimizations(env, level)
+
+
 def _llvm_observations() -> list[ObservationSpace]:
     from aiocg.llvm.observations import derived_observations
 
@@ -138,6 +150,8 @@ def _register_llvm() -> None:
                 options=_llvm_options,
                 environ=_llvm_environ,
                 derived=_llvm_observations,
+                notation=_llvm_notation,
+                parameters={"llvm.apply_baseline_optimizations": _apply_llvm_baseline},
             )
         )
 

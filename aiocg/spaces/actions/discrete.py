@@ -75,18 +75,18 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
             except KeyError:
                 return self._by_text(action)
         try:
-            index: int = operator.index(action)
+            index = operator.index(action)
         except TypeError:
             raise InvalidAction(f"an action is an index or a name, not {type(action).__name__}: {action!r}") from None
         if isinstance(action, bool) or not 0 <= index < self.n:
             raise InvalidAction(f"action {action!r} is not in the range 0 to {self.n - 1}")
-        return index
+        return int(index)
 
     def _by_text(self, text: str) -> int:
         index = self._decoded.get(self.language.encode(text))
         if index is None:
             raise UnknownName("action", text, self._indices)
-        return index
+        return int(index)
 
     def indices(self, actions: Any) -> tuple[int, ...]:
         """Return the indices of one action, or of several in a list or tuple."""

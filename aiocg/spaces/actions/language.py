@@ -19,11 +19,11 @@ class Notation(Protocol):
             NotExpressible: when one of them has no such form.
         """
 
-    def read(self, line: str) -> list[str]:
-        """Return the texts of actions in this notation.
+    def read(self, line: str) -> list[Sequence[str]]:
+        """Return, for each action in this notation, the texts that it may have, the likeliest first.
 
         Raises:
-            InvalidAction: when a part of the line is no action.
+            InvalidAction: when the line cannot be read.
         """
 
     def recognises(self, line: str) -> bool:

@@ -1,6 +1,7 @@
 """What all action spaces have in common."""
 
 import abc
+import contextlib
 import copy
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
@@ -8,7 +9,7 @@ from typing import Any, Self
 import gymnasium
 import numpy as np
 
-from aiocg.errors import NotExpressible
+from aiocg.errors import InvalidAction, NotExpressible, UnknownName
 from aiocg.spaces.actions.language import ActionLanguage, split_list
 from aiocg.transport.messages import Action
 
@@ -100,11 +101,28 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
         For LLVM, command lines for the old pass manager, `opt -mem2reg -gvn`, are read as well.
 
         Raises:
-            UnknownName, InvalidAction: when one of them is not an action of this space.
+            UnknownName, InvalidAction: when one of them is not an action of this space; for a command line all that
+                are not are named.
         """
         notation = self.language.notation
-        texts = notation.read(text) if notation is not None and notation.recognises(text) else split_list(text)
-        return self.decode_all(self.encode(texts))
+        if notation is None or not notation.recognises(text):
+            return self.decode_all(self.encode(split_list(text)))
+        actions, unknown = [], []
+        for alternatives in notation.read(text):
+            found = self._first(alternatives)
+            actions.append(found)
+            if found is None or (isinstance(found, str) and found.startswith("-")):  # a flag, which no text can be
+                unknown.append(alternatives[0])
+        if unknown:
+            raise InvalidAction(f"not in the action space {self.name}: {', '.join(unknown)}")
+        return actions
+
+    def _first(self, texts: Iterable[str]) -> Any:
+        """Return the first of some texts that is an action of this space, in its form; None if none is."""
+        for text in texts:
+            with contextlib.suppress(UnknownName, InvalidAction):
+                return self.decode(*self.encode([text]))
+        return None
 
     def unseeded(self) -> Self:
         """Return a space with the same actions and a random stream of its own."""

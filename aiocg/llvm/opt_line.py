@@ -1,0 +1,158 @@
+"""Lists of actions as command lines for LLVM's `opt`: written for today's, read from old ones too."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from aiocg.errors import InvalidAction, NotExpressible
+from aiocg.spaces.actions import ActionLanguage, split_list
+
+__all__ = ["OptLine"]
+
+_OPT = re.compile(r"\s*(?:\S*/)?opt(?:-\d[\d.]*)?(?:\s|$)")
+_MANAGED = re.compile(r"(module|cgscc|function(?:<[^>]*>)?|loop|loop-mssa)\((.*)\)", re.DOTALL)
+_OVER_MODULE = frozenset(("module", "cgscc", "function", "repeat", "default", "lto", "lto-pre-link", "coro-cond"))
+_LEVEL = re.compile(r"-O([0123sz])")
+_NO_ACTIONS = re.compile(
+    "-(S|f|q|disable-output|disable-verify|verify-each|stats|time-passes|debug-pass-manager|"
+    "(enable-new-pm|opaque-pointers)(=[01])?)"
+)
+
+
+class OptLine:
+    """The notation of LLVM's actions as a command line that a shell takes::
+
+        opt '-passes=function(sroa),function(loop-mssa(licm))' input.bc -o output.bc
+
+    One `opt` runs all passes whose nesting is known from the compiler's first action space. What is not, such as a pass
+    that the space leaves out, gets an `opt` of its own, connected by pipes. `opt` has no way to run passes on one
+    function alone, to unroll one loop, or to set an option of the pass builder for one pipeline.
+
+    Passes that run one after another in one process may treat a program slightly differently than they do in steps:
+    each of ours starts from the program as it is in a file. To have exactly that, write one `opt` for each action.
+    """
+
+    def __init__(self, language: ActionLanguage) -> None:
+        self._pipelines = {action.name: action.pipeline or action.name for action in language.actions}
+        self._names = {pipeline: name for name, pipeline in reversed(self._pipelines.items())}
+        self._managers: dict[str, tuple[str, str]] = {}  # what is around a pass in a list over the module
+        for pipeline in self._pipelines.values():
+            inner = _innermost(pipeline)
+            start = pipeline.index(inner)
+            self._managers.setdefault(_base(inner), (pipeline[:start], pipeline[start + len(inner) :]))
+
+    # ------------------------------------------------------------------------------------------- write
+
+    def write(self, texts: Sequence[str]) -> str:
+        """Return a command line that does what the actions do.
+
+        Raises:
+            NotExpressible: when `opt` cannot do one of them.
+        """
+        runs: list[list[str]] = []
+        joined = False
+        for text in filter(None, texts):
+            pipeline = self._over_module(text)
+            if pipeline is not None and joined:
+                runs[-1].append(pipeline)
+            else:
+                runs.append([pipeline or text])
+            joined = pipeline is not None
+        commands = [["opt", f"-passes={','.join(run)}"] for run in runs] or [["opt"]]
+        commands[0].append("input.bc")
+        commands[-1] += ["-o", "output.bc"]
+        return " | ".join(map(shlex.join, commands))
+
+    def _over_module(self, text: str) -> str | None:
+        """Return an action as one element of a list of passes over the module, None if its nesting is not known."""
+        if text in self._pipelines:
+            return _as_one(self._pipelines[text])
+        if text.startswith(("@", "{")):
+            kind = "on one function or loop" if text.startswith("@") else "with options of the pass builder"
+            raise NotExpressible(f"opt cannot run passes {kind}: {text}")
+        elements = split_list(text)
+        first = _base(elements[0]) if elements else ""
+        if first in _OVER_MODULE or first.startswith("thinlto"):
+            before, after = "", ""
+        elif first in ("loop", "loop-mssa"):
+            before, after = "function(", ")"
+        elif first in self._managers:
+            before, after = self._managers[first]
+        else:
+            return None
+        return _as_one(f"{before}{text}{after}")
+
+    # -------------------------------------------------------------------------------------------- read
+
+    def recognises(self, line: str) -> bool:
+        """Does a line begin like a call of `opt`?"""
+        return _OPT.match(line) is not None
+
+    def read(self, line: str) -> list[Sequence[str]]:
+        """Return, for each action of a command line, the texts that it may have, the likeliest first.
+
+        Flags of the old pass manager, such as `-mem2reg`, are returned as they are: they are names in action spaces.
+
+        Raises:
+            InvalidAction: when the line cannot be read.
+        """
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="|")
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        try:
+            words = list(lexer)
+        except ValueError as error:
+            raise InvalidAction(f"{line!r} is no command line: {error}") from error
+        return [texts for command in _commands(words) for texts in self._read_command(command, line)]
+
+    def _read_command(self, words: list[str], line: str) -> Iterator[Sequence[str]]:
+        if not words or not self.recognises(os.path.basename(words[0])):
+            raise InvalidAction(f"{line!r} is no command line for opt: it should begin with opt")
+        rest = iter(words[1:])
+        for word in rest:
+            name, equals, value = word.partition("=")
+            flag = f"-{name.lstrip('-')}"
+            if flag in ("-passes", "-p"):
+                pipeline = value if equals else next(rest, "")
+                yield from map(self._texts, split_list(pipeline))
+            elif flag == "-o":
+                next(rest if not equals else iter(()), None)
+            elif level := _LEVEL.fullmatch(word):
+                yield (f"default<O{level[1]}>",)
+            elif len(word) > 1 and word.startswith("-") and not _NO_ACTIONS.fullmatch(flag + equals + value):
+                yield (flag + equals + value,)
+
+    def _texts(self, pipeline: str) -> list[str]:
+        """Return the texts that an element of a list of passes over the module may stand for."""
+        forms = [pipeline]
+        while found := _MANAGED.fullmatch(forms[-1]):
+            forms.append(found[2])
+        return [self._names[form] for form in forms if form in self._names] + forms
+
+
+def _as_one(pipeline: str) -> str:
+    """Return a list of passes as one element, so that it can be told from several actions."""
+    return f"module({pipeline})" if len(split_list(pipeline)) > 1 else pipeline
+
+
+def _commands(words: list[str]) -> list[list[str]]:
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if word == "|":
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return commands
+
+
+def _innermost(pipeline: str) -> str:
+    """Return what is inside of all managers."""
+    while found := _MANAGED.fullmatch(pipeline):
+        pipeline = found[2]
+    return pipeline
+
+
+def _base(element: str) -> str:
+    """Return the name of a pass without parameters and what it contains."""
+    return re.split(r"[<(]", element, maxsplit=1)[0]
