@@ -24,6 +24,7 @@ _HOMES = {
     "reward_spaces": "one_shot",
     "split_benchmark_by_function": "benchmarks",
     "strip_optnone": "benchmarks",
+    "text_size": "object_file",
     "write_bitcode": "programs",
     "write_ir": "programs",
 }
@@ -46,6 +47,7 @@ __all__ = [
     "reward_spaces",
     "split_benchmark_by_function",
     "strip_optnone",
+    "text_size",
     "write_bitcode",
     "write_ir",
 ]
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
         strip_optnone,
     )
     from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
+    from aiocg.llvm.object_file import text_size
     from aiocg.llvm.one_shot import action_names, compute_observation, observation_spaces, reward_spaces
     from aiocg.llvm.programs import ir, ir_sha1, write_bitcode, write_ir
     from aiocg.llvm.tools import clang_path, lld_path, program_path
