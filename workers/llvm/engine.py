@@ -1,7 +1,5 @@
 """The engine that turns one state into the next, and shows states as modules in memory."""
 
-import hashlib
-import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
@@ -9,6 +7,7 @@ from typing import NamedTuple
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.action_text import ActionText, parse, quote
+from aiocg.workers.llvm.equality import Equality, digest
 from aiocg.workers.llvm.execution import Runner
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.loops import Loops
@@ -20,7 +19,6 @@ from aiocg.workers.llvm.states import State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 
 TRANSITION_CACHE_BYTES = 256 << 20
-_PREDECESSORS = re.compile(r'^((?:"[^"\n]*"|[-$.\w]+):) +; preds = .*$', re.MULTILINE)
 
 
 class _Live(NamedTuple):
@@ -95,6 +93,11 @@ class Engine:
         else:
             self.transitions.put(state, action, after)
         return after
+
+    @cached_property
+    def equality(self) -> Equality:
+        """Tells programs apart."""
+        return Equality(self.natives.load("equality"))
 
     @cached_property
     def loops(self) -> Loops:
@@ -173,11 +176,9 @@ class Engine:
             changed = self._transform(module, action)
             bitcode = module.write_bitcode()
             count = self.walker.instruction_count(module.pointer)
-            changed = changed and not self._is_rewritten(state, bitcode, count)
-            if changed:
-                if problem := module.verify():
-                    raise LlvmError(f"the result is not valid IR: {problem}")
-                changed = not self._is_equivalent(state, module, bitcode, count)
+            changed = changed and not self._is_unchanged(state, module, bitcode, count)
+            if changed and (problem := module.verify()):
+                raise LlvmError(f"the result is not valid IR: {problem}")
         except BaseException:
             module.close()
             raise
@@ -199,30 +200,28 @@ class Engine:
         module.run_passes(action.pipeline, machine, action.options, function)
         return True
 
-    def _is_rewritten(self, state: State, bitcode: bytes, count: int) -> bool:
-        """Say whether the bitcode is the state's own, or what that becomes when it is only read and written.
+    def _is_unchanged(self, state: State, module: Module, bitcode: bytes, count: int) -> bool:
+        """Say whether a module, and the bitcode that it was written to, are still the state; cheapest evidence first.
 
-        The two differ when the order of tables inside shows how the module came to be. A pass that did nothing
-        gives one of them.
+        Most passes that do nothing leave the state's own bitcode, or what that becomes when it is only read and
+        written: the two differ when the order of tables inside shows how the module came to be. The text decides.
         """
         if bitcode == state.content:
             return True
         if count != self.instruction_count(state):
             return False
+        if "fingerprint" not in state.memo:
+            state.memo["fingerprint"] = self.equality.fingerprint(self.parsed(state))
+        if self.equality.fingerprint(module) != state.memo["fingerprint"]:
+            return False
         if "rewritten" not in state.memo:
-            state.memo["rewritten"] = _digest(self.parsed(state).write_bitcode())
-        return bool(_digest(bitcode) == state.memo["rewritten"])
-
-    def _is_equivalent(self, state: State, module: Module, bitcode: bytes, count: int) -> bool:
-        """Say whether other bitcode is nevertheless the same IR, cheapest evidence first."""
-        if count != self.instruction_count(state):
-            return False
-        if self.walker.inst_count(module.pointer) != self.inst_count(state):
-            return False
+            state.memo["rewritten"] = digest(self.parsed(state).write_bitcode())
+        if digest(bitcode) == state.memo["rewritten"]:
+            return True
         if "text" not in state.memo:
-            state.memo["text"] = _digest(plain_text(self.text(state)).encode())
+            state.memo["text"] = self.equality.text_digest(self.parsed(state))
         with Module.parse(self.library, bitcode) as canonical:
-            return bool(_digest(plain_text(canonical.to_text()).encode()) == state.memo["text"])
+            return bool(self.equality.text_digest(canonical) == state.memo["text"])
 
     def _walk(self, state: State, name: str, count: Callable[[int], bytes]) -> bytes:
         if name not in state.memo:
@@ -248,12 +247,3 @@ def defined_function(module: Module, name: bytes) -> int:
     if module.library.c.LLVMIsDeclaration(function):
         raise LlvmError(f"the program only declares {quote(name)}")
     return function
-
-
-def plain_text(text: str) -> str:
-    """Drop the comments that list predecessors: their order is that of use-lists, which is not IR."""
-    return _PREDECESSORS.sub(r"\1", text)
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()

@@ -11,7 +11,7 @@ import pytest
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import passes
-from aiocg.workers.llvm.engine import Engine, plain_text
+from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import NativeLibraries
@@ -179,13 +179,6 @@ def test_bitcode_without_data_layout_gets_that_of_its_target_where_opt_gives_it(
     with Module.parse(engine.library, text) as module:
         state = engine.load(module.write_bitcode())
     assert ("target datalayout" in engine.text(state)) == (engine.library.version[0] >= 18)
-
-
-def test_predecessor_comments_are_dropped_and_nothing_else() -> None:
-    text = (
-        '@s = constant [9 x i8] c"; preds = "\n\nloop:          ; preds = %b, %a\n"a b":   ; preds = %c\n  ret void\n'
-    )
-    assert plain_text(text) == '@s = constant [9 x i8] c"; preds = "\n\nloop:\n"a b":\n  ret void\n'
 
 
 def test_ten_thousand_steps_leak_no_memory(library: Library, natives: NativeLibraries, simple: bytes) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.workers.llvm.engine import Engine, plain_text
+from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries
@@ -93,9 +93,9 @@ class Reference:
         with Module.parse(self.engine.library, content) as module:
             return module.write_bitcode()
 
-    def text(self, content: bytes) -> str:
+    def text(self, content: bytes) -> bytes:
         with Module.parse(self.engine.library, content) as module:
-            return plain_text(module.to_text())
+            return self.engine.equality.text_digest(module)
 
     def assert_parity(self, content: bytes, pipelines: tuple[str, ...] = PIPELINES) -> int:
         """Compare every pipeline; return how many had an effect."""
