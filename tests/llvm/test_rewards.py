@@ -10,24 +10,119 @@ import pytest
 
 import aiocg
 from aiocg.datasets import default_datasets
+from aiocg.errors import UnknownName
+from aiocg.rewards import CostReward
+from aiocg.spaces import ObservationSpace, Scalar
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WALK = ("mem2reg", "inline", "simplifycfg", "instcombine", "loop-unroll", "gvn", "reg2mem", "sroa", "dce")
-SPACES = ["IrInstructionCount", "IrInstructionCountNorm", "IrInstructionCountO3", "IrInstructionCountOz"]
+COSTS = {"IrInstructionCount": "", "ObjectTextSize": "Bytes", "TextSize": "Bytes"}
+LEVELS = ("O0", "O3", "Oz")
 
 
-async def test_rewards_follow_from_the_counts(make, program) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("prefix", COSTS)
+async def test_rewards_follow_from_the_costs(make, program, prefix) -> None:  # type: ignore[no-untyped-def]
     env = await make(program)
-    o0, o3, oz = await env.observe(*(f"IrInstructionCount{level}" for level in ("O0", "O3", "Oz")))
+    cost = prefix + COSTS[prefix]
+    spaces = [cost, *(f"{prefix}{suffix}" for suffix in ("Norm", "O3", "Oz"))]
+    o0, o3, oz = await env.observe(*(f"{prefix}{level}" for level in LEVELS))
+    assert o0 == await env.observe(cost) > oz
     scales = [1, max(o0, 1), max(o0 - o3, 1), max(o0 - oz, 1)]
-    count, sums = o0, [0.0] * 4
+    present, sums = o0, [0.0] * 4
     for action in WALK:
-        now, rewards, *_ = await env.step(action, observation_spaces="IrInstructionCount", reward_spaces=SPACES)
-        assert rewards == pytest.approx([(count - now) / scale for scale in scales])
+        now, rewards, *_ = await env.step(action, observation_spaces=cost, reward_spaces=spaces)
+        assert rewards == pytest.approx([(present - now) / scale for scale in scales])
         sums = [total + reward for total, reward in zip(sums, rewards, strict=True)]
-        count = now
-    assert sums == pytest.approx([(o0 - count) / scale for scale in scales])
+        present = now
+    assert sums == pytest.approx([(o0 - present) / scale for scale in scales])
+
+
+@pytest.mark.parametrize(
+    ("id", "observation", "reward"),
+    [
+        (f"llvm-{prefix}{kind}-v0", observation, f"{reward}Oz")
+        for kind, reward in (("ic", "IrInstructionCount"), ("codesize", "ObjectTextSize"))
+        for prefix, observation in (("", None), ("autophase-", "Autophase"), ("ir-", "Ir"))
+    ],
+)
+async def test_environments_have_the_spaces_that_their_names_say(  # type: ignore[no-untyped-def]
+    make, id, observation, reward
+) -> None:
+    env = await make("gcd", id)
+    assert (env.observation_space, env.reward_space) == (observation, reward)
+    seen, earned, *_ = await env.step("mem2reg")
+    assert (seen is None) == (observation is None)
+    assert earned > 0
+    assert env.reward_spaces[reward].success_threshold == 1.0
+
+
+async def test_oz_is_worth_one(make, program) -> None:  # type: ignore[no-untyped-def]
+    env = await make(program, "llvm-codesize-v0", action_space=["default<Oz>", "default<O3>"])
+    _, rewards, *_ = await env.step("default<Oz>", reward_spaces=["ObjectTextSizeOz", "IrInstructionCountOz"])
+    assert rewards == [1.0, 1.0]
+
+
+def counted(name: str, *keys: str) -> ObservationSpace:
+    """Make an observation that the client derives: the sum of some instruction counts."""
+    return ObservationSpace(
+        name=name,
+        space=Scalar(0, None, "int64"),
+        deterministic=True,
+        platform_dependent=False,
+        default=0,
+        description="number of some instructions",
+        sources=("InstCountDict",),
+        translate=lambda counts: sum(counts[f"{key}Count"] for key in keys),
+    )
+
+
+async def test_every_number_observed_is_a_reward_too(make) -> None:  # type: ignore[no-untyped-def]
+    env = await make("gcd")
+    env.add_observation_space(counted("Loads", "Load"))
+    before = await env.observe("Loads")
+    after, reward, *_ = await env.step("mem2reg", observation_spaces="Loads", reward_spaces="Loads")
+    assert reward == after - before < 0
+    assert set(env.reward_spaces) > {"Loads", "IsRunnable", "IrInstructionCountO0"}
+    _, unchanged, *_ = await env.step("dce", reward_spaces="IrInstructionCountO0")
+    assert unchanged == 0
+
+
+class Saved(aiocg.Reward):
+    """Loads and stores saved, as a fraction of those at the start."""
+
+    observation_spaces = ("LoadsAndStores",)
+    baseline_spaces = ("LoadsAndStores",)
+
+    def reward(self, before, after, baseline) -> float:  # type: ignore[no-untyped-def]
+        return float(before["LoadsAndStores"] - after["LoadsAndStores"]) / baseline["LoadsAndStores"]
+
+
+async def test_a_reward_of_ones_own_may_stand_on_derived_observations(make) -> None:  # type: ignore[no-untyped-def]
+    env = await make("gcd")
+    with pytest.raises(UnknownName, match="LoadsAndStores"):
+        env.add_reward_space(Saved("saved"))
+    env.add_observation_space(counted("LoadsAndStores", "Load", "Store"))
+    env.add_reward_space(Saved("saved"))
+    env.reward_space = "saved"
+    await env.reset()
+    start = await env.observe("LoadsAndStores")
+    _, reward, *_ = await env.step("mem2reg")
+    assert reward == pytest.approx((start - await env.observe("LoadsAndStores")) / start) and reward > 0
+    fork = await env.fork()
+    (candidate,) = await fork.expand([["reg2mem", "dce"]])
+    _, reward, *_ = await env.step(["reg2mem", "dce"])
+    assert candidate.reward == reward < 0
+    await fork.close()
+
+
+async def test_rewards_of_ones_own_can_be_given_at_make(runtime) -> None:  # type: ignore[no-untyped-def]
+    mine = CostReward("fewer", "IrInstructionCount")
+    env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd", rewards=[mine], reward_space="fewer")
+    await env.reset()
+    _, reward, *_ = await env.step("mem2reg")
+    assert reward > 0
+    await env.close()
 
 
 async def test_the_return_of_an_episode_is_the_sum_of_its_rewards(make, program) -> None:  # type: ignore[no-untyped-def]
