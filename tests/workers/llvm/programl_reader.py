@@ -712,3 +712,49 @@ def _unquoted(name: str) -> str:
     if re.fullmatch(r"@\d+", name):
         return ""  # printed with a number for want of a name
     return re.sub(r"\\([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), name[1:].strip('"'))
+
+
+# ------------------------------------------------------------------------------------------------ comparing graphs
+
+Node = tuple[int, str, int, int]
+Edge = tuple[int, int, int, int]
+
+
+def canonical(nodes: list[Node], edges: list[Edge]) -> tuple[list[Node], list[Edge]]:
+    """Renumber a graph so that two that are the same but for the numbers of their nodes become equal.
+
+    Instructions keep their order; data is ordered by its first use, which no other data has; types by what is of that
+    type, members by the structure they are in.
+    """
+    order = [node for node, (kind, *_) in enumerate(nodes) if kind == 0]
+    order.sort(key=lambda node: nodes[node][2])  # by function; within one they are in the program's order already
+    rank = {node: place for place, node in enumerate(order)}
+    first_use: dict[int, tuple[int, int]] = {}
+    parts: dict[int, list[tuple[int, int]]] = {}
+    for source, target, flow, position in edges:
+        if flow == 1 and target in rank:
+            use = rank[target], position
+            first_use[source] = min(use, first_use.get(source, use))
+        if flow == 3:
+            parts.setdefault(target, []).append((position, source))
+    order += sorted(first_use, key=lambda node: first_use[node])
+    rank = {node: place for place, node in enumerate(order)}
+    for node in order:  # grows meanwhile
+        for _, part in sorted(parts.get(node, [])):
+            if part not in rank:
+                rank[part] = len(order)
+                order.append(part)
+    assert sorted(order) == list(range(len(nodes)))
+    return [nodes[node] for node in order], sorted((rank[s], rank[t], f, p) for s, t, f, p in edges)
+
+
+def built_graph(graphs: Any, module_pointer: int) -> tuple[list[Node], list[Edge], list[str]]:
+    """Return what `ProgramGraphs` builds, in the same form, and the names of the functions."""
+    graph = graphs.build(module_pointer)
+    texts = [graph.texts[text] for text in graph.node_text.elements()]
+    columns = (graph.node_kind.elements(), texts, graph.node_function.elements(), graph.node_block.elements())
+    count = graph.edge_flow.shape[0]
+    ends = graph.edge_index.elements()
+    edges = zip(ends[:count], ends[count:], graph.edge_flow.elements(), graph.edge_position.elements(), strict=True)
+    assert len(set(graph.texts)) == len(graph.texts)
+    return list(zip(*columns, strict=True)), list(edges), graph.functions

@@ -25,6 +25,7 @@ from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.programl import ProgramGraphs
 
 READER = runpy.run_path(str(Path(__file__).with_name("programl_reader.py")))
+built_graph, canonical, read_graph = (READER[name] for name in ("built_graph", "canonical", "read_graph"))
 LIBRARIES = {
     "default": None,
     "19": "/usr/lib/llvm-19/lib/libLLVM.so.19.1",
@@ -32,53 +33,11 @@ LIBRARIES = {
 }
 PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
-Node = tuple[int, str, int, int]
-Edge = tuple[int, int, int, int]
-
-
-def canonical(nodes: list[Node], edges: list[Edge]) -> tuple[list[Node], list[Edge]]:
-    """Renumber a graph so that two that are the same but for the numbers of their nodes become equal.
-
-    Instructions keep their order; data is ordered by its first use, which no other data has; types by what is of that
-    type, members by the structure they are in.
-    """
-    order = [node for node, (kind, *_) in enumerate(nodes) if kind == 0]
-    order.sort(key=lambda node: nodes[node][2])  # by function; within one they are in the program's order already
-    rank = {node: place for place, node in enumerate(order)}
-    first_use: dict[int, tuple[int, int]] = {}
-    parts: dict[int, list[tuple[int, int]]] = {}
-    for source, target, flow, position in edges:
-        if flow == 1 and target in rank:
-            use = rank[target], position
-            first_use[source] = min(use, first_use.get(source, use))
-        if flow == 3:
-            parts.setdefault(target, []).append((position, source))
-    order += sorted(first_use, key=lambda node: first_use[node])
-    rank = {node: place for place, node in enumerate(order)}
-    for node in order:  # grows meanwhile
-        for _, part in sorted(parts.get(node, [])):
-            if part not in rank:
-                rank[part] = len(order)
-                order.append(part)
-    assert sorted(order) == list(range(len(nodes)))
-    return [nodes[node] for node in order], sorted((rank[s], rank[t], f, p) for s, t, f, p in edges)
-
-
-def built_graph(graphs: ProgramGraphs, module: Module) -> tuple[list[Node], list[Edge], list[str]]:
-    graph = graphs.build(module.pointer)
-    texts = [graph.texts[text] for text in graph.node_text.elements()]
-    columns = (graph.node_kind.elements(), texts, graph.node_function.elements(), graph.node_block.elements())
-    count = graph.edge_flow.shape[0]
-    ends = graph.edge_index.elements()
-    edges = zip(ends[:count], ends[count:], graph.edge_flow.elements(), graph.edge_position.elements(), strict=True)
-    assert len(set(graph.texts)) == len(graph.texts)
-    return list(zip(*columns, strict=True)), list(edges), graph.functions
-
 
 def check(graphs: ProgramGraphs, module: Module) -> int:
     """Compare the graph of a module with the one that its text has; return the number of nodes."""
-    nodes, edges, functions = built_graph(graphs, module)
-    read = READER["read_graph"](module.to_text())
+    nodes, edges, functions = built_graph(graphs, module.pointer)
+    read = read_graph(module.to_text())
     assert functions == read.functions
     found, expected = canonical(nodes, edges), canonical(read.nodes, read.edges)
     assert found[0] == expected[0]
@@ -230,9 +189,9 @@ def test_graphs_along_random_walks(natives: NativeLibraries, graphs: ProgramGrap
             continue
         if after is not state:
             state = after
-            left = built_graph(graphs, engine.module(state))
+            left = built_graph(graphs, engine.module(state).pointer)
             check(graphs, engine.parsed(state))
-            assert built_graph(graphs, engine.parsed(state)) == left  # the same numbers too
+            assert built_graph(graphs, engine.parsed(state).pointer) == left  # the same numbers too
 
 
 # ------------------------------------------------------------------------------------------------- written programs

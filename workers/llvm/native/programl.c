@@ -29,7 +29,6 @@
     X(unsigned, LLVMGetIntTypeWidth, (ref), "")           \
     X(unsigned, LLVMGetPointerAddressSpace, (ref), "")    \
     X(ref, LLVMGetElementType, (ref), "")                 \
-    X(unsigned, LLVMGetArrayLength, (ref), "")            \
     X(uint64, LLVMGetArrayLength2, (ref), "?")            \
     X(unsigned, LLVMGetVectorSize, (ref), "")             \
     X(unsigned, LLVMCountStructElementTypes, (ref), "")   \
@@ -79,7 +78,7 @@ struct Graph {
     ref *producer;                 /* node -> the instruction that a variable is the result of */
     int32 *type_of;                /* node -> number of the type of a variable or constant */
     ref *types;                    /* number of a type -> the type */
-    int32 *type_text, *type_node;  /* number of a type -> its text; its node, if it has one yet */
+    int32 *type_text, *type_node;  /* number of a type -> its text, its node, if it has them yet */
     int64 type_count;
     int32 *entry;                  /* function -> node */
     int32 *exits;                  /* nodes, those of one function after those of another */
@@ -228,6 +227,19 @@ static int32 opcode_text(struct Graph *g, unsigned opcode) {
     return g->opcode_text[opcode];
 }
 
+/* Before LLVM 17 only the printed type tells lengths that have more than 32 bits. */
+static void append_array_length(struct Graph *g, int64 *end, ref array) {
+    if (g->llvm->LLVMGetArrayLength2) {
+        append_number(g, end, g->llvm->LLVMGetArrayLength2(array));
+        return;
+    }
+    char *printed = g->llvm->LLVMPrintTypeToString(array); /* [8 x i32] */
+    uint64 length = 0;
+    for (char *digit = printed + 1; *digit >= '0' && *digit <= '9'; digit++) length = 10 * length + (*digit - '0');
+    append_number(g, end, length);
+    g->llvm->LLVMDisposeMessage(printed);
+}
+
 /* Appends the text of a type: as LLVM prints it, but every structure is `struct`, and every pointer `ptr`. */
 static void append_type(struct Graph *g, int64 *end, ref type) {
     const struct Llvm *llvm = g->llvm;
@@ -246,8 +258,7 @@ static void append_type(struct Graph *g, int64 *end, ref type) {
         append(g, end, "struct");
     } else if (kind == ARRAY_TYPE) {
         append(g, end, "[");
-        append_number(g, end, llvm->LLVMGetArrayLength2 ? llvm->LLVMGetArrayLength2(type)
-                                                        : llvm->LLVMGetArrayLength(type));
+        append_array_length(g, end, type);
         append(g, end, " x ");
         append_type(g, end, llvm->LLVMGetElementType(type));
         append(g, end, "]");
@@ -265,16 +276,22 @@ static void append_type(struct Graph *g, int64 *end, ref type) {
 }
 
 static int32 new_type(struct Graph *g, ref type) {
-    int64 end = text_end(g);
     if (g->type_count == g->capacity) {
         g->status = FULL;
         return 0;
     }
-    append_type(g, &end, type);
     g->types[g->type_count] = type;
-    g->type_text[g->type_count] = intern(g, end);
-    g->type_node[g->type_count] = NONE;
+    g->type_text[g->type_count] = g->type_node[g->type_count] = NONE;
     return (int32)g->type_count++;
+}
+
+static int32 type_text(struct Graph *g, int32 type) {
+    if (g->type_text[type] == NONE) {
+        int64 end = text_end(g);
+        append_type(g, &end, g->types[type]);
+        g->type_text[type] = intern(g, end);
+    }
+    return g->type_text[type];
 }
 
 /* All pointers to one address space are one type, as they are in LLVM since 15: their key is a number that is no
@@ -325,7 +342,7 @@ static void add_edge(struct Graph *g, int flow, int32 source, int32 target, unsi
 
 static int32 add_data(struct Graph *g, int kind, ref value, int32 function, int32 block) {
     int32 type = type_number(g, g->llvm->LLVMTypeOf(value));
-    int32 node = add_node(g, kind, g->type_text[type], function, block);
+    int32 node = add_node(g, kind, type_text(g, type), function, block);
     g->type_of[node] = type;
     return node;
 }
@@ -477,7 +494,7 @@ static int32 add_type(struct Graph *g, ref type) {
     const struct Llvm *llvm = g->llvm;
     int kind = llvm->LLVMGetTypeKind(type);
     int vector = kind == VECTOR_TYPE || kind == SCALABLE_VECTOR_TYPE, array = kind == ARRAY_TYPE;
-    int32 text = vector ? text_of(g, "vector") : array ? text_of(g, "[]") : g->type_text[type_number(g, type)];
+    int32 text = vector ? text_of(g, "vector") : array ? text_of(g, "[]") : type_text(g, type_number(g, type));
     int32 node = add_node(g, TYPE, text, NONE, NONE);
     if (array || vector)
         add_edge(g, TYPES, type_node(g, type_number(g, llvm->LLVMGetElementType(type))), node, 0);
