@@ -1,13 +1,16 @@
 """The natural loops of a program, and unrolling one of them: `native/loops.c` and its Python face."""
 
 import ctypes
-from ctypes import Structure, byref, c_int, c_int64, c_void_p
+from ctypes import Structure, byref, c_int64, c_void_p
 from typing import NamedTuple
 
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
 from aiocg.workers.llvm.native_library import NativeLibrary
 
 __all__ = ["Loop", "Loops"]
+
+# What the unroller does before it looks at a loop.
+_PREPARE = "loop-simplify,lcssa"
 
 # With these the unroller takes no loop by itself, only those that ask for it.
 _UNROLL_WHERE_ASKED = "loop-unroll<no-partial;no-peeling;no-profile-peeling;no-runtime;no-upperbound;full-unroll-max=0>"
@@ -81,7 +84,7 @@ class Loops:
             "aiocg_loops": (c_int64, (c_void_p, c_void_p)),
             "aiocg_loop_header": (c_void_p, (c_void_p, c_void_p, c_int64)),
             "aiocg_mark_loop": (c_int64, (c_void_p, c_void_p, c_void_p, c_int64, c_void_p)),
-            "aiocg_unmark_loops": (c_int, (c_void_p, c_int64)),
+            "aiocg_unmark_loops": (None, (c_void_p, c_int64)),
         }
         for name, (result, arguments) in prototypes.items():
             function = getattr(self._native, name)
@@ -116,14 +119,17 @@ class Loops:
         header = self._native.aiocg_loop_header(self._llvm, function, memory.graph, loops, number)
         if not header:
             raise LlvmError(f"the function has no loop {number}: see the observation Loops")
-        module.run_passes("loop-simplify", machine, function=function)
+        module.run_passes(_PREPARE, machine, function=function)
         memory, loops = self._memory_for(function)
         kept = (c_void_p * (len(loops) // len(Loop._fields)))()
         marked = self._native.aiocg_mark_loop(self._llvm, function, memory.graph, loops, header, factor, kept)
         if marked < 0:
             return False  # the simplified form has no such loop any more
+        before = module.write_bitcode()
         module.run_passes(_UNROLL_WHERE_ASKED, machine, function=function)
-        return not self._native.aiocg_unmark_loops(self._llvm, function, kept, marked)
+        unrolled = module.write_bitcode() != before
+        self._native.aiocg_unmark_loops(self._llvm, function, kept, marked)
+        return unrolled
 
     def _memory_for(self, function: int) -> "tuple[_Memory, ctypes.Array[c_int64]]":
         blocks, edges, _ = self._sizes("aiocg_loop_sizes_of_function", function)

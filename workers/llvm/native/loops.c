@@ -352,12 +352,10 @@ EXPORT int64 aiocg_mark_loop(const struct Llvm *llvm, ref function, struct Graph
     return marked;
 }
 
-/* Takes all marks away again: `kept` and `marked` are from `aiocg_mark_loop`. Returns whether the loop still asks to be unrolled,
-   so that it was not. */
-EXPORT int aiocg_unmark_loops(const struct Llvm *llvm, ref function, ref *kept, int64 marked) {
+/* Takes all marks away again: `kept` and `marked` are from `aiocg_mark_loop`. */
+EXPORT void aiocg_unmark_loops(const struct Llvm *llvm, ref function, ref *kept, int64 marked) {
     ref context = llvm->LLVMGetModuleContext(llvm->LLVMGetGlobalParent(function));
     unsigned kind = loop_kind(llvm, context);
-    int waiting = 0;
     FOR_BLOCKS(block, function) {
         ref operands[OPERANDS + 3];
         ref branch = llvm->LLVMGetBasicBlockTerminator(block);
@@ -366,11 +364,7 @@ EXPORT int aiocg_unmark_loops(const struct Llvm *llvm, ref function, ref *kept, 
         int64 number = marked;
         if (count == 0 || count > OPERANDS + 3) continue;
         llvm->LLVMGetMDNodeOperands(node, operands);
-        for (unsigned i = 1; i < count; i++) {
-            is_hint(llvm, operands[i], TAG, &number);
-            waiting |= is_hint(llvm, operands[i], UNROLL "count", 0) || is_hint(llvm, operands[i], UNROLL "full", 0);
-        }
+        for (unsigned i = 1; i < count; i++) is_hint(llvm, operands[i], TAG, &number);
         llvm->LLVMSetMetadata(branch, kind, kept[number]);
     }
-    return waiting;
 }
