@@ -4,17 +4,17 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound
 from aiocg.datasets.frontend import compile_words
 from aiocg.datasets.process import TimedOut, run_bounded
-from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags, loader_environment
+from aiocg.datasets.toolchain import compile_flags, find_clang, find_toolchain, link_flags, loader_environment
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import ServiceError
 from aiocg.llvm import tools
@@ -28,6 +28,9 @@ __all__ = ["CommandLineBenchmark", "benchmark_from_command_line"]
 DATASET = "clang-v0"
 TIMEOUT = 600.0  # seconds for one step of building
 
+_RUN = "default"
+_HERE = "<program>"  # stands in a command for what is linked
+
 _DRIVER = re.compile(r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99|tcc)(?:-\d[\d.]*)?")
 
 
@@ -36,6 +39,7 @@ def benchmark_from_command_line(
     *,
     replace_driver: bool = True,
     directory: str | os.PathLike[str] | None = None,
+    run: "str | Sequence[str] | ProgramRun | Mapping[str, ProgramRun] | None" = None,
     timeout: float = TIMEOUT,
 ) -> "CommandLineBenchmark":
     """Make a benchmark of all C and C++ sources that a compiler's command line names, linked to one module.
@@ -45,11 +49,14 @@ def benchmark_from_command_line(
         replace_driver: link with the clang that compiles benchmarks; otherwise with the driver of the line. The sources
             are compiled by that clang in either case: others do not give LLVM's bitcode.
         directory: where the line is to be carried out, the working directory if None.
+        run: how to run the program, so that its time can be measured and its output compared: a command line such as
+            `./app input.txt`, whose first word stands for the program, and whose words that name files in `directory`
+            are given to it as files of the same name; or one or several runs that say more.
         timeout: seconds for each step.
 
     Raises:
         BenchmarkInitError: when the line is not that of a compiler, or it asks for something else than object code or a
-            program; the error says which option is in the way.
+            program, or for an object that is to be run; the error says which option is in the way.
         BenchmarkNotFound: when a source does not exist.
     """
     words = shlex.split(line) if isinstance(line, str) else list(line)
@@ -60,7 +67,12 @@ def benchmark_from_command_line(
     except ValueError as error:
         raise BenchmarkInitError(text, str(error)) from None
     _check(command, text, folder)
-    return CommandLineBenchmark(command, text, folder, replace_driver, timeout)
+    program = None
+    if run is not None:
+        if command.mode != "link":
+            raise BenchmarkInitError(text, "it gives an object, which cannot be run: leave out -c")
+        program = _program(command, folder, _runs(run, folder), replace_driver)
+    return CommandLineBenchmark(command, text, folder, replace_driver, timeout, program)
 
 
 class CommandLineBenchmark(Benchmark):
@@ -74,7 +86,15 @@ class CommandLineBenchmark(Benchmark):
 
     __slots__ = ("_replace_driver", "command", "directory", "timeout")
 
-    def __init__(self, command: CommandLine, text: str, directory: Path, replace_driver: bool, timeout: float) -> None:
+    def __init__(
+        self,
+        command: CommandLine,
+        text: str,
+        directory: Path,
+        replace_driver: bool,
+        timeout: float,
+        program: BenchmarkProgram | None = None,
+    ) -> None:
         self.command = command
         self.directory = directory
         self.timeout = timeout
@@ -84,6 +104,7 @@ class CommandLineBenchmark(Benchmark):
             self._load,
             sources=self._read_sources,
             description=text,
+            program=program,
         )
 
     @property
@@ -201,3 +222,55 @@ def _check(command: CommandLine, text: str, directory: Path) -> None:
 def _level(command: CommandLine) -> str:
     """Return the level that the front end marks functions for: at -O0 it would keep all passes away from them."""
     return command.level if command.level not in ("", "-O0") else "-O1"
+
+
+def _runs(run: "str | Sequence[str] | ProgramRun | Mapping[str, ProgramRun]", directory: Path) -> dict[str, ProgramRun]:
+    if isinstance(run, ProgramRun):
+        return {_RUN: run}
+    if isinstance(run, Mapping):
+        return dict(run)
+    _, *arguments = shlex.split(run) if isinstance(run, str) else list(run)
+    files = {}
+    for argument in arguments:
+        path = directory / argument
+        if not PurePath(argument).is_absolute() and ".." not in PurePath(argument).parts and path.is_file():
+            files[argument] = path.read_bytes()
+    return {_RUN: ProgramRun(tuple(arguments), files=files)}
+
+
+def _program(
+    command: CommandLine, directory: Path, runs: Mapping[str, ProgramRun], replace_driver: bool
+) -> BenchmarkProgram:
+    """Say how a worker links the program, in a folder where none of our relative paths lead anywhere.
+
+    It generates code with the options of the command line, where it may use a clang for that.
+    """
+    language = "c++" if command.cplusplus else "c"
+    files: dict[str, bytes] = {}
+    if replace_driver:
+        driver = ["{clang++}" if command.cplusplus else "{clang}", *link_flags(find_clang(), language)]
+        code = ["-x", "ir", "program.bc", "-x", "none"]
+        level = [_level(command), "-Xclang", "-disable-llvm-passes", "-Qunused-arguments", "-Wno-override-module"]
+    else:
+        driver, code, level = [command.driver], ["program.o"], []
+    words: list[str] = []
+    for word in command.link_words([_HERE]):
+        if word == _HERE:
+            words += code
+        else:
+            words.append(_found_from_elsewhere(word, directory, files))
+    return BenchmarkProgram(language, runs=runs, command=(*driver, *words, *level, "-o", "program"), files=files)
+
+
+def _found_from_elsewhere(word: str, directory: Path, files: dict[str, bytes]) -> str:
+    """Return a word of a link that means the same in another folder: objects and archives come along."""
+    if word.startswith("-L") and len(word) > 2:
+        return f"-L{directory / word[2:]}"
+    path = directory / word
+    if word.startswith("-") or not path.exists():
+        return word
+    if path.suffix in (".o", ".a") and path.is_file():
+        name = f"{len(files)}-{path.name}"
+        files[name] = path.read_bytes()
+        return name
+    return str(path)
