@@ -27,7 +27,9 @@ SEARCH_KEYS = {
     "compiler_version",
     "reward_space",
     "reward",
+    "action_space",
     "instructions",
+    "metrics",
     "actions",
     "commandline",
     "evaluations",
@@ -147,12 +149,14 @@ def test_describe_has_a_description_for_every_action_and_space(aiocg: Run) -> No
         "id",
         "description",
         "compiler_version",
+        "action_space",
         "actions",
+        "action_spaces",
         "observation_spaces",
         "reward_spaces",
     }
     assert len(described["actions"]) >= 118
-    for kind in ("actions", "observation_spaces", "reward_spaces"):
+    for kind in ("actions", "action_spaces", "observation_spaces", "reward_spaces"):
         for one in described[kind]:
             assert one["name"]
             assert one["description"]
@@ -164,7 +168,28 @@ def test_describe_shows_every_action_in_a_table(aiocg: Run) -> None:
         assert re.search(rf"│ {name}\s+│", done.out)
 
 
+@pytest.mark.parametrize("name", ["Pipelines", "ParametrizedPasses", "PipelineText"])
+def test_describe_shows_the_actions_of_the_space_asked_for(aiocg: Run, name: str) -> None:
+    described = aiocg("describe", "llvm-v0", "--action-space", name, "--json").json
+    spaces = {space["name"]: space for space in described["action_spaces"]}
+    assert (described["action_space"], len(described["actions"])) == (name, spaces[name]["actions"])
+    assert spaces[name]["kind"] in ("discrete", "parametrized", "targeted", "text")
+    if name == "ParametrizedPasses":
+        assert all(action["parameters"] for action in described["actions"])
+        done = aiocg("describe", "llvm-v0", "--action-space", name)
+        assert "PassesLegacy124" in done.out and "no-keep-loops" in done.out
+
+
 # ----------------------------------------------------------------------------------------------------- search
+
+
+@pytest.mark.parametrize("space", ["ParametrizedPasses", "FunctionPasses"])
+def test_search_in_another_action_space_is_replayed(aiocg: Run, space: str) -> None:
+    chosen = ("--action-space", space, "--evaluations", "60", "--state", "state.json")
+    found = aiocg("search", "random", SMALLEST, *chosen, "--json").json
+    assert (found["action_space"], found["reward"] > 0) == (space, True)
+    assert (found["commandline"] is None) == any(text.startswith(("@", "{")) for text in found["actions"])
+    assert aiocg("replay", "state.json", "--json").json["state"]["actions"] == found["actions"]
 
 
 @pytest.mark.parametrize(

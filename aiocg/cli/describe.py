@@ -13,6 +13,7 @@ from aiocg.datasets import default_datasets
 from aiocg.env import Env
 from aiocg.registry import environments
 from aiocg.runtime import Runtime
+from aiocg.spaces import ActionSpace, ParametrizedActions, TargetedActions
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
@@ -92,18 +93,21 @@ def _list_benchmarks(dataset: Any, limit: int, json: bool) -> None:
 
 def describe(
     environment: Annotated[str, typer.Argument(help="Id of the environment; `aiocg envs` lists them.")],
+    action_space: Annotated[
+        str | None, typer.Option(help="Action space whose actions to list, the first if none.", show_default=False)
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Describe an environment: its actions, observation spaces and reward spaces.
+    """Describe an environment: its action spaces and the actions of one, observation spaces and reward spaces.
 
-    Example: aiocg describe llvm-v0
+    Example: aiocg describe llvm-v0 --action-space Pipelines
     """
-    run(_describe(environment, json))
+    run(_describe(environment, action_space, json))
 
 
-async def _describe(environment: str, json: bool) -> None:
+async def _describe(environment: str, action_space: str | None, json: bool) -> None:
     async with Runtime(workers=1) as runtime:
-        env = await runtime.make(environment)
+        env = await runtime.make(environment, action_space=action_space)
         if json:
             print_json(_as_json(env))
         else:
@@ -111,12 +115,23 @@ async def _describe(environment: str, json: bool) -> None:
 
 
 def _as_json(env: Env) -> dict[str, Any]:
-    actions = zip(env.action_space.names, env.action_space.descriptions, strict=True)
     return {
         "id": env.spec.id,
         "description": env.spec.description,
         "compiler_version": env.compiler_version,
-        "actions": [{"name": name, "description": description} for name, description in actions],
+        "action_space": env.action_space.name,
+        "actions": [_action_as_json(env.action_space, index) for index in range(len(env.action_space.names))],
+        "action_spaces": [
+            {
+                "name": space.name,
+                "kind": space.kind,
+                "actions": len(space.names),
+                "targets": space.targets_from or None,
+                "space": _form(space),
+                "description": space.description,
+            }
+            for space in env.action_spaces.values()
+        ],
         "observation_spaces": [
             {
                 "name": space.name,
@@ -134,13 +149,30 @@ def _as_json(env: Env) -> dict[str, Any]:
     }
 
 
+def _form(space: ActionSpace) -> str:
+    """Return the Gymnasium space that the form of the actions is."""
+    if isinstance(space, TargetedActions):
+        return f"MultiDiscrete([number of {space.targets_from}, {len(space.names)}])"
+    if isinstance(space, ParametrizedActions):
+        return f"MultiDiscrete({space.nvec.tolist()})"
+    return f"Discrete({len(space.names)})" if space.names else "Text()"
+
+
+def _action_as_json(space: ActionSpace, index: int) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": space.names[index], "description": space.descriptions[index]}
+    if isinstance(space, ParametrizedActions):
+        described["parameters"] = {one.name: list(one.choices) for one in space.actions[index].parameters}
+    return described
+
+
 def _print_tables(env: Env) -> None:
     console.print(f"[bold]{env.spec.id}[/]: {env.spec.description} ({env.compiler_version})")
-    actions = Table("index", "action", "description", title=f"Actions ({len(env.action_space.names)})")
-    for index, name in enumerate(env.action_space.names):
-        actions.add_row(str(index), escape(name), escape(env.action_space.descriptions[index]))
-    actions.columns[1].overflow = "fold"
-    console.print(actions)
+    spaces = Table("action space", "kind", "actions", "description", title="Action spaces")
+    for actions in env.action_spaces.values():
+        spaces.add_row(actions.name, actions.kind, str(len(actions.names) or "any"), escape(actions.description))
+    console.print(spaces)
+    if env.action_space.names:
+        _print_actions(env.action_space)
     observations = Table("observation space", "space", "deterministic", "description", title="Observation spaces")
     observations.columns[0].overflow = "fold"
     for space in env.observation_spaces.values():
@@ -153,3 +185,16 @@ def _print_tables(env: Env) -> None:
     for reward in env.reward_spaces.values():
         rewards.add_row(reward.name, escape(reward.description))
     console.print(rewards)
+
+
+def _print_actions(space: ActionSpace) -> None:
+    parametrized = isinstance(space, ParametrizedActions)
+    headings = ["index", "action", *(["parameters"] if parametrized else []), "description"]
+    table = Table(*headings, title=f"Actions of {space.name} ({len(space.names)})")
+    for index, name in enumerate(space.names):
+        row = [str(index), escape(name), escape(space.descriptions[index])]
+        if isinstance(space, ParametrizedActions):
+            row.insert(2, escape("\n".join(" | ".join(one.choices) for one in space.actions[index].parameters)))
+        table.add_row(*row)
+    table.columns[1].overflow = "fold"
+    console.print(table)

@@ -17,6 +17,7 @@ from aiocg.cli.loop import run
 from aiocg.cli.output import check_writable, console, fail, print_json, print_line, write_file
 from aiocg.env import Env
 from aiocg.errors import NotExpressible
+from aiocg.metrics import Comparison, percent_over, ratio
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import go_to
 from aiocg.search.result import Progress, SearchResult
@@ -28,6 +29,12 @@ Target = Annotated[
 ]
 Environment = Annotated[str, typer.Option("--env", help="Id of the environment.")]
 RewardSpace = Annotated[str, typer.Option("--reward", help="Reward space to maximise.")]
+ActionSpaceName = Annotated[
+    str | None,
+    typer.Option(
+        "--action-space", help="Actions to choose from; `aiocg describe` lists the spaces.", show_default=False
+    ),
+]
 Seconds = Annotated[float | None, typer.Option("--budget", help="Stop after this many seconds.", min=0.0)]
 Workers = Annotated[
     int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
@@ -60,6 +67,7 @@ class Job:
     output: Path | None
     state: Path | None
     json: bool
+    action_space: str | None = None
     evaluations: int | None = None
     latest: Progress | None = field(default=None)
 
@@ -77,13 +85,16 @@ class Job:
 
     async def _search(self, function: SearchFunction) -> None:
         async with Runtime(workers=self.workers) as runtime:
-            env = await runtime.make(self.environment, benchmark=self.target, reward_space=self.reward)
+            env = await runtime.make(
+                self.environment, benchmark=self.target, reward_space=self.reward, action_space=self.action_space
+            )
             if self.output is not None and "Bitcode" not in env.observation_spaces:
                 fail(f"{self.environment} has no observation space Bitcode: there is nothing for --output to write")
             with self._display(env) as progress:
                 result = await function(env, search.Budget(self.seconds, self.evaluations), progress)
                 await go_to(env, result.actions)
             counts = await env.observe(*COUNTS) if COUNTS[-1] in env.observation_spaces else None
+            comparison = await search.compare(env)
             program = await env.observe("Bitcode") if self.output is not None else b""
             try:  # files first: whoever reads our output may leave early, as `head` does
                 if self.output is not None:
@@ -91,7 +102,7 @@ class Job:
                 if self.state is not None:
                     write_file(self.state, env.state.to_json().encode() + b"\n")
             finally:
-                self._print(env, result, counts)
+                self._print(env, result, counts, comparison)
 
     @contextlib.contextmanager
     def _display(self, env: Env) -> Iterator[Callable[[Progress], None]]:
@@ -111,9 +122,11 @@ class Job:
 
             yield show
 
-    def _print(self, env: Env, result: SearchResult, counts: list[int] | None) -> None:
+    def _print(
+        self, env: Env, result: SearchResult, counts: list[int] | None, comparison: Comparison | None
+    ) -> None:
         if self.json:
-            print_json(self._as_json(env, result, counts))
+            print_json(self._as_json(env, result, counts, comparison))
             return
         title = Text(f"{self.algorithm} search, {env.benchmark.uri}")
         if counts is None:
@@ -126,6 +139,8 @@ class Job:
             table.add_row("relative to -Oz", *(f"{count / max(counts[2], 1):.3f}" for count in counts))
             console.print(table)
         print_line(f"reward      {result.reward:.4f} ({env.reward_space})")
+        if comparison is not None and "Oz" in comparison.baselines:
+            print_line(_against_oz(comparison))
         print_line(f"passes      {len(result.actions)}")
         print_line(",".join(result.actions) or "none is better than the program as it is")
         if counts is not None and len(set(counts)) == 1:
@@ -133,16 +148,20 @@ class Job:
         ending = "" if result.complete else ", ended by its budget"
         print_line(f"wall time   {result.elapsed:.1f} s, {result.evaluations} programs evaluated{ending}")
 
-    def _as_json(self, env: Env, result: SearchResult, counts: list[int] | None) -> dict[str, Any]:
+    def _as_json(
+        self, env: Env, result: SearchResult, counts: list[int] | None, comparison: Comparison | None
+    ) -> dict[str, Any]:
         values = dict(zip(("before", "O3", "Oz", "found"), counts, strict=True)) if counts is not None else None
         return {
             "algorithm": self.algorithm,
             "environment": env.spec.id,
             "benchmark": str(env.benchmark.uri),
             "compiler_version": env.compiler_version,
+            "action_space": env.action_space.name,
             "reward_space": env.reward_space,
             "reward": result.reward,
             "instructions": values,
+            "metrics": comparison.to_dict() if comparison is not None else None,
             "actions": list(result.actions),
             "commandline": _commandline(env),
             "evaluations": result.evaluations,
@@ -150,6 +169,14 @@ class Job:
             "complete": result.complete,
             "output": str(self.output) if self.output is not None else None,
         }
+
+
+def _against_oz(comparison: Comparison) -> str:
+    oz, found = comparison.baselines["Oz"], comparison.found
+    return (
+        f"against -Oz {comparison.cost} {found} to {oz}: {ratio(oz, found):.4f} times smaller, "
+        f"{percent_over(oz, found):.2f} % less"
+    )
 
 
 def _commandline(env: Env) -> str | None:
@@ -174,6 +201,7 @@ def greedy(
     target: Target,
     env: Environment = "llvm-v0",
     reward: RewardSpace = "IrInstructionCountOz",
+    action_space: ActionSpaceName = None,
     budget: Seconds = None,
     workers: Workers = None,
     output: Output = None,
@@ -185,7 +213,7 @@ def greedy(
 
     Example: aiocg search greedy programs-v0/qsort -o best.bc
     """
-    job = Job("greedy", target, env, reward, budget, workers, output, state, json)
+    job = Job("greedy", target, env, reward, budget, workers, output, state, json, action_space)
     job.run(lambda env, budget, progress: search.greedy(env, budget=budget, progress=progress))
 
 
@@ -194,6 +222,7 @@ def random(
     target: Target,
     env: Environment = "llvm-v0",
     reward: RewardSpace = "IrInstructionCountOz",
+    action_space: ActionSpaceName = None,
     budget: Seconds = 10.0,
     evaluations: Annotated[
         int | None, typer.Option(help="Stop after this many programs; reproducible with --seed.", min=1)
@@ -212,7 +241,7 @@ def random(
     Example: aiocg search random programs-v0/crc32 --budget 30 --seed 1
     """
     seconds = None if evaluations is not None else budget
-    job = Job("random", target, env, reward, seconds, workers, output, state, json, evaluations)
+    job = Job("random", target, env, reward, seconds, workers, output, state, json, action_space, evaluations)
     job.run(
         lambda env, budget, progress: search.random(env, budget=budget, progress=progress, seed=seed, patience=patience)
     )
@@ -223,6 +252,7 @@ def beam(
     target: Target,
     env: Environment = "llvm-v0",
     reward: RewardSpace = "IrInstructionCountOz",
+    action_space: ActionSpaceName = None,
     budget: Seconds = None,
     width: Annotated[int, typer.Option(help="States kept per level.", min=1)] = 4,
     depth: Annotated[int, typer.Option(help="Levels: the longest pass list.", min=1)] = 20,
@@ -236,5 +266,5 @@ def beam(
 
     Example: aiocg search beam my_program.c --width 8 --depth 15 --budget 60
     """
-    job = Job("beam", target, env, reward, budget, workers, output, state, json)
+    job = Job("beam", target, env, reward, budget, workers, output, state, json, action_space)
     job.run(lambda env, budget, progress: search.beam(env, width=width, depth=depth, budget=budget, progress=progress))

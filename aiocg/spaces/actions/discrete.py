@@ -83,10 +83,10 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
         return int(index)
 
     def _by_text(self, text: str) -> int:
-        index = self._decoded.get(self.language.encode(text))
+        index: int | None = self._decoded.get(self.language.encode(text))
         if index is None:
             raise UnknownName("action", text, self._indices)
-        return int(index)
+        return index
 
     def indices(self, actions: Any) -> tuple[int, ...]:
         """Return the indices of one action, or of several in a list or tuple."""
