@@ -7,7 +7,15 @@ from typing import Any
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.spaces import ObservationSpace, Scalar
 
-__all__ = ["CostReward", "ObservationReward", "Reward", "RuntimeReward", "llvm_rewards", "rewards_of_observations"]
+__all__ = [
+    "CostReward",
+    "ObservationReward",
+    "Reward",
+    "RuntimeReward",
+    "baselines_of",
+    "llvm_rewards",
+    "rewards_of_observations",
+]
 
 Estimator = Callable[[Sequence[float]], float]
 
@@ -194,6 +202,15 @@ _LLVM_COSTS = (
     ("ObjectTextSizeBytes", "ObjectTextSize", "the bytes of code and read-only data in the object file", True),
     ("TextSizeBytes", "TextSize", "the bytes of code and read-only data in the linked program", True),
 )
+
+
+def baselines_of(reward: CostReward) -> dict[str, str]:
+    """Return the observations that give the cost of a reward in other programs: "O0", and levels of optimisation."""
+    for cost, prefix, _, _ in _LLVM_COSTS:
+        if cost == reward.cost:
+            return {level: f"{prefix}{level}" for level in ("O0", "O3", "Oz")}
+    known = {"O0": reward.unoptimised, "baseline": reward.optimised}
+    return {level: name for level, name in known.items() if name is not None}
 
 
 def llvm_rewards() -> list[Reward]:

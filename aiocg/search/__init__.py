@@ -11,8 +11,9 @@ limit the result depends on nothing but the arguments: not on the number of work
 
 from aiocg.search.beam import beam
 from aiocg.search.budget import Budget
+from aiocg.search.comparison import compare
 from aiocg.search.greedy import greedy
 from aiocg.search.random import random
 from aiocg.search.result import Progress, SearchResult, SearchState
 
-__all__ = ["Budget", "Progress", "SearchResult", "SearchState", "beam", "greedy", "random"]
+__all__ = ["Budget", "Progress", "SearchResult", "SearchState", "beam", "compare", "greedy", "random"]

@@ -1,0 +1,36 @@
+"""What a search has found, in the figures that papers report."""
+
+from collections.abc import Sequence
+
+from aiocg.env import Env
+from aiocg.metrics import Comparison
+from aiocg.rewards import CostReward, baselines_of
+from aiocg.search.lanes import go_to
+
+__all__ = ["compare"]
+
+
+async def compare(env: Env, actions: Sequence[str] | None = None) -> Comparison | None:
+    """Compare the program at hand with what it was, and with what the baselines make of it.
+
+    The cost is that of the environment's reward space: a search for `ObjectTextSizeOz` is compared in bytes.
+
+    Args:
+        env: an environment that was reset.
+        actions: texts of actions, as in `SearchResult.actions`, to go to first; None to compare the present state.
+
+    Returns:
+        The costs, or None when the reward space is none that lowers a cost with baselines.
+
+    Raises:
+        ServiceError: when an action fails, or a cost cannot be observed.
+    """
+    reward = env.reward_spaces.get(env.reward_space or "")
+    names = baselines_of(reward) if isinstance(reward, CostReward) else {}
+    if not isinstance(reward, CostReward) or "O0" not in names:
+        return None
+    if actions is not None:
+        await go_to(env, actions)
+    found, *costs = await env.observe(reward.cost, *names.values())
+    known = dict(zip(names, costs, strict=True))
+    return Comparison(reward.cost, known.pop("O0"), found, known)
