@@ -5,15 +5,16 @@ import random
 import shlex
 import struct
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from aiocg.datasets.errors import BenchmarkInitError, ToolchainNotFound
+from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, ToolchainNotFound
 from aiocg.datasets.frontend import compile_source
-from aiocg.datasets.linking import PROGRAMS, Execution, freestanding_flags, link, run
-from aiocg.datasets.process import TimedOut
+from aiocg.datasets.linking import PROGRAMS, Execution, freestanding_flags, link, run, runtime_archive
+from aiocg.datasets.process import TimedOut, cancellable
 from aiocg.datasets.toolchain import Toolchain, find_toolchain
 
 HEADERS = "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
@@ -343,3 +344,11 @@ def test_output_without_end_is_cut_off(executed: Callable[..., Execution], monke
 def test_program_runs_in_an_empty_directory_without_environment(executed: Callable[..., Execution]) -> None:
     text = HEADERS + "int main(int argc, char **argv) { return argv[argc + 1] != NULL; }"
     assert executed(text).exit_code == 0
+
+
+def test_compiling_the_runtime_can_be_cancelled(own_cache: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with cancellable(stop), pytest.raises(CompilationCancelled):
+        runtime_archive(find_toolchain())
+    assert runtime_archive(find_toolchain()).startswith(b"!<arch>\n")
