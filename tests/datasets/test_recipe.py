@@ -118,4 +118,4 @@ def test_without_a_runtime_a_program_can_still_be_optimised(monkeypatch: pytest.
     monkeypatch.setattr("aiocg.datasets.linking._RUNTIME_FLAGS", ("--no-such-flag",))
     with pytest.warns(UserWarning, match=r"(?s)can be optimised, but not run: .*no-such-flag"):
         assert unfortunate.recipe == b""
-    assert unfortunate.is_loaded and unfortunate.key == hashlib.sha256(content).hexdigest()
+    assert unfortunate.key == hashlib.sha256(content).hexdigest() and unfortunate.is_loaded
