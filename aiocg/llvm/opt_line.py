@@ -35,7 +35,7 @@ class OptLine:
 
     def __init__(self, language: ActionLanguage) -> None:
         self._pipelines = {action.name: action.pipeline or action.name for action in language.actions}
-        self._names = {pipeline: name for name, pipeline in reversed(self._pipelines.items())}
+        self._names = {_as_one(pipeline): name for name, pipeline in reversed(self._pipelines.items())}
         self._managers: dict[str, tuple[str, str]] = {}  # what is around a pass in a list over the module
         for pipeline in self._pipelines.values():
             inner = _innermost(pipeline)
@@ -115,7 +115,7 @@ class OptLine:
             flag = f"-{name.lstrip('-')}"
             if flag in ("-passes", "-p"):
                 pipeline = value if equals else next(rest, "")
-                yield from map(self._texts, split_list(pipeline))
+                yield from self._read_pipeline(pipeline)
             elif flag == "-o":
                 next(rest if not equals else iter(()), None)
             elif level := _LEVEL.fullmatch(word):
@@ -123,12 +123,19 @@ class OptLine:
             elif len(word) > 1 and word.startswith("-") and not _NO_ACTIONS.fullmatch(flag + equals + value):
                 yield (flag + equals + value,)
 
+    def _read_pipeline(self, pipeline: str) -> Iterator[Sequence[str]]:
+        elements = split_list(pipeline)
+        if elements and self._over_module(elements[0]) is None:
+            yield (pipeline,)  # LLVM nests all of it as its first pass needs
+        else:
+            yield from map(self._texts, elements)
+
     def _texts(self, pipeline: str) -> list[str]:
         """Return the texts that an element of a list of passes over the module may stand for."""
         forms = [pipeline]
         while found := _MANAGED.fullmatch(forms[-1]):
             forms.append(found[2])
-        return [self._names[form] for form in forms if form in self._names] + forms
+        return [self._names[pipeline], *forms] if pipeline in self._names else forms
 
 
 def _as_one(pipeline: str) -> str:
