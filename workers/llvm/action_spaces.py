@@ -1,6 +1,7 @@
 """The action spaces of the LLVM environment: selections from the vocabulary of the loaded library."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec
 from aiocg.workers.llvm import pass_options
@@ -22,7 +23,7 @@ def action_spaces(library: Library, passes: tuple[Pass, ...]) -> tuple[ActionSpa
         library: tried for what is not known to work.
         passes: the actions of the first space.
     """
-    with Probe(library) as probe:
+    with closing(Probe(library)) as probe:
         return (
             ActionSpaceSpec("Passes", tuple(map(_pass, passes)), description="Every pass worth taking as a step"),
             ActionSpaceSpec(

@@ -48,6 +48,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LLVMGetBufferSize": (c_size_t, (c_void_p,)),
     "LLVMGetBufferStart": (c_void_p, (c_void_p,)),
     "LLVMGetDataLayoutStr": (c_char_p, (c_void_p,)),
+    "LLVMGetDefaultTargetTriple": (c_void_p, ()),
     "LLVMGetDiagInfoDescription": (c_void_p, (c_void_p,)),
     "LLVMGetDiagInfoSeverity": (c_int, (c_void_p,)),
     "LLVMGetErrorMessage": (c_void_p, (c_void_p,)),
@@ -64,6 +65,8 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LLVMParseBitcodeInContext2": (c_int, (c_void_p, c_void_p, POINTER(c_void_p))),
     "LLVMParseIRInContext": (c_int, (c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
     "LLVMPrintModuleToString": (c_void_p, (c_void_p,)),
+    "LLVMPrintTypeToString": (c_void_p, (c_void_p,)),
+    "LLVMPrintValueToString": (c_void_p, (c_void_p,)),
     "LLVMRunPasses": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),
     "LLVMSetDataLayout": (None, (c_void_p, c_char_p)),
     "LLVMVerifyModule": (c_int, (c_void_p, c_int, POINTER(c_void_p))),
@@ -166,6 +169,10 @@ class Library:
     def has(self, symbol: str) -> bool:
         """Say whether the library exports `symbol`."""
         return hasattr(self.c, symbol)
+
+    def default_triple(self) -> bytes:
+        """Return the target triple of the machine that the library was built for."""
+        return self.take_string(self.c.LLVMGetDefaultTargetTriple()).encode()
 
     def take_string(self, pointer: int | None) -> str:
         """Copy a C string that the library allocated for us, and free it."""

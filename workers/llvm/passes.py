@@ -1,6 +1,7 @@
 """The action space of a loaded LLVM: which passes it has, and what each is called, said and run as."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 from aiocg.workers.llvm.library import Library
@@ -42,7 +43,7 @@ def available(library: Library) -> tuple[Pass, ...]:
     Each pipeline is tried on an empty module: LLVM refuses what it does not know before it runs anything.
     """
     found: dict[str, tuple[Entry, str]] = {}
-    with Probe(library) as accepts:
+    with closing(Probe(library)) as accepts:
         for entry in ENTRIES:
             pipeline = next((text for text in entry.texts or (entry.name,) if accepts(text)), None)
             if pipeline is not None:

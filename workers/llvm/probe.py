@@ -1,30 +1,26 @@
 """Asking a library which pipelines it takes."""
 
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.module import LlvmError, Module
+from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
 
-_EMPTY = b""
 _FUNCTION = b"define void @probe() {\n  ret void\n}\n"
+_END = "aiocg-end"  # no pass: LLVM reads a pipeline from its beginning and names the first thing that it does not know
 
 
 class Probe:
-    """A next to empty module on which pipelines are tried: LLVM refuses what it does not know before it runs anything.
-
-    Use it with `with`.
-    """
+    """A next to empty module for pipelines, none of which is run: some passes end the process where they do not fit."""
 
     def __init__(self, library: Library) -> None:
-        self._library = library
+        self._module = Module.parse(library, _FUNCTION)
+        self._function = self._module.function(b"probe")
+        # LLVM does not even read the names of some passes without a machine. Any will do.
+        self._machine = TargetMachine.create(library, library.default_triple())
 
-    def __enter__(self) -> "Probe":
-        self._module = Module.parse(self._library, _EMPTY)
-        self._other: Module | None = None
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Free the module."""
         self._module.close()
-        if self._other is not None:
-            self._other.close()
+        if self._machine is not None:
+            self._machine.close()
 
     def __call__(self, pipeline: str) -> bool:
         """Say whether the library takes this pipeline over a module."""
@@ -32,20 +28,15 @@ class Probe:
 
     def refusal(self, pipeline: str, options: tuple[tuple[str, str], ...] = ()) -> str | None:
         """Return why LLVM does not take a pipeline over a module, in its own words, or None."""
-        return _refusal(self._module, pipeline, options)
+        return self._refusal(pipeline, options, None)
 
     def refusal_on_function(self, pipeline: str) -> str | None:
         """Return why LLVM does not take a pipeline over a function, in its own words, or None."""
-        if self._other is None:
-            self._other = Module.parse(self._library, _FUNCTION)
-        return _refusal(self._other, pipeline, (), self._other.function(b"probe"))
+        return self._refusal(pipeline, (), self._function)
 
-
-def _refusal(
-    module: Module, pipeline: str, options: tuple[tuple[str, str], ...], function: int | None = None
-) -> str | None:
-    try:
-        module.run_passes(pipeline, None, options, function)
-    except LlvmError as error:
-        return str(error)
-    return None
+    def _refusal(self, pipeline: str, options: tuple[tuple[str, str], ...], function: int | None) -> str | None:
+        try:
+            self._module.run_passes(f"{pipeline},{_END}", self._machine, options, function)
+        except LlvmError as error:
+            return None if f"'{_END}'" in str(error) else str(error).replace(f",{_END}", "")
+        raise AssertionError(f"LLVM has a pass {_END}")

@@ -26,6 +26,7 @@ class Vocabulary:
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self._probe = Probe(library)
         self.passes: tuple[Pass, ...] = available(library)
         self._texts = tuple(one.pipeline for one in self.passes)
         self._by_name = {one.name: one for one in self.passes}
@@ -74,20 +75,18 @@ class Vocabulary:
                 raise _unknown(f"{text!r} is not an action: {problem}")
         if action.pipeline in self._by_name:
             return action._replace(pipeline=self._by_name[action.pipeline].pipeline)
-        with Probe(self._library) as probe:
-            if refusal := probe.refusal(action.pipeline, action.options):
-                raise self._refused(text, refusal, action.pipeline)
+        if refusal := self._probe.refusal(action.pipeline, action.options):
+            raise self._refused(text, refusal, action.pipeline)
         return action
 
     def _on_function(self, text: str, action: ActionText) -> ActionText:
         named = self._by_name.get(action.pipeline)
         if named is not None and named.on_function:
             return action._replace(pipeline=named.on_function)
-        with Probe(self._library) as probe:
-            if refusal := probe.refusal_on_function(action.pipeline):
-                if named is not None:
-                    refusal = f"{named.name} is no pass over functions, but over the whole module"
-                raise self._refused(text, refusal, action.pipeline)
+        if refusal := self._probe.refusal_on_function(action.pipeline):
+            if named is not None:
+                refusal = f"{named.name} is no pass over functions, but over the whole module"
+            raise self._refused(text, refusal, action.pipeline)
         return action
 
     def _refused(self, text: str, refusal: str, pipeline: str) -> CompilationError:
