@@ -20,6 +20,7 @@ import time
 from typing import Any, NoReturn
 
 SET_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # prctl
+NAME = "program"  # that a program is told it has: the file's own is another every time
 STARTED = struct.Struct("<qi")  # nanoseconds of the monotonic clock, and why it could not be started
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -45,9 +46,9 @@ def main() -> None:
 def run(request: dict[str, Any], worker: int) -> dict[str, Any]:
     """Run one program to its end, or to that of its time or of the worker, and say how it ended."""
     reading, writing = os.pipe()
-    program = os.fork()
+    runner, program = os.getpid(), os.fork()
     if not program:
-        become(request, writing)
+        become(request, writing, runner)
     os.close(writing)
     started, problem = STARTED.unpack(os.read(reading, STARTED.size).ljust(STARTED.size, b"\0"))
     more = os.read(reading, STARTED.size)  # there is more only if the program could not be executed
@@ -65,11 +66,13 @@ def run(request: dict[str, Any], worker: int) -> dict[str, Any]:
     }
 
 
-def become(request: dict[str, Any], pipe: int) -> NoReturn:
+def become(request: dict[str, Any], pipe: int, runner: int) -> NoReturn:
     """Turn this process, a copy of the runner, into the program; tell through the pipe when, or why not."""
     try:
         os.setsid()
         libc.prctl(SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != runner:  # it was killed before it could take us along
+            os._exit(127)
         for name, value in request["limits"].items():
             set_limit(getattr(resource, name), value)
         if request["cpu"] is not None:
@@ -84,9 +87,9 @@ def become(request: dict[str, Any], pipe: int) -> NoReturn:
             os.dup2(os.open(path, flags, 0o600), number)
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, or we do
             signal.signal(number, signal.SIG_DFL)
-        command = [request["executable"], *request["arguments"]]
+        command = [NAME, *request["arguments"]]
         os.write(pipe, STARTED.pack(time.monotonic_ns(), 0))
-        os.execve(command[0], command, request["environment"])
+        os.execve(request["executable"], command, request["environment"])
     except OSError as error:
         os.write(pipe, STARTED.pack(0, error.errno or errno.EIO))
     except BaseException:
