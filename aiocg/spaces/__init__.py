@@ -7,18 +7,25 @@ from aiocg.spaces.actions import (
     TargetedActions,
     TextActions,
 )
+from aiocg.spaces.named import Commandline, CommandlineFlag, NamedDiscrete
 from aiocg.spaces.observation import ObservationSpace
+from aiocg.spaces.permutation import Permutation
 from aiocg.spaces.scalar import Scalar
-from aiocg.spaces.sequence import Binary, Json, Text, Texts, VariableArray
+from aiocg.spaces.sequence import Binary, Json, SpaceSequence, Text, Texts, VariableArray
 
 __all__ = [
     "ActionSpace",
     "Binary",
+    "Commandline",
+    "CommandlineFlag",
     "DiscreteActions",
     "Json",
+    "NamedDiscrete",
     "ObservationSpace",
     "ParametrizedActions",
+    "Permutation",
     "Scalar",
+    "SpaceSequence",
     "TargetedActions",
     "Text",
     "TextActions",

@@ -1,15 +1,24 @@
 """Spaces of single numbers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Scalar"]
+__all__ = ["Scalar", "draw"]
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "b": (bool, np.bool_),
+    "i": (int, np.integer),
+    "u": (int, np.integer),
+    "f": (int, float, np.integer, np.floating),
+}
 
 
 class Scalar(gymnasium.Space[Any]):
-    """A single number.
+    """A single number, or a truth value.
 
     Args:
         low, high: bounds, inclusive; None is unbounded.
@@ -29,19 +38,15 @@ class Scalar(gymnasium.Space[Any]):
     def contains(self, x: Any) -> bool:
         """Is `x` a number of the right kind within the bounds?"""
         assert self.dtype is not None
-        kinds = (int, np.integer) if self.dtype.kind in "iu" else (int, float, np.number)
-        if isinstance(x, bool) or not isinstance(x, kinds):
+        if not isinstance(x, _TYPES[self.dtype.kind]) or (isinstance(x, bool) and self.dtype.kind != "b"):
             return False
-        return bool((self.low is None or x >= self.low) and (self.high is None or x <= self.high))
+        value: Any = x
+        return bool((self.low is None or value >= self.low) and (self.high is None or value <= self.high))
 
     def sample(self, mask: Any = None, probability: Any = None) -> Any:
         """Draw a number, uniform within the bounds or, where unbounded, within a million of the bound there is."""
-        low = self.low if self.low is not None else (self.high or 0) - 1_000_000
-        high = self.high if self.high is not None else low + 1_000_000
         assert self.dtype is not None
-        if self.dtype.kind in "iu":
-            return int(self.np_random.integers(int(low), int(high), endpoint=True))
-        return float(self.np_random.uniform(low, high))
+        return draw(self.np_random, self.low, self.high, self.dtype, ()).item()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scalar) and (self.low, self.high, self.dtype) == (other.low, other.high, other.dtype)
@@ -51,3 +56,22 @@ class Scalar(gymnasium.Space[Any]):
 
     def __repr__(self) -> str:
         return f"Scalar({self.low}, {self.high}, {self.dtype})"
+
+
+def draw(
+    rng: np.random.Generator, low: float | None, high: float | None, dtype: "np.dtype[Any]", shape: Sequence[int]
+) -> npt.NDArray[Any]:
+    """Draw an array of numbers, uniform within bounds or, where unbounded, within a million of the bound there is."""
+    if dtype.kind == "b":
+        return rng.integers(0, 2, size=shape).astype(dtype)
+    least = low if low is not None else (high or 0) - 1_000_000
+    most = high if high is not None else least + 1_000_000
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        least, most = max(int(np.ceil(least)), limits.min), min(int(np.floor(most)), limits.max)
+        return np.asarray(rng.integers(least, most, size=shape, dtype=dtype, endpoint=True))
+    drawn = np.asarray(rng.uniform(least, most, size=shape)).astype(dtype)
+    # A number of fewer digits may have been rounded over a bound.
+    wide = drawn.astype(np.float64)
+    drawn = np.where(wide < least, np.nextafter(drawn, dtype.type(np.inf)), drawn)
+    return np.where(wide > most, np.nextafter(drawn, dtype.type(-np.inf)), drawn)

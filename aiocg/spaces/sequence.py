@@ -1,5 +1,6 @@
 """Spaces of values that may have any length: text, bytes, arrays, lists of text, and JSON."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,49 +8,123 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Binary", "Json", "Text", "Texts", "VariableArray"]
+from aiocg.spaces.scalar import draw
+
+__all__ = ["Binary", "Json", "SpaceSequence", "Text", "Texts", "VariableArray"]
 
 
-class Text(gymnasium.Space[str]):
-    """Any text, of any length."""
+SizeRange = tuple[int, int | None]
+"""Shortest and longest length, inclusive; None is any."""
+
+MORE = 32  # how much longer than the shortest a sample gets where there is no longest
+
+
+class _Sized(gymnasium.Space[Any]):
+    """What has a length within bounds."""
+
+    def __init__(self, size_range: SizeRange) -> None:
+        shortest, longest = size_range
+        if shortest < 0 or (longest is not None and longest < shortest):
+            raise ValueError(f"a size range is (shortest, longest or None), and not negative; not {size_range}")
+        self.size_range = (shortest, longest)
+        super().__init__()
+
+    def _fits(self, length: int) -> bool:
+        shortest, longest = self.size_range
+        return shortest <= length and (longest is None or length <= longest)
+
+    def _draw_length(self) -> int:
+        shortest, longest = self.size_range
+        most = shortest + MORE if longest is None else min(longest, shortest + MORE)
+        return int(self.np_random.integers(shortest, most, endpoint=True))
+
+    def _key(self) -> tuple[Any, ...]:
+        return type(self), self.size_range
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Sized) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.size_range == (0, None) else self.size_range})"
+
+
+class Text(_Sized):
+    """Text, of any length or of one within bounds (in characters)."""
+
+    def __init__(self, size_range: SizeRange = (0, None)) -> None:
+        super().__init__(size_range)
 
     def contains(self, x: Any) -> bool:
-        """Is `x` a str?"""
-        return isinstance(x, str)
+        """Is `x` a str of a length within the bounds?"""
+        return isinstance(x, str) and self._fits(len(x))
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
         """Draw some lower-case letters."""
-        return "".join(chr(c) for c in self.np_random.integers(97, 123, size=int(self.np_random.integers(0, 40))))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Text)
-
-    def __hash__(self) -> int:
-        return hash(Text)
-
-    def __repr__(self) -> str:
-        return "Text()"
+        return "".join(map(chr, self.np_random.integers(97, 123, size=self._draw_length())))
 
 
-class Binary(gymnasium.Space[bytes]):
-    """Any bytes, of any length."""
+class Binary(_Sized):
+    """Bytes, any number or one within bounds."""
+
+    def __init__(self, size_range: SizeRange = (0, None)) -> None:
+        super().__init__(size_range)
 
     def contains(self, x: Any) -> bool:
-        """Is `x` bytes?"""
-        return isinstance(x, bytes)
+        """Is `x` bytes, as many as the bounds allow?"""
+        return isinstance(x, bytes) and self._fits(len(x))
 
     def sample(self, mask: Any = None, probability: Any = None) -> bytes:
         """Draw some bytes."""
-        return self.np_random.bytes(int(self.np_random.integers(0, 40)))
+        return self.np_random.bytes(self._draw_length())
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Binary)
+
+class SpaceSequence(_Sized):
+    """Lists of values of one space, of any length or of one within bounds.
+
+    With a `Scalar` these are lists of numbers within a range. Gymnasium's own `Sequence` has no bounds on the length.
+
+    Args:
+        space: contains each element.
+        size_range: the shortest and the longest length, inclusive; None is any.
+    """
+
+    def __init__(self, space: "gymnasium.Space[Any]", size_range: SizeRange = (0, None)) -> None:
+        self.space = space
+        super().__init__(size_range)
+
+    def seed(self, seed: Any = None) -> Any:
+        """Seed the lengths and the elements.
+
+        Args:
+            seed: an int for both, as `gymnasium.spaces.Sequence` takes it, or None for unpredictable samples.
+        """
+        seeded = super().seed(seed)
+        return seeded, self.space.seed(None if seed is None else int(self.np_random.integers(2**31)))
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a list, a tuple or an array along whose first axis all are contained, within the bounds?"""
+        if not isinstance(x, (list, tuple)) and not (isinstance(x, np.ndarray) and x.ndim):
+            return False
+        return self._fits(len(x)) and all(self.space.contains(element) for element in x)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> list[Any]:
+        """Draw a list."""
+        return [self.space.sample() for _ in range(self._draw_length())]
+
+    def _key(self) -> tuple[Any, ...]:
+        return type(self), self.size_range, self.space
 
     def __hash__(self) -> int:
-        return hash(Binary)
+        return hash((type(self), self.size_range))
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other)
 
     def __repr__(self) -> str:
-        return "Binary()"
+        return f"SpaceSequence({self.space}, {self.size_range})"
 
 
 class Texts(gymnasium.Space[list[str]]):
@@ -99,13 +174,9 @@ class VariableArray(gymnasium.Space[npt.NDArray[Any]]):
 
     def sample(self, mask: Any = None, probability: Any = None) -> npt.NDArray[Any]:
         """Draw an array with up to eight elements along each variable axis."""
-        shape = [int(self.np_random.integers(0, 9)) if length == -1 else length for length in self.lengths]
-        low = self.low if self.low is not None else (self.high or 0) - 1000
-        high = self.high if self.high is not None else low + 1000
         assert self.dtype is not None
-        if self.dtype.kind in "iu":
-            return self.np_random.integers(int(low), int(high), size=shape, endpoint=True).astype(self.dtype)
-        return self.np_random.uniform(low, high, size=shape).astype(self.dtype)
+        shape = [int(self.np_random.integers(0, 9)) if length == -1 else length for length in self.lengths]
+        return draw(self.np_random, self.low, self.high, self.dtype, shape)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VariableArray) and self._key() == other._key()
@@ -124,12 +195,11 @@ class Json(gymnasium.Space[Any]):
     """Anything that JSON can say."""
 
     def contains(self, x: Any) -> bool:
-        """Is `x` None, a bool, a number, text, or a list or dict (with text as keys) of such?"""
-        if isinstance(x, (list, tuple)):
-            return all(self.contains(item) for item in x)
-        if isinstance(x, dict):
-            return all(isinstance(key, str) and self.contains(value) for key, value in x.items())
-        return x is None or isinstance(x, (bool, int, float, str))
+        """Is `x` None, a bool, a finite number, text, or a list or dict (with text as keys) of such?"""
+        try:
+            return _is_json(x)
+        except RecursionError:  # too deep for whatever reads it
+            return False
 
     def sample(self, mask: Any = None, probability: Any = None) -> Any:
         """Draw an object with up to four numbers."""
@@ -144,3 +214,13 @@ class Json(gymnasium.Space[Any]):
 
     def __repr__(self) -> str:
         return "Json()"
+
+
+def _is_json(x: Any) -> bool:
+    if isinstance(x, (list, tuple)):
+        return all(_is_json(item) for item in x)
+    if isinstance(x, dict):
+        return all(isinstance(key, str) and _is_json(value) for key, value in x.items())
+    if isinstance(x, float):
+        return math.isfinite(x)
+    return x is None or isinstance(x, (bool, int, str))
