@@ -14,16 +14,16 @@ from aiocg.workers.llvm.native_library import NativeLibrary
 
 __all__ = ["ProgramGraph", "ProgramGraphs", "program_graphs"]
 
-SMALLEST_CAPACITY = 1 << 10  # nodes
-LARGEST_CAPACITY = 1 << 24  # nodes; then an arena is 6 GiB, of which only what is used is real
-KEPT_CAPACITY = 1 << 16  # nodes; larger arenas are freed after use
+SMALLEST_CAPACITY = 1 << 14  # nodes, of 256 bytes, of which only what is used becomes real
+LARGEST_CAPACITY = 1 << 24
+KEPT_CAPACITY = 1 << 16  # larger arenas are freed after use
 _DONE, _SWITCH_CASES_OUT_OF_REACH, _FULL = range(3)
 
 _RESULT = (
     *("nodes", "edges", "texts", "functions", "module_bytes"),  # how many there are
     *("node_kind", "node_text", "node_function", "node_block"),  # addresses, from here on
     *("edge_source", "edge_target", "edge_flow", "edge_position"),
-    *("text", "text_ends", "names", "name_ends", "module"),
+    *("text", "text_ends", "names", "name_ends", "module", "node_value"),
 )
 
 
@@ -79,6 +79,27 @@ class ProgramGraphs:
             CompilationError: with `FailureCode.COMPILER` when this libLLVM hides the case values of a switch, with
                 `FailureCode.OBSERVATION` when the graph would have more than `LARGEST_CAPACITY` nodes.
         """
+        graph = _read(self._built(module_pointer))
+        self._shrink()
+        return graph
+
+    def build_with_values(self, module_pointer: int) -> tuple[ProgramGraph, tuple[int, ...]]:
+        """Build the graph of a module; return with it what of LLVM's each node stands for, as an integer.
+
+        That is for an instruction itself, for a variable the `LLVMValueRef` of the instruction or argument whose value
+        it is, for a constant itself, for a type the `LLVMTypeRef`; 0 for none.
+
+        Raises:
+            CompilationError: as `build` does.
+        """
+        result = self._built(module_pointer)
+        values = struct.unpack(f"={result['nodes']}q", ctypes.string_at(result["node_value"], 8 * result["nodes"]))
+        graph = _read(result)
+        self._shrink()
+        return graph, values
+
+    def _built(self, module_pointer: int) -> dict[str, int]:
+        """Build a graph in the arena."""
         while (status := self._try(module_pointer)) == _FULL:
             if self._capacity >= LARGEST_CAPACITY:
                 self._reserve(SMALLEST_CAPACITY)
@@ -92,10 +113,12 @@ class ProgramGraphs:
                 f"{self._library.path} (LLVM {self._library.version_text}) keeps the case values of a switch "
                 "outside its operands and does not export LLVMGetSwitchCaseValue. Use another libLLVM",
             )
-        graph = _read(dict(zip(_RESULT, self._result, strict=True)))
+        return dict(zip(_RESULT, self._result, strict=True))
+
+    def _shrink(self) -> None:
+        """Let go of a large arena."""
         if self._capacity > KEPT_CAPACITY:
             self._reserve(SMALLEST_CAPACITY)
-        return graph
 
     def _try(self, module_pointer: int) -> int:
         self._generation += 1

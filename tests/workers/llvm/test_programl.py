@@ -19,8 +19,10 @@ from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries, NativeLibrary
 from aiocg.workers.llvm.programl import ProgramGraphs, program_graphs
+from aiocg.workers.llvm.programl_text import full_texts
 
 READER = runpy.run_path(str(Path(__file__).with_name("programl_reader.py")))
+DATA = Path(__file__).with_name("data")
 LIBRARIES = {
     "default": None,
     "19": "/usr/lib/llvm-19/lib/libLLVM.so.19.1",
@@ -350,7 +352,11 @@ def chain(length: int, name: str = "f") -> str:
 
 
 @pytest.mark.parametrize("length", [1, 250, 256, 300, 1000, 3000])
-def test_graph_is_the_same_whatever_memory_it_was_built_in(native: NativeLibrary, length: int) -> None:
+def test_graph_is_the_same_whatever_memory_it_was_built_in(
+    native: NativeLibrary, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programl, "SMALLEST_CAPACITY", 1 << 8)
+    monkeypatch.setattr(programl, "KEPT_CAPACITY", 1 << 15)
     small, large = ProgramGraphs(native), ProgramGraphs(native)
     with parse(native, chain(4000)) as module:
         large.build(module.pointer)
@@ -388,6 +394,72 @@ def test_graph_without_end_is_refused(native: NativeLibrary, monkeypatch: pytest
     assert caught.value.code == "observation"
     with parse(native, chain(3)) as module:
         assert graphs.build(module.pointer).functions == ["f"]
+
+
+# ------------------------------------------------------------------------------------------------------ full texts
+
+
+@pytest.mark.parametrize("file", ["opcodes.ll"])
+def test_full_texts_are_what_llvm_prints(native: NativeLibrary, graphs: ProgramGraphs, file: str) -> None:
+    c, take = native.library.c, native.library.take_string
+    with parse(native, (DATA / file).read_text()) as module:
+        graph, values = graphs.build_with_values(module.pointer)
+        texts = full_texts(graphs, module)
+        for kind, value, text in zip(graph.node_kind.elements(), values, texts, strict=True):
+            printed = take((c.LLVMPrintTypeToString if kind == 3 else c.LLVMPrintValueToString)(value)) if value else ""
+            if kind == 1:  # the name of what gives the variable its value
+                assert printed.lstrip().startswith(text.split(" ", 1)[1] + " =") or printed == text
+            else:
+                assert text == printed.lstrip()
+
+
+def test_full_texts_of_a_small_program(native: NativeLibrary, graphs: ProgramGraphs) -> None:
+    program = """
+    %named = type { i8 }
+    @global = global i32 0
+    declare void @outside()
+    define i32 @f(i1 %0, %named %x) {
+      %2 = select i1 %0, i32 5, i32 6
+      switch i32 %2, label %4 [
+        i32 7, label %3
+      ]
+    3:
+      store i32 %2, i32* @global
+      br label %4
+    4:
+      %5 = extractvalue %named %x, 0
+      %6 = zext i8 %5 to i32
+      ret i32 %6
+    }
+    """
+    with parse(native, program) as module:
+        texts = full_texts(graphs, module)
+        kinds = graphs.build(module.pointer).node_kind.elements()
+    pointer = "ptr" if native.library.version >= (15,) else "i32*"
+    by_kind = [[text for one, text in zip(kinds, texts, strict=True) if one == kind] for kind in range(4)]
+    assert by_kind == [
+        [
+            "",
+            "",
+            "%2 = select i1 %0, i32 5, i32 6",
+            "switch i32 %2, label %4 [\n    i32 7, label %3\n  ]",
+            f"store i32 %2, {pointer} @global, align 4",
+            "br label %4",
+            "%5 = extractvalue %named %x, 0",
+            "%6 = zext i8 %5 to i32",
+            "ret i32 %6",
+        ],
+        ["i1 %0", "i32 %2", "i32 %2", "%named %x", "i8 %5", "i32 %6"],
+        ["i32 5", "i32 6", "i32 7", "@global = global i32 0"],
+        ["i1", "i32", pointer, "%named = type { i8 }", "i8", "i8"],
+    ]
+
+
+def test_structure_without_a_name_has_no_address_in_its_text(native: NativeLibrary, graphs: ProgramGraphs) -> None:
+    program = "%0 = type { i8 }\ndefine void @f([2 x %0] %x) {\n %y = freeze [2 x %0] %x\n ret void\n}\n"
+    with parse(native, program) as module:
+        texts = full_texts(graphs, module)
+    assert texts[-3:] == ["[2 x struct]", "struct = type { i8 }", "i8"]
 
 
 def test_same_library_has_one_builder(native: NativeLibrary) -> None:

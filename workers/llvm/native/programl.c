@@ -67,6 +67,7 @@ struct Graph {
     int32 *node_text, *node_function, *node_block;
     int32 *edge_source, *edge_target, *edge_position;
     int8 *edge_flow;
+    ref *node_value;               /* the instruction, what a variable holds the result of, the constant or the type */
     char *text, *names;
     int64 *text_ends, *name_ends;
 
@@ -75,7 +76,6 @@ struct Graph {
     int64 capacity, mask, used;
     int32 generation;
     struct Place *table;
-    ref *producer;                 /* node -> the instruction that a variable is the result of */
     int32 *type_of;                /* node -> number of the type of a variable or constant */
     ref *types;                    /* number of a type -> the type */
     int32 *type_text, *type_node;  /* number of a type -> its text, its node, if it has them yet */
@@ -116,7 +116,7 @@ static int64 lay_out(struct Graph *g, char *arena, int64 capacity) {
     g->text_ends = take(&arena, 8 * n);
     g->names = take(&arena, NAMES_PER_NODE * n);
     g->name_ends = take(&arena, 8 * n);
-    g->producer = take(&arena, 8 * n);
+    g->node_value = take(&arena, 8 * n);
     g->type_of = take(&arena, 4 * n);
     g->types = take(&arena, 8 * n);
     g->type_text = take(&arena, 4 * n);
@@ -312,7 +312,7 @@ static int32 type_number(struct Graph *g, ref type) {
 
 /* ---- nodes and edges ---- */
 
-static int32 add_node(struct Graph *g, int kind, int32 text, int32 function, int32 block) {
+static int32 add_node(struct Graph *g, int kind, ref value, int32 text, int32 function, int32 block) {
     int64 node = g->nodes;
     if (node == g->capacity) {
         g->status = FULL;
@@ -322,7 +322,7 @@ static int32 add_node(struct Graph *g, int kind, int32 text, int32 function, int
     g->node_text[node] = text;
     g->node_function[node] = function;
     g->node_block[node] = block;
-    g->producer[node] = 0;
+    g->node_value[node] = value;
     g->nodes++;
     return (int32)node;
 }
@@ -342,7 +342,7 @@ static void add_edge(struct Graph *g, int flow, int32 source, int32 target, unsi
 
 static int32 add_data(struct Graph *g, int kind, ref value, int32 function, int32 block) {
     int32 type = type_number(g, g->llvm->LLVMTypeOf(value));
-    int32 node = add_node(g, kind, type_text(g, type), function, block);
+    int32 node = add_node(g, kind, value, type_text(g, type), function, block);
     g->type_of[node] = type;
     return node;
 }
@@ -371,7 +371,6 @@ static void visit_operand(struct Graph *g, ref value, unsigned position, int32 u
     if (kind == FUNCTION || kind == BASIC_BLOCK || kind == METADATA || kind == INLINE_ASM) return;
     if (kind == INSTRUCTION_VALUE && g->llvm->LLVMIsAInstruction(value)) { /* some rare constants say so too */
         node = add_data(g, VARIABLE, value, function, g->blocks);
-        g->producer[node] = value;
     } else if (kind == ARGUMENT) {
         node = find(g, value);
         if (node == NONE) insert(g, value, node = add_data(g, VARIABLE, value, function, NONE));
@@ -404,7 +403,7 @@ static int32 visit_instruction(struct Graph *g, ref instruction, int32 function)
     const struct Llvm *llvm = g->llvm;
     unsigned opcode = opcode_of(llvm, instruction);
     unsigned operands = (unsigned)llvm->LLVMGetNumOperands(instruction);
-    int32 node = add_node(g, INSTRUCTION, opcode_text(g, opcode), function, g->blocks);
+    int32 node = add_node(g, INSTRUCTION, instruction, opcode_text(g, opcode), function, g->blocks);
     insert(g, instruction, node);
     for (unsigned i = 0; i < operands && g->status == DONE; i++)
         visit_operand(g, llvm->LLVMGetOperand(instruction, i), i, node, function);
@@ -419,7 +418,8 @@ static int32 visit_instruction(struct Graph *g, ref instruction, int32 function)
 /* Adds an edge to each variable from the instruction whose result it is, which may have come later. */
 static void connect_producers(struct Graph *g, int64 first) {
     for (int64 node = first; node < g->nodes && g->status == DONE; node++)
-        if (g->producer[node]) add_edge(g, DATA, find(g, g->producer[node]), (int32)node, 0);
+        if (g->node_kind[node] == VARIABLE && g->node_block[node] != NONE) /* those of arguments are in no block */
+            add_edge(g, DATA, find(g, g->node_value[node]), (int32)node, 0);
 }
 
 /* Adds the edges between blocks; a block that none follows is an exit of the function. */
@@ -460,7 +460,7 @@ static void visit_function(struct Graph *g, ref function, int32 number) {
         visit_body(g, function, number);
     else
         g->exits[g->exit_count++] =
-            add_node(g, INSTRUCTION, text_of(g, "; undefined function"), number, NONE);
+            add_node(g, INSTRUCTION, 0, text_of(g, "; undefined function"), number, NONE);
     g->exits_end[number] = g->exit_count;
 }
 
@@ -495,7 +495,7 @@ static int32 add_type(struct Graph *g, ref type) {
     int kind = llvm->LLVMGetTypeKind(type);
     int vector = kind == VECTOR_TYPE || kind == SCALABLE_VECTOR_TYPE, array = kind == ARRAY_TYPE;
     int32 text = vector ? text_of(g, "vector") : array ? text_of(g, "[]") : type_text(g, type_number(g, type));
-    int32 node = add_node(g, TYPE, text, NONE, NONE);
+    int32 node = add_node(g, TYPE, type, text, NONE, NONE);
     if (array || vector)
         add_edge(g, TYPES, type_node(g, type_number(g, llvm->LLVMGetElementType(type))), node, 0);
     if (kind == STRUCT_TYPE)
@@ -525,7 +525,7 @@ static void connect_types(struct Graph *g) {
 static void build(struct Graph *g, ref module) {
     const struct Llvm *llvm = g->llvm;
     int32 number = 0;
-    add_node(g, INSTRUCTION, text_of(g, "[external]"), NONE, NONE);
+    add_node(g, INSTRUCTION, 0, text_of(g, "[external]"), NONE, NONE);
     FOR_FUNCTIONS(function, module) {
         add_function(g, function);
         if (g->status != DONE) return;
@@ -564,8 +564,8 @@ EXPORT int aiocg_programl(const struct Llvm *llvm, ref module, char *arena, int6
     int64 counts[] = {g->nodes, g->edges, g->texts, g->functions, (int64)source_length};
     const void *places[] = {g->node_kind, g->node_text, g->node_function, g->node_block, g->edge_source,
                             g->edge_target, g->edge_flow, g->edge_position, g->text, g->text_ends, g->names,
-                            g->name_ends, source};
+                            g->name_ends, source, g->node_value};
     for (int i = 0; i < 5; i++) *out++ = counts[i];
-    for (int i = 0; i < 13; i++) *out++ = (int64)(uintptr)places[i];
+    for (int i = 0; i < 14; i++) *out++ = (int64)(uintptr)places[i];
     return (int)g->status;
 }

@@ -1,14 +1,22 @@
-"""The program as a ProGraML graph, in flat form: what the graph means is told in `aiocg/llvm/programl.py`."""
+"""The program as a ProGraML graph in flat form. What the graph means is told in `aiocg/llvm/programl.py`."""
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.llvm.observations.observation import Observation, Subject
-from aiocg.workers.llvm.programl import program_graphs
+from aiocg.workers.llvm.programl import ProgramGraphs, program_graphs
+from aiocg.workers.llvm.programl_text import full_texts
+
+
+def _graphs(subject: Subject) -> ProgramGraphs:
+    return program_graphs(subject.engine.natives.load("programl"))
 
 
 def _arrays(subject: Subject) -> dict[str, object]:
-    graphs = program_graphs(subject.engine.natives.load("programl"))
-    return graphs.build(subject.engine.module(subject.state).pointer)._asdict()
+    return _graphs(subject).build(subject.engine.module(subject.state).pointer)._asdict()
+
+
+def _full_texts(subject: Subject) -> list[str]:
+    return full_texts(_graphs(subject), subject.engine.parsed(subject.state))
 
 
 def _numbers(
@@ -51,5 +59,11 @@ OBSERVATIONS = (
             default={field.name: _nothing(field) for field in _FIELDS},
         ),
         _arrays,
+    ),
+    Observation(
+        ObservationSpec(
+            "ProgramlFullText", "texts", "For each node of ProgramlArrays, its text in the program.", default=[]
+        ),
+        _full_texts,
     ),
 )

@@ -1,0 +1,62 @@
+"""The full texts of the nodes of a program graph: what ProGraML keeps as their feature `full_text`."""
+
+import re
+from collections.abc import Callable
+
+from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.programl import ProgramGraphs
+
+__all__ = ["full_texts"]
+
+_INSTRUCTION, _VARIABLE, _CONSTANT, _TYPE = range(4)
+_NAMELESS = re.compile(r'%"type 0x[0-9a-f]+"')
+
+
+def full_texts(graphs: ProgramGraphs, module: Module) -> list[str]:
+    """Return for each node of a module's graph what it is in the text of the program.
+
+    An instruction is its line or lines; a variable is `i32 %x`, a constant `i32 5`, or the definition of the global
+    variable; a type is as LLVM prints it. It is empty for what is not in the program: `[external]`, and the body of a
+    function that has none. A structure without a name is `struct`.
+    """
+    graph, values = graphs.build_with_values(module.pointer)
+    kinds, texts = graph.node_kind.elements(), [graph.texts[text] for text in graph.node_text.elements()]
+    instructions = [value for kind, value in zip(kinds, values, strict=True) if kind == _INSTRUCTION and value]
+    # LLVM prints one instruction only after numbering all values of its function, so print the module, once.
+    lines = dict(zip(instructions, instruction_texts(module.to_text()), strict=True))
+    printed: dict[int, str] = {}
+
+    def full_text(kind: int, text: str, value: int) -> str:
+        if value in lines:
+            return lines[value] if kind == _INSTRUCTION else f"{text} {lines[value].partition(' = ')[0]}"
+        if value not in printed:
+            printed[value] = _print(module, value, is_type=kind == _TYPE)
+        return printed[value]
+
+    return [full_text(*node) for node in zip(kinds, texts, values, strict=True)]
+
+
+def _print(module: Module, pointer: int, *, is_type: bool) -> str:
+    """Return how LLVM prints a value or type; a type without a name would come with its address."""
+    if not pointer:
+        return ""
+    c = module.library.c
+    text: Callable[[int], int] = c.LLVMPrintTypeToString if is_type else c.LLVMPrintValueToString
+    return _NAMELESS.sub("struct", module.library.take_string(text(pointer)))
+
+
+def instruction_texts(text: str) -> list[str]:
+    """Return the instructions of a module from its text, in order, each with all its lines."""
+    found: list[list[str]] = []
+    inside = False
+    for line in text.split("\n"):
+        if not inside:
+            inside = line.startswith("define ")
+        elif line == "}":
+            inside = False
+        elif line.startswith(("   ", "  ]")):
+            if not line.startswith("    #dbg_"):
+                found[-1].append(line)
+        elif line.startswith("  "):
+            found.append([line.lstrip(" ")])
+    return ["\n".join(lines) for lines in found]
