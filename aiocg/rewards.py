@@ -220,8 +220,8 @@ def llvm_rewards() -> list[Reward]:
         for name, baseline, suffix in (
             (cost, None, ""),
             (f"{prefix}Norm", None, ", as a fraction of what it was unoptimised"),
-            (f"{prefix}O3", f"{prefix}O3", "; 1 is what -O3 achieves"),
-            (f"{prefix}Oz", f"{prefix}Oz", "; 1 is what -Oz achieves"),
+            (f"{prefix}O3", f"{prefix}O3", "; 1 is what -O3 saves, or one unit where it saves none"),
+            (f"{prefix}Oz", f"{prefix}Oz", "; 1 is what -Oz saves, or one unit where it saves none"),
         ):
             rewards.append(
                 CostReward(
