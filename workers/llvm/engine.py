@@ -11,7 +11,7 @@ from aiocg.workers.llvm.equality import Equality, digest
 from aiocg.workers.llvm.execution import Runner
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.loops import Loops
-from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine, is_bitcode
+from aiocg.workers.llvm.module import LlvmError, Module, NoSuchTarget, TargetMachine, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator
 from aiocg.workers.llvm.program import Builder, Tools
@@ -77,7 +77,8 @@ class Engine:
             action: a canonical action text (see `action_text`), such as a pipeline.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION` when LLVM refuses, or the verifier rejects the result.
+            CompilationError: with `FailureCode.ACTION` when LLVM refuses, or the verifier rejects the result, and
+                `FailureCode.ACTION_UNKNOWN` when the program does not have the function or loop of the action.
         """
         if not action or action in state.inert:
             return state
@@ -86,6 +87,8 @@ class Engine:
             return known
         try:
             after = self._run(state, parse(action))
+        except NoSuchTarget as error:
+            raise CompilationError(FailureCode.ACTION_UNKNOWN, f"{action}: {error}") from None
         except LlvmError as error:
             raise CompilationError(FailureCode.ACTION, f"{action}: {error}", pipeline=action) from None
         if after is state:
@@ -239,11 +242,11 @@ def defined_function(module: Module, name: bytes) -> int:
     """Return the function with this name, which has a body.
 
     Raises:
-        LlvmError: when there is none.
+        NoSuchTarget: when there is none.
     """
     function = module.function(name)
     if function is None:
-        raise LlvmError(f"the program has no function {quote(name)}")
+        raise NoSuchTarget(f"the program has no function {quote(name)}")
     if module.library.c.LLVMIsDeclaration(function):
-        raise LlvmError(f"the program only declares {quote(name)}")
+        raise NoSuchTarget(f"the program only declares {quote(name)}")
     return function

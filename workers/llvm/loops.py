@@ -4,7 +4,7 @@ import ctypes
 from ctypes import Structure, byref, c_int64, c_void_p
 from typing import NamedTuple
 
-from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
+from aiocg.workers.llvm.module import Module, NoSuchTarget, TargetMachine
 from aiocg.workers.llvm.native_library import NativeLibrary
 
 __all__ = ["Loop", "Loops"]
@@ -113,12 +113,12 @@ class Loops:
             machine: what passes ask about the target.
 
         Raises:
-            LlvmError: when the function has no such loop.
+            NoSuchTarget: when the function has no such loop.
         """
         memory, loops = self._memory_for(function)
         header = self._native.aiocg_loop_header(self._llvm, function, memory.graph, loops, number)
         if not header:
-            raise LlvmError(f"the function has no loop {number}: see the observation Loops")
+            raise NoSuchTarget(f"the function has no loop {number}: see the observation Loops")
         module.run_passes(_PREPARE, machine, function=function)
         memory, loops = self._memory_for(function)
         kept = (c_void_p * (len(loops) // len(Loop._fields)))()

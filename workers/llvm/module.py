@@ -22,6 +22,10 @@ class LlvmError(Exception):
     """LLVM refused something; the message is LLVM's own."""
 
 
+class NoSuchTarget(LlvmError):
+    """The program has no such function or loop: what an action is aimed at may be gone. Nothing was done."""
+
+
 class TargetMachine:
     """A target machine as `opt` makes it for a triple: no CPU, no features, no choices of its own."""
 

@@ -357,7 +357,7 @@ def test_target_that_is_not_there_is_an_error_and_changes_nothing(action: str, m
     session.check_action(action)
     with pytest.raises(CompilationError, match=message) as caught:
         session.apply_action(action)
-    assert caught.value.code == FailureCode.ACTION
+    assert caught.value.code == FailureCode.ACTION_UNKNOWN
     assert session.state is state
 
 
