@@ -15,11 +15,13 @@ from aiocg.session import Session
 from aiocg.snapshot import Snapshot
 from aiocg.spaces import ActionSpace, DiscreteActions, ObservationSpace
 from aiocg.spaces.actions import ActionSpaceLike, is_name
+from aiocg.state import CompilerEnvState
 from aiocg.step import StepRequest, StepResult
 from aiocg.transport.messages import Action, Expanded, Observed
 
 if TYPE_CHECKING:
     from aiocg.runtime import BenchmarkLike
+    from aiocg.validation import ValidationResult
 
 __all__ = ["Env", "StepResult"]
 
@@ -460,6 +462,12 @@ class Env(EnvBase):
 
         results: list[Candidate] = await self._session.expand(candidates, plan.observe, deadline, finish)
         return results
+
+    async def validate(self, state: CompilerEnvState | None = None, **options: Any) -> "ValidationResult":
+        """Validate a state, the present one if None, without touching the environment: see `aiocg.validation`."""
+        from aiocg.validation.state import validate_env  # it imports this module
+
+        return await validate_env(self._runtime, self, state, **options)
 
     # ----------------------------------------------------------------------------------------- close
 

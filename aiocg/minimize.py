@@ -4,7 +4,6 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from aiocg.env import Env
 from aiocg.errors import AiocgError
@@ -24,7 +23,7 @@ class MinimizationError(AiocgError):
         actions: the list.
     """
 
-    def __init__(self, actions: Sequence[Any], flakiness: int) -> None:
+    def __init__(self, actions: Sequence[str], flakiness: int) -> None:
         self.actions = tuple(actions)
         tries = "once" if flakiness == 1 else f"{flakiness} times"
         super().__init__(
@@ -38,12 +37,12 @@ class Minimized:
     """What is left of a list of actions.
 
     Attributes:
-        actions: the smallest list found after which the hypothesis holds.
+        actions: texts of the smallest list of actions found after which the hypothesis holds.
         evaluations: how many lists were tried.
         walltime: seconds.
     """
 
-    actions: tuple[Any, ...]
+    actions: tuple[str, ...]
     evaluations: int
     walltime: float
 
@@ -51,13 +50,13 @@ class Minimized:
 async def minimize(
     env: Env,
     hypothesis: Hypothesis,
-    actions: Iterable[Any] | None = None,
+    actions: Iterable[str] | None = None,
     *,
-    strategies: Iterable[Strategy[Any]] = (bisect_prefix, delta_debug),
+    strategies: Iterable[Strategy[str]] = (bisect_prefix, delta_debug),
     flakiness: int = 1,
     failing: Callable[[Exception], bool] | None = None,
     lanes: int | None = None,
-    progress: Callable[[tuple[Any, ...]], None] | None = None,
+    progress: Callable[[tuple[str, ...]], None] | None = None,
 ) -> Minimized:
     """Find a small list of actions after which a hypothesis still holds.
 
@@ -68,7 +67,7 @@ async def minimize(
         env: on the program in question.
         hypothesis: an async function of an environment that was reset and has applied a list of actions. Several are
             under way at once, on environments of their own.
-        actions: the list to shrink; what the environment has done since its reset, if None.
+        actions: texts of the actions to shrink; what the environment has done since its reset, if None.
         strategies: applied one after the other; see `aiocg.reduction`.
         flakiness: how often a list is tried before the hypothesis counts as not holding. Once is enough to hold.
         failing: tells, of the error with which a list of actions failed (a pass that crashes, say), whether that is
@@ -84,7 +83,7 @@ async def minimize(
     if flakiness < 1:
         raise ValueError(f"flakiness must be at least 1, not {flakiness}")
     started = time.monotonic()
-    smallest = tuple(env.actions if actions is None else actions)
+    smallest = tuple(env.action_texts if actions is None else actions)
     async with open_lanes(env, lanes) as crew:
         trial = _Trial(crew, hypothesis, flakiness, failing)
         if await trial.first([smallest]) is None:
@@ -95,18 +94,18 @@ async def minimize(
 
 
 async def _follow(
-    strategy: Strategy[Any],
-    actions: tuple[Any, ...],
+    strategy: Strategy[str],
+    actions: tuple[str, ...],
     trial: "_Trial",
-    progress: Callable[[tuple[Any, ...]], None] | None,
-) -> tuple[Any, ...]:
+    progress: Callable[[tuple[str, ...]], None] | None,
+) -> tuple[str, ...]:
     """Answer what a strategy asks, and return what it comes to."""
     search, found = strategy(actions), None
     while True:
         try:
             candidates = search.send(found)
         except StopIteration as end:
-            smallest: tuple[Any, ...] = end.value
+            smallest: tuple[str, ...] = end.value
             return smallest
         found = await trial.first(candidates)
         if found is not None and progress is not None:
@@ -123,10 +122,10 @@ class _Trial:
         self._hypothesis = hypothesis
         self._flakiness = flakiness
         self._failing = failing
-        self._verdicts: dict[tuple[Any, ...], bool] = {}
+        self._verdicts: dict[tuple[str, ...], bool] = {}
         self.evaluations = 0
 
-    async def first(self, candidates: Sequence[tuple[Any, ...]]) -> int | None:
+    async def first(self, candidates: Sequence[tuple[str, ...]]) -> int | None:
         """Return the index of the first list that holds; as many are tried at once as there are lanes."""
         width = len(self._lanes)
         for start in range(0, len(candidates), width):
@@ -140,7 +139,7 @@ class _Trial:
                     return index
         return None
 
-    async def _try(self, lane: Env, actions: tuple[Any, ...]) -> None:
+    async def _try(self, lane: Env, actions: tuple[str, ...]) -> None:
         self.evaluations += 1
         for _ in range(self._flakiness):
             if await self._holds(lane, actions):
@@ -148,10 +147,10 @@ class _Trial:
                 return
         self._verdicts[actions] = False
 
-    async def _holds(self, lane: Env, actions: tuple[Any, ...]) -> bool:
+    async def _holds(self, lane: Env, actions: tuple[str, ...]) -> bool:
         await lane.reset()
         if actions:
-            _, _, terminated, _, info = await lane.step(list(actions), observation_spaces=[], reward_spaces=[])
+            _, _, terminated, _, info = await lane.step_texts(actions, observation_spaces=[], reward_spaces=[])
             if terminated:
                 return self._failing is not None and self._failing(info["error"])
         return await self._hypothesis(lane)

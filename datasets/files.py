@@ -179,7 +179,13 @@ def _benchmark(uri: BenchmarkUri, path: Path, flags: tuple[str, ...], filename: 
         return [BenchmarkSource(filename, _read(path))]
 
     if path.suffix in LANGUAGES:
-        return Benchmark(uri, lambda: compile_file(path, flags), sources=sources, description=description)
+        return Benchmark(
+            uri,
+            lambda: compile_file(path, flags),
+            sources=sources,
+            description=description,
+            recompile=lambda more: compile_file(path, (*flags, *more)),
+        )
     return Benchmark(uri, lambda: _read_ir(path), sources=sources, description=description)
 
 

@@ -80,13 +80,15 @@ def _sources() -> dict[str, Path]:
 
 def _benchmark(uri: BenchmarkUri, path: Path) -> Benchmark:
     language = _LANGUAGES[path.suffix]
+    flags = program_flags(language)
     runs = {size: _run(path, size) for size in RUN_SIZES}
     return Benchmark(
         uri,
-        lambda: compile_file(path, program_flags(language)),
+        lambda: compile_file(path, flags),
         sources=lambda: [BenchmarkSource(path.name, path.read_bytes())],
         description=_description(path),
         program=BenchmarkProgram(language, freestanding=True, runs=runs, measured="medium"),
+        recompile=lambda more: compile_file(path, (*flags, *more)),
     )
 
 

@@ -31,8 +31,7 @@ async def test_a_list_is_shrunk_to_the_actions_that_matter(env) -> None:  # type
     await env.step(["nothing", "increment", "nothing", "increment", "square", "nothing", "increment", "nothing"])
     steps: list[tuple[object, ...]] = []
     result = await minimize(env, above_twenty, progress=steps.append)
-    names = [env.action_space.names[action] if isinstance(action, int) else action for action in result.actions]
-    assert names == ["increment", "increment", "square"], "5 * 5 is the least above 20"
+    assert result.actions == ("increment", "increment", "square"), "5 * 5 is the least above 20"
     assert steps[-1] == result.actions
     assert all(len(later) < len(earlier) for earlier, later in itertools.pairwise(steps))
     assert result.evaluations > 3

@@ -145,7 +145,7 @@ class Runner:
             if answer["problem"]:
                 raise failure(f"the program cannot be started: {answer['problem']}")
             if answer["timed_out"] and left < run.timeout:
-                raise failure(_TOO_LATE)
+                raise failure(_TOO_LATE, "running")
             yield Ended(run, answer["exit_code"], answer["seconds"], answer["timed_out"], folder)
 
     def close(self) -> None:
@@ -186,7 +186,7 @@ def remaining(deadline: float) -> float:
     """
     left = deadline - time.monotonic() - MARGIN
     if left <= 0:
-        raise failure(_TOO_LATE)
+        raise failure(_TOO_LATE, "running")
     return left
 
 

@@ -1,0 +1,26 @@
+"""Validation of states: that they can be reached again, earn what they say, and leave the program what it was.
+
+::
+
+    result = await env.validate()
+    if not result.okay():
+        print(result.error_details)
+
+A state is applied again in a fresh session. Programs that can run are then built, run and compared with the unoptimised
+program, by themselves and under LLVM's sanitizers. `aiocg.minimize` finds the actions that are to blame.
+"""
+
+from aiocg.validation.differential import Sanitizer
+from aiocg.validation.errors import ErrorKind, ValidationError
+from aiocg.validation.result import ValidationResult
+from aiocg.validation.state import Options, validate, validate_states
+
+__all__ = [
+    "ErrorKind",
+    "Options",
+    "Sanitizer",
+    "ValidationError",
+    "ValidationResult",
+    "validate",
+    "validate_states",
+]

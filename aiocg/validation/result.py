@@ -1,0 +1,121 @@
+"""The outcome of validating a state."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Self
+
+import msgspec
+
+from aiocg.state import CompilerEnvState
+from aiocg.validation.errors import ValidationError
+
+__all__ = ["ValidationResult"]
+
+_SHOWN = 3  # kinds of errors in a summary, unless just a few more are left
+_WIDTH = 50  # characters of a summary in `repr`
+
+
+class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What validating a state has found. Equal to another whatever their wall times and the order of their errors.
+
+    Attributes:
+        state: what was validated.
+        walltime: seconds that it took.
+        reward_validated: the reward was computed again; False when the state has none, or it is not deterministic.
+        actions_replay_failed: the actions could not be applied again, or led to another program.
+        reward_validation_failed: the reward came out different.
+        benchmark_semantics_validated: what the program does was compared with what it should do.
+        benchmark_semantics_validation_failed: it does something else.
+        errors: what is wrong, in detail.
+        skipped: what could not be checked here, each with the reason.
+    """
+
+    state: CompilerEnvState
+    walltime: float = 0.0
+    reward_validated: bool = False
+    actions_replay_failed: bool = False
+    reward_validation_failed: bool = False
+    benchmark_semantics_validated: bool = False
+    benchmark_semantics_validation_failed: bool = False
+    errors: tuple[ValidationError, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    def okay(self) -> bool:
+        """Say whether nothing is wrong, as far as it was checked."""
+        return not (
+            self.actions_replay_failed or self.reward_validation_failed or self.benchmark_semantics_validation_failed
+        )
+
+    @property
+    def error_details(self) -> str:
+        """A summary for people: the types of the errors, most frequent first, with how often each occurs."""
+        counts = Counter(error.type for error in self.errors).most_common()
+        texts = [f"{count}× {name}" if count > 1 else name for name, count in counts]  # noqa: RUF001, as CompilerGym
+        if len(texts) <= 1:
+            return "".join(texts)
+        rest = len(texts) - _SHOWN
+        shown = texts if rest <= _SHOWN else texts[:_SHOWN]
+        numbered = [f"[{number}/{len(texts)}] {text}" for number, text in enumerate(shown, 1)]
+        return ", ".join(numbered if rest <= _SHOWN else [*numbered, f"... ({rest} more errors)"])
+
+    def to_json(self) -> str:
+        """Return the result as one JSON object; `from_json` reads it."""
+        return msgspec.json.encode(self, order="sorted").decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            msgspec.DecodeError: when the text is not a validation result.
+        """
+        return msgspec.json.decode(text, type=cls)
+
+    @classmethod
+    def join(cls, results: "Iterable[ValidationResult]") -> "ValidationResult":
+        """Make one result of several on the same state: what any of them has found.
+
+        Raises:
+            ValueError: when there are none, or they are not on the same state.
+        """
+        parts = list(results)
+        if not parts:
+            raise ValueError("there are no results to join")
+        if any(part.state != parts[0].state for part in parts):
+            raise ValueError("results of different states cannot be joined")
+        return cls(
+            state=parts[0].state,
+            walltime=sum(part.walltime for part in parts),
+            reward_validated=any(part.reward_validated for part in parts),
+            actions_replay_failed=any(part.actions_replay_failed for part in parts),
+            reward_validation_failed=any(part.reward_validation_failed for part in parts),
+            benchmark_semantics_validated=any(part.benchmark_semantics_validated for part in parts),
+            benchmark_semantics_validation_failed=any(part.benchmark_semantics_validation_failed for part in parts),
+            errors=tuple(error for part in parts for error in part.errors),
+            skipped=tuple(dict.fromkeys(reason for part in parts for reason in part.skipped)),
+        )
+
+    def _fields(self) -> tuple[object, ...]:
+        return (
+            self.state,
+            self.reward_validated,
+            self.actions_replay_failed,
+            self.reward_validation_failed,
+            self.benchmark_semantics_validated,
+            self.benchmark_semantics_validation_failed,
+            sorted(self.errors),
+            sorted(self.skipped),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if isinstance(other, ValidationResult) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.state, self.okay()))
+
+    def __repr__(self) -> str:
+        benchmark = self.state.benchmark.removeprefix("benchmark://")
+        if not self.okay():
+            details = self.error_details
+            return f"❌  {benchmark}  {details if len(details) <= _WIDTH else details[: _WIDTH - 3] + '...'}"
+        return f"✅  {benchmark}" if self.state.reward is None else f"✅  {benchmark}  {self.state.reward:.4f}"
