@@ -9,13 +9,12 @@ labels, comments, metadata and debug records are not.
 """
 
 import re
-from collections.abc import Iterable, Iterator
 
+from aiocg.workers.llvm.ir_lines import joined_lines
 from aiocg.workers.llvm.typed_ir import Rewriter
 
 __all__ = ["abstract", "statements"]
 
-_CONTINUED = re.compile(r"\s+(?:to label|unwind label|cleanup$|catch |filter |i\d+ -?\d+, label|\])")
 _LOCAL = re.compile(r'%[r"@\w.\-:]+')
 _VALUES = re.compile(
     r"""(?P<string>(?<!\w)c".+")
@@ -38,7 +37,7 @@ def statements(text: str) -> list[str]:
     """
     known: dict[str, str] = {}
     found = []
-    for line in Rewriter(list(_logical_lines(text))).lines():
+    for line in Rewriter(list(joined_lines(text))).lines():
         shape = _LOCAL.sub("<%ID>", line)
         statement = known.get(shape)
         if statement is None:
@@ -61,22 +60,3 @@ def _abstract_values(shape: str) -> str:
 
     shape = _VALUES.sub(replace, shape)
     return _INDEX_TYPE.sub("<TYP> ", shape) if kept and _ON_ELEMENTS.match(shape) else shape
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    """Join the lines of a statement that is printed on several."""
-    return _joined(text.split("\n"))
-
-
-def _joined(lines: Iterable[str]) -> Iterator[str]:
-    current = ""
-    for line in lines:
-        if line[:3] in ("   ", "  ]") and _CONTINUED.match(line):
-            part = line.strip()
-            current += part if part == "]" else f"\n {part}"
-            continue
-        if current:
-            yield current
-        current = line
-    if current:
-        yield current

@@ -1,27 +1,29 @@
-"""What the pointers of a function point to, found out from how they are used.
+"""What pointers lead to, where textual IR no longer says so, and the types of a module with that written in.
 
-Since LLVM 15 a pointer is just `ptr`. The instructions still say what they access: `load i32, ptr %p` that `%p` leads to an
-`i32`. Here each pointer has a `Pointee`, which collects such evidence; pointers that must be of one type, because one is
-stored where the other is loaded, or because a phi joins them, share one. With typed pointers a program that uses one
-pointer as two types needs a cast in between; without them there is none, and the stronger evidence wins.
+Since LLVM 15 a pointer is just `ptr`. The instructions still say what they access: `load i32, ptr %p` says that `%p`
+leads to an `i32`. A `Pointee` collects such evidence for a pointer. Pointers that must be of one type, because one is
+stored where the other is loaded, or because a phi joins them, share one.
 """
 
 import re
-from collections.abc import Iterator
+
+from aiocg.workers.llvm.ir_lines import NAME, leading_type, split
 
 __all__ = ["DECLARED", "INDEXED", "UNTYPED", "USED", "Pointee", "Types", "unify"]
 
-UNTYPED, INDEXED, USED, DECLARED = range(4)  # how strong an evidence is: that of an access to bytes is the weakest
+UNTYPED, INDEXED, USED, DECLARED = range(4)  # how strong evidence is: `getelementptr i8` only counts bytes
 
 _DEPTH = 3  # of pointers to pointers
-_MENTION = re.compile(r'%(?:"[^"]*"|[-\w.$]+)|\bptr\b(?: addrspace\(\d+\))?')
+_NESTING = 6  # of named types that are written out inside each other
+_LONGEST = 2000  # characters of a type that a field leads to; it would be in no dictionary
+_NAMED_TYPE = re.compile(rf"%{NAME}")
 
 
 class Pointee:
     """What one pointer, or several of one type, lead to.
 
     Attributes:
-        type: it, as text with typed pointers; "" while nothing is known.
+        type: it, as it stands in the text; "" while nothing is known.
         strength: of the evidence for `type`.
         inner: what it in turn leads to, when it is a pointer.
     """
@@ -56,13 +58,6 @@ class Pointee:
             node.inner = Pointee()
         return node.inner.root()
 
-    def text(self, depth: int = _DEPTH) -> str:
-        """Return its type; "i8" when nothing is known."""
-        node = self.root()
-        if node.inner is not None and depth and node.strength <= INDEXED:
-            return node.inner.text(depth - 1) + "*"
-        return node.type or "i8"
-
 
 def unify(one: Pointee, other: Pointee) -> None:
     """Give two pointers one type."""
@@ -79,50 +74,100 @@ def unify(one: Pointee, other: Pointee) -> None:
 
 
 class Types:
-    """The named types of a module, and the types of parts of types."""
+    """The named types of a module.
+
+    Attributes:
+        bodies: what each is defined as.
+        fields: what the pointers inside types lead to, by the type and the indices that lead to the pointer in it; an
+            index into an array is "".
+    """
 
     def __init__(self) -> None:
         self.bodies: dict[str, str] = {}
-        self._typed: dict[str, str] = {}
+        self.fields: dict[tuple[str, tuple[str, ...]], Pointee] = {}
+        self._typed: dict[tuple[str, tuple[str, ...]], str] = {}
         self._parts: dict[str, tuple[str, ...]] = {}
 
+    def text(self, pointee: Pointee, within: tuple[str, ...] = ()) -> str:
+        """Return the type that a pointer leads to, with typed pointers; "i8" when nothing is known."""
+        node, stars, first = pointee.root(), "", None
+        while node.inner is not None and node.strength <= INDEXED and len(stars) < _DEPTH:
+            first, node, stars = first or node, node.inner.root(), stars + "*"
+            if node is first:  # such as a list whose links are its first fields
+                return "i8" + stars
+        return (self.typed(node.type, within) if node.type else "i8") + stars
+
     def typed(self, type: str, within: tuple[str, ...] = ()) -> str:
-        """Return a type with its named parts written out, and with `i8*` for each `ptr`."""
-        known = self._typed.get(type)
+        """Return a type with typed pointers and with its named parts written out.
+
+        What would contain itself, or goes too deep, is `opaque`, as in the dictionary of inst2vec.
+
+        Args:
+            type: as it stands in the text.
+            within: the named types that it is being written inside of.
+        """
+        key = type, within
+        known = self._typed.get(key)
         if known is None:
-
-            def replace(match: re.Match[str]) -> str:
-                name = match[0]
-                if name[0] != "%":
-                    return "i8*"
-                body = self.bodies.get(name, "opaque")
-                return "opaque" if body == "opaque" or name in within else self.typed(body, (*within, name))
-
-            known = _MENTION.sub(replace, type)
-            if not within:
-                self._typed[type] = known
+            known = self._typed[key] = self._write(type, type, (), within)
         return known
 
-    def parts(self, type: str) -> tuple[str, ...]:
-        """Return the types of the parts of an aggregate, the type of the elements alone for an array or a vector."""
-        known = self._parts.get(type)
-        if known is None:
-            known = self._parts[type] = tuple(self._split(self.bodies.get(type, type)))
-        return known
+    def _write(self, type: str, owner: str, path: tuple[str, ...], within: tuple[str, ...]) -> str:
+        if type.startswith("ptr"):
+            field = self.fields.get((owner, path))
+            if field is None:
+                return "i8*"
+            text = self.text(field, within)
+            return text + "*" if len(text) < _LONGEST else "opaque*"
+        if "*" in type or "(" in type:  # typed pointers, from before LLVM 15
+            return _NAMED_TYPE.sub(lambda match: self._named(match[0], within), type)
+        if type[0] == "%":
+            return self._named(type, within)
+        if type[0] not in "[{<" or type in ("{}", "<{}>"):
+            return type
+        step = self.is_struct(type)
+        parts = [
+            self._write(part, owner, (*path, str(place) if step else ""), within)
+            for place, part in enumerate(self.parts(type))
+        ]
+        if step:
+            inside = "{ " + ", ".join(parts) + " }"
+            return f"<{inside}>" if type[0] == "<" else inside
+        return f"{type.partition(' x ')[0]} x {parts[0]}{type[-1]}"
+
+    def _named(self, name: str, within: tuple[str, ...]) -> str:
+        body = self.bodies.get(name, "opaque")
+        if body == "opaque" or name in within or len(within) > _NESTING:
+            return "opaque"
+        key = body, (*within, name)
+        if key not in self._typed:
+            self._typed[key] = self._write(body, name, (), key[1])
+        return self._typed[key]
 
     def is_struct(self, type: str) -> bool:
         """Say whether the parts of a type are fields."""
         return self.bodies.get(type, type).startswith(("{", "<{"))
 
-    def part(self, type: str, indices: tuple[str, ...]) -> str:
-        """Return the type of the part that these indices lead to; "" when that cannot be said."""
+    def parts(self, type: str) -> tuple[str, ...]:
+        """Return the types of the parts of an aggregate; for an array or a vector, only that of the elements."""
+        known = self._parts.get(type)
+        if known is None:
+            known = self._parts[type] = tuple(_parts(self.bodies.get(type, type)))
+        return known
+
+    def locate(self, type: str, indices: list[str]) -> tuple[str, tuple[str, tuple[str, ...]]]:
+        """Return the type of the part that indices lead to, and its key in `fields`; "" when that cannot be said."""
+        owner = type
+        path: tuple[str, ...] = ()
         for index in indices:
             parts = self.parts(type)
-            place = int(index) if self.is_struct(type) and index.isdecimal() else 0
+            step = index if self.is_struct(type) else ""
+            place = int(step) if step.isdecimal() else 0
             if place >= len(parts):
-                return ""
+                return "", (owner, path)
             type = parts[place]
-        return type
+            owner, path = (type, ()) if type[0] == "%" else (owner, (*path, step))
+        return type, (owner, path)
 
     def path(self, type: str, wanted: str) -> tuple[str, ...] | None:
         """Return the kinds of indices, i64 or i32, that lead from a type to its first part of a wanted (typed) type."""
@@ -135,31 +180,12 @@ class Types:
                 return (step, *found)
         return None
 
-    def _split(self, body: str) -> Iterator[str]:
-        if body.startswith("<{"):
-            body = body[1:-1]
-        if body.startswith("{"):
-            yield from split(body[1:-1].strip())
-        elif body.startswith(("[", "<")) and body.endswith(("]", ">")):
-            yield body[1:-1].partition(" x ")[2].removeprefix("vscale x ")
 
-
-def split(text: str) -> list[str]:
-    """Split at the commas that are outside of all brackets and quotes."""
-    if not any(bracket in text for bracket in '([{<"'):
-        return text.split(", ") if text else []
-    found, depth, start, quoted = [], 0, 0, False
-    for place, character in enumerate(text):
-        if character == '"':
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif character in "([{<":
-            depth += 1
-        elif character in ")]}>":
-            depth -= 1
-        elif character == "," and not depth:
-            found.append(text[start:place].strip())
-            start = place + 1
-    found.append(text[start:].strip())
-    return found
+def _parts(body: str) -> list[str]:
+    if body.startswith("<{"):
+        body = body[1:-1]
+    if body.startswith("{"):
+        return split(body[1:-1].strip())
+    if body.startswith(("[", "<")):
+        return [leading_type(body[1:-1].partition(" x ")[2].removeprefix("vscale x "))]
+    return []
