@@ -307,6 +307,7 @@ class Env(EnvBase):
         """Send an out-of-band parameter to the compiler session and return its answer.
 
         What is set so stays set: in resets, forks and siblings, in restored snapshots and over the death of a worker.
+        With an empty value it is a question, which sets nothing.
 
         Raises:
             ParameterFailed: when the compiler does not know the key or take the value.

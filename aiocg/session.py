@@ -109,11 +109,12 @@ class Session:
         return future
 
     def parameter(self, key: str, value: str, timeout: float) -> "asyncio.Future[str]":
-        """Send an out-of-band parameter."""
+        """Send an out-of-band parameter; one with an empty value is a question, and not kept."""
         future = self._loop.create_future()
         self.send(PendingParameter(self, key, value, timeout, future))
-        kept = {name: text for name, text in self.parameters.items() if name != key}
-        self.parameters = {**kept, key: value}  # behind those that were sent before, as the worker sees them
+        if value:
+            kept = {name: text for name, text in self.parameters.items() if name != key}
+            self.parameters = {**kept, key: value}  # behind those that were sent before, as the worker sees them
         return future
 
     def future(self) -> "asyncio.Future[Any]":

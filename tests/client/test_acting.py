@@ -302,6 +302,14 @@ async def test_a_parameter_sent_before_a_reset_is_part_of_it(make) -> None:  # t
     assert await sent == "first" and await env.observe("echo") == "first"
 
 
+async def test_a_parameter_without_a_value_is_a_question(env: aiocg.Env) -> None:
+    await env.send_parameter("echo", "kept")
+    await env.send_parameter("echo", "")
+    assert env.parameters == {"echo": "kept"}
+    await env.reset()
+    assert await env.observe("echo") == "kept"
+
+
 async def test_a_parameter_that_is_refused_changes_nothing(make) -> None:  # type: ignore[no-untyped-def]
     env = await make()
     await env.send_parameter("echo", "kept")
