@@ -10,7 +10,7 @@ def main() -> None:
 
     `aiocg cc` and `aiocg c++` begin here already: they start hundreds of times in a build, and need none of the rest.
     """
-    if len(sys.argv) > 1 and sys.argv[1] in ("cc", "c++"):
+    if sys.argv[1:2] in (["cc"], ["c++"]) and sys.argv[2:] != ["--help"]:
         from aiocg.cli import cc
 
         sys.exit(cc.main(sys.argv[1], sys.argv[2:]))

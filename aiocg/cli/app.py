@@ -25,12 +25,15 @@ app.command("describe")(describe.describe)
 app.command("replay")(replay.replay)
 
 
-_FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+_FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
 @app.command("cc", context_settings=_FOR_CLANG)
 def cc(context: typer.Context) -> None:
     """Compile C as clang does, but search for better passes: make CC="aiocg cc".
+
+    All options are clang's. AIOCG_CC_SEARCH (greedy, random, beam, O1 to Oz, a pipeline, a saved state, or none),
+    AIOCG_CC_REWARD, AIOCG_CC_BUDGET (seconds for a file) and AIOCG_CC_REPORT (a file) say how to search.
 
     Example: aiocg cc -O2 -c file.c -o file.o
     """
@@ -39,7 +42,7 @@ def cc(context: typer.Context) -> None:
 
 @app.command("c++", context_settings=_FOR_CLANG)
 def cxx(context: typer.Context) -> None:
-    """Compile C++ as clang does, but search for better passes: make CXX="aiocg c++".
+    """Compile C++ as clang does, but search for better passes: make CXX="aiocg c++". See `aiocg cc --help`.
 
     Example: aiocg c++ -O2 -c file.cc -o file.o
     """

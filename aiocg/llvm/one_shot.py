@@ -5,18 +5,16 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiocg.errors import UnknownName
 from aiocg.llvm import tools
 from aiocg.plan import Reading
 from aiocg.registry import environment
+from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.spaces import ObservationSpace
 from aiocg.transport.codec import reply_codec
 from aiocg.transport.messages import Observed, Reply, Welcome
-
-if TYPE_CHECKING:
-    from aiocg.rewards import Reward
 
 __all__ = ["action_names", "compute_observation", "observation_spaces", "reward_spaces"]
 
@@ -67,9 +65,14 @@ def observation_spaces() -> Mapping[str, ObservationSpace]:
     return {space.name: space for space in spaces}
 
 
-def reward_spaces() -> "Mapping[str, Reward]":
-    """Return all reward spaces of the LLVM environments by name. Nothing is started."""
-    return {reward.name: reward for reward in environment(ENVIRONMENT).rewards()}
+def reward_spaces() -> Mapping[str, Reward]:
+    """Return all reward spaces of the LLVM environments by name. No environment is made.
+
+    Raises:
+        EnvironmentNotSupported: when there is no LLVM.
+    """
+    known = {reward.name: reward for reward in environment(ENVIRONMENT).rewards()}
+    return known | rewards_of_observations(observation_spaces(), known)
 
 
 def action_names(space: str | None = None) -> tuple[str, ...]:

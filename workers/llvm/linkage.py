@@ -95,7 +95,7 @@ def link(library: Library, contents: Iterable[tuple[str, bytes]]) -> bytes:
                 if problem := module.verify():
                     raise LlvmError(problem)
             except LlvmError as error:
-                raise LlvmError(f"{name}: {error}") from None
+                raise LlvmError(f"{name}: {str(error).replace('<stdin>:', '')}") from None
             failed = c.LLVMLinkModules2(joined.pointer, module.pointer)  # frees the second
             errors = context.take_errors()
             if failed or errors:
