@@ -11,23 +11,19 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aiocg.workers.llvm.program import Run, failure, write_files
+from aiocg.workers.llvm.program import TOO_LATE, Run, failure, remaining, temporary_folder, write_files
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space
 FILE_LIMIT = 64 << 20  # bytes of each file that a program writes, its output among them
 HEAD = 4096  # bytes of an output that are shown
 LAST_WORDS = 2048  # bytes of standard error that are shown
-MARGIN = 0.5  # seconds that are left, at a deadline, to say that it was missed
 POLL_INTERVAL = 0.01  # seconds between looks for a core
 RUNNER = Path(__file__).with_name("runner.py")
-
-_TOO_LATE = "there was not enough time: give the step a longer timeout, or measure a shorter run, or fewer times"
 
 
 class Ended(NamedTuple):
@@ -116,7 +112,7 @@ class Runner:
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` when it cannot be started.
         """
-        with tempfile.TemporaryDirectory(prefix="run-", ignore_cleanup_errors=True) as scratch:
+        with temporary_folder("run-") as scratch:
             folder, stdin = Path(scratch, "folder"), Path(scratch, "stdin")
             folder.mkdir()
             write_files(folder, run.files)
@@ -145,7 +141,7 @@ class Runner:
             if answer["problem"]:
                 raise failure(f"the program cannot be started: {answer['problem']}")
             if answer["timed_out"] and left < run.timeout:
-                raise failure(_TOO_LATE, "running")
+                raise failure(TOO_LATE, "running")
             yield Ended(run, answer["exit_code"], answer["seconds"], answer["timed_out"], folder)
 
     def close(self) -> None:
@@ -176,18 +172,6 @@ class Runner:
             raise failure("the process that starts programs was killed")
         answer: dict[str, Any] = json.loads(line)
         return answer
-
-
-def remaining(deadline: float) -> float:
-    """Return the seconds that are left for work until a deadline.
-
-    Raises:
-        CompilationError: with `FailureCode.OBSERVATION` when there are none.
-    """
-    left = deadline - time.monotonic() - MARGIN
-    if left <= 0:
-        raise failure(_TOO_LATE, "running")
-    return left
 
 
 @contextlib.contextmanager

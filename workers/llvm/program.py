@@ -24,7 +24,10 @@ from aiocg.workers.llvm.states import State
 VERSION = 1
 OBJECT, BITCODE, EXECUTABLE = "program.o", "program.bc", "program"
 LINK_TIMEOUT = 120.0  # seconds
+MARGIN = 0.25  # seconds that are left, at a deadline, to say that it was missed
 MESSAGES = 4096  # bytes of a linker's words that are kept
+TOO_LATE = "there was not enough time: give the step a longer timeout, or measure a shorter run, or fewer times"
+
 _INHERITED = ("PATH", "LD_LIBRARY_PATH")  # by which a linker finds its parts
 
 
@@ -254,7 +257,7 @@ class Builder:
     def _build(self, state: State, program: Program, deadline: float) -> Executable:
         command = self.tools.expand(program.command)
         code = self.code.object_file(state)
-        executable = Executable(folder := tempfile.TemporaryDirectory(prefix="build-", ignore_cleanup_errors=True))
+        executable = Executable(folder := temporary_folder("build-"))
         try:
             write_files(Path(folder.name), program.files)
             write_files(Path(folder.name), {OBJECT: code})
@@ -267,6 +270,30 @@ class Builder:
             executable.close()
             raise
         return executable
+
+
+def remaining(deadline: float) -> float:
+    """Return the seconds that are left for work until a deadline.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION` when there are none.
+    """
+    left = deadline - time.monotonic() - MARGIN
+    if left <= 0:
+        raise failure(TOO_LATE, "running")
+    return left
+
+
+def temporary_folder(prefix: str) -> "tempfile.TemporaryDirectory[str]":
+    """Make a folder that goes with the object returned, at the end of its context or when it is no longer used.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION` when it cannot be made.
+    """
+    try:
+        return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise failure(f"there is no folder for temporary files, or no place in it: {error}. Set TMPDIR") from None
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -291,7 +318,7 @@ def link(command: list[str], folder: str, environment: Mapping[str, str], deadli
         CompilationError: with `FailureCode.OBSERVATION` when it fails or takes too long; it has the linker's words.
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    timeout = min(LINK_TIMEOUT, deadline - time.monotonic())
+    timeout = min(LINK_TIMEOUT, remaining(deadline))
     with tempfile.TemporaryFile() as messages:
         try:
             done = subprocess.run(
@@ -301,7 +328,7 @@ def link(command: list[str], folder: str, environment: Mapping[str, str], deadli
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=messages,
-                timeout=max(0.0, timeout),
+                timeout=timeout,
             )
         except subprocess.TimeoutExpired:
             raise failure(f"cannot be linked: {command[0]} took longer than {timeout:.1f} s", "linking") from None

@@ -29,7 +29,7 @@ from aiocg.workers.llvm.execution import measuring_core
 from aiocg.workers.llvm.object_code import text_size
 from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
 from aiocg.workers.llvm.parameters import Parameters, exchange
-from aiocg.workers.llvm.program import Tools, decode_program
+from aiocg.workers.llvm.program import MARGIN, Tools, decode_program
 
 HEADERS = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
 HELLO = HEADERS + 'int main(void) { printf("hello\\n"); return 3; }'
@@ -161,8 +161,8 @@ def test_a_deadline_makes_an_error_and_not_a_dead_worker(make: Make, name: str) 
     benchmark = make(ENDLESS)
     observe(benchmark, "TextSizeBytes")  # that it is built already
     started = time.monotonic()
-    assert "give the step a longer timeout" in failing(benchmark, name, timeout=execution.MARGIN + 0.2)
-    assert time.monotonic() < started + execution.MARGIN + 0.2
+    assert "give the step a longer timeout" in failing(benchmark, name, timeout=MARGIN + 0.2)
+    assert time.monotonic() < started + MARGIN + 0.2
 
 
 # ------------------------------------------------------------------------------------ programs of the machine's
@@ -395,6 +395,12 @@ def test_without_a_linker_nothing_can_be_built(make: Make, monkeypatch: pytest.M
     monkeypatch.setattr(benchmark.engine.builder, "tools", tools)
     assert [observe(benchmark, name) for name in ("IsBuildable", "IsRunnable")] == [0, 0]
     assert "there is no lld beside /no/clang" in failing(benchmark, "TextSizeBytes")
+
+
+def test_without_a_place_for_temporary_files_the_error_says_so(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = make(HELLO)
+    monkeypatch.setattr("tempfile.tempdir", "/no/such/folder")
+    assert "Set TMPDIR" in failing(benchmark, "TextSizeBytes")
 
 
 def test_the_runner_is_replaced_when_it_was_killed(make: Make) -> None:
