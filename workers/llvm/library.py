@@ -75,16 +75,12 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 # What releases in use lack. Ask `Library.has` before calling one.
 OPTIONAL_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "LLVMPassBuilderOptionsSetCallGraphProfile": (None, (c_void_p, c_int)),
-    "LLVMPassBuilderOptionsSetForgetAllSCEVInLoopUnroll": (None, (c_void_p, c_int)),
     "LLVMPassBuilderOptionsSetInlinerThreshold": (None, (c_void_p, c_int)),
     "LLVMPassBuilderOptionsSetLicmMssaNoAccForPromotionCap": (None, (c_void_p, c_uint)),
     "LLVMPassBuilderOptionsSetLicmMssaOptCap": (None, (c_void_p, c_uint)),
     "LLVMPassBuilderOptionsSetLoopInterleaving": (None, (c_void_p, c_int)),
     "LLVMPassBuilderOptionsSetLoopUnrolling": (None, (c_void_p, c_int)),
-    "LLVMPassBuilderOptionsSetLoopVectorization": (None, (c_void_p, c_int)),
     "LLVMPassBuilderOptionsSetMergeFunctions": (None, (c_void_p, c_int)),
-    "LLVMPassBuilderOptionsSetSLPVectorization": (None, (c_void_p, c_int)),
     "LLVMRunPassesOnFunction": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),  # since LLVM 20
 }
 

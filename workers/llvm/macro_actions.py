@@ -26,6 +26,7 @@ class Macro(NamedTuple):
 
 
 _OZ = "part of -Oz"
+_OF_INLINE = "part of the simplification in oz-inline"
 _SHARING = "simplifycfg<switch-range-to-icmp;switch-to-arithmetic;hoist-common-insts;sink-common-insts>"
 _LATE = (
     "simplifycfg<forward-switch-cond;switch-range-to-icmp;switch-to-arithmetic;switch-to-lookup;no-keep-loops;"
@@ -91,46 +92,46 @@ MACROS = (
     ),
     Macro(
         "oz-early",
-        f"Promote variables and drop the obvious: first {_OZ}",
+        f"Promote variables and drop the obvious: {_OZ}, the first",
         "forceattrs,inferattrs,coro-early,function(lower-expect,simplifycfg,sroa,early-cse)",
     ),
     Macro(
         "oz-module",
-        f"Propagate constants between functions and shrink globals: second {_OZ}",
+        f"Propagate constants between functions and shrink globals: {_OZ}, the second",
         "openmp-opt,ipsccp,called-value-propagation,globalopt,"
         "function(mem2reg,instcombine,simplifycfg<switch-range-to-icmp>)",
     ),
     Macro(
         "oz-inline",
-        f"Inline what makes the program smaller: third {_OZ}",
-        "always-inline,cgscc(inline,function-attrs<skip-non-recursive-function-attrs>)",
+        f"Inline bottom up what makes the program smaller, simplifying each function: {_OZ}, the third",
+        "always-inline,scc-oz-module-inliner",
     ),
-    Macro("oz-scalar", f"Simplify scalars and control flow: fourth {_OZ}", f"function({_SCALAR})"),
+    Macro("oz-scalar", f"Simplify scalars and control flow: {_OF_INLINE}", f"function({_SCALAR})"),
     Macro(
         "oz-loops",
-        f"Rotate, hoist, recognise and delete loops: fifth {_OZ}",
+        f"Rotate, hoist, recognise and delete loops: {_OF_INLINE}",
         f"function({_MEMORY_LOOPS},simplifycfg<switch-range-to-icmp>,instcombine,{_SHAPE_LOOPS})",
     ),
     Macro(
         "oz-redundancy",
-        f"Number values, delete dead code and dead stores: sixth {_OZ}",
+        f"Number values, delete dead code and dead stores: {_OF_INLINE}",
         f"function({_REDUNDANCY},loop-mssa(licm),coro-elide,{_SHARING},instcombine)",
     ),
     Macro(
         "oz-global",
-        f"Drop dead arguments and globals, deduce attributes: seventh {_OZ}",
-        "cgscc(function-attrs),deadargelim,coro-cleanup,globalopt,globaldce,elim-avail-extern,rpo-function-attrs",
+        f"Drop dead arguments and globals, deduce attributes: {_OZ}, the fourth",
+        "deadargelim,coro-cleanup,globalopt,globaldce,elim-avail-extern,rpo-function-attrs",
     ),
     Macro(
         "oz-vectorize",
-        f"Vectorise where it was asked for, simplify with all that is allowed late: eighth {_OZ}",
+        f"Vectorise where it was asked for, simplify with all that is allowed late: {_OZ}, the fifth",
         "function(float2int,lower-constant-intrinsics,loop(loop-rotate<no-header-duplication>,loop-deletion),"
         "loop-distribute,inject-tli-mappings,loop-vectorize<no-interleave-forced-only;vectorize-forced-only>,"
         f"infer-alignment,loop-load-elim,instcombine,{_LATE},vector-combine,instcombine)",
     ),
     Macro(
         "oz-last",
-        f"Unroll, sink, and simplify once more: last {_OZ}",
+        f"Unroll, sink, and simplify once more: {_OZ}, the last",
         "function(loop-unroll,sroa<preserve-cfg>,infer-alignment,instcombine,loop-mssa(licm),"
         f"alignment-from-assumptions,loop-sink,instsimplify,div-rem-pairs,tailcallelim,{_LAST}),"
         "globaldce,constmerge,rel-lookup-table-converter",
@@ -138,7 +139,7 @@ MACROS = (
 )
 
 _MANAGERS = ("cgscc", "function", "loop", "loop-mssa")
-_AS_THEY_ARE = ("default", "loop-vectorize")  # with parameters that are no action of `Passes`
+_AS_THEY_ARE = ("default", "loop-vectorize", "scc-oz-module-inliner")  # no names of `Passes`, or with parameters
 
 
 def spelled(pipeline: str, passes: Mapping[str, Pass]) -> str:

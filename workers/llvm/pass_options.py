@@ -29,11 +29,8 @@ def _option(name: str, boolean: bool, description: str) -> PassOption:
     return PassOption(f"LLVMPassBuilderOptionsSet{name}", boolean, description)
 
 
+# Without those that change nothing: `default<...>` sets itself whether it vectorises, for example.
 OPTIONS: dict[str, PassOption] = {
-    "call-graph-profile": _option("CallGraphProfile", True, "note in the module how often functions call each other"),
-    "forget-scev-loop-unroll": _option(
-        "ForgetAllSCEVInLoopUnroll", True, "forget all analysis of loops whenever one is unrolled"
-    ),
     "inliner-threshold": _option("InlinerThreshold", False, "the cost up to which a call is inlined"),
     "licm-mssa-max-acc-promotion": _option(
         "LicmMssaNoAccForPromotionCap", False, "accesses in a loop above which licm promotes none of them"
@@ -41,9 +38,7 @@ OPTIONS: dict[str, PassOption] = {
     "licm-mssa-optimization-cap": _option("LicmMssaOptCap", False, "queries of memory that licm may make"),
     "loop-interleaving": _option("LoopInterleaving", True, "let the loop vectoriser interleave iterations"),
     "loop-unrolling": _option("LoopUnrolling", True, "unroll loops"),
-    "loop-vectorization": _option("LoopVectorization", True, "vectorise loops"),
     "merge-functions": _option("MergeFunctions", True, "merge functions with equal bodies"),
-    "slp-vectorization": _option("SLPVectorization", True, "vectorise straight-line code"),
 }
 
 

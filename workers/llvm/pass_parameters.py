@@ -41,9 +41,7 @@ _LEVEL_OPTIONS = {
     **_THRESHOLDS,
     **_number("loop-interleaving", 0),
     **_number("loop-unrolling", 0),
-    **_number("loop-vectorization", 0),
     **_number("merge-functions", 1),
-    **_number("slp-vectorization", 1),
 }
 
 PARAMETRIZED = (

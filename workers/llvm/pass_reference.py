@@ -78,8 +78,8 @@ from LLVM or excluded below, and the action does the same job.
 MACRO = """\
 # Macro actions
 
-The space `Pipelines`. Those called `oz-` are what `default<Oz>` is made of, in its order. In other releases than 22 a
-pipeline goes without the passes that the release does not have.
+The space `Pipelines`. Those called `oz-` are what `default<Oz>` is made of. In releases before 22 a pipeline goes
+without the passes that the release does not have.
 """
 
 PARAMETERS = """\
