@@ -25,11 +25,12 @@ _HOMES = {
     "Dataset": "aiocg.datasets",
     "Datasets": "aiocg.datasets",
     "Env": "aiocg.env",
+    "ObservationSpace": "aiocg.spaces",
     "Reward": "aiocg.rewards",
     "Runtime": "aiocg.runtime",
     "Snapshot": "aiocg.snapshot",
 }
-_MODULES = ("errors", "search")
+_MODULES = ("errors", "llvm", "metrics", "minimize", "search", "validation")
 
 __all__ = [
     "AiocgError",
@@ -41,16 +42,21 @@ __all__ = [
     "Dataset",
     "Datasets",
     "Env",
+    "ObservationSpace",
     "Reward",
     "Runtime",
     "Snapshot",
     "__version__",
     "errors",
+    "llvm",
+    "metrics",
+    "minimize",
     "search",
+    "validation",
 ]
 
 if TYPE_CHECKING:
-    from aiocg import errors, search
+    from aiocg import errors, llvm, metrics, minimize, search, validation
     from aiocg.candidate import Candidate
     from aiocg.datasets import Benchmark, BenchmarkUri, Dataset, Datasets
     from aiocg.env import Env
@@ -58,6 +64,7 @@ if TYPE_CHECKING:
     from aiocg.rewards import CostReward, Reward
     from aiocg.runtime import Runtime
     from aiocg.snapshot import Snapshot
+    from aiocg.spaces import ObservationSpace
     from aiocg.state import CompilerEnvState
 else:
 
