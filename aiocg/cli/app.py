@@ -6,7 +6,7 @@ import typer
 
 from aiocg import __version__
 from aiocg.cli import cc as cc_driver
-from aiocg.cli import describe, replay, search
+from aiocg.cli import describe, llvm, replay, search
 from aiocg.cli.output import console, fail
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
@@ -19,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(search.app, name="search")
+app.add_typer(llvm.app, name="llvm")
 app.command("envs")(describe.envs)
 app.command("datasets")(describe.datasets)
 app.command("describe")(describe.describe)

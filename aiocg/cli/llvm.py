@@ -1,0 +1,117 @@
+"""`aiocg llvm`: about the LLVM that is in use."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from aiocg.cli.loop import run
+from aiocg.cli.output import check_writable, console, fail, print_line, write_file
+from aiocg.llvm.audit import audit as run_audit
+from aiocg.llvm.audit_report import Report
+
+app = typer.Typer(help="About the LLVM that is in use.", no_args_is_help=True)
+
+
+@app.callback()
+def options() -> None:
+    """Keep `llvm` a group, also while it has one command."""
+
+
+@app.command("audit")
+def audit(
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after this many seconds; 60 if there is no other limit.", min=0.0)
+    ] = None,
+    trajectories: Annotated[int | None, typer.Option(help="Stop after this many lists of passes.", min=1)] = None,
+    suspect: Annotated[
+        list[str] | None, typer.Option(help="A pass that each list is to have, if not another suspect; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes, in pairs; one per processor by default.", min=2)
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the table as Markdown.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
+) -> None:
+    """Look for passes that crash, hang, miscompile, or differ from one process to another.
+
+    Random lists of passes are applied to all programs of programs-v0, each in two processes. What is found is shrunk
+    to the passes that matter. Ctrl-C shows what was found so far.
+
+    Example: aiocg llvm audit --seconds 600 --suspect attributor --suspect gvn-sink
+    """
+    check_writable(output)
+    if seconds is None and trajectories is None:
+        seconds = 60.0
+    report = Report()
+    interrupted = False
+    with _display(json) as progress:
+        try:
+            run(
+                run_audit(
+                    seconds=seconds,
+                    trajectories=trajectories,
+                    suspects=suspect or (),
+                    seed=seed,
+                    pairs=None if workers is None else workers // 2,
+                    progress=progress,
+                    report=report,
+                )
+            )
+        except KeyboardInterrupt:
+            interrupted = True
+    if output is not None and report.trajectories:
+        write_file(output, report.to_markdown().encode())
+    if json:
+        print(report.to_json(), flush=True)
+    else:
+        _print(report)
+    if interrupted:
+        fail("interrupted", 130) if not report.trajectories else sys.exit(130)
+
+
+@contextlib.contextmanager
+def _display(json: bool) -> Iterator[Callable[[Report], None] | None]:
+    """Show how far the audit has come, where there is a terminal."""
+    if json or not console.is_terminal:
+        yield None
+        return
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+
+        def show(report: Report) -> None:
+            text = Text(f"audit of {report.compiler_version}  ", no_wrap=True, overflow="ellipsis")
+            text.append(f"{len(report.findings)} findings", style="bold red" if report.findings else "bold green")
+            text.append(f"  {report.trajectories} lists  {sum(report.uses.values())} passes  {report.walltime:.0f} s")
+            live.update(text)
+
+        yield show
+
+
+def _print(report: Report) -> None:
+    blames = report.blames()
+    if blames:
+        table = Table("pass", "misbehaviour", "times", "of uses", "shortest list", "program", "evidence")
+        for column in (0, 4):
+            table.columns[column].overflow = "fold"
+        for blame in blames:
+            first = blame.findings[0]
+            table.add_row(
+                escape(blame.action),
+                str(blame.kind),
+                str(sum(finding.seen for finding in blame.findings)),
+                str(blame.uses),
+                escape(",".join(first.actions)),
+                first.program.removeprefix("benchmark://"),
+                escape(first.evidence),
+            )
+        console.print(table)
+    counted = f"{report.trajectories} lists with {sum(report.uses.values())} passes on {report.programs} programs"
+    print_line(f"{report.compiler_version}: {len(report.findings)} findings in {counted}, {report.walltime:.0f} s")

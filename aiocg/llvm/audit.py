@@ -1,0 +1,278 @@
+"""Finding the passes of a libLLVM that misbehave, by trying random lists of them on programs whose output is known.
+
+Each list is applied to a program in two processes. Passes may crash, hang, or leave a program that is not valid; the
+two results may differ; and the program may do something else than before. What is found is shrunk to the fewest
+passes that show it (`aiocg.minimize`), and `Report.blames` says which pass is the probable cause.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.env import Env
+from aiocg.errors import ActionFailed, DeadlineExceeded, ServiceError, WorkerCrashed
+from aiocg.llvm.audit_report import Finding, Kind, Report
+from aiocg.minimize import MinimizationError, minimize
+from aiocg.runtime import Runtime
+from aiocg.search.lanes import spread
+from aiocg.supervision import Policy
+from aiocg.validation.executions import differences
+
+__all__ = ["audit"]
+
+LENGTHS = (6, 21)  # of the lists, at least and at most
+ROUND = 50  # lists after which the two processes are replaced by fresh ones
+TRIES = 4  # before a difference between two processes counts as one that does not show again
+TIMEOUT = 60.0  # seconds for the passes of a list
+RUN_TIMEOUT = 10.0  # seconds for a run of a program, which takes 0.05 unoptimised
+EXECUTION = "Execution"
+
+Outcome = tuple[Kind, str]
+ProgressCallback = Callable[[Report], None]
+
+
+async def audit(
+    *,
+    seconds: float | None = None,
+    trajectories: int | None = None,
+    programs: Iterable[Benchmark] | None = None,
+    suspects: Sequence[str] = (),
+    seed: int = 0,
+    pairs: int | None = None,
+    progress: ProgressCallback | None = None,
+    report: Report | None = None,
+) -> Report:
+    """Try random lists of passes and report what misbehaves.
+
+    The same seed gives the same lists. It ends at the first limit that is reached.
+
+    Args:
+        seconds: of wall time; None is no limit.
+        trajectories: how many lists; None is no limit.
+        programs: benchmarks whose programs can run, `programs-v0` if None. Of each, the first run is done.
+        suspects: passes that need not be in the action space; each list then has one of them, among the others.
+        seed: of all random choices.
+        pairs: how many pairs of processes work at once; half as many as there are processors if None.
+        progress: called with the report after each list.
+        report: filled as the audit goes on, so that it is at hand when this is cancelled.
+
+    Raises:
+        ValueError: when there is no limit, or a benchmark cannot be run.
+        ServiceError: when no worker can be started.
+    """
+    if seconds is None and trajectories is None:
+        raise ValueError("an audit needs a limit: give seconds, trajectories, or both")
+    report = Report() if report is None else report
+    auditor = _Auditor(report, tuple(suspects), seed, progress)
+    auditor.limit(seconds, trajectories)
+    await auditor.prepare(programs)
+    count = max(1, len(os.sched_getaffinity(0)) // 2) if pairs is None else pairs
+    await spread([auditor.work] * count)
+    return report
+
+
+class _Auditor:
+    """Hands out lists to pairs of processes and keeps the report."""
+
+    def __init__(self, report: Report, suspects: tuple[str, ...], seed: int, progress: ProgressCallback | None) -> None:
+        self._report = report
+        self._progress = progress
+        self._started = time.monotonic()
+        self._next = 0
+        self._deadline = float("inf")
+        self._trajectories = float("inf")
+        self._benchmarks: list[Benchmark] = []
+        self._expected: dict[str, Any] = {}
+        self._actions: tuple[str, ...] = ()
+        report.seed, report.suspects = seed, suspects
+
+    def limit(self, seconds: float | None, trajectories: int | None) -> None:
+        """Set when to stop."""
+        if seconds is not None:
+            self._deadline = self._started + seconds
+        if trajectories is not None:
+            self._trajectories = trajectories
+
+    async def prepare(self, programs: Iterable[Benchmark] | None) -> None:
+        """Find the programs and the passes, and what the programs do."""
+        async with Runtime(workers=1) as runtime:
+            chosen = runtime.datasets["programs-v0"].benchmarks() if programs is None else programs
+            self._benchmarks = [_with_one_run(benchmark) for benchmark in chosen]
+            env = await runtime.make("llvm-v0", benchmark=self._benchmarks[0])
+            await env.check_actions(self._report.suspects)
+            self._actions = tuple(env.action_space.names)
+            self._report.compiler_version = env.compiler_version
+            self._report.programs = len(self._benchmarks)
+            for benchmark in self._benchmarks:
+                await env.reset(benchmark=benchmark)
+                self._expected[str(benchmark.uri)] = await env.observe(EXECUTION)
+
+    async def work(self) -> None:
+        """Try lists until the end, with fresh processes now and then."""
+        while self._goes_on():
+            async with _pair() as (one, other):
+                for _ in range(ROUND):
+                    if not self._goes_on():
+                        return
+                    await self._try(one, other)
+
+    def _goes_on(self) -> bool:
+        return self._next < self._trajectories and time.monotonic() < self._deadline
+
+    async def _try(self, one: Env, other: Env) -> None:
+        number, report = self._next, self._report
+        self._next += 1
+        benchmark = self._benchmarks[number % len(self._benchmarks)]
+        actions = self._draw(number)
+        pair = _Pair(one, other, benchmark, self._expected[str(benchmark.uri)])
+        outcome = await pair.outcome(actions)
+        if outcome is not None:
+            await self._record(pair, actions, outcome)
+        report.trajectories += 1
+        for action in actions:
+            report.uses[action] = report.uses.get(action, 0) + 1
+        report.walltime = time.monotonic() - self._started
+        if self._progress is not None:
+            self._progress(report)
+
+    def _draw(self, number: int) -> tuple[str, ...]:
+        """Return the n-th list; it depends on nothing but the seed and n."""
+        rng = random.Random(f"{self._report.seed}-{number}")
+        actions = [rng.choice(self._actions) for _ in range(rng.randint(*LENGTHS))]
+        if self._report.suspects:
+            actions.insert(rng.randint(0, len(actions)), rng.choice(self._report.suspects))
+        return tuple(actions)
+
+    async def _record(self, pair: "_Pair", actions: tuple[str, ...], outcome: Outcome) -> None:
+        kind, evidence = outcome
+        program = str(pair.benchmark.uri)
+        for known in self._report.findings:
+            if known.minimal and known.covers(kind, program, actions):
+                known.seen += 1
+                return
+        finding = Finding(kind=kind, program=program, actions=actions, tried=len(actions), evidence=evidence)
+        try:
+            finding.actions = await pair.minimal(actions, kind)
+        except (MinimizationError, ServiceError):
+            finding.minimal = False
+        self._report.add(finding)
+
+
+@dataclasses.dataclass
+class _Pair:
+    """Two environments in two processes, and a program with what it does."""
+
+    one: Env
+    other: Env
+    benchmark: Benchmark
+    expected: Any
+
+    async def outcome(self, actions: Sequence[str]) -> Outcome | None:
+        """Apply a list in both processes and return what goes wrong, None if nothing does."""
+        errors = await spread([functools.partial(self._apply, env, actions) for env in (self.one, self.other)])
+        error = next(filter(None, errors), None)
+        return _failure(error) if error is not None else await self._judge(self.one)
+
+    async def _judge(self, env: Env) -> Outcome | None:
+        """Return what is wrong with the state of the first environment, when the second has done the same."""
+        if env.state_hash != self.other.state_hash:
+            evidence = f"states {env.state_hash:016x} and {self.other.state_hash:016x}"
+            return Kind.NONDETERMINISM, evidence
+        try:
+            wrong = differences(self.expected, await env.observe(EXECUTION))
+        except WorkerCrashed as error:
+            return Kind.NO_CODE, f"the code generator died: {error.cause}"
+        except ServiceError as error:
+            return Kind.NO_CODE, _line(str(error))
+        return (Kind.MISCOMPILE, _describe(wrong[0])) if wrong else None
+
+    async def minimal(self, actions: tuple[str, ...], kind: Kind) -> tuple[str, ...]:
+        """Return the fewest actions that go wrong in the same way."""
+
+        async def same(env: Env) -> bool:
+            if kind is Kind.NONDETERMINISM and await self._apply(self.other, env.action_texts) is not None:
+                return False
+            outcome = await self._judge_alone(env) if kind is not Kind.NONDETERMINISM else await self._judge(env)
+            return outcome is not None and outcome[0] is kind
+
+        await self.one.reset(benchmark=self.benchmark)
+        result = await minimize(
+            self.one,
+            same,
+            actions,
+            flakiness=TRIES if kind is Kind.NONDETERMINISM else 1,
+            failing=lambda error: _failure(error)[0] is kind,
+            lanes=1,
+        )
+        return result.actions
+
+    async def _judge_alone(self, env: Env) -> Outcome | None:
+        return await dataclasses.replace(self, other=env)._judge(env)
+
+    async def _apply(self, env: Env, actions: Sequence[str]) -> Exception | None:
+        """Apply a list from the start and return the error that it ends with, if it does."""
+        await env.reset(benchmark=self.benchmark)
+        _, _, terminated, _, info = await env.step_texts(actions)
+        error: Exception | None = info["error"] if terminated else None
+        return error
+
+
+@contextlib.asynccontextmanager
+async def _pair() -> AsyncIterator[tuple[Env, Env]]:
+    """Have two environments, each in a process of its own, that remember no transitions."""
+    async with contextlib.AsyncExitStack() as stack:
+        envs = []
+        for _ in range(2):
+            runtime = Runtime(workers=1, options={"transition_cache_bytes": 0}, policy=Policy(max_delay=0.5))
+            await stack.enter_async_context(runtime)
+            env = await runtime.make("llvm-v0")
+            env.timeout = TIMEOUT
+            envs.append(env)
+        yield envs[0], envs[1]
+
+
+def _with_one_run(benchmark: Benchmark) -> Benchmark:
+    """Return a benchmark with the first run only, which may not take long.
+
+    Raises:
+        ValueError: when it has none.
+    """
+    program = benchmark.program
+    if program is None or not program.runs:
+        raise ValueError(f"{benchmark.uri} does not say how it is run")
+    name, run = next(iter(program.runs.items()))
+    runs = {name: dataclasses.replace(run, timeout=min(run.timeout, RUN_TIMEOUT))}
+    return benchmark.replace(program=dataclasses.replace(program, runs=runs, measured=name))
+
+
+def _failure(error: Exception) -> Outcome:
+    """Say what it means when a list ends with an error.
+
+    Raises:
+        Exception: the error, when it is not the compiler's.
+    """
+    match error:
+        case DeadlineExceeded():
+            return Kind.HANG, f"not done after {error.timeout:.0f} s"
+        case WorkerCrashed():
+            return Kind.CRASH, _line(f"{error.cause}: {error.stderr}")
+        case ActionFailed():
+            return Kind.BROKEN_IR, _line(str(error))
+        case _:
+            raise error
+
+
+def _describe(error: Any) -> str:
+    return f"{error.type} ({error.data['run']})"
+
+
+def _line(text: str, width: int = 160) -> str:
+    """Return the beginning of a text, on one line."""
+    words = " ".join(text.split())
+    return words if len(words) <= width else words[: width - 3] + "..."
