@@ -15,8 +15,8 @@ from bench.measure import NANO, Budget, Effort, Results
 from bench.programs import LARGEST, PASSES, generated_source
 from bench.scripting import run_script
 
-SPACES = ("Autophase", "InstCount")
-PER_INSTRUCTION = Budget(25.0)
+KINDS = {"Autophase": "autophase", "InstCount": "inst_count", "ProgramlArrays": "programl"}  # space: name in walks.py
+PER_INSTRUCTION = {"Autophase": Budget(25.0), "InstCount": Budget(25.0)}
 
 
 async def measure(effort: Effort) -> Results:
@@ -42,17 +42,18 @@ async def _measure_program(results: Results, name: str, program: str | Path, eff
     tools = str(find_toolchain().clang), str(cache_directory())
     walked = await run_script("walks.py", *tools, str(effort.choose(4.0, 0.5)), given=content)
     size, samples = walked["instructions"], walked["samples"]
-    for space, kind in (("Autophase", "autophase"), ("InstCount", "inst_count")):
+    for space, kind in KINDS.items():
+        budget = PER_INSTRUCTION.get(space)
         alone = [seconds / size * NANO for seconds in samples[kind]]
-        results.add(f"{space}, walk alone, {name} ({size:,})", alone, "ns/instruction", PER_INSTRUCTION)
-        results.add(f"{space}, in a step, {name}", observed[space], "ns/instruction", PER_INSTRUCTION)
+        results.add(f"{space}, walk alone, {name} ({size:,})", alone, "ns/instruction", budget)
+        results.add(f"{space}, in a step, {name}", observed[space], "ns/instruction", budget)
     count = [seconds / size * NANO for seconds in samples["instruction_count"]]
     results.add(f"IrInstructionCount, walk alone, {name}", count, "ns/instruction")
 
 
 async def _observe_fresh_states(runtime: aiocg.Runtime, program: str | Path, steps: int) -> dict[str, list[float]]:
     """Step, and observe each new state once; return nanoseconds per instruction for each observation space."""
-    samples: dict[str, list[float]] = {space: [] for space in SPACES}
+    samples: dict[str, list[float]] = {space: [] for space in KINDS}
     env = await runtime.make("llvm-v0", benchmark=program)
     await env.reset()
     for action in PASSES[:steps]:
@@ -60,7 +61,7 @@ async def _observe_fresh_states(runtime: aiocg.Runtime, program: str | Path, ste
         if terminated or info["action_had_no_effect"]:
             continue
         size = await env.observe("IrInstructionCount")
-        for space in SPACES:
+        for space in KINDS:
             before = await counters(runtime)
             await env.observe(space)
             after = await counters(runtime)

@@ -12,26 +12,33 @@ from pathlib import Path
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries
+from aiocg.workers.llvm.programl import ProgramGraphs
 from aiocg.workers.llvm.walker import Walker
-
-KINDS = ("instruction_count", "inst_count", "autophase")
 
 
 def main() -> None:
     """Walk for so many seconds."""
     clang, cache, seconds = sys.argv[1:]
     library = Library.find(None)
-    walker = Walker(NativeLibraries(library, find_clang(library, clang), Path(cache)).load("walker"))
-    samples: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    natives = NativeLibraries(library, find_clang(library, clang), Path(cache))
+    walker, graphs = Walker(natives.load("walker")), ProgramGraphs(natives.load("programl"))
+    walks = {
+        "instruction_count": walker.instruction_count,
+        "inst_count": walker.inst_count,
+        "autophase": walker.autophase,
+        "programl": graphs.build,
+    }
+    samples: dict[str, list[float]] = {kind: [] for kind in walks}
     with Module.parse(library, sys.stdin.buffer.read()) as module:
         pointer = module.pointer
         instructions = walker.instruction_count(pointer)
-        walker.autophase(pointer)
+        for walk in walks.values():
+            walk(pointer)
         end = time.perf_counter() + float(seconds)
         while time.perf_counter() < end:
-            for kind in KINDS:
+            for kind, walk in walks.items():
                 started = time.perf_counter()
-                getattr(walker, kind)(pointer)
+                walk(pointer)
                 samples[kind].append(time.perf_counter() - started)
     print(json.dumps({"instructions": instructions, "samples": samples}))
 

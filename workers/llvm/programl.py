@@ -16,7 +16,7 @@ __all__ = ["ProgramGraph", "ProgramGraphs", "program_graphs"]
 
 SMALLEST_CAPACITY = 1 << 14  # nodes, of 256 bytes, of which only what is used becomes real
 LARGEST_CAPACITY = 1 << 24
-KEPT_CAPACITY = 1 << 16  # larger arenas are freed after use
+KEPT_CAPACITY = 1 << 18  # larger arenas are freed after use
 _DONE, _SWITCH_CASES_OUT_OF_REACH, _FULL = range(3)
 
 _RESULT = (
