@@ -3,7 +3,11 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import aiocg
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
