@@ -6,8 +6,8 @@ from collections.abc import Iterator
 __all__ = ["NAME", "joined_lines", "leading_pointer", "leading_type", "split"]
 
 NAME = r'(?:"[^"]*"|[-\w.$]+)'
-PARENTHESES = r"\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)"  # four deep
-OPERAND = rf"(?:[%@]{NAME}|null|undef|poison|zeroinitializer|[a-z]+(?: [a-z]+)* ?{PARENTHESES})"
+PARENTHESES = r"\((?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+\)"  # four deep
+OPERAND = rf"(?:[%@]{NAME}|null|undef|poison|zeroinitializer|[a-z]+(?: [a-z]+(?:\([-\d, ]*\))?)* ?{PARENTHESES})"
 POINTER = r"ptr(?: addrspace\(\d+\))?"
 _GEP_FLAGS = rf"(?:(?:inbounds|nuw|nusw|inrange(?:{PARENTHESES})?) )*"
 _ATTRIBUTE = (

@@ -16,6 +16,7 @@ UNTYPED, INDEXED, USED, DECLARED = range(4)  # how strong evidence is: `geteleme
 _DEPTH = 3  # of pointers to pointers
 _NESTING = 6  # of named types that are written out inside each other
 _LONGEST = 2000  # characters of a type that a field leads to; it would be in no dictionary
+_LONGEST_VALUE = 100_000  # characters of a named type, written out
 _NAMED_TYPE = re.compile(rf"%{NAME}")
 
 
@@ -94,7 +95,7 @@ class Types:
         while node.inner is not None and node.strength <= INDEXED and len(stars) < _DEPTH:
             first, node, stars = first or node, node.inner.root(), stars + "*"
             if node is first:  # such as a list whose links are its first fields
-                return "i8" + stars
+                return "i8"
         return (self.typed(node.type, within) if node.type else "i8") + stars
 
     def typed(self, type: str, within: tuple[str, ...] = ()) -> str:
@@ -141,7 +142,8 @@ class Types:
             return "opaque"
         key = body, (*within, name)
         if key not in self._typed:
-            self._typed[key] = self._write(body, name, (), key[1])
+            text = self._write(body, name, (), key[1])
+            self._typed[key] = text if len(text) < _LONGEST_VALUE else "opaque"
         return self._typed[key]
 
     def is_struct(self, type: str) -> bool:
