@@ -77,7 +77,7 @@ class ProgramGraphs:
 
         Raises:
             CompilationError: with `FailureCode.COMPILER` when this libLLVM hides the case values of a switch, with
-                `FailureCode.OBSERVATION` when the graph would have more than `LARGEST_CAPACITY` nodes.
+                `FailureCode.OBSERVATION` when the graph is larger than `LARGEST_CAPACITY` or the memory allow.
         """
         graph = _read(self._built(module_pointer))
         self._shrink()
@@ -101,12 +101,7 @@ class ProgramGraphs:
     def _built(self, module_pointer: int) -> dict[str, int]:
         """Build a graph in the arena."""
         while (status := self._try(module_pointer)) == _FULL:
-            if self._capacity >= LARGEST_CAPACITY:
-                self._reserve(SMALLEST_CAPACITY)
-                raise CompilationError(
-                    FailureCode.OBSERVATION, f"the program's graph is too large: more than {LARGEST_CAPACITY} nodes"
-                )
-            self._reserve(4 * self._capacity)
+            self._grow()
         if status == _SWITCH_CASES_OUT_OF_REACH:
             raise CompilationError(
                 FailureCode.COMPILER,
@@ -114,6 +109,19 @@ class ProgramGraphs:
                 "outside its operands and does not export LLVMGetSwitchCaseValue. Use another libLLVM",
             )
         return dict(zip(_RESULT, self._result, strict=True))
+
+    def _grow(self) -> None:
+        capacity = 4 * self._capacity
+        try:
+            if capacity <= LARGEST_CAPACITY:
+                self._reserve(capacity)
+                return
+        except MemoryError:
+            pass
+        self._reserve(SMALLEST_CAPACITY)
+        raise CompilationError(
+            FailureCode.OBSERVATION, f"the program's graph is too large: there is no room for {capacity} nodes"
+        )
 
     def _shrink(self) -> None:
         """Let go of a large arena."""
@@ -129,9 +137,9 @@ class ProgramGraphs:
 
     def _reserve(self, capacity: int) -> None:
         """Replace the arena by a new one, which is zero."""
-        self._capacity, self._generation = capacity, 0
-        self._memory = bytearray(0)  # the old one is not needed any more
+        self._memory = bytearray()  # the old one is not needed any more
         self._memory = bytearray(self._size(capacity))
+        self._capacity, self._generation = capacity, 0
         self._arena = ctypes.addressof(c_char.from_buffer(self._memory))
 
 

@@ -3,8 +3,10 @@
 The programs are written with typed pointers, which LLVM 14 wants, and rewritten for LLVMs that have `ptr`.
 """
 
+import ctypes
 import os
 import re
+import resource
 import runpy
 import shutil
 import sys
@@ -368,6 +370,42 @@ def test_graph_is_the_same_whatever_memory_it_was_built_in(
     assert len(graph.node_kind.elements()) == 4 + 3 * length - (length == 0)
 
 
+@pytest.mark.parametrize("capacity", [2, 8])
+def test_whatever_there_is_no_room_for_is_made_room_for(
+    native: NativeLibrary, graphs: ProgramGraphs, capacity: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programl, "SMALLEST_CAPACITY", capacity)
+    with parse(native, (DATA / "opcodes.ll").read_text()) as module:
+        assert ProgramGraphs(native).build(module.pointer) == graphs.build(module.pointer)
+
+
+def test_nothing_is_written_behind_the_memory(native: NativeLibrary, graphs: ProgramGraphs) -> None:
+    mark = b"\xa5" * 4096
+    with parse(native, (DATA / "opcodes.ll").read_text() + chain(500, "chain")) as module:
+        for capacity in (2**power for power in range(1, 13)):
+            size = native.c.aiocg_programl_bytes(capacity)
+            arena = (ctypes.c_char * (size + len(mark))).from_buffer(bytearray(size) + mark)
+            result = (ctypes.c_int64 * 32)()
+            status = native.c.aiocg_programl(native.llvm, module.pointer, ctypes.byref(arena), capacity, 1, result)
+            assert arena.raw[size:] == mark
+            assert status == (0 if capacity >= 2048 else 2)
+
+
+def test_graph_that_memory_does_not_suffice_for_is_refused(native: NativeLibrary) -> None:
+    graphs = ProgramGraphs(native)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    with parse(native, chain(40000)) as module:
+        now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + (8 << 20), limits[1]))
+        try:
+            with pytest.raises(CompilationError, match="no room") as caught:
+                graphs.build(module.pointer)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+        assert caught.value.code == "observation"
+        assert graphs.build(module.pointer).functions == ["f"]
+
+
 def test_long_names_and_many_texts_find_room(native: NativeLibrary, graphs: ProgramGraphs) -> None:
     names = [f"{'l.' * 10000}{i}" for i in range(5)]
     declarations = "".join(f"declare void @{name}()\n" for name in names)
@@ -389,7 +427,7 @@ def test_graph_without_end_is_refused(native: NativeLibrary, monkeypatch: pytest
     graphs = ProgramGraphs(native)
     doubling = "%t0 = type { i8, i8 }\n" + "".join(f"%t{i} = type {{ %t{i - 1}, %t{i - 1} }}\n" for i in range(1, 40))
     program = doubling + "define void @f(%t39* %p, %t39 %x) {\n store %t39 %x, %t39* %p\n ret void\n}\n"
-    with parse(native, program) as module, pytest.raises(CompilationError, match="more than 16384 nodes") as caught:
+    with parse(native, program) as module, pytest.raises(CompilationError, match="no room for 65536 nodes") as caught:
         graphs.build(module.pointer)
     assert caught.value.code == "observation"
     with parse(native, chain(3)) as module:

@@ -99,7 +99,7 @@ static void *take(char **arena, int64 bytes) {
     return start;
 }
 
-/* Lays out the arena, or with a null pointer for one only measures it. `capacity` is a power of two. */
+/* Lays out the arena, or with a null pointer for one only measures it. `capacity` is a power of two, and not 1. */
 static int64 lay_out(struct Graph *g, char *arena, int64 capacity) {
     char *start = arena;
     int64 n = capacity, e = EDGES_PER_NODE * capacity;
@@ -388,7 +388,7 @@ static void visit_cases(struct Graph *g, ref instruction, unsigned operands, int
         g->status = SWITCH_CASES_OUT_OF_REACH;
         return;
     }
-    for (unsigned i = 1; i < successors; i++)
+    for (unsigned i = 1; i < successors && g->status == DONE; i++)
         add_edge(g, DATA, constant_node(g, g->llvm->LLVMGetSwitchCaseValue(instruction, i)), user, 2 * i);
 }
 
