@@ -13,14 +13,24 @@ import msgspec
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env import Env
-from aiocg.errors import DeadlineExceeded, ServiceError, WorkerFailure
+from aiocg.errors import ServiceError, WorkerFailure
 from aiocg.validation.errors import ErrorKind, ValidationError
 from aiocg.validation.executions import Run, differences, faults, findings
 
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime
 
-__all__ = ["Failed", "Place", "Sanitizer", "Skipped", "execution_test", "retried", "sanitizer_test", "with_runs"]
+__all__ = [
+    "Failed",
+    "Place",
+    "Sanitizer",
+    "Skipped",
+    "execution_test",
+    "not_executed",
+    "retried",
+    "sanitizer_test",
+    "with_runs",
+]
 
 PLAIN = "Execution"
 REMEMBERED = 256  # executions of unoptimised programs, for each runtime
@@ -109,7 +119,7 @@ class Place:
             try:
                 return await env.observe(name, timeout=self.timeout)
             except ServiceError as error:
-                raise Failed(_not_executed(error)) from error
+                raise Failed(not_executed(error)) from error
 
     async def unoptimised(self, benchmark: Benchmark, name: str) -> Any:
         """Return an execution of the unoptimised program; one that went well is remembered.
@@ -246,8 +256,9 @@ def _refused(kind: ErrorKind, error: Exception) -> ValidationError:
     return ValidationError(kind=kind, data={"error_type": type(error).__name__, "error_details": str(error)})
 
 
-def _not_executed(error: ServiceError) -> ValidationError:
-    if isinstance(error, DeadlineExceeded):
+def not_executed(error: Exception) -> ValidationError:
+    """Say what it means that a program was not built and run."""
+    if isinstance(error, TimeoutError):
         return _refused(ErrorKind.EXECUTION_TIMEOUT, error)
     timed_out = error.fields.get("timed_out") if isinstance(error, WorkerFailure) else None
     kinds = {"linking": ErrorKind.COMPILATION_TIMEOUT, "running": ErrorKind.EXECUTION_TIMEOUT}

@@ -11,7 +11,7 @@ import msgspec
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env import Env
-from aiocg.errors import AiocgError, UnknownName
+from aiocg.errors import AiocgError, ServiceError, UnknownName
 from aiocg.search.lanes import spread
 from aiocg.state import CompilerEnvState
 from aiocg.validation.differential import (
@@ -20,6 +20,7 @@ from aiocg.validation.differential import (
     Sanitizer,
     Skipped,
     execution_test,
+    not_executed,
     retried,
     sanitizer_test,
     with_runs,
@@ -214,6 +215,8 @@ async def _callback_test(place: Place, callback: Callable[[Any], Awaitable[Itera
             return list(await callback(env))
     except Failed as failure:
         return [failure.error]
+    except (ServiceError, TimeoutError) as error:  # of a request that it made, or of its own
+        return [not_executed(error)]
 
 
 async def _test(
