@@ -82,7 +82,7 @@ def read_dictionary(path: Path) -> dict[str, int]:
     """Read a pickled dict of text to int without unpickling it.
 
     Raises:
-        DownloadError: when the file is anything else.
+        DownloadError: when the file is anything else, or lacks `UNKNOWN`.
     """
     words: dict[str, int] = {}
     key: str | None = None
@@ -90,10 +90,11 @@ def read_dictionary(path: Path) -> dict[str, int]:
         if name == "BINUNICODE" and key is None:
             key = argument
         elif name.startswith("BININT") and key is not None:
-            words[key] = argument
-            key = None
-        elif name not in _HARMLESS | {"EMPTY_DICT", "SETITEMS"}:
-            raise _unexpected(path, name)
+            words[key], key = argument, None
+        elif name not in _FRAME:
+            raise _unexpected(path)
+    if UNKNOWN not in words:
+        raise _unexpected(path)
     return words
 
 
@@ -103,30 +104,35 @@ def read_embeddings(path: Path) -> npt.NDArray[np.float32]:
     Raises:
         DownloadError: when the file is anything else.
     """
-    blocks, globals_ = [], []
+    blocks, names, texts = [], [], []
     for name, argument in _operations(path):
         if name == "BINBYTES":
             blocks.append(argument)
         elif name == "GLOBAL":
-            globals_.append(argument)
-        elif name == "BINUNICODE" and argument not in ("f4", "<"):
-            raise _unexpected(path, argument)
-    if len(blocks) != 1 or globals_ != ["numpy.core.multiarray _reconstruct", "numpy ndarray", "numpy dtype"]:
-        raise _unexpected(path, ", ".join(globals_))
+            names.append(argument)
+        elif name == "BINUNICODE":
+            texts.append(argument)
+    if names != _ARRAY or texts != ["f4", "<"] or len(blocks) != 1 or len(blocks[0]) % (4 * DIMENSIONS):
+        raise _unexpected(path)
     return np.frombuffer(blocks[0], "<f4").reshape(-1, DIMENSIONS).astype(np.float32, copy=False)
 
 
-_HARMLESS = frozenset({"PROTO", "MARK", "STOP", "BINPUT", "LONG_BINPUT"})
+_FRAME = frozenset({"PROTO", "MARK", "STOP", "BINPUT", "LONG_BINPUT", "EMPTY_DICT", "SETITEMS"})
+_ARRAY = ["numpy.core.multiarray _reconstruct", "numpy ndarray", "numpy dtype"]
 
 
 def _operations(path: Path) -> Iterator[tuple[str, Any]]:
-    with open(path, "rb") as file:
-        for operation, argument, _ in pickletools.genops(file):
-            yield operation.name, argument
+    """Yield the operations of a pickle, of which none is carried out."""
+    try:
+        with open(path, "rb") as file:
+            for operation, argument, _ in pickletools.genops(file):
+                yield operation.name, argument
+    except (OSError, ValueError) as error:
+        raise _unexpected(path) from error
 
 
-def _unexpected(path: Path, what: str) -> DownloadError:
-    return DownloadError(str(path), f"it is not what was published: it has {what}")
+def _unexpected(path: Path) -> DownloadError:
+    return DownloadError(str(path), "the file is not what was published; remove it to have it fetched again")
 
 
 def _vectors(statements: Sequence[str]) -> npt.NDArray[np.float32]:
