@@ -70,7 +70,9 @@ The last two are made by the client on its event loop, which each holds up for a
 100 times longer than the worker took. Where many environments share a loop, observe the arrays.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import gc
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -148,6 +150,13 @@ def to_networkx(arrays: Arrays) -> "networkx.MultiDiGraph[int]":
     import networkx
 
     graph: networkx.MultiDiGraph[int] = networkx.MultiDiGraph(**_graph_attributes(arrays))
+    with _collector_paused():
+        _fill(graph, arrays)
+    return graph
+
+
+def _fill(graph: Any, arrays: Arrays) -> None:
+    """Do what `add_nodes_from` and `add_edges_from` would do, in a third of their time."""
     successors: list[dict[int, dict[int, dict[str, int]]]] = [{} for _ in arrays["node_kind"]]
     predecessors: list[dict[int, dict[int, dict[str, int]]]] = [{} for _ in arrays["node_kind"]]
     for source, target, flow, position in _edges(arrays):
@@ -155,11 +164,9 @@ def to_networkx(arrays: Arrays) -> "networkx.MultiDiGraph[int]":
         if parallel is None:
             parallel = successors[source][target] = predecessors[target][source] = {}
         parallel[len(parallel)] = {"flow": flow, "position": position}
-    inside: Any = graph  # what add_nodes_from and add_edges_from would make of it, in a third of their time
-    inside._node.update(enumerate(_nodes(arrays)))
-    inside._succ.update(enumerate(successors))
-    inside._pred.update(enumerate(predecessors))
-    return graph
+    graph._node.update(enumerate(_nodes(arrays)))
+    graph._succ.update(enumerate(successors))
+    graph._pred.update(enumerate(predecessors))
 
 
 def to_node_link(arrays: Arrays, full_texts: Sequence[str]) -> dict[str, Any]:
@@ -168,17 +175,39 @@ def to_node_link(arrays: Arrays, full_texts: Sequence[str]) -> dict[str, Any]:
     `networkx.node_link_graph(value, edges="links")` makes of it what `to_networkx` makes, with one attribute of nodes
     more: `features`, a dict in which `full_text` is a list of one text.
     """
+    with _collector_paused():
+        return {
+            "directed": True,
+            "multigraph": True,
+            "graph": _graph_attributes(arrays),
+            "nodes": [
+                {"id": number, **node, "features": {"full_text": [text]}}
+                for number, (node, text) in enumerate(zip(_nodes(arrays), full_texts, strict=True))
+            ],
+            "links": _links(arrays),
+        }
+
+
+def _links(arrays: Arrays) -> list[dict[str, int]]:
     seen: dict[tuple[int, int], int] = {}
     links = []
     for source, target, flow, position in _edges(arrays):
         key = seen.get((source, target), 0)
         seen[source, target] = key + 1
         links.append({"flow": flow, "position": position, "source": source, "target": target, "key": key})
-    nodes = [
-        {"id": number, **node, "features": {"full_text": [text]}}
-        for number, (node, text) in enumerate(zip(_nodes(arrays), full_texts, strict=True))
-    ]
-    return {"directed": True, "multigraph": True, "graph": _graph_attributes(arrays), "nodes": nodes, "links": links}
+    return links
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from going through all new dicts again and again, which takes most of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Graphs(ObservationSpace):

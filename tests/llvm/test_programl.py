@@ -1,5 +1,6 @@
 """Program graphs as users see them: the arrays, networkx's graph, and its JSON."""
 
+import gc
 import json
 import textwrap
 from typing import Any
@@ -139,3 +140,18 @@ async def test_arrays_are_an_observation_of_every_step(make) -> None:  # type: i
     assert len(after["node_kind"]) < len(before["node_kind"])
     assert "alloca" in before["texts"] and "alloca" not in after["texts"]
     assert isinstance(env, aiocg.Env)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_collector_is_left_as_it_was(enabled: bool) -> None:
+    empty = {name: np.zeros(0, np.int32) for name in ("node_kind", "node_text", "node_function", "node_block")}
+    empty |= {name: np.zeros(0, np.int32) for name in ("edge_flow", "edge_position")}
+    arrays: Any = {**empty, "edge_index": np.zeros((2, 0), np.int32), "texts": [], "functions": [], "module": "m"}
+    (gc.enable if enabled else gc.disable)()
+    try:
+        to_networkx(arrays)
+        with pytest.raises(KeyError):
+            to_networkx({name: value for name, value in arrays.items() if name != "edge_flow"})
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
