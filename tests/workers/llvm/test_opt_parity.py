@@ -15,6 +15,7 @@ from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries
+from aiocg.workers.llvm.passes import available
 from aiocg.workers.llvm.states import State
 
 FLAGS = ("-preserve-bc-uselistorder=false", "-disable-debug-info-type-map")
@@ -167,3 +168,59 @@ def test_ir_is_that_of_opt_without_any_flags(reference: Reference) -> None:
     for pipeline in PIPELINES:
         state = reference.engine.apply(initial, pipeline)
         assert reference.text(state.content) == reference.text(reference.opt(content, pipeline))
+
+
+# Options of the pass builder, and the flags of `opt` that set the same.
+OPTIONS = {
+    "{loop-unrolling=0}": "-disable-loop-unrolling",
+    "{merge-functions=1}": "-enable-merge-functions",
+    "{loop-interleaving=0}": "-interleave-loops=false",
+    "{licm-mssa-max-acc-promotion=0}": "-licm-mssa-max-acc-promotion=0",
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_option_of_the_pass_builder_is_the_flag_of_opt(reference: Reference, option: str) -> None:
+    for name in ("matrix.c", "shapes.cc"):
+        content = reference.compile(name, "-O2")
+        state = reference.engine.apply(reference.engine.load(content), f"{option}default<O3>")
+        assert state.content == reference.opt(content, "default<O3>", OPTIONS[option], *FLAGS)
+
+
+def test_every_pass_can_stand_anywhere_on_a_line_of_opt(reference: Reference) -> None:
+    """With neighbours over the module, over functions, and over loops with and without MemorySSA."""
+    pipelines = [one.nested for one in available(reference.engine.library)]
+    for neighbour in ("globaldce", "function(sroa)", "function(loop(loop-rotate))", "function(loop-mssa(licm))"):
+        line = ",".join(f"{neighbour},{pipeline}" for pipeline in pipelines)
+        assert reference.opt(b"", line)
+
+
+def test_line_of_many_passes_ends_at_the_instructions_that_the_engine_has(reference: Reference) -> None:
+    """The text may differ: in one process, a pass sees what others left in memory, such as the order of use-lists."""
+    chance, content = random.Random(1), reference.compile("calculator.c", "-O2")
+    initial = reference.engine.load(content)
+    passes = available(reference.engine.library)
+    agreements = 0
+    for _ in range(8):
+        line, state = [], initial
+        for one in chance.choices(passes, k=30):
+            state = reference.engine.apply(state, one.pipeline)
+            line.append(one.nested)
+        with Module.parse(reference.engine.library, reference.opt(content, ",".join(line), *FLAGS)) as module:
+            agreements += reference.engine.walker.inst_count(module.pointer) == reference.engine.inst_count(state)
+    assert agreements >= 7
+
+
+def test_short_line_of_passes_ends_where_the_engine_does(reference: Reference) -> None:
+    chance, content = random.Random(2), reference.compile("sorting.c", "-O2")
+    initial = reference.engine.load(content)
+    passes = available(reference.engine.library)
+    agreements = 0
+    for _ in range(8):
+        chosen = chance.choices(passes, k=3)
+        state = initial
+        for one in chosen:
+            state = reference.engine.apply(state, one.pipeline)
+        line = ",".join(one.nested for one in chosen)
+        agreements += reference.text(state.content) == reference.text(reference.opt(content, line, *FLAGS))
+    assert agreements >= 7

@@ -1,0 +1,107 @@
+"""Is -Oz reachable? As one action, as a nested text of its passes, and one pass after another."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.pipeline_text import Element, read
+from aiocg.workers.llvm.session import LlvmSession
+
+Compile = Callable[..., bytes]
+PROGRAMS = ("sorting.c", "matrix.c", "calculator.c", "shapes.cc")
+
+# What LLVM 22.1 builds for `default<Oz>`, in the order in which it says that it runs passes. A text cannot say how
+# eager the inliner is, so the part of the pipeline that has it is named as a whole: `scc-oz-module-inliner`.
+COMBINE = "instcombine<no-verify-fixpoint>"
+OZ = f"""
+memprof-remove-attributes,annotation2metadata,forceattrs,inferattrs,coro-early,
+function<eager-inv>(ee-instrument,lower-expect,simplifycfg,sroa<modify-cfg>,early-cse),
+openmp-opt,ipsccp,called-value-propagation,globalopt,
+function<eager-inv>(mem2reg,{COMBINE},simplifycfg<switch-range-to-icmp>),
+always-inline,scc-oz-module-inliner,
+deadargelim,coro-cleanup,globalopt,globaldce,elim-avail-extern,rpo-function-attrs,recompute-globalsaa,
+function<eager-inv>(drop-unnecessary-assumes,float2int,lower-constant-intrinsics,
+loop(loop-rotate<no-header-duplication>,loop-deletion),loop-distribute,inject-tli-mappings,
+loop-vectorize<vectorize-forced-only>,drop-unnecessary-assumes<drop-deref>,infer-alignment,loop-load-elim,{COMBINE},
+simplifycfg<forward-switch-cond;switch-range-to-icmp;switch-to-arithmetic;switch-to-lookup;no-keep-loops;
+hoist-common-insts;sink-common-insts>,vector-combine,{COMBINE},loop-unroll<O2>,transform-warning,sroa<preserve-cfg>,
+infer-alignment,{COMBINE},loop-mssa(licm),alignment-from-assumptions,loop-sink,instsimplify,div-rem-pairs,tailcallelim,
+simplifycfg<switch-range-to-icmp;switch-to-arithmetic;hoist-loads-stores-with-cond-faulting;speculate-unpredictables>),
+alloc-token,globaldce,constmerge,cg-profile,rel-lookup-table-converter,function(annotation-remarks)
+""".replace("\n", "")
+
+
+@pytest.fixture(params=["loaded", "19"])
+def oz(
+    request: pytest.FixtureRequest,
+    library: Library,
+    system_library: Callable[[int], Library],
+    clang: str,
+    cache_dir: Path,
+) -> Iterator[str]:
+    """Start an LLVM, and return what its `default<Oz>` is as a text."""
+    text = OZ
+    if request.param == "19":
+        opt = shutil.which("opt-19")
+        if opt is None:
+            pytest.skip("this machine has no opt-19 (apt install llvm-19)")
+        library = system_library(19)
+        inliner = printed(opt, "scc-oz-module-inliner").removesuffix(",verify")
+        text = printed(opt, "default<Oz>").replace(inliner, "scc-oz-module-inliner")
+        assert "scc-oz-module-inliner" in text
+    elif library.version[0] != 22:
+        pytest.skip(f"the text is that of LLVM 22, the library is LLVM {library.version_text}")
+    LlvmSession.start({"library": str(library.path), "clang": clang, "cache_dir": str(cache_dir)})
+    yield text
+    LlvmSession.start({"cache_dir": str(cache_dir)})
+
+
+def printed(opt: str, pipeline: str) -> str:
+    """Return what `opt` says a pipeline is."""
+    command = [opt, f"-passes={pipeline}", "-print-pipeline-passes", "-disable-output"]
+    return subprocess.run(command, input=b"", check=True, capture_output=True).stdout.decode().strip()
+
+
+def single_passes(elements: tuple[Element, ...]) -> Iterator[str]:
+    """Yield one pipeline over the module for each pass over functions, and each other element as it is."""
+    for element in elements:
+        if element.name.partition("<")[0] == "function":
+            yield from (f"function({inner})" for inner in element.inner)
+        else:
+            yield str(element)
+
+
+@pytest.fixture
+def sessions(oz: str, compile_with: Compile, clang: str) -> list[LlvmSession]:
+    """Sessions at the start of each program; LLVM 19 gets what its own clang makes."""
+    version = LlvmSession.engine.library.version[0]
+    compiler = "clang-19" if version == 19 else clang
+    if shutil.which(compiler) is None:
+        pytest.skip(f"this machine has no {compiler}")
+    return [LlvmSession(LlvmSession.load_benchmark(compile_with(compiler, name))) for name in PROGRAMS]
+
+
+def test_level_is_one_action(oz: str, sessions: list[LlvmSession]) -> None:
+    for session in sessions:
+        assert session.apply_action("default<Oz>")
+        assert session.get_observation("IrInstructionCount") == session.get_observation("IrInstructionCountOz")
+
+
+def test_nested_text_of_its_passes_leads_to_the_very_same_program(oz: str, sessions: list[LlvmSession]) -> None:
+    for session in sessions:
+        assert session.apply_action(oz)
+        assert session.state is session.benchmark.at("Oz")
+
+
+def test_its_passes_one_after_another_lead_to_a_program_of_its_size(oz: str, sessions: list[LlvmSession]) -> None:
+    """Not to the same bytes: what one pass leaves in memory for the next does not outlive an action."""
+    steps = list(single_passes(read(oz)))
+    assert len(steps) > 50
+    for session in sessions:
+        for step in steps:
+            session.apply_action(step)
+        assert session.get_observation("IrInstructionCount") == session.get_observation("IrInstructionCountOz")
