@@ -99,8 +99,10 @@ class CommandLineBenchmark(Benchmark):
         self.directory = directory
         self.timeout = timeout
         self._replace_driver = replace_driver
+        named = (("command", text), ("directory", str(directory)))
+        runs = (("run", shlex.join(run.arguments)) for run in (program.runs.values() if program else ()))
         super().__init__(
-            BenchmarkUri("benchmark", DATASET, self.output.name, (("command", text), ("directory", str(directory)))),
+            BenchmarkUri("benchmark", DATASET, self.output.name, (*named, *runs)),
             self._load,
             sources=self._read_sources,
             description=text,

@@ -43,12 +43,13 @@ _MODES = {
     "-fsyntax-only": "check",
 }
 _QUESTIONS = ("--version", "--help", "-###", "-dump", "--print-", "-print-", "-cc1", "--target-help")
-_LINKING = tuple(
+_LINKING = frozenset(
     """
-    -l -L -Wl, -Xlinker -shared -static -rdynamic -nostdlib -nodefaultlibs -nostartfiles -no-pie -pie -static-pie -rpath
-    -fuse-ld -T -u -z -e
+    -Xlinker -e -no-pie -nodefaultlibs -nolibc -nostartfiles -nostdlib -pie -rdynamic -rpath -s -shared -static
+    -static-libgcc -static-libstdc++ -static-pie -z
     """.split()  # noqa: SIM905
 )
+_LINKING_BEGINNINGS = ("-l", "-L", "-Wl,", "-T", "-u", "-fuse-ld", "--ld-path", "--rtlib", "-rtlib", "--unwindlib")
 _INSTRUMENTED = tuple(
     """
     -flto -fsanitize -fprofile -fcoverage --coverage -fcs-profile -pg -finstrument -fxray -fsplit-stack -fpass-plugin
@@ -274,12 +275,7 @@ def _kind(word: str) -> Kind:
         return "level"
     if word.startswith(("-M", "-Wp,-M")):
         return "dependency"
-    return "linking" if word.startswith(_LINKING) and not _is_long_lookalike(word) else "option"
-
-
-def _is_long_lookalike(word: str) -> bool:
-    """Say whether an option only begins like one of the linker's single letters."""
-    return word.startswith(("-emit", "-undef", "-traditional", "-trigraphs", "-time", "-target", "-lto", "-emb"))
+    return "linking" if word in _LINKING or (word.startswith(_LINKING_BEGINNINGS) and word != "-undef") else "option"
 
 
 def _mode(token: Token) -> str:

@@ -61,6 +61,37 @@ def test_sources_are_those_that_clang_would_compile_and_in_the_same_language(sou
     assert ours == clangs_jobs(words, command.cplusplus)
 
 
+MANY = (
+    "-O2 -g -nostdlibinc -nostdinc++ -undef -trigraphs -UX -D Y=1 -Iinc -idirafter inc -std=gnu11 "
+    "-fPIC -fpie -fno-plt -fno-strict-aliasing -fvisibility=hidden -ffunction-sections -fstack-protector-strong "
+    "-fno-omit-frame-pointer -fwrapv -fno-builtin-memcpy -ffast-math -march=x86-64-v3 -mtune=generic -mno-red-zone "
+    "-pthread -fopenmp -Wall -Wno-unused -Werror=return-type -pedantic -include a.h -isystem inc -mllvm -stats "
+    "-Xclang -fdebug-pass-manager -Xpreprocessor -DZ -ftrivial-auto-var-init=zero -fcf-protection=full -funwind-tables"
+)
+"""Options of many kinds, none of them only the linker's."""
+
+
+def test_no_option_is_lost_on_the_way_to_the_compiler(sources: Path) -> None:
+    def options_of_clang(words: list[str]) -> set[str]:
+        done = subprocess.run([find_clang(), "-###", *words], capture_output=True, text=True, check=True)
+        command = next(shlex.split(line) for line in done.stderr.splitlines() if line.startswith(' "'))
+        return {re.sub(r"/tmp/\S+", "", word) for word in command}
+
+    command = parse(["cc", *shlex.split(MANY), "-Wl,-z,now", "-lm", "-shared", "-MD", "-c", "a.c", "-o", "a.o"])
+    theirs = options_of_clang([*shlex.split(MANY), "-c", "a.c", "-o", "a.o"])
+    front = options_of_clang([*command.bitcode_words(command.sources[0], "-O2"), "-c", "-emit-llvm", "-o", "a.o"])
+    assert theirs - front <= {"-emit-obj"}
+    assert front - theirs <= {"-emit-llvm-bc", "-disable-llvm-passes", "-emit-llvm-uselists"}
+    with_rule = command.bitcode_words(command.sources[0], "-O2", "a.o")
+    assert options_of_clang([*with_rule, "-c", "-o", "a.o"]) - theirs == {
+        *("-dependency-file", "a.d", "-sys-header-deps", "-MT", "-disable-llvm-passes")
+    }
+    (sources / "a.bc").touch()
+    back = options_of_clang([*command.object_words("-O2"), "-c", "-o", "a.o", "-x", "ir", "a.bc"])
+    generating = {"-fpie", "pic", "-mno-red-zone", "-ffunction-sections", "-fno-plt", "-stats", "+avx2", "-ffast-math"}
+    assert {word for word in generating & theirs if "pie" not in word} <= back
+
+
 @pytest.mark.parametrize(
     ("line", "mode", "output", "level"),
     [

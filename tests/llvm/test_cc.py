@@ -1,0 +1,332 @@
+"""`aiocg cc` and `aiocg c++` as builds use them; what clang does by itself is the reference."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiocg.datasets import default_datasets
+from aiocg.datasets.linking import LINK_FLAGS, runtime_archive
+from aiocg.datasets.linking import run as run_program
+from aiocg.datasets.programs import program_flags
+from aiocg.datasets.toolchain import compile_flags, find_clang, find_toolchain, link_flags
+from aiocg.llvm import text_size
+from aiocg.llvm.command_line import parse
+from aiocg.llvm.driver import PLAIN, Settings, Verdict, describe
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "datasets/programs"
+FLAGS = ["-nostdlibinc", "-isystem", str(PROGRAMS / "include"), "-ffreestanding"]
+
+C_SOURCE = """
+#include "part.h"
+static int power(int base, int exponent) {
+  int result = 1;
+  for (int i = 0; i < exponent; i++) result *= base;
+  return result;
+}
+int main(int argc, char **argv) { return power(argc + 1, 3) + PART; }
+"""
+
+
+class Driver:
+    """Runs `aiocg cc` in a folder of its own, with a cache that the tests of this module share."""
+
+    def __init__(self, place: Any, cache: Path) -> None:
+        self.folder: Path = place.folder
+        self.place = place
+        place.environment.update({"AIOCG_CC_SEARCH": "Oz", "AIOCG_CACHE": str(cache), "LC_ALL": "C"})
+        (self.folder / "main.c").write_text(C_SOURCE)
+        (self.folder / "part.h").write_text("#define PART 2\n")
+
+    def __call__(self, line: str, name: str = "cc", **variables: str) -> "subprocess.CompletedProcess[str]":
+        self.place.environment.update(variables)
+        done: subprocess.CompletedProcess[str] = self.place.run(
+            sys.executable, "-P", "-m", "aiocg.cli", name, *shlex.split(line)
+        )
+        assert self.place.leftovers() == []
+        return done
+
+    def clang(self, line: str, name: str = "cc") -> "subprocess.CompletedProcess[str]":
+        """Run the same with clang alone."""
+        language = "c++" if name == "c++" else "c"
+        clang = find_clang()
+        mode = ["--driver-mode=g++"] if name == "c++" else []
+        done: subprocess.CompletedProcess[str] = self.place.run(
+            str(clang), *mode, *compile_flags(clang, language), *shlex.split(line)
+        )
+        return done
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def cc(place: Any, cache: Path) -> Driver:
+    return Driver(place, cache)
+
+
+# ------------------------------------------------------------------------------------ what is only clang's
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--version",
+        "-dumpmachine",
+        "-E main.c",
+        "-S -O2 main.c -o -",
+        "-M main.c",
+        "-fsyntax-only -Wall main.c",
+        "",
+        "-o",
+        "-c nothing.c",
+        "-c main.c -o x.o -funknown-option",
+        "-O2 -c conftest.c -o conftest.o",
+    ],
+)
+def test_everything_but_compiling_is_as_clang_does_it(cc: Driver, line: str) -> None:
+    (cc.folder / "conftest.c").write_text("int main(void) { return 0; }\n")
+    ours, theirs = cc(line), cc.clang(line)
+    assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["int f( {", "int f(void) { int unused; return 1; }", 'int f(void) { __asm__("bogus %eax"); return 0; }'],
+)
+@pytest.mark.parametrize("flags", ["-Wall", "-Wall -Werror"])
+def test_diagnostics_and_status_are_clangs_and_come_once(cc: Driver, body: str, flags: str) -> None:
+    (cc.folder / "bad.c").write_text(body)
+    line = f"{flags} -c bad.c -o bad.o"
+    theirs = cc.clang(line)
+    (cc.folder / "bad.o").unlink(missing_ok=True)
+    ours = cc(line, AIOCG_CC_REPORT="/dev/null")
+    assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
+    assert (cc.folder / "bad.o").exists() == (theirs.returncode == 0)
+
+
+def test_missing_header_of_the_system_is_followed_by_advice(cc: Driver) -> None:
+    (cc.folder / "s.c").write_text("#include <stdio.h>\n")
+    for variable in ("CPATH", "C_INCLUDE_PATH"):
+        cc.place.environment.pop(variable, None)
+    done = cc("-nostdlibinc -c s.c")
+    assert done.returncode == 1
+    assert "fatal error: 'stdio.h' file not found" in done.stderr
+    assert "note: this machine lacks the headers of the C library" in done.stderr
+
+
+def test_explicit_o0_is_respected(cc: Driver) -> None:
+    done = cc("-O0 -c main.c -o main.o")
+    assert (done.returncode, done.stderr) == (0, "")
+    cc.clang("-O0 -c main.c -o plain.o")
+    assert (cc.folder / "main.o").read_bytes() == (cc.folder / "plain.o").read_bytes()
+
+
+# ------------------------------------------------------------------------------------------ what is ours
+
+
+def test_object_is_optimised_reported_cached_and_depends_on_what_it_depends_on(cc: Driver) -> None:
+    first = cc("-O2 -c main.c -o main.o", AIOCG_CACHE=str(cc.folder / "own"))
+    assert re.fullmatch(r"aiocg cc: main\.c: \d+ bytes of code .*-Oz.*; \d+\.\d s\n", first.stderr)
+    content = (cc.folder / "main.o").read_bytes()
+    (cc.folder / "main.o").unlink()
+    again = cc("-O2 -c main.c -o main.o")
+    assert again.stderr.endswith("; cached\n")
+    assert (cc.folder / "main.o").read_bytes() == content
+    assert "cached" not in cc("-O2 -ffunction-sections -c main.c -o main.o").stderr
+    (cc.folder / "part.h").write_text("#define PART 3\n")
+    assert "cached" not in cc("-O2 -c main.c -o main.o").stderr
+
+
+@pytest.mark.parametrize("rule", ["-MD", "-MMD -MF x.dep", "-MD -MT some -MP", "-Wp,-MD,y.dep"])
+def test_rules_for_make_are_clangs(cc: Driver, rule: str) -> None:
+    def taken() -> dict[str, str]:
+        """Read the rules that were written, and remove them."""
+        paths = [*cc.folder.rglob("*.d"), *cc.folder.glob("*.dep")]
+        rules = {str(path.relative_to(cc.folder)): path.read_text() for path in paths}
+        for path in paths:
+            path.unlink()
+        return rules
+
+    (cc.folder / "out").mkdir()
+    for output in ("", "-o main.o", "-o out/x.o"):
+        cc.clang(f"{rule} -O2 -c main.c {output}")
+        theirs = taken()
+        assert cc(f"{rule} -O2 -c main.c {output}").returncode == 0
+        assert taken() == theirs
+        assert len(theirs) == 1
+
+
+def test_several_sources_are_compiled_and_linked_in_one_line(cc: Driver) -> None:
+    (cc.folder / "two.c").write_text("int two(void) { return 2; }\n")
+    (cc.folder / "one.c").write_text("int two(void);\nint _start(void) { return two(); }\n")
+    assert cc("-c one.c two.c").returncode == 0
+    assert {path.name for path in cc.folder.glob("*.o")} == {"one.o", "two.o"}
+    line = "-O1 -nostdlib -static -ffreestanding one.c two.c -o app -Wl,-e,_start"
+    done = cc(line)
+    assert done.returncode == 0, done.stderr
+    assert (cc.folder / "app").read_bytes()[:4] == b"\x7fELF"
+    failing = cc("-nostdlib -static one.c -o bad")
+    assert failing.returncode == 1
+    assert "undefined symbol: two" in failing.stderr
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(cc: Driver) -> None:
+    assert cc("-c main.c -o /dev/null").returncode == 0
+    assert Path("/dev/null").is_char_device()
+    (cc.folder / "link.o").symlink_to("target.o")
+    assert cc("-c main.c -o link.o").returncode == 0
+    assert (cc.folder / "link.o").is_symlink()
+    assert (cc.folder / "target.o").read_bytes()[:4] == b"\x7fELF"
+    done = cc("-c main.c -o nowhere/main.o")
+    assert done.returncode == 1
+    assert "error: " in done.stderr
+
+
+def sizes(cc: Driver, line: str) -> tuple[int, int, int]:
+    """Return the bytes of ours, of clang with the same options, and of clang -Oz."""
+    for output, level in (("plain.o", ""), ("oz.o", "-Oz")):
+        assert cc.clang(f"{line} {level} -o {output}").returncode == 0
+    done = cc(f"{line} -o ours.o")
+    assert done.returncode == 0, done.stderr
+    ours, plain, oz = (text_size((cc.folder / name).read_bytes()) for name in ("ours.o", "plain.o", "oz.o"))
+    return ours, plain, oz
+
+
+@pytest.mark.parametrize("search", ["default<O3>", "O0", "no-such-pass", "/etc/passwd"])
+def test_never_worse_than_clang_whatever_the_search_finds(cc: Driver, search: str) -> None:
+    line = shlex.join([*FLAGS, "-O2", "-c", str(PROGRAMS / "gcd.c")])
+    cc.place.environment["AIOCG_CC_SEARCH"] = search
+    ours, plain, oz = sizes(cc, line)
+    fails = search in ("no-such-pass", "/etc/passwd")
+    assert ours <= (plain if fails else min(plain, oz))
+    assert ("warning" in cc(f"{line} -o ours.o").stderr) == fails
+
+
+def test_search_gains_and_the_program_still_prints_what_it_must(cc: Driver) -> None:
+    line = shlex.join([*program_flags("c"), "-O2", "-c", str(PROGRAMS / "qsort.c")])
+    cc.place.environment.update({"AIOCG_CC_SEARCH": "greedy", "AIOCG_CC_BUDGET": "4", "AIOCG_CC_REPORT": "report.txt"})
+    ours, plain, oz = sizes(cc, line)
+    assert ours < oz < plain
+    report = (cc.folder / "report.txt").read_text()
+    assert f"{ours} bytes of code by" in report
+    assert f"-Oz {oz}" in report
+    program = default_datasets().benchmark("programs-v0/qsort").program
+    assert program is not None
+    link_object(cc.folder / "ours.o", cc.folder / "qsort", find_toolchain())
+    ended = run_program(cc.folder / "qsort", ["small"])
+    assert (ended.exit_code, ended.output) == (0, program.runs["small"].expected_output())
+
+
+def link_object(unlinked: Path, output: Path, toolchain: Any) -> None:
+    """Link an object with the runtime of programs-v0."""
+    (output.parent / "runtime.a").write_bytes(runtime_archive(toolchain))
+    command = [*toolchain.linker_command(), *LINK_FLAGS, "-o", output, unlinked, output.parent / "runtime.a"]
+    subprocess.run(command, check=True)
+
+
+def test_instructions_decide_if_the_reward_counts_them_and_a_saved_state_is_taken(cc: Driver) -> None:
+    (cc.folder / "state.json").write_text('{"environment": "llvm-v0", "actions": ["mem2reg", "simplifycfg", "gvn"]}')
+    done = cc("-c main.c", AIOCG_CC_SEARCH="state.json", AIOCG_CC_REWARD="IrInstructionCountOz")
+    assert re.search(r"\d+ instructions (by state\.json|as -Oz alone|as clang)", done.stderr), done.stderr
+    (cc.folder / "state.json").write_text('{"actions": ["sroa"]}')
+    assert "cached" not in cc("-c main.c", AIOCG_CC_REWARD="").stderr
+    (cc.folder / "state.json").write_text("actions")
+    assert "state.json is not a state as `aiocg search --state` writes it" in cc("-c main.c").stderr
+
+
+def test_bad_setting_says_what_is_expected(cc: Driver) -> None:
+    done = cc("-c main.c", AIOCG_CC_BUDGET="soon")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "AIOCG_CC_BUDGET is 'soon', expected a number of seconds" in done.stderr
+
+
+def test_c_plus_plus_with_templates_and_classes(cc: Driver) -> None:
+    (cc.folder / "t.cc").write_text(
+        "template <class T> struct Box { T value; T twice() const { return value + value; } };\n"
+        "int f(int x) { return Box<int>{x}.twice(); }\n"
+    )
+    done = cc("-O2 -c t.cc", name="c++")
+    assert done.returncode == 0, done.stderr
+    assert b"_Z1fi" in (cc.folder / "t.o").read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_interrupted_search_leaves_nothing(cc: Driver, number: signal.Signals) -> None:
+    cc.place.environment.update({"AIOCG_CC_SEARCH": "greedy", "AIOCG_CC_BUDGET": "60"})
+    line = [*FLAGS, "-O2", "-c", str(PROGRAMS / "lisp.c"), "-o", "lisp.o"]
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "aiocg.cli", "cc", *line],
+        cwd=cc.folder,
+        env=cc.place.environment,
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 60
+    while time.monotonic() < until and len(cc.place.leftovers()) < 2:  # the driver's folder, and the runtime's
+        time.sleep(0.05)
+    assert len(cc.place.leftovers()) == 2
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in errors
+    assert not (cc.folder / "lisp.o").exists()
+    until = time.monotonic() + 10
+    while time.monotonic() < until and (cc.place.processes() or cc.place.leftovers()):
+        time.sleep(0.05)
+    assert (cc.place.processes(), cc.place.leftovers()) == ([], [])
+
+
+# ------------------------------------------------------------------------------------------- small parts
+
+
+def test_settings_come_from_the_environment() -> None:
+    assert Settings.from_environment({}) == Settings()
+    chosen = Settings.from_environment({"AIOCG_CC_SEARCH": "beam", "AIOCG_CC_BUDGET": "2.5", "AIOCG_CC_REPORT": "r"})
+    assert chosen == Settings(search="beam", budget=2.5, report="r")
+    assert Settings(reward="IrInstructionCountO3").counts_instructions
+    assert not Settings().counts_instructions
+
+
+def test_report_names_what_was_chosen_and_the_others() -> None:
+    found = Verdict("found", {PLAIN: 30, "-Oz": 20, "found": 10}, "bytes", "greedy, 3 actions", 1.0)
+    assert describe(found, "-O2") == "10 bytes of code by greedy, 3 actions; clang -O2 30, -Oz 20"
+    plain = Verdict(PLAIN, {PLAIN: 5, "-Oz": 20}, "instructions", "", 1.0)
+    assert describe(plain, "") == "5 instructions as clang -O0 alone; -Oz 20"
+
+
+def test_text_size_is_that_of_llvm_size(cc: Driver) -> None:
+    cc.clang("-g -O2 -ffunction-sections -c main.c")
+    objects = [cc.folder / "main.o", *sorted(Path("/usr/lib").glob("**/crti.o"))[:2]]
+    sizer = next((p for p in (Path("/usr/bin/size"), Path("/usr/lib/llvm-19/bin/llvm-size")) if p.exists()), None)
+    if sizer is None:
+        pytest.skip("needs size of binutils or llvm-size")
+    for path in objects:
+        told = subprocess.run([sizer, path], capture_output=True, text=True, check=True).stdout.splitlines()[1]
+        assert text_size(path.read_bytes()) == int(told.split()[0])
+    with pytest.raises(ValueError, match="not an ELF file"):
+        text_size(b"BC\xc0\xde")
+
+
+def test_driver_starts_without_what_only_searches_need() -> None:
+    script = "import sys, aiocg.cli, aiocg.cli.cc; print(*sorted(name.split('.')[0] for name in sys.modules))"
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"asyncio", "anyio", "gymnasium", "msgspec", "numpy", "rich", "typer", "zmq", "networkx"}
+
+
+def test_link_flags_are_only_for_the_bundled_clang() -> None:
+    assert link_flags(Path("/usr/bin/true"), "c++") == ()
+    assert compile_flags(Path("/usr/bin/true"), "c++") == ()
+    assert parse(["cc", "a.c"]).obstacle() == ""
