@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 from aiocg.candidate import Candidate
 from aiocg.env_base import EnvBase
 from aiocg.episode import Episode
-from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded
+from aiocg.errors import EnvClosed, ResetNeeded
 from aiocg.plan import Plan, Plans, Reading, Spaces, check_known
 from aiocg.preparation import prepare, run_once
 from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.session import Session
 from aiocg.snapshot import Snapshot
-from aiocg.spaces import ActionSpace, DiscreteActions, ObservationSpace
-from aiocg.spaces.actions import ActionSpaceLike, is_name
+from aiocg.spaces import ObservationSpace
 from aiocg.state import CompilerEnvState
 from aiocg.step import StepRequest, StepResult
 from aiocg.transport.messages import Action, Expanded, Observed
@@ -84,7 +83,7 @@ class Env(EnvBase):
             self._benchmark = target
             self._episode = Episode.start(target, values)
             if plan.targets_from:
-                self.learn_targets(plan, plan.at_reset.observe, reply)
+                self.learn_targets(self._episode, plan.targets_from, plan.at_reset.observe, reply)
             return observation, {"benchmark": str(target.uri), "state": reply.state}
 
         result: tuple[Any, dict[str, Any]] = await self._session.open(target, plan.at_reset.observe, deadline, finish)
@@ -129,7 +128,7 @@ class Env(EnvBase):
         """
         if observation_spaces is not None or reward_spaces is not None:
             await run_once(self._plan(observation_spaces, reward_spaces).prepare)
-        if self._action_space.targets_from and self._action_space.targets is None:
+        if self._action_space.targets_from:
             await self._find_targets()
         return await self.submit(
             action, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout
@@ -208,45 +207,6 @@ class Env(EnvBase):
                 lambda error: episode.not_learned(names, error),
             )
             request.add_done_callback(_retrieve)
-
-    # --------------------------------------------------------------------------------------- actions
-
-    async def choose_actions(self, choice: ActionSpaceLike | None, extra: Sequence[str] = ()) -> None:
-        """Set the action space as `Runtime.make` does, which may ask the compiler whether it knows given texts.
-
-        Raises:
-            UnknownName, InvalidAction: when there is no such space, or the compiler does not know a text.
-        """
-        space = self.action_spaces.choose(choice)
-        given = [] if choice is None or isinstance(choice, (str, ActionSpace)) else list(choice)
-        if extra:
-            if not isinstance(space, DiscreteActions):
-                raise InvalidAction(f"extra actions go to a discrete action space, and {space.name} is {space.kind}")
-            space = space.extended(extra)
-        await self.check_actions([*given, *extra])
-        self.action_space = space
-
-    async def check_actions(self, texts: Sequence[str]) -> None:
-        """Ask the compiler whether texts are actions, without doing anything.
-
-        Raises:
-            UnknownName: for a name that it does not know; the error suggests others.
-            InvalidAction: for any other text that is no action, with what the compiler says of it.
-        """
-        language = self.action_spaces.language
-        unsure = [text for text in texts if isinstance(language.encode(text), str)]
-        for text, error in zip(unsure, await self._session.worker.check(unsure), strict=True):
-            if error is not None:
-                raise (language.unknown(text) if is_name(text) else error) from error
-
-    async def _find_targets(self) -> None:
-        """Observe what the actions of a targeted space can be applied to in the present state."""
-        plan = self._default_plan
-        observe = (plan.targets_from,)
-        if plan.targets_from and self._episode is not None:
-            await self._session.step(
-                (), observe, self._deadline(None), lambda reply: self.learn_targets(plan, observe, reply)
-            )
 
     # --------------------------------------------------------------------------------------- observe
 
@@ -341,7 +301,7 @@ class Env(EnvBase):
         child._session.parameters = self._session.parameters
         if self._episode is not None:
             child._episode = await self._fork_into(child._session)
-            await child._find_targets()
+            await child._find_targets(again=True)
         return child
 
     async def sibling(self) -> "Env":
@@ -401,7 +361,7 @@ class Env(EnvBase):
             if self._session.parameters.get(key) != value:
                 requests.append(self._session.parameter(key, value, self._deadline(None)))
         await asyncio.gather(*requests)
-        await self._find_targets()
+        await self._find_targets(again=True)
 
     async def expand(
         self,
@@ -422,6 +382,7 @@ class Env(EnvBase):
             One result per candidate, in order. A candidate that fails, or over which the compiler dies, has an
             `error`; the others are not touched by it.
         """
+        await self._find_targets()
         encoded = [self._action_space.encode(candidate) for candidate in candidates]
         return await self._expand(encoded, observation_spaces, reward_spaces, timeout)
 
@@ -483,6 +444,14 @@ class Env(EnvBase):
         await self.close()
 
     # --------------------------------------------------------------------------------------- helpers
+
+    async def _find_targets(self, *, again: bool = False) -> None:
+        """Observe what the actions of a targeted space can be applied to, if that is not known, or may have changed."""
+        episode, source = self._episode, self._action_space.targets_from
+        if source and episode is not None and (again or self._action_space.targets is None):
+            await self._session.step(
+                (), (source,), self._deadline(None), lambda reply: self.learn_targets(episode, source, (source,), reply)
+            )
 
     def _deadline(self, timeout: float | None) -> float:
         seconds = self.timeout if timeout is None else timeout

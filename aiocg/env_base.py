@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiocg.episode import Episode
-from aiocg.errors import ResetNeeded
+from aiocg.errors import InvalidAction, ResetNeeded
 from aiocg.plan import Plan, Plans, Spaces
 from aiocg.session import Session
-from aiocg.spaces import ActionSpace, ObservationSpace, TargetedActions
-from aiocg.spaces.actions import ActionSpaces
+from aiocg.spaces import ActionSpace, DiscreteActions, ObservationSpace, TargetedActions
+from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces, is_name
 from aiocg.state import CompilerEnvState
 from aiocg.transport.messages import Observed, Welcome
 
@@ -89,6 +89,34 @@ class EnvBase:
             space = space.with_targets(None)  # of the present state they are not known, even if of another one
         self._action_space = space
         self._default_plan = self._plan(self._observation_space, self._reward_space)
+
+    async def choose_actions(self, choice: ActionSpaceLike | None, extra: Sequence[str] = ()) -> None:
+        """Set the action space as `Runtime.make` does, which may ask the compiler whether it knows given texts.
+
+        Raises:
+            UnknownName, InvalidAction: when there is no such space, or the compiler does not know a text.
+        """
+        space = self.action_spaces.choose(choice)
+        given = [] if choice is None or isinstance(choice, (str, ActionSpace)) else list(choice)
+        if extra:
+            if not isinstance(space, DiscreteActions):
+                raise InvalidAction(f"extra actions go to a discrete action space, and {space.name} is {space.kind}")
+            space = space.extended(extra)
+        await self.check_actions([*given, *extra])
+        self.action_space = space
+
+    async def check_actions(self, texts: Sequence[str]) -> None:
+        """Ask the compiler whether texts are actions, without doing anything.
+
+        Raises:
+            UnknownName: for a name that it does not know; the error suggests others.
+            InvalidAction: for any other text that is no action, with what the compiler says of it.
+        """
+        language = self.action_spaces.language
+        unsure = [text for text in dict.fromkeys(texts) if isinstance(language.encode(text), str)]
+        for text, error in zip(unsure, await self._session.worker.check(unsure), strict=True):
+            if error is not None:
+                raise (language.unknown(text, str(error)) if is_name(text) else error) from error
 
     @property
     def observation_space(self) -> str | None:
@@ -178,12 +206,19 @@ class EnvBase:
         """
         return self.action_spaces.language.write(self.action_texts)
 
-    def learn_targets(self, plan: Plan, observed: Sequence[str], reply: Observed) -> bool:
-        """Take over what can be targeted in the state that a reply tells of; return whether that is new."""
+    def learn_targets(self, episode: Episode | None, source: str, observed: Sequence[str], reply: Observed) -> bool:
+        """Take over what can be targeted in the state that a reply tells of; return whether that is new.
+
+        Args:
+            episode: that the request belongs to.
+            source: the observation that lists the targets.
+            observed: names of the observations in the reply.
+            reply: the answer to the request.
+        """
         space = self._action_space
-        if not isinstance(space, TargetedActions) or space.targets_from != plan.targets_from:
-            return False  # another space was chosen after the request
-        targets = tuple(reply.observations[observed.index(plan.targets_from)])
+        if episode is not self._episode or not isinstance(space, TargetedActions) or space.targets_from != source:
+            return False  # there is another episode by now, or another space
+        targets = tuple(reply.observations[observed.index(source)])
         if targets == space.targets:
             return False
         self._action_space = space.with_targets(targets)

@@ -45,7 +45,8 @@ class StepRequest(PendingStep):
         plan = self._plan
         info = {
             "action_had_no_effect": True not in reply.effects,
-            "new_action_space": bool(plan.targets_from) and self._env.learn_targets(plan, plan.observe, reply),
+            "new_action_space": bool(plan.targets_from)
+            and self._env.learn_targets(self._episode, plan.targets_from, plan.observe, reply),
             "state": reply.state,
         }
         return observation, reward, False, False, info

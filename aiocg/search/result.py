@@ -18,7 +18,7 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         algorithm: "random", "greedy" or "beam".
-        environment, benchmark, reward_space: what is searched.
+        environment, benchmark, reward_space, action_space: what is searched.
         actions, reward: the best found, texts of actions and the return that they earn.
         frontier: the action lists that the search would extend next.
         frontier_rewards: the returns that they earn, where the search needs them.
@@ -33,6 +33,7 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
     environment: str
     benchmark: str
     reward_space: str
+    action_space: str
     actions: tuple[str, ...] = ()
     reward: float = 0.0
     frontier: tuple[tuple[str, ...], ...] = ()
@@ -107,7 +108,11 @@ class Record:
     ) -> None:
         reward_space = reward_space_of(env)
         self._base = SearchState(
-            algorithm=algorithm, environment=env.spec.id, benchmark=str(env.benchmark.uri), reward_space=reward_space
+            algorithm=algorithm,
+            environment=env.spec.id,
+            benchmark=str(env.benchmark.uri),
+            reward_space=reward_space,
+            action_space=env.action_space.name,
         )
         if resume is not None:
             _check_resumable(self._base, resume)
@@ -189,7 +194,7 @@ def reward_space_of(env: Env) -> str:
 
 
 def _check_resumable(base: SearchState, resume: SearchState) -> None:
-    for name in ("algorithm", "environment", "benchmark", "reward_space"):
+    for name in ("algorithm", "environment", "benchmark", "reward_space", "action_space"):
         here, there = getattr(base, name), getattr(resume, name)
         if here != there:
             raise ValueError(f"the state to resume from is of another search: its {name} is {there!r}, not {here!r}")

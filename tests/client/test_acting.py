@@ -254,6 +254,23 @@ async def test_targets_are_observed_beside_whatever_else_is(make) -> None:  # ty
     assert [c.observation for c in await env.expand([[1, 1]])] == [["@0"]]
 
 
+async def test_an_answer_from_before_a_reset_does_not_bring_back_its_targets(make) -> None:  # type: ignore[no-untyped-def]
+    env = await make(9, action_space="Places")
+    late = env.submit("@0(raise)")
+    nap = asyncio.ensure_future(env.step_texts(["nap"] * 5))
+    await asyncio.sleep(0)
+    await env.reset(benchmark=scripted_benchmark(123))
+    assert len(env.action_space.targets) == 3
+    assert (await late)[0] == 10 and (await nap)[0] == 15
+    assert len(env.action_space.targets) == 3
+
+
+async def test_candidates_are_understood_in_a_space_that_was_just_chosen(make) -> None:  # type: ignore[no-untyped-def]
+    env = await make(42)
+    env.action_space = "Places"
+    assert [c.observation for c in await env.expand([[0, 1], [1, 1]])] == [40, 2]
+
+
 async def test_sampling_a_targeted_space_walks_on(make) -> None:  # type: ignore[no-untyped-def]
     env = await make(7, action_space="Places")
     await env.reset(seed=1)

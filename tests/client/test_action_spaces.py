@@ -1,5 +1,7 @@
 """Action spaces of every kind, without a worker: forms, texts, and what is refused."""
 
+import copy
+import pickle
 from typing import Any
 
 import gymnasium
@@ -110,6 +112,13 @@ def test_a_list_of_texts_is_read_back_as_it_was_written(space: ActionSpace, data
 def test_drawing_follows_the_generator(space: ActionSpace) -> None:
     drawn = [[space.text(space.draw(rng)) for _ in range(20)] for rng in map(np.random.default_rng, (3, 3, 4))]
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize("space", ALL, ids=repr)
+def test_a_space_can_be_pickled_and_copied(space: ActionSpace) -> None:
+    for again in (pickle.loads(pickle.dumps(space)), copy.deepcopy(space)):
+        assert (again.name, again.names, again.targets) == (space.name, space.names, space.targets)
+        assert again.encode(again.candidates()) == space.encode(space.candidates())
 
 
 @pytest.mark.parametrize("space", ALL, ids=repr)

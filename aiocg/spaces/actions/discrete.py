@@ -37,11 +37,11 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
         self.descriptions = tuple(action.description for action in spec.actions)
         self._indices = {alias: i for i, action in enumerate(spec.actions) for alias in action.aliases}
         self._indices |= {name: i for i, name in enumerate(self.names)}
-        # None where indices travel as they are
-        self._encoded: tuple[Action, ...] | None = None
+        self._encoded: tuple[Action, ...] | None = None  # where indices travel as they are
         if spec.actions != self.language.actions:
             self._encoded = tuple(self.language.encode(_text(action)) for action in spec.actions)
         self._decoded = {action: i for i, action in reversed(list(enumerate(self._encoded or ())))}
+        self._alone = tuple((action,) for action in self._encoded or range(len(spec.actions)))
 
     @classmethod
     def of_texts(cls, name: str, texts: Sequence[str], language: ActionLanguage) -> Self:
@@ -90,8 +90,6 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
 
     def indices(self, actions: Any) -> tuple[int, ...]:
         """Return the indices of one action, or of several in a list or tuple."""
-        if type(actions) is int and 0 <= actions < len(self.names):  # most calls by far, and `n` is one of NumPy's
-            return (actions,)
         if isinstance(actions, str) or not isinstance(actions, Iterable):
             return (self.index(actions),)
         if isinstance(actions, np.ndarray) and actions.ndim == 0:
@@ -105,6 +103,8 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
             UnknownName: when no action has the name.
             InvalidAction: when an index is out of range, or an action is neither a name nor an index.
         """
+        if type(actions) is int and 0 <= actions < len(self._alone):  # most calls by far
+            return self._alone[actions]
         indices = self.indices(actions)
         if self._encoded is None:
             return indices

@@ -68,9 +68,9 @@ class ActionLanguage:
             raise NotExpressible("this compiler has no tool with a command line for lists of actions")
         return self.notation.write(texts)
 
-    def unknown(self, text: str) -> UnknownName:
-        """Return the error for a text that is no action."""
-        return UnknownName("action", text, self.indices)
+    def unknown(self, name: str, reason: str) -> UnknownName:
+        """Return the error for a name that is no action, with what the compiler says of it."""
+        return UnknownName("action", name, self.indices, f"({reason})")
 
 
 def split_list(text: str, separator: str = ",") -> list[str]:
