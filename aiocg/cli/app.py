@@ -6,7 +6,7 @@ import typer
 
 from aiocg import __version__
 from aiocg.cli import cc as cc_driver
-from aiocg.cli import describe, llvm, replay, search
+from aiocg.cli import describe, llvm, replay, search, validate
 from aiocg.cli.output import console, fail
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
@@ -24,6 +24,7 @@ app.command("envs")(describe.envs)
 app.command("datasets")(describe.datasets)
 app.command("describe")(describe.describe)
 app.command("replay")(replay.replay)
+app.command("validate")(validate.validate)
 
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}

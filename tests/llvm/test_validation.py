@@ -1,0 +1,211 @@
+"""Validation of real programs: clean states pass, miscompiled ones are caught and traced to the pass to blame."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aiocg
+from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, ProgramRun
+from aiocg.datasets.errors import DatasetError
+from aiocg.datasets.frontend import compile_source
+from aiocg.errors import UnknownName
+from aiocg.minimize import minimize
+from aiocg.state import CompilerEnvState
+from aiocg.validation import ErrorKind, Sanitizer, ValidationResult, validate
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+# `attributor-cgscc` of LLVM 22 is no action because it miscompiles; this is one of the programs.
+MISCOMPILED, BY = "json", "attributor-cgscc"
+CLEAN = ("sroa", "gvn", "simplifycfg", "instcombine")
+
+DEFECTIVE = """
+void *malloc(unsigned long);
+int printf(const char *, ...);
+int main(int count, char **words) {
+  int *p = malloc(40), x = 2147483646 + count;
+  if (words[1][0] == 'o') p[count + 8] = 1;         // overflow on the heap
+  if (words[1][0] == 'u') x = x + count;            // overflow of a signed number
+  if (words[1][0] == 'r' && p[count]) count = 0;    // use of what is not initialised
+  printf("%d %d\\n", count, x == 0);
+  __builtin_free(p);
+  return 0;
+}
+"""
+WRITES_FILES = """
+struct file;
+struct file *fopen(const char *, const char *);
+int fprintf(struct file *, const char *, ...);
+int fclose(struct file *);
+int main(int count, char **words) {
+  struct file *file = fopen("result.txt", "w");
+  fprintf(file, "%d\\n", count * 6);
+  return fclose(file);
+}
+"""
+
+
+def program(source: str, *runs: ProgramRun, **options: Any) -> Benchmark:
+    """A benchmark that stands on the machine's C library; skips the test where that cannot be linked."""
+    try:
+        content = compile_source(source)
+    except DatasetError as error:
+        pytest.skip(str(error))
+    named = {f"run{number}": run for number, run in enumerate(runs)}
+    return Benchmark(
+        "benchmark://mine-v0/program",
+        lambda: content,
+        program=BenchmarkProgram("c", runs=named, **options),
+        recompile=lambda flags: compile_source(source, flags=tuple(flags)),
+    )
+
+
+@pytest.fixture
+def state(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Make an environment and apply actions."""
+
+    async def reach(target: Any, *actions: str, **options: Any) -> aiocg.Env:
+        env = await make(**options)
+        await env.reset(benchmark=target)
+        if actions:
+            _, _, terminated, _, info = await env.step_texts(actions)
+            assert not terminated, info["error_details"]
+        return env
+
+    return reach
+
+
+def check_clean(result: ValidationResult) -> None:
+    assert result.okay(), result.errors
+    assert result.errors == ()
+    assert result.benchmark_semantics_validated
+    for reason in result.skipped:  # where sanitizers cannot be used
+        assert "does not work on this machine" in reason
+
+
+async def test_a_clean_state_passes_all_tests(state: Callable[..., Any]) -> None:
+    env = await state("programs-v0/nqueens", *CLEAN, reward_space="IrInstructionCountOz")
+    before = env.state_hash
+    result = await env.validate(runs=("small",))
+    check_clean(result)
+    assert result.reward_validated
+    assert (env.state_hash, result.state.actions) == (before, CLEAN)
+
+
+@pytest.mark.slow
+async def test_default_pipelines_pass_all_tests_on_all_programs(state: Callable[..., Any], runtime: Any) -> None:
+    for uri in runtime.datasets["programs-v0"].benchmark_uris():
+        for level in ("O3", "Oz"):
+            env = await state(uri, f"default<{level}>")
+            check_clean(await env.validate(runs=("small", "medium")))
+            await env.close()
+
+
+def only_llvm_22(env: aiocg.Env) -> None:
+    if not env.compiler_version.startswith("LLVM 22"):
+        pytest.skip(f"{BY} miscompiles {MISCOMPILED} with LLVM 22; this is {env.compiler_version}")
+
+
+async def test_a_miscompile_is_caught_and_traced_to_its_pass(state: Callable[..., Any]) -> None:
+    actions = ("lower-expect", "sroa", BY, "dse", "licm", "simplifycfg", "gvn")
+    env = await state(f"programs-v0/{MISCOMPILED}")
+    only_llvm_22(env)
+    await env.step_texts(actions)
+    result = await env.validate(runs=("small",), sanitizers=(), flakiness=2)
+    assert (result.okay(), result.benchmark_semantics_validation_failed) == (False, True)
+    assert all(error.data["run"] == "small" for error in result.errors)
+
+    async def misbehaves(env: aiocg.Env) -> bool:
+        return not (await env.validate(runs=("small",), sanitizers=(), flakiness=1)).okay()
+
+    smallest = await minimize(env, misbehaves)
+    assert BY in smallest.actions
+    assert len(smallest.actions) <= 3
+
+
+@pytest.mark.parametrize(
+    ("word", "sanitizer", "kind"),
+    [
+        ("over", Sanitizer.ADDRESS, ErrorKind.MEMORY_ERROR),
+        ("under", Sanitizer.UNDEFINED, ErrorKind.UNDEFINED_BEHAVIOUR),
+        ("read", Sanitizer.MEMORY, ErrorKind.MEMORY_ERROR),
+    ],
+)
+async def test_sanitizers_find_what_a_benchmark_does_wrong_by_itself(
+    state: Callable[..., Any], word: str, sanitizer: Sanitizer, kind: ErrorKind
+) -> None:
+    benchmark = program(DEFECTIVE, ProgramRun((word,)))
+    env = await state(benchmark)
+    result = await env.validate(flakiness=1)
+    if any(sanitizer.value in reason or "does not work" in reason for reason in result.skipped):
+        pytest.skip(str(result.skipped))
+    (error,) = [error for error in result.errors if error.data.get("sanitizer") == sanitizer]
+    assert (error.kind, error.gold_standard) == (kind, True), "the unoptimised program has it too"
+    assert error.data["report"]
+
+
+async def test_output_files_are_compared(state: Callable[..., Any]) -> None:
+    known = ProgramRun(output_files={"result.txt": b"6\n"})
+    benchmark = program(WRITES_FILES, known)
+    env = await state(benchmark, "mem2reg")
+    check_clean(await env.validate(sanitizers=()))
+    for promised, kind in (
+        ({"result.txt": b"7\n"}, ErrorKind.WRONG_FILE),
+        ({"other.txt": None}, ErrorKind.OUTPUT_NOT_GENERATED),
+    ):
+        env = await state(program(WRITES_FILES, ProgramRun(output_files=promised)))
+        (error,) = (await env.validate(sanitizers=(), flakiness=1)).errors
+        assert (error.kind, error.gold_standard) == (kind, True)
+
+
+async def test_a_program_that_hangs_or_fails_is_told_from_one_that_is_broken(state: Callable[..., Any]) -> None:
+    for source, run, kind in (
+        ("int main() { for (volatile int x = 0;;) x++; }", ProgramRun(timeout=0.2), ErrorKind.EXECUTION_TIMEOUT),
+        ("int main() { return 7; }", ProgramRun(), ErrorKind.RUNTIME_ERROR),
+        ("int main() { __builtin_trap(); }", ProgramRun(), ErrorKind.ILLEGAL_INSTRUCTION),
+        ("int nobody(void); int main() { return nobody(); }", ProgramRun(), ErrorKind.COMPILATION_FAILED),
+    ):
+        env = await state(program(source, run))
+        (error,) = (await env.validate(sanitizers=(), flakiness=1)).errors
+        assert (error.kind, error.gold_standard) == (kind, True)
+    env = await state(program("int main() { return 7; }", ProgramRun(exit_status=7)))
+    check_clean(await env.validate(sanitizers=()))
+
+
+async def test_a_pass_that_breaks_linking_is_a_compilation_failure_and_not_retried(state: Callable[..., Any]) -> None:
+    env = await state("programs-v0/gcd", "asan")  # calls functions that are not there
+    (error,) = (await env.validate(runs=("small",), sanitizers=())).errors
+    assert (error.kind, error.gold_standard, error.data["attempts"]) == (ErrorKind.COMPILATION_FAILED, False, 1)
+
+
+async def test_what_cannot_be_checked_is_said(state: Callable[..., Any], tmp_path: Path) -> None:
+    env = await state("programs-v0/gcd", "sroa")
+    assert env.benchmark.program is not None
+    bare = Benchmark("benchmark://mine-v0/bare", lambda: env.benchmark.content, program=env.benchmark.program)
+    env = await state(bare, "sroa")
+    result = await env.validate(runs=("small",), sanitizers=(Sanitizer.UNDEFINED,))
+    assert result.okay()
+    assert "sources are not at hand" in result.skipped[0]
+    without = bare.replace(program=dataclasses.replace(bare.program, runs={}))  # type: ignore[type-var]
+    assert not without.is_validatable()
+    with pytest.raises(UnknownName, match="small, medium, large"):
+        await env.validate(runs=("tiny",))
+
+
+async def test_a_state_from_elsewhere_is_validated_on_its_own_benchmark(
+    runtime: aiocg.Runtime, state: Callable[..., Any]
+) -> None:
+    foreign = CompilerEnvState(
+        environment="llvm-ic-v0",
+        benchmark="benchmark://programs-v0/gcd",
+        actions=("sroa",),
+        reward_space="IrInstructionCountOz",
+        reward=123.0,
+    )
+    result = await validate(runtime, foreign, runs=("small",), sanitizers=())
+    assert (result.error_details, result.benchmark_semantics_validated) == ("Wrong reward", True)
+    env = await state("programs-v0/nqueens")
+    assert (await env.validate(foreign, runs=("small",), sanitizers=())).error_details == "Wrong reward"
