@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from aiocg.workers.llvm.pass_exclusions import EXCLUSIONS
 from aiocg.workers.llvm.pass_reference import render
 from aiocg.workers.llvm.pass_table import ENTRIES
 from aiocg.workers.llvm.passes import Pass, available
+from aiocg.workers.llvm.session import LlvmSession
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "actions.md"
 SWEEP = Path(__file__).with_name("pass_sweep.py")
+PROGRAMS = 4
 
 # `PassBuilder::printPassNames(llvm::outs())`, for a library that has no `opt` beside it.
 PRINT_PASSES = """
@@ -33,6 +36,7 @@ library._ZN4llvm11raw_ostream14flush_nonemptyEv(stream)
 """
 
 Sequences = list[tuple[int, list[str]]]
+Sweep = Callable[[Sequences], list[list[list[str]]]]
 
 
 @pytest.fixture(scope="module")
@@ -51,22 +55,28 @@ def programs(compile_program, tmp_path_factory) -> list[Path]:
     }
     for name, flags in sources.items():
         (folder / f"{name}.bc").write_bytes(compile_program(name, *flags))
+    assert len(sources) == PROGRAMS
     return sorted(folder.iterdir())
 
 
-def sweep(library: Library, programs: list[Path], sequences: Sequences) -> list[list[list[str]]]:
-    """Run the sequences in two processes and return the outcomes of both."""
-    work = json.dumps({"programs": [str(path) for path in programs], "sequences": sequences}).encode()
-    command = [sys.executable, "-P", str(SWEEP), str(library.path)]
-    running = []
-    for seed in "12":
-        process = subprocess.Popen([*command, seed], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        process.stdin.write(work)
-        process.stdin.close()
-        running.append(process)
-    results = [json.loads(process.stdout.read()) for process in running]
-    assert [process.wait() for process in running] == [0, 0]
-    return results
+@pytest.fixture(scope="module")
+def sweep(library, clang, cache_dir, programs) -> Sweep:
+    """A function that runs sequences in two processes and returns the outcomes of both."""
+
+    def run(sequences: Sequences) -> list[list[list[str]]]:
+        work = json.dumps({"programs": [str(path) for path in programs], "sequences": sequences}).encode()
+        running = []
+        for seed in "12":
+            command = [sys.executable, "-P", str(SWEEP), str(library.path), seed, clang, str(cache_dir)]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            process.stdin.write(work)
+            process.stdin.close()
+            running.append(process)
+        results = [json.loads(process.stdout.read()) for process in running]
+        assert [process.wait() for process in running] == [0, 0]
+        return results
+
+    return run
 
 
 def complaints(sequences: Sequences, results: list[list[list[str]]]) -> list[str]:
@@ -190,9 +200,9 @@ def test_reference_of_actions_is_current():
     assert DOCUMENT.read_text() == render(), f"docs/actions.md is out of date; run: {command}"
 
 
-def test_every_action_alone_is_valid_and_the_same_in_two_processes(library, passes, programs):
+def test_every_action_alone_is_valid_and_the_same_in_two_processes(passes, sweep):
     sequences = [(program, [one.pipeline]) for program in (0, 3) for one in passes]
-    assert complaints(sequences, sweep(library, programs, sequences)) == []
+    assert complaints(sequences, sweep(sequences)) == []
 
 
 def test_every_action_runs_on_a_program_without_a_target(library, passes, simple):
@@ -202,23 +212,53 @@ def test_every_action_runs_on_a_program_without_a_target(library, passes, simple
             assert module.verify() is None, one.name
 
 
-def test_random_sequences_of_actions_are_valid_and_the_same_in_two_processes(library, passes, programs):
-    assert complaints(*swept(library, passes, programs, count=60)) == []
+def test_random_sequences_of_actions_are_valid_and_the_same_in_two_processes(passes, sweep):
+    sequences = random_sequences(passes, count=60)
+    assert complaints(sequences, sweep(sequences)) == []
+
+
+def test_actions_of_all_spaces_are_valid_and_the_same_in_two_processes(cache_dir, programs, sweep):
+    LlvmSession.start({"cache_dir": str(cache_dir)})
+    chance = random.Random(17)
+    sequences = [
+        (number, varied_actions(program.read_bytes(), chance)) for number, program in enumerate(programs) for _ in "123"
+    ]
+    assert complaints(sequences, sweep(sequences)) == []
+
+
+def varied_actions(content: bytes, chance: random.Random) -> list[str]:
+    """Go a random way with actions of every space, and return their canonical texts."""
+    session = LlvmSession(LlvmSession.load_benchmark(content))
+    texts = ["sroa<modify-cfg>", "loop-rotate"]
+    for text in texts:
+        session.apply_action(text)
+    for _ in range(25):
+        space = chance.choice([one for one in LlvmSession.action_spaces if one.actions])
+        action = chance.choice(space.actions)
+        text = action.name if action.text is None else action.text
+        made = ";".join(filter(None, (chance.choice(parameter.choices) for parameter in action.parameters)))
+        text = text.replace("$<>", made and f"<{made}>").replace("${}", made and f"{{{made}}}")
+        if space.targets:
+            targets = session.get_observation(space.targets)
+            if not targets:
+                continue
+            text = f"{chance.choice(targets)}({text})"
+        texts.append(LlvmSession.vocabulary.resolve(text))
+        session.apply_action(text)
+    return texts
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_many_random_sequences_of_actions_rarely_fail_and_never_differ(library, passes, programs):
-    found = complaints(*swept(library, passes, programs, count=2000))
+def test_many_random_sequences_of_actions_rarely_fail_and_never_differ(passes, sweep):
+    sequences = random_sequences(passes, count=2000)
+    found = complaints(sequences, sweep(sequences))
     assert [line for line in found if "differs" in line] == []
     assert len(found) <= 4, found  # LLVM's own crashes, which the supervisor survives
 
 
-def swept(
-    library: Library, passes: tuple[Pass, ...], programs: list[Path], count: int
-) -> tuple[Sequences, list[list[list[str]]]]:
-    """Run random sequences of 6 to 21 actions and return them with their outcomes."""
+def random_sequences(passes: tuple[Pass, ...], count: int) -> Sequences:
+    """Return random sequences of 6 to 21 actions, one program after another."""
     chooser = random.Random(count)
     pipelines = [one.pipeline for one in passes]
-    sequences = [(i % len(programs), chooser.choices(pipelines, k=chooser.randrange(6, 22))) for i in range(count)]
-    return sequences, sweep(library, programs, sequences)
+    return [(i % PROGRAMS, chooser.choices(pipelines, k=chooser.randrange(6, 22))) for i in range(count)]
