@@ -3,30 +3,55 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 
 import aiocg
 from aiocg.errors import InvalidAction, NotExpressible, ParameterFailed, ResetNeeded, UnknownName
 from aiocg.spaces import DiscreteActions
-from aiocg.testing import scripted_benchmark
+from aiocg.supervision import Policy
+from aiocg.testing import ScriptedDataset, scripted_benchmark
 
-Kill = Callable[[aiocg.Env], Any]
+pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all
 
 
-@pytest.fixture
-def make(runtime: aiocg.Runtime) -> Callable[..., Any]:
+@pytest.fixture(autouse=True)
+def open_descriptors() -> None:
+    """Nothing to check: the runtime, which all tests share, keeps its descriptors."""
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def runtime() -> AsyncIterator[aiocg.Runtime]:
+    """A runtime with two workers that come back at once when they are killed."""
+    async with aiocg.Runtime(workers=2, policy=Policy(first_delay=0.01, max_delay=0.05)) as runtime:
+        runtime.datasets["scripted-v0"] = ScriptedDataset()
+        yield runtime
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def make(runtime: aiocg.Runtime) -> AsyncIterator[Callable[..., Any]]:
     """Make a scripted environment at a number, and reset it."""
+    made = []
 
     async def make(start: int = 5, **options: Any) -> aiocg.Env:
-        env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(start), **options)
+        made.append(env := await runtime.make("scripted-v0", benchmark=scripted_benchmark(start), **options))
         await env.reset()
         return env
 
-    return make
+    yield make
+    for env in made:
+        await env.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def env(make: Callable[..., Any]) -> aiocg.Env:
+    """A scripted environment that stands at 5."""
+    made: aiocg.Env = await make()
+    return made
 
 
 async def kill_worker(env: aiocg.Env) -> None:
