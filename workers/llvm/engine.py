@@ -176,6 +176,8 @@ class Engine:
         self.runs += 1
         module = Module.parse(self.library, state.content)
         try:
+            if "fingerprint" not in state.memo:
+                state.memo["fingerprint"] = self.equality.fingerprint(module)
             changed = self._transform(module, action)
             bitcode = module.write_bitcode()
             count = self.walker.instruction_count(module.pointer)
@@ -213,8 +215,6 @@ class Engine:
             return True
         if count != self.instruction_count(state):
             return False
-        if "fingerprint" not in state.memo:
-            state.memo["fingerprint"] = self.equality.fingerprint(self.parsed(state))
         if self.equality.fingerprint(module) != state.memo["fingerprint"]:
             return False
         if "rewritten" not in state.memo:
