@@ -4,13 +4,14 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aiocg.env import Env
 from aiocg.errors import AiocgError
 from aiocg.reduction import Strategy, bisect_prefix, delta_debug
 from aiocg.search.lanes import open_lanes, spread
 
-__all__ = ["Hypothesis", "MinimizationError", "Minimized", "minimize"]
+__all__ = ["Hypothesis", "MinimizationError", "Minimized", "minimize", "validation_fails"]
 
 Hypothesis = Callable[[Env], Awaitable[bool]]
 """Tells whether what is looked for is true of an environment at its present state."""
@@ -47,9 +48,20 @@ class Minimized:
     walltime: float
 
 
+async def validation_fails(env: Env, **options: Any) -> bool:
+    """Is what the program does now something else than before?
+
+    Args:
+        env: an environment at the state in question.
+        options: of `aiocg.validation`; without any, sanitizers do not watch, and a test is done once.
+    """
+    result = await env.validate(**{"sanitizers": (), "flakiness": 1, **options})
+    return result.benchmark_semantics_validation_failed
+
+
 async def minimize(
     env: Env,
-    hypothesis: Hypothesis,
+    hypothesis: Hypothesis = validation_fails,
     actions: Iterable[str] | None = None,
     *,
     strategies: Iterable[Strategy[str]] = (bisect_prefix, delta_debug),

@@ -35,6 +35,7 @@ __all__ = [
 PLAIN = "Execution"
 REMEMBERED = 256  # executions of unoptimised programs, for each runtime
 
+_TIMEOUTS = (ErrorKind.COMPILATION_TIMEOUT, ErrorKind.EXECUTION_TIMEOUT)
 UBSAN_FLAGS = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
 
 
@@ -212,12 +213,15 @@ async def sanitizer_test(place: Place, sanitizer: Sanitizer) -> list[ValidationE
 async def retried(test: Callable[[], Awaitable[list[ValidationError]]], tries: int) -> list[ValidationError]:
     """Do a test until it finds nothing, at most so many times; the errors are those of the last try.
 
-    What a compiler refuses is not tried again: that is not a matter of chance.
+    What a compiler refuses is not tried again: that is not a matter of chance. What has run out of time twice is not
+    either: it seldom is, and takes long.
     """
     errors: list[ValidationError] = []
+    timeouts = 0
     for attempt in range(1, max(tries, 1) + 1):
         errors = [_with(error, attempts=attempt) for error in await test()]
-        if not errors or not any(error.can_be_chance for error in errors):
+        timeouts += any(error.kind in _TIMEOUTS for error in errors)
+        if timeouts == 2 or not any(error.can_be_chance for error in errors):
             break
     return errors
 
