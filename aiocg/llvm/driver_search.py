@@ -1,28 +1,18 @@
 """The searches of `aiocg cc`: from bitcode to bitcode."""
 
-import asyncio
 import re
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 
-from aiocg import search
-from aiocg.datasets.benchmark import Benchmark
-from aiocg.env import Env
 from aiocg.llvm import tools
 from aiocg.llvm.driver import DriverError, Settings
-from aiocg.runtime import Runtime
 
 __all__ = ["optimise"]
 
-SEARCHES: dict[str, Callable[[Env, search.Budget], Awaitable[search.SearchResult]]] = {
-    "greedy": lambda env, budget: search.greedy(env, budget=budget),
-    "random": lambda env, budget: search.random(env, budget=budget),
-    "beam": lambda env, budget: search.beam(env, width=4, depth=20, budget=budget),
-}
+SEARCHES = ("greedy", "random", "beam")
 
 _LEVEL = re.compile(r"-?(O[0-3sz])")
 _SMALLEST = "default<Oz>"
@@ -39,6 +29,8 @@ def optimise(bitcode: bytes, settings: Settings) -> list[tuple[bytes, str]]:
         AiocgError, DatasetError: when LLVM fails over the program.
     """
     if settings.search in SEARCHES:
+        import asyncio
+
         return asyncio.run(_search(bitcode, settings))
     actions = _actions(settings.search)
     how = settings.search if len(settings.search) <= 60 else f"{settings.search[:57]}..."
@@ -75,6 +67,11 @@ def _actions(text: str) -> list[str]:
 
 
 async def _search(bitcode: bytes, settings: Settings) -> list[tuple[bytes, str]]:
+    from aiocg import search
+    from aiocg.datasets.benchmark import Benchmark
+    from aiocg.runtime import Runtime
+
+    function = getattr(search, settings.search)
     starts = [(apply(bitcode, [_SMALLEST]), f"-Oz and {settings.search}"), (bitcode, settings.search)]
     deadline = time.monotonic() + settings.budget
     found = []
@@ -85,7 +82,7 @@ async def _search(bitcode: bytes, settings: Settings) -> list[tuple[bytes, str]]
                 break
             benchmark = Benchmark.from_file_contents(f"benchmark://user-v0/start?number={number}", start)
             env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space=settings.reward)
-            result = await SEARCHES[settings.search](env, search.Budget(seconds=max(left, 0.1)))
+            result = await function(env, budget=search.Budget(seconds=max(left, 0.1)))
             await env.reset()
             if result.actions:
                 _, _, terminated, _, info = await env.step(list(result.actions))

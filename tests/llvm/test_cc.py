@@ -101,10 +101,14 @@ def test_everything_but_compiling_is_as_clang_does_it(cc: Driver, line: str) -> 
 
 
 @pytest.mark.parametrize(
-    "body",
-    ["int f( {", "int f(void) { int unused; return 1; }", 'int f(void) { __asm__("bogus %eax"); return 0; }'],
+    ("flags", "body"),
+    [
+        ("", "int f( {"),
+        ("-Wall", "int f(void) { int unused; return 1; }"),
+        ("-Wall -Werror", "int f(void) { int unused; return 1; }"),
+        ("-O2", 'int f(void) { __asm__("bogus %eax"); return 0; }'),  # seen by the code generator only
+    ],
 )
-@pytest.mark.parametrize("flags", ["-Wall", "-Wall -Werror"])
 def test_diagnostics_and_status_are_clangs_and_come_once(cc: Driver, body: str, flags: str) -> None:
     (cc.folder / "bad.c").write_text(body)
     line = f"{flags} -c bad.c -o bad.o"
@@ -203,19 +207,19 @@ def sizes(cc: Driver, line: str) -> tuple[int, int, int]:
     return ours, plain, oz
 
 
-@pytest.mark.parametrize("search", ["default<O3>", "O0", "no-such-pass", "/etc/passwd"])
+@pytest.mark.parametrize("search", ["O0", "no-such-pass"])
 def test_never_worse_than_clang_whatever_the_search_finds(cc: Driver, search: str) -> None:
     line = shlex.join([*FLAGS, "-O2", "-c", str(PROGRAMS / "gcd.c")])
     cc.place.environment["AIOCG_CC_SEARCH"] = search
     ours, plain, oz = sizes(cc, line)
-    fails = search in ("no-such-pass", "/etc/passwd")
+    fails = search == "no-such-pass"
     assert ours <= (plain if fails else min(plain, oz))
     assert ("warning" in cc(f"{line} -o ours.o").stderr) == fails
 
 
 def test_search_gains_and_the_program_still_prints_what_it_must(cc: Driver) -> None:
     line = shlex.join([*program_flags("c"), "-O2", "-c", str(PROGRAMS / "qsort.c")])
-    cc.place.environment.update({"AIOCG_CC_SEARCH": "greedy", "AIOCG_CC_BUDGET": "4", "AIOCG_CC_REPORT": "report.txt"})
+    cc.place.environment.update({"AIOCG_CC_SEARCH": "greedy", "AIOCG_CC_BUDGET": "3", "AIOCG_CC_REPORT": "report.txt"})
     ours, plain, oz = sizes(cc, line)
     assert ours < oz < plain
     report = (cc.folder / "report.txt").read_text()
