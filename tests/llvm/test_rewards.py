@@ -18,24 +18,35 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WALK = ("mem2reg", "inline", "simplifycfg", "instcombine", "loop-unroll", "gvn", "reg2mem", "sroa", "dce")
 COSTS = {"IrInstructionCount": "", "ObjectTextSize": "Bytes", "TextSize": "Bytes"}
-LEVELS = ("O0", "O3", "Oz")
 
 
-@pytest.mark.parametrize("prefix", COSTS)
-async def test_rewards_follow_from_the_costs(make, program, prefix) -> None:  # type: ignore[no-untyped-def]
+async def test_rewards_follow_from_the_costs(make, program) -> None:  # type: ignore[no-untyped-def]
     env = await make(program)
-    cost = prefix + COSTS[prefix]
-    spaces = [cost, *(f"{prefix}{suffix}" for suffix in ("Norm", "O3", "Oz"))]
-    o0, o3, oz = await env.observe(*(f"{prefix}{level}" for level in LEVELS))
-    assert o0 == await env.observe(cost) > oz
-    scales = [1, max(o0, 1), max(o0 - o3, 1), max(o0 - oz, 1)]
-    present, sums = o0, [0.0] * 4
+    costs = [prefix + suffix for prefix, suffix in COSTS.items()]
+    spaces = [name for prefix, cost in zip(COSTS, costs, strict=True) for name in (cost, *names_of(prefix))]
+    scales = []
+    for prefix, cost in zip(COSTS, costs, strict=True):
+        now, o0, o3, oz = await env.observe(cost, *(f"{prefix}{level}" for level in ("O0", "O3", "Oz")))
+        assert now == o0 > oz
+        scales.append([1, max(o0, 1), max(o0 - o3, 1), max(o0 - oz, 1)])
+    start = present = await env.observe(*costs)
+    sums = [0.0] * len(spaces)
     for action in WALK:
-        now, rewards, *_ = await env.step(action, observation_spaces=cost, reward_spaces=spaces)
-        assert rewards == pytest.approx([(present - now) / scale for scale in scales])
+        now, rewards, *_ = await env.step(action, observation_spaces=costs, reward_spaces=spaces)
+        assert rewards == pytest.approx(expected(present, now, scales))
         sums = [total + reward for total, reward in zip(sums, rewards, strict=True)]
         present = now
-    assert sums == pytest.approx([(o0 - present) / scale for scale in scales])
+    assert sums == pytest.approx(expected(start, present, scales))
+
+
+def names_of(prefix: str) -> list[str]:
+    """Return the names of the scaled rewards of a cost."""
+    return [f"{prefix}{suffix}" for suffix in ("Norm", "O3", "Oz")]
+
+
+def expected(before: list[int], after: list[int], scales: list[list[float]]) -> list[float]:
+    """Return what going from some costs to others is worth, in all rewards."""
+    return [(a - b) / scale for a, b, row in zip(before, after, scales, strict=True) for scale in row]
 
 
 @pytest.mark.parametrize(
