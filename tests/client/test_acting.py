@@ -15,6 +15,7 @@ from aiocg.errors import InvalidAction, NotExpressible, ParameterFailed, ResetNe
 from aiocg.spaces import DiscreteActions
 from aiocg.supervision import Policy
 from aiocg.testing import ScriptedDataset, scripted_benchmark
+from aiocg.workers.scripted import ScriptedSession
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all
 
@@ -311,6 +312,45 @@ async def test_a_targeted_environment_needs_a_reset_first(runtime: aiocg.Runtime
         await env.step([0, 0])
     with pytest.raises(ResetNeeded):
         await env.step("@0(raise)")
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))])
+async def test_whatever_is_done_the_state_is_what_the_texts_lead_to(make, runtime, seed) -> None:  # type: ignore[no-untyped-def]
+    rng = np.random.default_rng(seed)
+    calm = ["nothing", "increment", "double", "add<7>", "@0(clear)", "double,double"]
+    env = await make(int(rng.integers(1000)), action_space=calm)
+    snapshot = await env.snapshot()
+    for _ in range(80):
+        match int(rng.integers(10)):
+            case 0:
+                await env.reset(options={"action_space": calm}, benchmark=scripted_benchmark(int(rng.integers(1000))))
+            case 1:
+                env.action_space = ["Recipes", "Arithmetic", "Places"][int(rng.integers(3))]
+            case 2:
+                env = await env.fork()
+            case 3:
+                await env.restore(snapshot)
+            case 4:
+                snapshot = await env.snapshot()
+            case 5:
+                with pytest.raises(InvalidAction):
+                    await env.step_texts(["double", "@25(raise)", "double"])
+            case 6 if rng.integers(4) == 0:
+                for pid in runtime.worker_pids()[:1]:
+                    os.kill(pid, signal.SIGKILL)
+            case _:
+                await env.step([])  # a space that was just chosen knows its targets from here on
+                drawn = [env.action_space.draw(rng) for _ in range(int(rng.integers(1, 3)))]
+                candidates = await env.expand([[action] for action in drawn])
+                observation, _, _, _, info = await env.step(drawn[0])
+                assert observation == candidates[0].observation and "error" not in info
+        model = ScriptedSession(int(env.benchmark.content))
+        for text in env.action_texts:
+            model.apply_action(text)
+        assert await env.observe("value", "places") == [env.state_hash, model.get_observation("places")]
+        assert env.state_hash == model.state_hash()
+        if env.action_space.targets is not None:
+            assert list(env.action_space.targets) == model.get_observation("places")
 
 
 # -------------------------------------------------------------------------------------------- parameters

@@ -116,6 +116,7 @@ def test_drawing_follows_the_generator(space: ActionSpace) -> None:
 
 @pytest.mark.parametrize("space", ALL, ids=repr)
 def test_a_space_can_be_pickled_and_copied(space: ActionSpace) -> None:
+    assert space == space.unseeded()
     for again in (pickle.loads(pickle.dumps(space)), copy.deepcopy(space)):
         assert (again.name, again.names, again.targets) == (space.name, space.names, space.targets)
         assert again.encode(again.candidates()) == space.encode(space.candidates())

@@ -73,5 +73,14 @@ class TextActions(ActionSpace):
         """Texts are not arrays."""
         return False
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TextActions) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[str, ...]:
+        return (self.name, *self.language.names)
+
     def __repr__(self) -> str:
         return f"TextActions({self.name!r})"
