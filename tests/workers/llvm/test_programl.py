@@ -4,6 +4,7 @@ The programs are written with typed pointers, which LLVM 14 wants, and rewritten
 """
 
 import ctypes
+import json
 import os
 import re
 import resource
@@ -51,7 +52,7 @@ def graphs(native: NativeLibrary) -> ProgramGraphs:
 
 def parse(native: NativeLibrary, program: str) -> Module:
     if native.library.version >= (15,):
-        program = re.sub(r"\w+ \([^()]*\)\*|(?:i\d+|%\w+|\[\d+ x \w+\])\*+", "ptr", program)
+        program = re.sub(r"\w+ \([^()]*\)\*|(?:i\d+|%\w+|\[\d+ x [%\w*]+\])\*+", "ptr", program)
     module = Module.parse(native.library, program.encode())
     assert module.verify() is None
     return module
@@ -325,6 +326,33 @@ def test_blocks_that_cannot_be_reached_are_connected_too(native: NativeLibrary, 
         call="root>ret ret>root deader>root",
         functions=["f"],
     )
+
+
+def test_graph_is_that_of_the_authors_builder(native: NativeLibrary, graphs: ProgramGraphs) -> None:
+    """See `data/programl.ll`. Their graphs have no types, and 0 where there is no function or block."""
+    theirs = json.loads((DATA / "programl.json").read_text())
+    edges = [tuple(link[name] for name in ("source", "target", "flow", "position")) for link in theirs["links"]]
+    results = {target for _, target, flow, _ in edges if flow == 1}  # of instructions; arguments are not among them
+    nodes = []
+    for number, node in enumerate(theirs["nodes"]):
+        nowhere = number == 0 or node["type"] == 2
+        outside = nowhere or node["text"] == "; undefined function" or (node["type"] == 1 and number not in results)
+        text = node["text"] if node["type"] == 0 else with_untyped_pointers(node["text"])
+        nodes.append((node["type"], text, -1 if nowhere else node["function"], -1 if outside else node["block"]))
+    with parse(native, (DATA / "programl.ll").read_text()) as module:
+        built_nodes, built_edges, functions = READER["built_graph"](graphs, module.pointer)
+    untyped = [node for node in built_nodes if node[0] != 3]
+    assert untyped == built_nodes[: len(untyped)]
+    found = READER["canonical"](untyped, [edge for edge in built_edges if edge[2] != 3])
+    assert found == READER["canonical"](nodes, edges)
+    assert functions == [function["name"] for function in theirs["graph"]["function"]]
+
+
+def with_untyped_pointers(text: str) -> str:
+    """Write a type of LLVM 10 as the graph does: `ptr` for a pointer, `struct` for a structure inside an array."""
+    if text.endswith("*"):
+        return "ptr"
+    return re.sub(r"%\w+", "struct", text)
 
 
 def test_numbers_follow_the_program(native: NativeLibrary, graphs: ProgramGraphs) -> None:
