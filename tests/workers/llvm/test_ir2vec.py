@@ -1,12 +1,13 @@
 """What IR2Vec embeddings are made of, against libLLVM's own pass that computes them."""
 
+import itertools
 import json
 import random
 import re
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,69 @@ FLOW_AWARE = {
     **{"Variable": TIMES["a"] + TIMES["c"] + 2 + 1, "Constant": TIMES["a"]},
     **{"Pointer": TIMES["d"], "Function": TIMES["d"], "ICMP_sgt": TIMES["c"]},
 }
+
+
+LITERALS = {"i32": "7", "double": "2.5", "i1": "false"}
+
+
+def random_program(chance: random.Random) -> bytes:
+    """Write a function of random blocks: branches any way, loops, phis from all around, and blocks out of reach."""
+    count = chance.randint(1, 9)
+    successors = [chance.choices(range(1, count), k=chance.randint(0, 3)) if count > 1 else [] for _ in range(count)]
+    values: list[dict[str, list[str]]] = [{"i32": ["%x"], "double": ["%d"], "i1": ["true"]} for _ in range(count)]
+    predecessors = [[one for one, targets in enumerate(successors) for to in targets if to == b] for b in range(count)]
+    numbers = itertools.count()
+
+    def pick(block: int, kind: str) -> str:
+        """Choose a value that is there at the end of a block: its own, the entry's, a parameter or a constant."""
+        return chance.choice([*values[block][kind], *values[0][kind], LITERALS[kind]])
+
+    def body(block: int) -> Iterator[str]:
+        for _ in range(chance.randint(0, 6)):
+            x, y, d, e = (pick(block, kind) for kind in ("i32", "i32", "double", "double"))
+            kind, text = chance.choice(
+                [
+                    ("i32", f"{chance.choice(['add nsw', 'sub', 'mul', 'xor', 'lshr'])} i32 {x}, {y}"),
+                    ("double", f"{chance.choice(['fadd', 'fmul fast', 'frem'])} double {d}, {e}"),
+                    ("double", f"fneg double {d}"),
+                    ("i1", f"icmp {chance.choice(['eq', 'ne', 'ult', 'uge', 'sgt', 'sle'])} i32 {x}, {y}"),
+                    ("i1", f"fcmp {chance.choice(['oeq', 'une', 'ord', 'uno', 'ule', 'true'])} double {d}, {e}"),
+                    ("i32", f"select i1 {pick(block, 'i1')}, i32 {x}, i32 {y}"),
+                    ("i32", f"call i32 @callee(i32 {x}, ptr {chance.choice(['@table', '@f', 'null'])})"),
+                    ("i32", f"extractelement <4 x i32> %v, i32 {x}"),
+                    ("i32", "load i32, ptr @table"),
+                    ("double", f"sitofp i32 {x} to double"),
+                ]
+            )
+            values[block][kind].append(name := f"%v{next(numbers)}")
+            yield f"  {name} = {text}"
+
+    def phis(block: int) -> Iterator[str]:
+        for kind in ("i32", "double") if predecessors[block] else ():
+            brought = {one: pick(one, kind) for one in predecessors[block]}  # the same by each edge of a switch
+            edges = ", ".join(f"[ {brought[one]}, %b{one} ]" for one in predecessors[block])
+            yield f"  %p_{block}_{kind} = phi {kind} {edges}"
+
+    def end(block: int) -> str:
+        match successors[block]:
+            case []:
+                return chance.choice([f"  ret i32 {pick(block, 'i32')}", "  unreachable"])
+            case [one]:
+                return f"  br label %b{one}"
+            case [one, other]:
+                return f"  br i1 {pick(block, 'i1')}, label %b{one}, label %b{other}"
+            case [default, *rest]:
+                cases = " ".join(f"i32 {number}, label %b{one}" for number, one in enumerate(rest))
+                return f"  switch i32 {pick(block, 'i32')}, label %b{default} [ {cases} ]"
+        raise AssertionError
+
+    for block in range(count):
+        for kind in ("i32", "double") if predecessors[block] else ():
+            values[block][kind].append(f"%p_{block}_{kind}")
+    bodies = [list(body(block)) for block in range(count)]
+    blocks = [[f"b{block}:", *phis(block), *bodies[block], end(block)] for block in range(count)]
+    header = "@table = global i32 1\ndeclare i32 @callee(i32, ptr)\ndefine i32 @f(i32 %x, double %d, <4 x i32> %v) {\n"
+    return (header + "\n".join(itertools.chain(*blocks)) + "\n}\n").encode()
 
 
 def make_counter(library: Library, folder: Path) -> Counter:
@@ -169,6 +233,14 @@ def test_embeddings_of_our_programs_are_those_of_llvms_own_pass(
         state = engine.apply(state, pipeline)
         states.append(state)
     assert_agrees(engine, states, tmp_path, vocabulary)
+
+
+def test_embeddings_of_random_programs_are_those_of_llvms_own_pass(
+    engine: Engine, tmp_path: Path, vocabulary: tuple[Path, list[Vector]]
+) -> None:
+    skip_without_printer(engine.library)
+    chance = random.Random(11)
+    assert_agrees(engine, [engine.load(random_program(chance)) for _ in range(100)], tmp_path, vocabulary)
 
 
 def test_counts_of_a_small_program_are_those_made_by_hand(library: Library, counter: Counter) -> None:
