@@ -6,34 +6,43 @@
     benchmark = resolve("programs-v0/qsort", datasets)  # or resolve("my_program.c", datasets)
     benchmark.content  # bitcode, compiled on first use and cached
 
-A benchmark is made at once; only its content costs anything.
+A benchmark is made at once; only its content costs anything. Names are imported on first use: `aiocg cc` needs few.
 """
 
 if __name__ != "aiocg.datasets":  # a second copy under another name would make every class exist twice
     raise ImportError("import aiocg.datasets, not datasets")
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
-from aiocg.datasets.collection import Datasets
-from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import (
-    BenchmarkInitError,
-    BenchmarkNotFound,
-    CacheError,
-    CacheWarning,
-    CompilationCancelled,
-    DatasetError,
-    DatasetNotFound,
-    DownloadError,
-    InvalidBenchmarkUri,
-    ToolchainNotFound,
-)
-from aiocg.datasets.files import FilesDataset
-from aiocg.datasets.frontend import cancellable, compile_file, compile_source
-from aiocg.datasets.programs import ProgramsDataset
-from aiocg.datasets.registry import default_datasets
-from aiocg.datasets.resolution import resolve
-from aiocg.datasets.toolchain import Toolchain, find_toolchain
-from aiocg.datasets.uri import BenchmarkUri
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {
+    "Benchmark": "benchmark",
+    "BenchmarkInitError": "errors",
+    "BenchmarkNotFound": "errors",
+    "BenchmarkProgram": "benchmark",
+    "BenchmarkSource": "benchmark",
+    "BenchmarkUri": "uri",
+    "CacheError": "errors",
+    "CacheWarning": "errors",
+    "CompilationCancelled": "errors",
+    "Dataset": "dataset",
+    "DatasetError": "errors",
+    "DatasetNotFound": "errors",
+    "Datasets": "collection",
+    "DownloadError": "errors",
+    "FilesDataset": "files",
+    "InvalidBenchmarkUri": "errors",
+    "ProgramRun": "benchmark",
+    "ProgramsDataset": "programs",
+    "Toolchain": "toolchain",
+    "ToolchainNotFound": "errors",
+    "cancellable": "frontend",
+    "compile_file": "frontend",
+    "compile_source": "frontend",
+    "default_datasets": "registry",
+    "find_toolchain": "toolchain",
+    "resolve": "resolution",
+}
 
 __all__ = [
     "Benchmark",
@@ -63,3 +72,36 @@ __all__ = [
     "find_toolchain",
     "resolve",
 ]
+
+if TYPE_CHECKING:
+    from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
+    from aiocg.datasets.collection import Datasets
+    from aiocg.datasets.dataset import Dataset
+    from aiocg.datasets.errors import (
+        BenchmarkInitError,
+        BenchmarkNotFound,
+        CacheError,
+        CacheWarning,
+        CompilationCancelled,
+        DatasetError,
+        DatasetNotFound,
+        DownloadError,
+        InvalidBenchmarkUri,
+        ToolchainNotFound,
+    )
+    from aiocg.datasets.files import FilesDataset
+    from aiocg.datasets.frontend import cancellable, compile_file, compile_source
+    from aiocg.datasets.programs import ProgramsDataset
+    from aiocg.datasets.registry import default_datasets
+    from aiocg.datasets.resolution import resolve
+    from aiocg.datasets.toolchain import Toolchain, find_toolchain
+    from aiocg.datasets.uri import BenchmarkUri
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            return getattr(import_module(f"aiocg.datasets.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'aiocg.datasets' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)
