@@ -18,7 +18,7 @@ from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.states import State
 
-FEW = ("gcd", "crc32")
+FEW = ("gcd",)
 ALL = tuple(uri.path for uri in default_datasets()["programs-v0"].benchmark_uris())
 PREDECESSORS = re.compile(r'^((?:"[^"\n]*"|[-$.\w]+):) +; preds = .*$', re.MULTILINE)
 START = """
