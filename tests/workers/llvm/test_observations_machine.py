@@ -66,6 +66,13 @@ def test_shared_caches_and_cores_are_counted_once(library: Library, tmp_path: Pa
     assert caches == {"l1i": (32768, 2), "l1d": (49152, 2), "l2": (0, 0), "l3": (8 << 20, 1), "l4": (0, 0)}
 
 
+def test_processors_without_details_are_counted_still(library: Library, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"cpu{number}/topology").mkdir(parents=True)
+    assert describe(library, tmp_path)["processors_count"] == 3
+    assert describe(library, tmp_path)["cores_count"] == os.cpu_count()
+
+
 def test_a_system_that_says_nothing_is_described_by_what_python_knows(library: Library, tmp_path: Path) -> None:
     info = describe(library, tmp_path / "missing", tmp_path / "none")
     assert info.keys() > COMPILER_GYM_KEYS

@@ -1,5 +1,5 @@
-/* Two ways to tell programs apart. The fingerprint is cheap and one-sided: programs that differ in it have different texts,
-   but it sees only what the C API shows without effort. The plain text decides. */
+/* Two ways to tell programs apart. The fingerprint is cheap and one-sided: programs that differ in it have different
+   texts, but it sees only what the C API shows without effort. The plain text decides. */
 
 #define LLVM_FUNCTIONS(X)                                            \
     X(ref, LLVMGetFirstFunction, (ref), "")                          \
@@ -228,8 +228,8 @@ static int lists_predecessors(const char *text) {
     return 1;
 }
 
-/* Drops from the text of a module, in place, the comments that list predecessors: their order is that of use-lists, which
-   is not IR. Returns the length that is left. */
+/* Drops from the text of a module, in place, the comments that list predecessors: their order is that of use-lists,
+   which is not IR. Returns the length that is left. */
 EXPORT size aiocg_plain_text(char *text) {
     const char *from = text;
     char *to = text;

@@ -1,10 +1,10 @@
-/* Counts what IR2Vec embeds: how often each entity of its vocabulary (an opcode, a type, a kind of operand, a predicate of a
-   comparison) goes into the embedding of a program.
+/* Counts what IR2Vec embeds: how often each entity of its vocabulary (an opcode, a type, a kind of operand, a predicate
+   of a comparison) goes into the embedding of a program.
 
    An embedding is a sum of rows of the vocabulary, so these counts are all that has to be known of a program. In the
-   flow-aware form an operand that is an instruction stands for that instruction's own embedding, which is a sum as well. So
-   an instruction counts as often as there are chains of uses from it to any instruction; going through a function backwards
-   gives that number for each instruction once, instead of a vector for each. */
+   flow-aware form an operand that is an instruction stands for that instruction's own embedding, which is a sum as
+   well. So an instruction counts as often as there are chains of uses from it to any instruction; going through a
+   function backwards gives that number for each instruction once, instead of a vector for each. */
 
 #define LLVM_FUNCTIONS(X)                                          \
     X(ref, LLVMGetFirstFunction, (ref), "")                        \
@@ -131,7 +131,7 @@ static unsigned kind_of_operand(const struct Llvm *llvm, ref operand) {
     return llvm->LLVMIsConstant(operand) ? A_CONSTANT : A_VARIABLE;
 }
 
-/* Counts an instruction; `instructions` are those of its function for the flow-aware form, and null for the symbolic. */
+/* Counts an instruction; `instructions` are those of its function for the flow-aware form, null for the symbolic. */
 static void count_instruction(const struct Llvm *llvm, ref instruction, const struct Table *instructions,
                               const struct Entry *self, double *out) {
     unsigned opcode = opcode_of(llvm, instruction), operands = (unsigned)llvm->LLVMGetNumOperands(instruction);
@@ -171,8 +171,8 @@ static void reach(const struct Llvm *llvm, ref function, struct Table *blocks, s
     }
 }
 
-/* Says how much there is to walk: functions with a body, the most blocks and instructions that one has, and the bytes of
-   all their names. */
+/* Says how much there is to walk: functions with a body, the most blocks and instructions that one has, and the bytes
+   of all their names. */
 EXPORT void aiocg_ir2vec_extent(const struct Llvm *llvm, ref module, int64 *out) {
     FOR_FUNCTIONS(function, module) {
         int64 blocks = 0, instructions = 0;
@@ -201,8 +201,8 @@ EXPORT void aiocg_ir2vec_names(const struct Llvm *llvm, ref module, char *names,
     }
 }
 
-/* Adds the counts of each function with a body to `out`, whose rows are `stride` apart: 0 for one row of the program, or
-   the number of entities for a row of each.
+/* Adds the counts of each function with a body to `out`, whose rows are `stride` apart: 0 for one row of the program,
+   or the number of entities for a row of each.
 
    Of the memory, `blocks` and `stack` hold as many as a function has blocks, `instructions` as many as it has
    instructions, and `block_slots` and `instruction_slots` are twice as many at least, a power of two, less one in
@@ -221,11 +221,12 @@ EXPORT void aiocg_ir2vec(const struct Llvm *llvm, ref module, int64 stride, doub
         for (int64 i = 0; i < reached.used; i++)
             FOR_INSTRUCTIONS(instruction, reached.entries[i].key) {
                 if (is_annotation(llvm, instruction, opcode_of(llvm, instruction), pseudo_probe)) continue;
-                struct Entry once = {instruction, 1, 0};
-                if (instructions)
+                if (instructions) {
                     add(&flow, instruction);
-                else
+                } else {
+                    struct Entry once = {instruction, 1, 0};
                     count_instruction(llvm, instruction, 0, &once, out);
+                }
             }
         for (int64 i = flow.used - 1; i >= 0; i--)
             count_instruction(llvm, flow.entries[i].key, &flow, &flow.entries[i], out);

@@ -43,7 +43,7 @@ def describe(library: Library, processors: Path = PROCESSORS, description: Path 
     info: dict[str, Any] = {
         "name": _name(description),
         "architecture": platform.machine(),
-        "cores_count": len(cores) or os.cpu_count() or 1,
+        "cores_count": len(cores - {None, ""}) or os.cpu_count() or 1,
         "processors_count": len(online) or os.cpu_count() or 1,
     }
     caches = {cache for one in online for cache in _caches(one)}
