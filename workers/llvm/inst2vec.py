@@ -8,7 +8,10 @@ values are replaced (`abstract`). Global variables, heads of functions and instr
 labels, comments, metadata and debug records are not.
 """
 
+import contextlib
+import gc
 import re
+from collections.abc import Iterator
 
 from aiocg.workers.llvm.ir_lines import joined_lines
 from aiocg.workers.llvm.typed_ir import Rewriter
@@ -37,13 +40,26 @@ def statements(text: str) -> list[str]:
     """
     known: dict[str, str] = {}
     found = []
-    for line in Rewriter(list(joined_lines(text))).lines():
-        shape = _LOCAL.sub("<%ID>", line)
-        statement = known.get(shape)
-        if statement is None:
-            statement = known[shape] = _abstract_values(shape)
-        found.append(statement)
+    with _without_collections():
+        for line in Rewriter(list(joined_lines(text))).lines():
+            shape = _LOCAL.sub("<%ID>", line)
+            statement = known.get(shape)
+            if statement is None:
+                statement = known[shape] = _abstract_values(shape)
+            found.append(statement)
     return found
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Keep the garbage collector from looking again and again at objects of which nearly none are garbage."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def abstract(line: str) -> str:

@@ -194,13 +194,13 @@ class Rewriter:
     def _head(self, match: Match) -> str:
         function = self.evidence.functions[match[2]]
         head = match[1]
-        if function.result == "ptr":
-            head = head.removesuffix("ptr ") + self._result(function) + " "
+        if "ptr" in head:
+            head = _ANY_POINTER.sub("i8*", _RESULT.sub(self._result(function), head))
         arguments = []
         for argument, pointee in zip(split(match[3][1:-1]), function.parameters, strict=False):
             parsed = ir.POINTER_ARGUMENT.match(argument) if pointee is not None else None
             if pointee is None or parsed is None:
-                arguments.append(_UNNAMED.sub("", argument))
+                arguments.append(_ANY_POINTER.sub("i8*", _UNNAMED.sub("", argument)))
             else:
                 name = f" {parsed[2]}" if parsed[2] else ""
                 arguments.append(f"{self.types.text(pointee)}*{_attributes(parsed[1])}{_UNNAMED.sub('', name)}")
@@ -222,8 +222,8 @@ class Rewriter:
             value = self._pointer(operand, wanted)
             type = f"{wanted}*" if wanted else leading_pointer(value)
         else:
-            value = _modern(value)
             type = self.types.typed(leading_type(value))
+            value = self._other("", value)
         return f"store {match[1]}{value}, {self._pointer(match[3], type)}{match[4]}"
 
     def _gep(self, match: Match) -> str:

@@ -189,6 +189,18 @@ def test_what_llvm_6_spelled_differently() -> None:
     ]
 
 
+def test_pointers_inside_of_aggregates_have_a_type_too() -> None:
+    assert statements(
+        "define internal fastcc { i64, ptr } @f(<2 x ptr> %0) {\n  store <2 x ptr> %0, ptr @x, align 8\n"
+        "  %2 = insertvalue { i64, ptr } poison, ptr %1, 1\n  ret { i64, ptr } %2\n}\n"
+    ) == [
+        "define internal fastcc { i64, i8* } <@ID>(<2 x i8*>)",
+        "store <2 x i8*> <%ID>, <2 x i8*>* <@ID>, align 8",
+        "<%ID> = insertvalue { i64, i8* } undef, i8* <%ID>, 1",
+        "ret { i64, i8* } <%ID>",
+    ]
+
+
 def test_statements_on_several_lines_are_joined() -> None:
     assert body(
         "switch i32 %1, label %9 [",
