@@ -30,19 +30,19 @@ Functions, blocks, inline assembly and metadata are no data. A text is never the
 that few texts cover many programs: inside other types a structure is `struct` too (`[8 x struct]`), and a pointer is
 `ptr` whatever LLVM.
 
-The definitions are those of the authors' own builder at its last release but one, whose graphs CompilerGym shows, with
-the types that they added later; leave out kind 3 and flow 3 and you have CompilerGym's. What is different:
+The definitions are those of the authors' own builder, which CompilerGym uses too, in its last release, `programl` 0.3.2,
+and for types those of their repository after it. Without kind 3 and flow 3 a graph is what that release makes, except
+that
 
-* A pointer is `ptr`, and is made of nothing: LLVM does not tell any more what it points to.
-* What belongs to no function or block has -1 there, not 0, which is also the first; so do arguments, to which the
-  authors' builder gives the first block of the next function.
-* Blocks that cannot be reached are connected as others are. Theirs leaves out the edges between them.
-* `invoke` and `callbr` are calls as `call` is.
-* Control edges have the place of the successor as their position, as in the paper and in their later releases.
-* Parallel edges all arrive: their JSON numbers all edges 0, so that networkx keeps one of those that connect the same
-  two nodes (an argument that is an operand twice).
-* The mask of `shufflevector` is no operand since LLVM 11. The case values of `switch`, which are none since LLVM 22,
-  are taken as if they were.
+* a pointer is `ptr`, and is made of nothing: LLVM does not tell any more what it points to;
+* what belongs to no function or block has -1 there, not 0, which is also the first; so do arguments, which theirs gives
+  to the first block of the next function;
+* blocks that cannot be reached are connected as others are, which theirs leaves loose;
+* `invoke` calls as `call` does;
+* parallel edges all arrive: their JSON numbers all edges 0, so that networkx keeps one of those that connect the same
+  two nodes (an argument that is an operand twice);
+* the mask of `shufflevector`, no operand since LLVM 11, is none. The case values of `switch`, no operands since LLVM
+  22, are taken as if they were.
 
 The arrays are meant for learning. What PyTorch Geometric calls `x`, `edge_index` and `edge_attr` is made of them by
 
