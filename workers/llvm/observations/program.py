@@ -106,7 +106,7 @@ def _times(name: str, description: str, compute: Callable[[Subject], Array]) -> 
 OBSERVATIONS = (
     count(
         TEXT_SIZE,
-        "Bytes of code and read-only data in the linked program, the text column of llvm-size.",
+        "Bytes of code and read-only data in the linked program, with what is linked to it.",
         _text_size_of(lambda subject: subject.state),
         platform=True,
     ),
