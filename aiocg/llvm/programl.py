@@ -30,9 +30,9 @@ Functions, blocks, inline assembly and metadata are no data. A text is never the
 that few texts cover many programs: inside other types a structure is `struct` too (`[8 x struct]`), and a pointer is
 `ptr` whatever LLVM.
 
-The definitions are those of the authors' own builder, which CompilerGym uses too, in its last release, `programl` 0.3.2,
-and for types those of their repository after it. Without kind 3 and flow 3 a graph is what that release makes, except
-that
+The definitions are those of the authors' own builder, which CompilerGym uses too, in its last release, `programl`
+0.3.2, and for types those of their repository after it. Without kind 3 and flow 3 a graph is what that release makes,
+except that
 
 * a pointer is `ptr`, and is made of nothing: LLVM does not tell any more what it points to;
 * what belongs to no function or block has -1 there, not 0, which is also the first; so do arguments, which theirs gives
