@@ -8,6 +8,7 @@ import typer
 from aiocg.cli.loop import run
 from aiocg.cli.output import check_writable, fail, print_json, print_line, write_file
 from aiocg.runtime import Runtime
+from aiocg.spaces.actions import join_texts
 from aiocg.state import CompilerEnvState
 
 
@@ -40,7 +41,7 @@ async def _replay(state: CompilerEnvState, output: Path | None, json: bool) -> N
         print_json({"state": _fields(found), "expected_reward": state.reward})
     else:
         print_line(f"benchmark  {found.benchmark}")
-        print_line(f"actions    {','.join(found.actions) or 'none'}")
+        print_line(f"actions    {join_texts(found.actions) or 'none'}")
         print_line(f"reward     {_number(found.reward)} (saved: {_number(state.reward)})")
     if state.reward is not None and found.reward is not None and abs(state.reward - found.reward) > 1e-6:
         fail(f"the reward is {found.reward}, not {state.reward} as saved")

@@ -21,6 +21,7 @@ from aiocg.metrics import Comparison, percent_over, ratio
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import go_to
 from aiocg.search.result import Progress, SearchResult
+from aiocg.spaces.actions import join_texts
 
 app = typer.Typer(help="Search for a better pass order.", no_args_is_help=True)
 
@@ -80,7 +81,7 @@ class Job:
         except KeyboardInterrupt:
             if self.latest is not None:
                 print_line(f"interrupted; best so far: {self.latest.reward:.4f} with")
-                print_line(",".join(self.latest.actions) or "no actions")
+                print_line(join_texts(self.latest.actions) or "no actions")
             sys.exit(130)
 
     async def _search(self, function: SearchFunction) -> None:
@@ -122,9 +123,7 @@ class Job:
 
             yield show
 
-    def _print(
-        self, env: Env, result: SearchResult, counts: list[int] | None, comparison: Comparison | None
-    ) -> None:
+    def _print(self, env: Env, result: SearchResult, counts: list[int] | None, comparison: Comparison | None) -> None:
         if self.json:
             print_json(self._as_json(env, result, counts, comparison))
             return
@@ -142,7 +141,7 @@ class Job:
         if comparison is not None and "Oz" in comparison.baselines:
             print_line(_against_oz(comparison))
         print_line(f"passes      {len(result.actions)}")
-        print_line(",".join(result.actions) or "none is better than the program as it is")
+        print_line(join_texts(result.actions) or "none is better than the program as it is")
         if counts is not None and len(set(counts)) == 1:
             print_line(NOTHING_TO_DO)
         ending = "" if result.complete else ", ended by its budget"
@@ -174,8 +173,8 @@ class Job:
 def _against_oz(comparison: Comparison) -> str:
     oz, found = comparison.baselines["Oz"], comparison.found
     return (
-        f"against -Oz {comparison.cost} {found} to {oz}: {ratio(oz, found):.4f} times smaller, "
-        f"{percent_over(oz, found):.2f} % less"
+        f"against -Oz {comparison.cost} {found}, where -Oz has {oz}: ratio {ratio(oz, found):.4f}, "
+        f"{percent_over(oz, found):.2f} % over it"
     )
 
 

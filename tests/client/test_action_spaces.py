@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aiocg.errors import InvalidAction, NotExpressible, UnknownName
 from aiocg.spaces import DiscreteActions, ParametrizedActions, TargetedActions, TextActions
-from aiocg.spaces.actions import ActionSpace, ActionSpaces, split_list
+from aiocg.spaces.actions import ActionSpace, ActionSpaces, join_texts, split_list, split_texts
 from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec
 
 FIRST = ActionSpaceSpec(
@@ -148,6 +148,11 @@ def test_what_is_no_action_of_any_space_is_refused(space: ActionSpace, action: o
 )
 def test_a_list_is_split_outside_of_brackets_and_quotes(text: str, parts: list[str]) -> None:
     assert split_list(text) == parts
+
+
+@given(st.lists(st.sampled_from(["", "a", "a,b", "f(a,b)", '@"odd (,name"(a,b)', "{x=1;y=2}a,b<c;d>", "a b"])))
+def test_texts_that_are_lists_are_read_back_as_they_were_written(texts: list[str]) -> None:
+    assert split_texts(join_texts(texts)) == texts
 
 
 # ------------------------------------------------------------------------------------------------- discrete

@@ -1,12 +1,12 @@
 """The language of actions that a compiler understands, and the short form that some of them have on the wire."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from aiocg.errors import NotExpressible, UnknownName
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
 
-__all__ = ["ActionLanguage", "Notation", "is_name", "split_list"]
+__all__ = ["ActionLanguage", "Notation", "is_name", "join_texts", "split_list", "split_texts"]
 
 
 class Notation(Protocol):
@@ -81,14 +81,25 @@ def split_list(text: str, separator: str = ",") -> list[str]:
             quoted = not quoted
         elif quoted and position < len(text):
             continue
-        elif character in "<({":
+        elif character in "<({[":
             depth += 1
-        elif character in ">)}":
+        elif character in ">)}]":
             depth -= 1
         elif character == separator and (depth <= 0 or position == len(text)):
             parts.append(text[start:position].strip())
             start = position + 1
     return [part for part in parts if part]
+
+
+def join_texts(texts: Iterable[str]) -> str:
+    """Write texts of actions as a list that `split_texts` reads: with commas between, and `[...]` around lists."""
+    return ",".join(text if split_list(text) == [text] else f"[{text}]" for text in texts)
+
+
+def split_texts(line: str) -> list[str]:
+    """Read what `join_texts` wrote."""
+    parts = split_list(line)
+    return [part[1:-1] if part.startswith("[") and part.endswith("]") else part for part in parts]
 
 
 def is_name(text: str) -> bool:

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from aiocg.errors import InvalidAction, NotExpressible, UnknownName
-from aiocg.spaces.actions.language import ActionLanguage, split_list
+from aiocg.spaces.actions.language import ActionLanguage, join_texts, split_texts
 from aiocg.transport.messages import Action
 
 __all__ = ["ActionSpace"]
@@ -85,7 +85,8 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
     def to_string(self, actions: Iterable[Any]) -> str:
         """Return actions as text that `from_string` reads.
 
-        For LLVM that is a command line for `opt`, if `opt` can do all of them; else their texts, separated by commas.
+        For LLVM that is a command line for `opt`, if `opt` can do all of them; else their texts with commas between,
+        where `[...]` is around a text that is itself a list.
         """
         texts = [self.text(action) for action in actions]
         if self.language.notation is not None:
@@ -93,7 +94,7 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
                 return self.language.notation.write(texts)
             except NotExpressible:
                 pass
-        return ",".join(texts)
+        return join_texts(texts)
 
     def from_string(self, text: str) -> list[Any]:
         """Return the actions that a text lists, in the form of the space; see `to_string`.
@@ -106,7 +107,7 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
         """
         notation = self.language.notation
         if notation is None or not notation.recognises(text):
-            return self.decode_all(self.encode(split_list(text)))
+            return self.decode_all(self.encode(split_texts(text)))
         actions, unknown = [], []
         for alternatives in notation.read(text):
             found = self._first(alternatives)
