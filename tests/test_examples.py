@@ -1,11 +1,16 @@
 """Every example runs, says something, and is short enough to be read."""
 
+import os
+import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from aiocg.datasets.toolchain import find_clang, loader_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -14,8 +19,22 @@ ARGUMENTS = {
     "beam_own_file.py": [str(EXAMPLES / "dot_product.c"), "best.bc"],
     "custom_reward.py": [],
     "greedy_search.py": ["gcd"],
+    "own_project.py": ["--seconds", "2"],
     "pipelined_and_forks.py": [],
 }
+PROJECT = EXAMPLES / "makefile_project"
+
+
+def needs_the_c_library() -> None:
+    """Skip where programs cannot be compiled against the C library of this machine."""
+    done = subprocess.run(
+        [find_clang(), "-x", "c", "-", "-o", "/dev/null", "-lm"],
+        input=b'#include <stdio.h>\nint main(void) { return puts(""); }\n',
+        capture_output=True,
+        env={**os.environ, **loader_environment()},
+    )
+    if done.returncode:
+        pytest.skip(f"needs the C library's headers (apt install libc6-dev): {done.stderr.decode()[:200]}")
 
 
 @pytest.fixture
@@ -42,6 +61,8 @@ def test_every_example_is_run_here() -> None:
 
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
 def test_example_runs(name: str, place: Any) -> None:
+    if name == "own_project.py":
+        needs_the_c_library()
     done = place.run(sys.executable, "-P", str(EXAMPLES / name), *ARGUMENTS[name])
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
@@ -108,3 +129,33 @@ def test_environments_of_installed_packages_are_found_and_broken_ones_do_no_harm
     described = place.run(sys.executable, "-P", "-c", command, "describe", "peephole-v0")
     assert described.returncode == 0, described.stderr
     assert "peephole rules for a stack machine" in described.stdout
+
+
+def test_project_is_optimised_by_setting_cc_and_nothing_else(place: Any) -> None:
+    needs_the_c_library()
+    if shutil.which("make") is None:
+        pytest.skip("needs make")
+    place.environment.update({"AIOCG_CC_SEARCH": "default<Oz>,simplifycfg", "AIOCG_CACHE": str(place.folder / "cache")})
+    compiler = f"CC={sys.executable} -P -m aiocg.cli cc"
+    make = ["make", "-j2", "-C", str(PROJECT), compiler, f"BUILD={place.folder / 'ours'}"]
+    done = place.run(*make, "check")
+    assert done.returncode == 0, done.stderr
+    assert "check passed" in done.stdout
+    reports = [line for line in done.stderr.splitlines() if line.startswith("aiocg cc: ")]
+    assert sorted(line.split()[2] for line in reports) == [f"src/{n}.c:" for n in ("bits", "crc32", "lzss", "main")]
+    assert place.run(*make, "all").stderr == ""  # nothing is left to be made
+    assert place.run(*make, "clean").returncode == 0
+    again = place.run(*make, "check")
+    assert again.returncode == 0
+    assert all(line.endswith("cached") for line in again.stderr.splitlines() if line.startswith("aiocg cc: "))
+    assert place.leftovers() == []
+
+
+@pytest.mark.slow
+def test_project_is_smaller_than_with_oz_and_passes_its_own_tests(place: Any) -> None:
+    needs_the_c_library()
+    place.environment.update({"AIOCG_CC_BUDGET": "10", "AIOCG_CACHE": str(place.folder / "cache")})
+    done = place.run(sys.executable, "-P", str(PROJECT / "compare.py"))
+    assert done.returncode == 0, done.stderr
+    sizes = {line[:12].strip(): int(line.split()[-6]) for line in done.stdout.splitlines()[1:]}
+    assert sizes["aiocg cc"] < sizes["clang -Oz"] < sizes["clang -O2"]
