@@ -422,7 +422,7 @@ def test_nothing_is_written_behind_the_memory(native: NativeLibrary, graphs: Pro
 def test_graph_that_memory_does_not_suffice_for_is_refused(native: NativeLibrary) -> None:
     graphs = ProgramGraphs(native)
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    with parse(native, chain(40000)) as module:
+    with parse(native, chain(100000)) as module:  # needs 256 MiB, more than the heap may have kept
         now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + (8 << 20), limits[1]))
         try:
