@@ -14,7 +14,7 @@ import gymnasium
 
 from aiocg.spaces import ObservationSpace
 
-__all__ = ["LexedToken", "LexedTokens", "spaces", "tokens", "unlex"]
+__all__ = ["LexedToken", "LexedTokens", "lex", "spaces", "tokens", "unlex"]
 
 _COLUMNS = ("token_id", "token_kind", "token_category", "token_value")
 _MARKS = {
@@ -73,6 +73,19 @@ def tokens(columns: Mapping[str, Any]) -> list[LexedToken]:
     """Return the tokens of a `LexedIr` observation one by one."""
     ids, *texts = (columns[name] for name in _COLUMNS)
     return list(map(LexedToken._make, zip(ids.tolist(), *texts, strict=True)))
+
+
+def lex(ir: str) -> list[LexedToken]:
+    """Return the tokens of a program given as textual IR, in the form in which LLVM prints it. Needs no environment.
+
+    Raises:
+        BenchmarkInitError: when LLVM does not accept the program.
+        ServiceError: when there is no LLVM.
+    """
+    from aiocg.llvm.one_shot import compute_observation  # here, because it needs all observation spaces
+
+    found: list[LexedToken] = compute_observation("LexedIrTuple", ir.encode())
+    return found
 
 
 def unlex(lexed: Mapping[str, Any] | Iterable[LexedToken]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aiocg.llvm.lexed_ir import LexedToken, tokens, unlex
+from aiocg.llvm.lexed_ir import LexedToken, lex, tokens, unlex
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,6 +30,12 @@ async def test_the_text_of_the_tokens_is_the_same_program(
     (tmp_path / "back.ll").write_text(unlex(await env.observe("LexedIr")))
     again = await make(tmp_path / "back.ll")
     assert await again.observe("IrSha1") == await env.observe("IrSha1")
+
+
+async def test_text_becomes_tokens_without_an_environment(make: Callable[..., Any]) -> None:
+    env = await make("gcd")
+    listed = await env.observe("LexedIrTuple")
+    assert lex(unlex(listed)) == listed
 
 
 async def test_defaults_are_of_their_spaces(make: Callable[..., Any]) -> None:
