@@ -381,6 +381,14 @@ def chain(length: int, name: str = "f") -> str:
     return f"define i32 @{name}(i32 %v0) {{\n{adds}\n  ret i32 %v{length}\n}}\n"
 
 
+def nested(depth: int) -> str:
+    """A program with one type, whose graph has 2 ** (depth + 1) nodes."""
+    doubling = "".join(f"%t{i} = type {{ %t{i - 1}, %t{i - 1} }}\n" for i in range(1, depth + 1))
+    kind = f"%t{depth}"
+    body = f"define void @f({kind}* %p, {kind} %x) {{\n store {kind} %x, {kind}* %p\n ret void\n}}\n"
+    return "%t0 = type { i8 }\n" + doubling + body
+
+
 @pytest.mark.parametrize("length", [1, 250, 256, 300, 1000, 3000])
 def test_graph_is_the_same_whatever_memory_it_was_built_in(
     native: NativeLibrary, length: int, monkeypatch: pytest.MonkeyPatch
@@ -422,7 +430,7 @@ def test_nothing_is_written_behind_the_memory(native: NativeLibrary, graphs: Pro
 def test_graph_that_memory_does_not_suffice_for_is_refused(native: NativeLibrary) -> None:
     graphs = ProgramGraphs(native)
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    with parse(native, chain(100000)) as module:  # needs 256 MiB, more than the heap may have kept
+    with parse(native, nested(18)) as module:  # needs 256 MiB, more than the heap may have kept
         now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + (8 << 20), limits[1]))
         try:
@@ -453,9 +461,10 @@ def test_long_names_and_many_texts_find_room(native: NativeLibrary, graphs: Prog
 def test_graph_without_end_is_refused(native: NativeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programl, "LARGEST_CAPACITY", 1 << 14)
     graphs = ProgramGraphs(native)
-    doubling = "%t0 = type { i8, i8 }\n" + "".join(f"%t{i} = type {{ %t{i - 1}, %t{i - 1} }}\n" for i in range(1, 40))
-    program = doubling + "define void @f(%t39* %p, %t39 %x) {\n store %t39 %x, %t39* %p\n ret void\n}\n"
-    with parse(native, program) as module, pytest.raises(CompilationError, match="no room for 65536 nodes") as caught:
+    with (
+        parse(native, nested(40)) as module,
+        pytest.raises(CompilationError, match="no room for 65536 nodes") as caught,
+    ):
         graphs.build(module.pointer)
     assert caught.value.code == "observation"
     with parse(native, chain(3)) as module:
