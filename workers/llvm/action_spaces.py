@@ -95,21 +95,21 @@ def _macros(probe: Probe, passes: tuple[Pass, ...]) -> Iterator[ActionSpec]:
 def _parametrized(library: Library, probe: Probe) -> Iterator[ActionSpec]:
     """Yield the actions with parameters, without the choices that the library does not take."""
     for entry in PARAMETRIZED:
+        plain = entry.text.replace("$<>", "").replace("${}", "")
         kept = (
             ActionParameter(name, tuple(choice for choice in choices if _accepts(library, probe, entry, choice)))
             for name, choices in entry.parameters.items()
         )
         parameters = tuple(parameter for parameter in kept if any(parameter.choices))
-        if parameters:
-            plain = entry.text.replace("$<>", "").replace("${}", "")
+        if parameters and probe(plain):
             pipeline = nested(probe, plain).replace(plain, entry.text) if "$<>" in entry.text else ""
             yield ActionSpec(entry.name, entry.description, text=entry.text, parameters=parameters, pipeline=pipeline)
 
 
 def _accepts(library: Library, probe: Probe, entry: Parametrized, choice: str) -> bool:
-    if "${}" not in entry.text:
-        return probe(entry.text.replace("$<>", f"<{choice}>" if choice else ""))
-    name, _, value = choice.partition("=")
-    options = ((name, value),) if choice else ()
-    fits = not options or pass_options.complaint(library, name, value) is None
-    return fits and probe.refusal(entry.text.replace("${}", ""), options) is None
+    if not choice:
+        return True
+    if "${}" in entry.text:
+        name, _, value = choice.partition("=")
+        return pass_options.complaint(library, name, value) is None
+    return probe(entry.text.replace("$<>", f"<{choice}>"))

@@ -47,14 +47,14 @@ def complaint(library: Library, name: str, value: str) -> str | None:
     option = OPTIONS.get(name)
     if option is None:
         return f"there is no option {name!r}: there are {', '.join(OPTIONS)}"
-    if not library.has(option.function):
-        return f"LLVM {library.version_text} cannot set {name}"
     if option.boolean and value not in ("0", "1"):
         return f"{name} is 0 or 1, not {value!r}"
     if not value.removeprefix("-").isascii() or not value.removeprefix("-").isdecimal():
         return f"{name} is a whole number, not {value!r}"
     if not -(1 << 31) <= int(value) < 1 << 31:
         return f"{name} does not fit in 32 bits: {value}"
+    if not library.has(option.function):
+        return f"LLVM {library.version_text} cannot set {name}"
     return None
 
 

@@ -43,10 +43,13 @@ lists the spaces that the library in use has; what it lacks is left out.
 | `@main:2(unroll<4>)`, `@main:2(unroll<full>)` | the loop of a function that has this number, unrolled |
 | the empty text | nothing |
 
-A text is checked before it runs, on an empty module: LLVM refuses what it does not know, and its words are in the
-error. Names of functions are quoted and escaped as in LLVM's assembly, and `Functions` lists them. Observation `Loops`
-lists the loops: the natural loops of a function are numbered from 0 in the order of their headers in the function's
-text. A target that the program does not have is an error when the action is applied.
+A text is checked before it is applied: LLVM refuses what it does not know, and its words are in the error. Inside of a
+pipeline write `instcombine<no-verify-fixpoint>`: without, LLVM since release 18 ends the process when the pass does not
+come to rest.
+
+Names of functions are quoted and escaped as in LLVM's assembly, and the observation `Functions` lists them. `Loops`
+lists the loops, and `LoopFeatures` what they are like: the natural loops of a function are numbered from 0 in the order
+of their headers in the function's text. A target that the program does not have is an error when the action is applied.
 
 Unrolling makes that many copies of the body, with a loop behind for remaining iterations where LLVM cannot rule them
 out. No other loop is unrolled, the hints on loops are what they were, and where LLVM cannot unroll nothing changes.

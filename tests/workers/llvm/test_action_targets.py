@@ -244,6 +244,8 @@ def test_functions_are_listed_as_llvm_writes_them() -> None:
 
 
 def test_loops_are_listed_with_their_features() -> None:
+    if LlvmSession.engine.library.version[0] < 15:
+        pytest.skip("this LLVM does not read `ptr`")
     session = opened(NESTED)
     assert session.get_observation("Loops") == list(VALUES)
     features = session.get_observation("LoopFeatures")

@@ -229,7 +229,7 @@ def test_actions_of_all_spaces_are_valid_and_the_same_in_two_processes(cache_dir
 def varied_actions(content: bytes, chance: random.Random) -> list[str]:
     """Go a random way with actions of every space, and return their canonical texts."""
     session = LlvmSession(LlvmSession.load_benchmark(content))
-    texts = ["sroa<modify-cfg>", "loop-rotate"]
+    texts = [LlvmSession.vocabulary.resolve(name) for name in ("sroa", "loop-rotate")]
     for text in texts:
         session.apply_action(text)
     for _ in range(25):
