@@ -32,7 +32,8 @@ def audit(
     ] = None,
     trajectories: Annotated[int | None, typer.Option(help="Stop after this many lists of passes.", min=1)] = None,
     suspect: Annotated[
-        list[str] | None, typer.Option(help="A pass that each list is to have, if not another suspect; repeatable.")
+        list[str] | None,
+        typer.Option(help="A pass to try more than others; each list has one or more of these. Repeatable."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     workers: Annotated[

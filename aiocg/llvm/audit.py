@@ -56,7 +56,7 @@ async def audit(
         seconds: of wall time; None is no limit.
         trajectories: how many lists; None is no limit.
         programs: benchmarks whose programs can run, `programs-v0` if None. Of each, the first run is done.
-        suspects: passes that need not be in the action space; each list then has one of them, among the others.
+        suspects: passes that need not be in the action space; each list then has one or more of them, among others.
         seed: of all random choices.
         pairs: how many pairs of processes work at once; half as many as there are processors if None.
         progress: called with the report after each list.
@@ -145,8 +145,9 @@ class _Auditor:
         """Return the n-th list; it depends on nothing but the seed and n."""
         rng = random.Random(f"{self._report.seed}-{number}")
         actions = [rng.choice(self._actions) for _ in range(rng.randint(*LENGTHS))]
-        if self._report.suspects:
-            actions.insert(rng.randint(0, len(actions)), rng.choice(self._report.suspects))
+        suspects = self._report.suspects
+        for suspect in rng.sample(suspects, rng.randint(min(1, len(suspects)), len(suspects))):
+            actions.insert(rng.randint(0, len(actions)), suspect)
         return tuple(actions)
 
     async def _record(self, pair: "_Pair", actions: tuple[str, ...], outcome: Outcome) -> None:

@@ -69,7 +69,7 @@ class Report(msgspec.Struct, kw_only=True):
     Attributes:
         compiler_version: such as "LLVM 22.1.8".
         seed: of all random choices.
-        suspects: passes of which each trajectory has one.
+        suspects: passes of which each trajectory has at least one.
         programs: number of programs.
         trajectories: action lists that were tried, each in two processes.
         uses: how often each action was applied.

@@ -110,7 +110,7 @@ def only_llvm_22(env: aiocg.Env) -> None:
 
 
 async def test_a_miscompile_is_caught_and_traced_to_its_pass(state: Callable[..., Any]) -> None:
-    actions = ("lower-expect", "sroa", BY, "dse", "licm", "simplifycfg", "gvn")
+    actions = ("lower-expect", "sroa", BY, "dse", "licm")
     env = await state(f"programs-v0/{MISCOMPILED}")
     only_llvm_22(env)
     await env.step_texts(actions)

@@ -66,9 +66,7 @@ ADDRESS = Sanitizer(
     # LeakSanitizer traces its own process, which some containers forbid.
     tuple({"ASAN_OPTIONS": f"{_OPTIONS}:detect_leaks={leaks}"} for leaks in (1, 0)),
 )
-THREAD = Sanitizer(
-    "thread", b"sanitize_thread", ("tsan-module,function(tsan)",), ({"TSAN_OPTIONS": f"{_OPTIONS}:report_bugs=1"},)
-)
+THREAD = Sanitizer("thread", b"sanitize_thread", ("tsan-module,function(tsan)",), ({"TSAN_OPTIONS": _OPTIONS},))
 MEMORY_USE = Sanitizer(
     "memory", b"sanitize_memory", ("msan-module,function(msan)", "msan"), ({"MSAN_OPTIONS": _OPTIONS},)
 )
