@@ -49,7 +49,7 @@ come to rest.
 
 Names of functions are quoted and escaped as in LLVM's assembly, and the observation `Functions` lists them. `Loops`
 lists the loops, and `LoopFeatures` what they are like: the natural loops of a function are numbered from 0 in the order
-of their headers in the function's text. A target that the program does not have is an error when the action is applied.
+of their headers in the function's text. An action on what the program does not have is an error and changes nothing.
 
 Unrolling makes that many copies of the body, with a loop behind for remaining iterations where LLVM cannot rule them
 out. No other loop is unrolled, the hints on loops are what they were, and where LLVM cannot unroll nothing changes.

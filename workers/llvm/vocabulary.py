@@ -58,7 +58,7 @@ class Vocabulary:
             action = parse(text)
         except ActionSyntaxError as error:
             raise _unknown(str(error)) from None
-        if problem := _problem(action):
+        if action.pipeline not in self._by_name and (problem := _problem(action)):
             raise _unknown(f"{text!r} is not an action: {problem}")
         if action.function is None:
             return str(self._over_module(text, action))
@@ -111,7 +111,7 @@ def _problem(action: ActionText) -> str | None:
         for reason, patterns in REFUSED.items():
             if any(fnmatchcase(element.name, pattern) for pattern in patterns):
                 return f"{element.name} may not be run: {reason}"
-        chosen_by_llvm = not above and needs_memory_ssa(elements[0].name)
+        chosen_by_llvm = action.function is None and not above and needs_memory_ssa(elements[0].name)
         if needs_memory_ssa(element.name) and "loop-mssa" not in above and not chosen_by_llvm:
             return f"{element.name} needs MemorySSA here: write loop-mssa({element.name})"
     return None

@@ -363,6 +363,7 @@ def test_check_runs_nothing() -> None:
         ("loop(licm)", ["loop-mssa(licm)"]),
         ("loop-rotate,licm", ["loop-mssa(licm)"]),
         ("@main(loop(lnicm))", ["loop-mssa(lnicm)"]),
+        ("@main(licm,loop-rotate)", ["loop-mssa(licm)"]),
         ("@main", ["position 5"]),
     ],
 )
