@@ -111,7 +111,8 @@ def link_flags(clang: Path, language: str) -> tuple[str, ...]:
     if not _is_bundled(clang):
         return ()
     if _has_libgcc():
-        return (*compile_flags(clang, language), "--rtlib=libgcc", "--unwindlib=libgcc")
+        flags = (*compile_flags(clang, language), "--rtlib=libgcc", "--unwindlib=libgcc")
+        return ("--start-no-unused-arguments", *flags, "--end-no-unused-arguments")  # `-nostdlib` needs none of them
     folders = sorted({path.parent for path in (clang.resolve().parent.parent / "lib").rglob("libunwind.so.1")})
     return tuple(f"-Wl,-rpath,{folder}" for folder in folders)
 

@@ -63,8 +63,11 @@ def _is_clangs(command: CommandLine) -> bool:
     """Say whether a command line is for clang alone: it compiles nothing, is a probe, or asks for no optimisation."""
     if command.obstacle() or command.level == "-O0":
         return True
-    if command.mode == "compile" and command.output and len(command.sources) > 1:
-        return True  # which is an error
+    if command.mode == "compile":
+        if command.output == "-" or any(not one.language for one in command.inputs):
+            return True
+        if command.output and len(command.sources) > 1:
+            return True  # which is an error
     return all(_PROBES.fullmatch(source.path) for source in command.sources)
 
 
@@ -94,7 +97,8 @@ def _compile(
             return status
     if command.mode == "compile":
         return 0
-    line = [*driver, *linking, *command.link_words(objects), "-o", command.output or "a.out"]
+    quiet = "-Qunused-arguments"  # what was for the front end has been used
+    line = [*driver, *linking, *command.link_words(objects), quiet, "-o", command.output or "a.out"]
     status = subprocess.run(line, env=environment, stdin=subprocess.DEVNULL).returncode
     return status if status >= 0 else 128 - status
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aiocg.datasets.errors import BenchmarkInitError, CacheWarning, CompilationCancelled
-from aiocg.datasets.frontend import cancellable, compile_file, compile_source, is_bitcode
+from aiocg.datasets.frontend import cancellable, compile_file, compile_source, compile_words, is_bitcode
 from aiocg.datasets.toolchain import find_toolchain
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -453,3 +453,15 @@ def test_a_freestanding_program_takes_no_headers_from_the_environment(
     assert compile_source(text, "standing.c", ("-nostdlibinc",)).startswith(b"BC")
     with pytest.raises(BenchmarkInitError, match="a header of the environment"):
         compile_source(text, "standing.c")
+
+
+def test_a_command_line_of_ones_own_gives_bitcode_or_clangs_words(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text("int f(void) { return N; }\n")
+    content = compile_words(["-DN=7", "-O1", "f.c"], directory=tmp_path)
+    assert is_bitcode(content)
+    assert content != compile_words(["-DN=8", "-O1", "f.c"], directory=tmp_path)
+    with pytest.raises(BenchmarkInitError, match="undeclared identifier 'N'") as caught:
+        compile_words(["f.c"], directory=tmp_path, name="mine")
+    assert caught.value.source == "mine"
+    with pytest.raises(BenchmarkInitError, match=r"no such file or directory: 'g\.c'"):
+        compile_words(["g.c"], directory=tmp_path)

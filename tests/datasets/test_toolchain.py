@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aiocg.datasets.errors import ToolchainNotFound
-from aiocg.datasets.toolchain import Toolchain, find_toolchain
+from aiocg.datasets.toolchain import Toolchain, compile_flags, find_clang, find_toolchain, link_flags
 
 FAKE = "#!/bin/sh\necho \"$0\" >> '{log}'\necho 'Some clang version {version} (abc)'\n"
 
@@ -163,3 +163,24 @@ def test_a_missing_linker_says_what_to_install(tmp_path: Path) -> None:
 def test_nothing_is_started_at_import() -> None:
     script = "import subprocess\nsubprocess.Popen = None\nimport aiocg.datasets as d\nd.default_datasets()\n"
     subprocess.run([sys.executable, "-P", "-c", script], check=True)
+
+
+def test_clang_is_found_without_being_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_clang() == find_toolchain().clang
+    dead = tmp_path / "clang"
+    dead.write_text("#!/bin/sh\nexit 1\n")
+    dead.chmod(0o755)
+    monkeypatch.setenv("AIOCG_CLANG", str(dead))
+    assert find_clang() == dead
+    assert (link_flags(dead, "c++"), compile_flags(dead, "c++")) == ((), ())
+
+
+@pytest.mark.skipif(not Path("/usr/include/stdio.h").exists(), reason="needs the C library: apt install libc6-dev")
+def test_flags_make_programs_that_start_on_this_machine(tmp_path: Path) -> None:
+    clang = find_clang()
+    source = tmp_path / "throws.cc"
+    source.write_text("int main() { try { throw 3; } catch (int x) { return x; } }\n")
+    command = [clang, "--driver-mode=g++", *link_flags(clang, "c++"), source, "-o", tmp_path / "throws"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert subprocess.run([tmp_path / "throws"]).returncode == 3

@@ -174,11 +174,15 @@ def test_rules_for_make_are_clangs(cc: Driver, rule: str) -> None:
 def test_several_sources_are_compiled_and_linked_in_one_line(cc: Driver) -> None:
     (cc.folder / "two.c").write_text("int two(void) { return 2; }\n")
     (cc.folder / "one.c").write_text("int two(void);\nint _start(void) { return two(); }\n")
+    (cc.folder / "three.s").write_text(".globl three\nthree: ret\n")
+    assert cc("-c one.c two.c three.s").returncode == 0
+    assert {path.name for path in cc.folder.glob("*.o")} == {"one.o", "two.o", "three.o"}
+    (cc.folder / "one.o").unlink()
     assert cc("-c one.c two.c").returncode == 0
-    assert {path.name for path in cc.folder.glob("*.o")} == {"one.o", "two.o"}
-    line = "-O1 -nostdlib -static -ffreestanding one.c two.c -o app -Wl,-e,_start"
-    done = cc(line)
-    assert done.returncode == 0, done.stderr
+    assert (cc.folder / "one.o").exists()
+    line = "-O1 -nostdlib -static -ffreestanding -DX -include part.h one.c two.c three.s -o app -Wl,-e,_start"
+    done = cc(line, AIOCG_CC_REPORT="/dev/null")
+    assert (done.returncode, done.stderr) == (0, "")
     assert (cc.folder / "app").read_bytes()[:4] == b"\x7fELF"
     failing = cc("-nostdlib -static one.c -o bad")
     assert failing.returncode == 1
