@@ -7,6 +7,7 @@ kinds taking turns.
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from aiocg.workers.llvm.library import Library, find_clang
@@ -22,11 +23,11 @@ def main() -> None:
     library = Library.find(None)
     natives = NativeLibraries(library, find_clang(library, clang), Path(cache))
     walker, graphs = Walker(natives.load("walker")), ProgramGraphs(natives.load("programl"))
-    walks = {
+    walks: dict[str, Callable[[int], object]] = {
         "instruction_count": walker.instruction_count,
         "inst_count": walker.inst_count,
         "autophase": walker.autophase,
-        "programl": graphs.build,
+        "programl": lambda pointer: graphs.build(pointer, instructions),
     }
     samples: dict[str, list[float]] = {kind: [] for kind in walks}
     with Module.parse(library, sys.stdin.buffer.read()) as module:

@@ -4,7 +4,7 @@ import ctypes
 import functools
 import struct
 import sys
-from ctypes import POINTER, c_char, c_int, c_int32, c_int64, c_void_p
+from ctypes import POINTER, c_char, c_int, c_int64, c_void_p
 from typing import NamedTuple
 
 from aiocg.transport.arrays import Array
@@ -14,9 +14,10 @@ from aiocg.workers.llvm.native_library import NativeLibrary
 
 __all__ = ["ProgramGraph", "ProgramGraphs", "program_graphs"]
 
-SMALLEST_CAPACITY = 1 << 14  # nodes, of 256 bytes, of which only what is used becomes real
+SMALLEST_CAPACITY = 1 << 10  # nodes
 LARGEST_CAPACITY = 1 << 24
-KEPT_CAPACITY = 1 << 18  # larger arenas are freed after use
+NODES_PER_INSTRUCTION = 2.5  # more than most programs have
+KEPT_BYTES = 64 << 20  # larger arenas are freed after use
 _DONE, _SWITCH_CASES_OUT_OF_REACH, _FULL = range(3)
 
 _RESULT = (
@@ -67,41 +68,45 @@ class ProgramGraphs:
         self._functions = native.llvm
         self._size, self._build = native.c.aiocg_programl_bytes, native.c.aiocg_programl
         self._size.argtypes, self._size.restype = (c_int64,), c_int64
-        self._build.argtypes = (c_void_p, c_void_p, c_void_p, c_int64, c_int32, POINTER(c_int64))
+        self._build.argtypes = (c_void_p, c_void_p, c_void_p, c_int64, POINTER(c_int64))
         self._build.restype = c_int
         self._result = (c_int64 * len(_RESULT))()
-        self._reserve(SMALLEST_CAPACITY)
+        self._arena = bytearray()
 
-    def build(self, module_pointer: int) -> ProgramGraph:
+    def build(self, module_pointer: int, instructions: int = 0) -> ProgramGraph:
         """Build the graph of a module.
+
+        Args:
+            module_pointer: the module.
+            instructions: how many it has, so that the right amount of memory is tried first.
 
         Raises:
             CompilationError: with `FailureCode.COMPILER` when this libLLVM hides the case values of a switch, with
                 `FailureCode.OBSERVATION` when the graph is larger than `LARGEST_CAPACITY` or the memory allow.
         """
-        graph = _read(self._built(module_pointer))
+        graph = _read(self._built(module_pointer, instructions))
         self._shrink()
         return graph
 
-    def build_with_values(self, module_pointer: int) -> tuple[ProgramGraph, tuple[int, ...]]:
+    def build_with_values(self, module_pointer: int, instructions: int = 0) -> tuple[ProgramGraph, tuple[int, ...]]:
         """Build the graph of a module; return with it what of LLVM's each node stands for, as an integer.
 
         That is for an instruction itself, for a variable the `LLVMValueRef` of the instruction or argument whose value
-        it is, for a constant itself, for a type the `LLVMTypeRef`; 0 for none.
-
-        Raises:
-            CompilationError: as `build` does.
+        it is, for a constant itself, for a type the `LLVMTypeRef`; 0 for none. Arguments and errors are those of
+        `build`.
         """
-        result = self._built(module_pointer)
+        result = self._built(module_pointer, instructions)
         values = struct.unpack(f"={result['nodes']}q", ctypes.string_at(result["node_value"], 8 * result["nodes"]))
         graph = _read(result)
         self._shrink()
         return graph, values
 
-    def _built(self, module_pointer: int) -> dict[str, int]:
+    def _built(self, module_pointer: int, instructions: int) -> dict[str, int]:
         """Build a graph in the arena."""
-        while (status := self._try(module_pointer)) == _FULL:
-            self._grow()
+        wanted = int(NODES_PER_INSTRUCTION * instructions)
+        capacity = max(SMALLEST_CAPACITY, 1 << wanted.bit_length())
+        while (status := self._try(module_pointer, capacity)) == _FULL:
+            capacity *= 2
         if status == _SWITCH_CASES_OUT_OF_REACH:
             raise CompilationError(
                 FailureCode.COMPILER,
@@ -110,37 +115,32 @@ class ProgramGraphs:
             )
         return dict(zip(_RESULT, self._result, strict=True))
 
-    def _grow(self) -> None:
-        capacity = 4 * self._capacity
+    def _try(self, module_pointer: int, capacity: int) -> int:
+        self._reserve(capacity)
+        arena = ctypes.addressof(c_char.from_buffer(self._arena))
+        status: int = self._build(self._functions, module_pointer, arena, capacity, self._result)
+        return status
+
+    def _reserve(self, capacity: int) -> None:
+        """See to it that the arena suffices for a graph of so many nodes."""
+        size = self._size(capacity)
+        if len(self._arena) >= size:
+            return
+        self._arena = bytearray()  # the old one is not needed any more
         try:
             if capacity <= LARGEST_CAPACITY:
-                self._reserve(capacity)
+                self._arena = bytearray(size)
                 return
         except MemoryError:
             pass
-        self._reserve(SMALLEST_CAPACITY)
         raise CompilationError(
             FailureCode.OBSERVATION, f"the program's graph is too large: there is no room for {capacity} nodes"
         )
 
     def _shrink(self) -> None:
         """Let go of a large arena."""
-        if self._capacity > KEPT_CAPACITY:
-            self._reserve(SMALLEST_CAPACITY)
-
-    def _try(self, module_pointer: int) -> int:
-        self._generation += 1
-        status: int = self._build(
-            self._functions, module_pointer, self._arena, self._capacity, self._generation, self._result
-        )
-        return status
-
-    def _reserve(self, capacity: int) -> None:
-        """Replace the arena by a new one, which is zero."""
-        self._memory = bytearray()  # the old one is not needed any more
-        self._memory = bytearray(self._size(capacity))
-        self._capacity, self._generation = capacity, 0
-        self._arena = ctypes.addressof(c_char.from_buffer(self._memory))
+        if len(self._arena) > KEPT_BYTES:
+            self._arena = bytearray()
 
 
 @functools.lru_cache(4)

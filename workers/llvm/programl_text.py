@@ -12,14 +12,14 @@ _INSTRUCTION, _VARIABLE, _CONSTANT, _TYPE = range(4)
 _NAMELESS = re.compile(r'%"type 0x[0-9a-f]+"')
 
 
-def full_texts(graphs: ProgramGraphs, module: Module) -> list[str]:
+def full_texts(graphs: ProgramGraphs, module: Module, instructions: int = 0) -> list[str]:
     """Return for each node of a module's graph what it is in the text of the program.
 
     An instruction is its line or lines; a variable is `i32 %x`, a constant `i32 5`, or the definition of the global
     variable; a type is as LLVM prints it. It is empty for what is not in the program: `[external]`, and the body of a
-    function that has none. A structure without a name is `struct`.
+    function that has none. A structure without a name is `struct`. The arguments are those of `ProgramGraphs.build`.
     """
-    graph, values = graphs.build_with_values(module.pointer)
+    graph, values = graphs.build_with_values(module.pointer, instructions)
     kinds, texts = graph.node_kind.elements(), [graph.texts[text] for text in graph.node_text.elements()]
     instructions = [value for kind, value in zip(kinds, values, strict=True) if kind == _INSTRUCTION and value]
     # LLVM prints one instruction only after numbering all values of its function, so print the module, once.

@@ -394,14 +394,15 @@ def test_graph_is_the_same_whatever_memory_it_was_built_in(
     native: NativeLibrary, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programl, "SMALLEST_CAPACITY", 1 << 8)
-    monkeypatch.setattr(programl, "KEPT_CAPACITY", 1 << 15)
+    monkeypatch.setattr(programl, "KEPT_BYTES", 1 << 20)
     small, large = ProgramGraphs(native), ProgramGraphs(native)
     with parse(native, chain(4000)) as module:
         large.build(module.pointer)
     with parse(native, chain(length)) as module:
         graph = small.build(module.pointer)
         assert large.build(module.pointer) == graph
-        assert small.build(module.pointer) == graph
+        assert small.build(module.pointer, length) == graph
+        assert large.build(module.pointer, 9 * length) == graph
         assert READER["built_graph"](small, module.pointer)[2] == ["f"]
     assert len(graph.node_kind.elements()) == 4 + 3 * length - (length == 0)
 
@@ -420,9 +421,9 @@ def test_nothing_is_written_behind_the_memory(native: NativeLibrary, graphs: Pro
     with parse(native, (DATA / "opcodes.ll").read_text() + chain(500, "chain")) as module:
         for capacity in (2**power for power in range(1, 13)):
             size = native.c.aiocg_programl_bytes(capacity)
-            arena = (ctypes.c_char * (size + len(mark))).from_buffer(bytearray(size) + mark)
+            arena = (ctypes.c_char * (size + len(mark))).from_buffer(bytearray(b"\x5a" * size + mark))
             result = (ctypes.c_int64 * 32)()
-            status = native.c.aiocg_programl(native.llvm, module.pointer, ctypes.byref(arena), capacity, 1, result)
+            status = native.c.aiocg_programl(native.llvm, module.pointer, ctypes.byref(arena), capacity, result)
             assert arena.raw[size:] == mark
             assert status == (0 if capacity >= 2048 else 2)
 
@@ -463,7 +464,7 @@ def test_graph_without_end_is_refused(native: NativeLibrary, monkeypatch: pytest
     graphs = ProgramGraphs(native)
     with (
         parse(native, nested(40)) as module,
-        pytest.raises(CompilationError, match="no room for 65536 nodes") as caught,
+        pytest.raises(CompilationError, match="no room for 32768 nodes") as caught,
     ):
         graphs.build(module.pointer)
     assert caught.value.code == "observation"

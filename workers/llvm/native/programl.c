@@ -56,9 +56,6 @@ enum { EDGES_PER_NODE = 4, TEXT_PER_NODE = 16, NAMES_PER_NODE = 64 };
 enum { INTEGER_TYPE = 8, STRUCT_TYPE = 10, ARRAY_TYPE, POINTER_TYPE, VECTOR_TYPE, SCALABLE_VECTOR_TYPE = 17 };
 enum { ARGUMENT = 0, BASIC_BLOCK = 1, FUNCTION = 5, METADATA = 22, INLINE_ASM = 23, INSTRUCTION_VALUE = 24 };
 
-/* A place in the table from LLVM's objects to numbers; it is in use when its generation is that of the graph. */
-struct Place { ref key; int32 number, generation; };
-
 /* Texts and names of functions lie one behind the other in `text` and `names`; `text_ends` and `name_ends` are where
    each ends. */
 struct Graph {
@@ -74,8 +71,8 @@ struct Graph {
     int64 status;
     const struct Llvm *llvm;
     int64 capacity, mask, used;
-    int32 generation;
-    struct Place *table;
+    ref *keys;                     /* a hash table from LLVM's objects to their numbers; 0 is a free place */
+    int32 *numbers;
     int32 *type_of;                /* node -> number of the type of a variable or constant */
     ref *types;                    /* number of a type -> the type */
     int32 *type_text, *type_node;  /* number of a type -> its text, its node, if it has them yet */
@@ -103,7 +100,8 @@ static void *take(char **arena, int64 bytes) {
 static int64 lay_out(struct Graph *g, char *arena, int64 capacity) {
     char *start = arena;
     int64 n = capacity, e = EDGES_PER_NODE * capacity;
-    g->table = take(&arena, 2 * n * (int64)sizeof(struct Place));
+    g->keys = take(&arena, 2 * n * (int64)sizeof(ref));
+    g->numbers = take(&arena, 2 * n * 4);
     g->node_kind = take(&arena, n);
     g->node_text = take(&arena, 4 * n);
     g->node_function = take(&arena, 4 * n);
@@ -133,26 +131,26 @@ static int64 lay_out(struct Graph *g, char *arena, int64 capacity) {
 
 /* ---- the table ---- */
 
-static struct Place *place_of(struct Graph *g, ref key) {
+static int64 place_of(struct Graph *g, ref key) {
     uint64 hash = ((uintptr)key >> 3) * 0x9E3779B97F4A7C15ull;
-    for (int64 i = (int64)(hash >> 32) & g->mask;; i = (i + 1) & g->mask)
-        if (g->table[i].generation != g->generation || g->table[i].key == key) return &g->table[i];
+    int64 place = (int64)(hash >> 32) & g->mask;
+    while (g->keys[place] && g->keys[place] != key) place = (place + 1) & g->mask;
+    return place;
 }
 
 static int32 find(struct Graph *g, ref key) {
-    struct Place *place = place_of(g, key);
-    return place->generation == g->generation ? place->number : NONE;
+    int64 place = place_of(g, key);
+    return g->keys[place] ? g->numbers[place] : NONE;
 }
 
 static void insert(struct Graph *g, ref key, int32 number) {
-    struct Place *place = place_of(g, key);
+    int64 place = place_of(g, key);
     if (2 * g->used++ >= 3 * g->capacity) {
         g->status = FULL;
         return;
     }
-    place->key = key;
-    place->number = number;
-    place->generation = g->generation;
+    g->keys[place] = key;
+    g->numbers[place] = number;
 }
 
 /* ---- texts ---- */
@@ -546,18 +544,16 @@ EXPORT int64 aiocg_programl_bytes(int64 capacity) {
     return lay_out(&graph, 0, capacity);
 }
 
-/* Builds the graph, and writes into `out` how much there is of everything, and where: see `_RESULT` in `programl.py`.
-   The arena must be zero when it is new; `generation` is then another positive number each time. */
-EXPORT int aiocg_programl(const struct Llvm *llvm, ref module, char *arena, int64 capacity, int32 generation,
-                          int64 *out) {
+/* Builds the graph, and writes into `out` how much there is of everything, and where: see `_RESULT` in `programl.py`. */
+EXPORT int aiocg_programl(const struct Llvm *llvm, ref module, char *arena, int64 capacity, int64 *out) {
     struct Graph graph, *g = &graph;
     lay_out(g, arena, capacity);
     g->llvm = llvm;
-    g->generation = generation;
     g->nodes = g->edges = g->texts = g->functions = g->status = 0;
     g->used = g->type_count = g->exit_count = g->call_count = 0;
     g->blocks = 0;
     for (int i = 0; i <= OPCODES; i++) g->opcode_text[i] = NONE;
+    for (int64 i = 0; i <= g->mask; i++) g->keys[i] = 0;
     build(g, module);
     uint64 source_length;
     const char *source = llvm->LLVMGetSourceFileName(module, &source_length);

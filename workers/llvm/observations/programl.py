@@ -12,11 +12,13 @@ def _graphs(subject: Subject) -> ProgramGraphs:
 
 
 def _arrays(subject: Subject) -> dict[str, object]:
-    return _graphs(subject).build(subject.engine.module(subject.state).pointer)._asdict()
+    instructions = subject.engine.instruction_count(subject.state)
+    return _graphs(subject).build(subject.engine.module(subject.state).pointer, instructions)._asdict()
 
 
 def _full_texts(subject: Subject) -> list[str]:
-    return full_texts(_graphs(subject), subject.engine.parsed(subject.state))
+    instructions = subject.engine.instruction_count(subject.state)
+    return full_texts(_graphs(subject), subject.engine.parsed(subject.state), instructions)
 
 
 def _numbers(
