@@ -204,8 +204,9 @@ class Supervisor:
         address = f"ipc://{self._folder.path}/{self.kind}-{next(self._names)}"
         scratch = _scratch(address)
         scratch.mkdir()
-        environ = {**self._environ, "TMPDIR": str(scratch), "AIOCG_SHARED_FOLDER": str(self._folder.path)}
-        process = await WorkerProcess.start(self.kind, address, self._options, environ, self._memory_limit)
+        environ = {**self._environ, "TMPDIR": str(scratch)}
+        options = {"shared_folder": str(self._folder.path), **self._options}
+        process = await WorkerProcess.start(self.kind, address, options, environ, self._memory_limit)
         self._folder.guard(process.pid)
         return process
 

@@ -15,7 +15,7 @@ from aiocg.workers.llvm.engine import TRANSITION_CACHE_BYTES, Engine
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
-from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
+from aiocg.workers.llvm.observations import OBSERVATIONS, Subject, bitcode_file
 from aiocg.workers.llvm.parameters import Parameters, exchange
 from aiocg.workers.llvm.program import decode_program
 from aiocg.workers.llvm.vocabulary import Vocabulary
@@ -39,8 +39,8 @@ class LlvmSession(CompilationSession):
         """Load libLLVM, compile or find the module walker, and probe for passes.
 
         Args:
-            options: `library` and `clang` (paths), `cache_dir` (a folder), `transition_cache_bytes`; all
-                optional.
+            options: `library` and `clang` (paths), `cache_dir` (a folder), `transition_cache_bytes`,
+                `shared_folder` (for files that are observed, see `bitcode_file`); all optional.
 
         Raises:
             CompilationError: with `FailureCode.COMPILER` when there is no usable LLVM.
@@ -51,6 +51,7 @@ class LlvmSession(CompilationSession):
         natives = NativeLibraries(library, find_clang(library, options.get("clang")), cache)
         cls.vocabulary = Vocabulary(library)
         cls.engine = Engine(library, natives, int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES)))
+        bitcode_file.use_folder(options.get("shared_folder"))
         cls.compiler_version = f"LLVM {library.version_text}"
         cls.action_spaces = action_spaces(library, cls.vocabulary.passes)
 

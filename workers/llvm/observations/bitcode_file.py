@@ -9,9 +9,9 @@ from aiocg.transport.messages import FailureCode, ObservationSpec
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.observations.observation import Observation, Subject
 
-__all__ = ["OBSERVATIONS"]
+__all__ = ["OBSERVATIONS", "use_folder"]
 
-SHARED_FOLDER = "AIOCG_SHARED_FOLDER"  # set by the supervisor: a folder that goes when the runtime does
+_chosen: str | None = None
 
 
 def _bitcode_file(subject: Subject) -> str:
@@ -40,9 +40,14 @@ def _write(content: bytes, path: Path) -> None:
             raise
 
 
+def use_folder(folder: str | None) -> None:
+    """Write the files below this folder from now on; None is a folder of this process's own."""
+    global _chosen
+    _chosen = folder
+
+
 def _folder() -> Path:
-    """Return the folder that all workers of a runtime write to, or one of this process where there is no runtime."""
-    folder = Path(os.environ.get(SHARED_FOLDER) or _own_folder().name) / "bitcode"
+    folder = Path(_chosen or _own_folder().name) / "bitcode"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
