@@ -8,7 +8,7 @@ from aiocg.workers.llvm.programl import ProgramGraphs
 
 __all__ = ["full_texts"]
 
-_INSTRUCTION, _VARIABLE, _CONSTANT, _TYPE = range(4)
+_INSTRUCTION, _TYPE = 0, 3  # kinds of nodes
 _NAMELESS = re.compile(r'%"type 0x[0-9a-f]+"')
 
 
@@ -33,7 +33,7 @@ def full_texts(graphs: ProgramGraphs, module: Module, instructions: int = 0) -> 
             printed[value] = _print(module, value, is_type=kind == _TYPE)
         return printed[value]
 
-    return [full_text(*node) for node in zip(kinds, texts, values, strict=True)]
+    return [full_text(kind, text, value) for kind, text, value in zip(kinds, texts, values, strict=True)]
 
 
 def _print(module: Module, pointer: int, *, is_type: bool) -> str:
