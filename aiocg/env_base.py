@@ -96,8 +96,10 @@ class EnvBase:
         Raises:
             UnknownName, InvalidAction: when there is no such space, or the compiler does not know a text.
         """
+        given: list[str] = []
+        if choice is not None and not isinstance(choice, (str, ActionSpace)):
+            choice = given = list(choice)
         space = self.action_spaces.choose(choice)
-        given = [] if choice is None or isinstance(choice, (str, ActionSpace)) else list(choice)
         if extra:
             if not isinstance(space, DiscreteActions):
                 raise InvalidAction(f"extra actions go to a discrete action space, and {space.name} is {space.kind}")

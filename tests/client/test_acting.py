@@ -107,6 +107,8 @@ async def test_a_space_of_ones_own_and_extra_actions(make) -> None:  # type: ign
     assert isinstance(env.action_space, DiscreteActions) and env.action_space.n == 3
     assert (await env.step([0, "inc", 2]))[0] == 64
     assert env.actions == [0, 1, 2] and env.state.actions == ("double,double", "increment", "multiply<3;increment>")
+    once = await make(action_space=(text for text in ("add<4>", "inc")))
+    assert once.action_space.names == ("add<4>", "inc")
     more = await make(extra_actions=["add<100>", "inc"], action_space="Recipes")
     assert more.action_space.names == ("successor", "odd", "fourth", "add<100>", "inc")
     assert (await more.step(["odd", 3]))[0] == 111
