@@ -175,8 +175,8 @@ static int is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >
 static int is_name_start(char c) { return is_alpha(c) || c == '-' || c == '$' || c == '.' || c == '_'; }
 static int is_label(char c) { return is_name_start(c) || is_digit(c); }
 
-/* One token: where it ends, and the part of the text that is its value. The text ends with a NUL, so that looking at the
-   character after any other is allowed. */
+/* One token: where it ends, and the part of the text that is its value. The text ends with a NUL, so that looking at
+   the character after any other is allowed. */
 struct Token {
     enum Kind kind;
     const char *end, *value, *value_end;
@@ -339,8 +339,8 @@ static struct Token next(const uint16 *table, const char *p) {
     return error(p, end);
 }
 
-/* Lex `text`, which is `size` bytes and a NUL. Of each token the kind goes to `kinds` and the value, with a NUL after it,
-   to `values`, which has room for `size + capacity` bytes; `values_size` becomes the bytes in use. A token after the
+/* Lex `text`, which is `size` bytes and a NUL. Of each token the kind goes to `kinds` and the value, with a NUL after
+   it, to `values`, which has room for `size + capacity` bytes; `values_size` becomes the bytes in use. A token after the
    first `capacity` is only counted. Returns the number of tokens. */
 EXPORT int64 aiocg_lex(const uint16 *table, const char *text, int64 size, int32 *kinds, char *values, int64 capacity,
                        int64 *values_size) {
