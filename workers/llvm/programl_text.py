@@ -21,9 +21,9 @@ def full_texts(graphs: ProgramGraphs, module: Module, instructions: int = 0) -> 
     """
     graph, values = graphs.build_with_values(module.pointer, instructions)
     kinds, texts = graph.node_kind.elements(), [graph.texts[text] for text in graph.node_text.elements()]
-    instructions = [value for kind, value in zip(kinds, values, strict=True) if kind == _INSTRUCTION and value]
+    pointers = [value for kind, value in zip(kinds, values, strict=True) if kind == _INSTRUCTION and value]
     # LLVM prints one instruction only after numbering all values of its function, so print the module, once.
-    lines = dict(zip(instructions, instruction_texts(module.to_text()), strict=True))
+    lines = dict(zip(pointers, instruction_texts(module.to_text()), strict=True))
     printed: dict[int, str] = {}
 
     def full_text(kind: int, text: str, value: int) -> str:
