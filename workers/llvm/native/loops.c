@@ -1,8 +1,9 @@
 /* Finds the natural loops of functions, and marks one of them so that LLVM's loop unroller takes that one and no other.
 
-   A natural loop is a block, its header, that dominates the source of an edge to it, and all blocks that reach such a source
-   without passing the header. All edges to one header make one loop, as in LLVM's LoopInfo. Blocks that cannot be reached from
-   the entry are in no loop. The loops of a function are numbered in the order of their headers in the function's text. */
+   A natural loop is a block, its header, that dominates the source of an edge to it, and all blocks that reach such a
+   source without passing the header. All edges to one header make one loop, as in LLVM's LoopInfo. Blocks that cannot
+   be reached from the entry are in no loop. The loops of a function are numbered in the order of their headers in the
+   function's text. */
 
 #define LLVM_FUNCTIONS(X)                                            \
     X(ref, LLVMGetFirstFunction, (ref), "")                          \
@@ -48,8 +49,8 @@ struct Loop {
     int64 latches;      /* blocks with an edge to the header */
 };
 
-/* What one function is worked on in; the caller owns the memory. All numbers are places of blocks in the text, except that
-   `order` and `position` are reverse postorder. */
+/* What one function is worked on in; the caller owns the memory. All numbers are places of blocks in the text, except
+   that `order` and `position` are reverse postorder. */
 struct Graph {
     int64 blocks, edges;         /* in: how many there is room for; out, after `read_graph`: how many there are */
     ref *block;                  /* [blocks] */
@@ -266,11 +267,11 @@ EXPORT ref aiocg_loop_header(const struct Llvm *llvm, ref function, struct Graph
 
 /* ---- Unrolling one loop ----
 
-   A loop's hints are operands of a node that is attached to the branches back to its header, and whose first operand is the
-   node itself. While the unroller runs, the branch of the loop to unroll and all others with such a node have one of ours
-   instead, which has the number of the branch in it. The unroller copies hints that it does not know, so that whatever it makes
-   of a loop can be given that loop's own node back. What has a node without a number is the loop that takes the remaining
-   iterations, for which it makes a new one. */
+   A loop's hints are operands of a node that is attached to the branches back to its header, and whose first operand is
+   the node itself. While the unroller runs, the branch of the loop to unroll and all others with such a node have one
+   of ours instead, which has the number of the branch in it. The unroller copies hints that it does not know, so that
+   whatever it makes of a loop can be given that loop's own node back. What has a node without a number is the loop that
+   takes the remaining iterations, for which it makes a new one. */
 
 #define TAG "aiocg.loop"
 #define UNROLL "llvm.loop.unroll."
@@ -327,9 +328,9 @@ static ref make_node(const struct Llvm *llvm, ref context, ref old, int64 number
     return llvm->LLVMMetadataAsValue(context, node);
 }
 
-/* Marks the loop with this header to be unrolled `factor` times (0: fully), and keeps all others from being unrolled. `kept` has
-   room for one node per block of the function and gets what branches had before. Returns the number of the branch that is
-   marked, or NONE: the block heads no loop. */
+/* Marks the loop with this header to be unrolled `factor` times (0: fully), and keeps all others from being unrolled.
+   `kept` has room for one node per block of the function and gets what branches had before. Returns the number of the
+   branch that is marked, or NONE: the block heads no loop. */
 EXPORT int64 aiocg_mark_loop(const struct Llvm *llvm, ref function, struct Graph *graph, struct Loop *loops, ref header,
                              int64 factor, ref *kept) {
     ref context = llvm->LLVMGetModuleContext(llvm->LLVMGetGlobalParent(function));
