@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InvalidBenchmarkUri
 from aiocg.datasets.frontend import LANGUAGES, absolute_flags, compile_file, is_bitcode
@@ -184,6 +184,7 @@ def _benchmark(uri: BenchmarkUri, path: Path, flags: tuple[str, ...], filename: 
             lambda: compile_file(path, flags),
             sources=sources,
             description=description,
+            program=BenchmarkProgram(LANGUAGES[path.suffix]),
             recompile=lambda more: compile_file(path, (*flags, *more)),
         )
     return Benchmark(uri, lambda: _read_ir(path), sources=sources, description=description)

@@ -27,7 +27,7 @@ from typing import Any
 
 from aiocg.datasets.benchmark import BenchmarkProgram, ProgramRun
 from aiocg.datasets.linking import LINK_FLAGS, runtime_archive
-from aiocg.datasets.toolchain import find_toolchain
+from aiocg.datasets.toolchain import find_toolchain, link_flags
 
 __all__ = ["encode_program"]
 
@@ -54,7 +54,8 @@ def encode_program(program: BenchmarkProgram) -> bytes:
         command, files = _FREESTANDING, files | {_RUNTIME: runtime_archive(find_toolchain())}
     elif not command:
         driver = "{clang++}" if program.language == "c++" else "{clang}"
-        command = (driver, "-o", "program", "program.o", "-lm")
+        flags = link_flags(find_toolchain().clang, program.language)
+        command = (driver, *flags, "-o", "program", "program.o", "-lm")
     recipe = {
         "version": VERSION,
         "command": command,

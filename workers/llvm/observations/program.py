@@ -10,9 +10,11 @@ from typing import Any
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.execution import measuring_core
+from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.observations.observation import Observation, Subject, count
-from aiocg.workers.llvm.program import failure
+from aiocg.workers.llvm.program import failure, remaining
 from aiocg.workers.llvm.states import State
 
 TEXT_SIZE = "TextSizeBytes"
@@ -30,12 +32,20 @@ def _at(level: str) -> Callable[[Subject], State]:
 
 
 def _is_buildable(subject: Subject) -> int:
-    return int(subject.engine.builder.can_build(subject.benchmark.program))
+    program = subject.benchmark.program
+    if not subject.engine.builder.can_build(program):
+        return 0
+    try:
+        subject.engine.builder.build(subject.state, program, subject.deadline)
+    except (CompilationError, LlvmError):
+        remaining(subject.deadline)  # for want of time is another matter
+        return 0
+    return 1
 
 
 def _is_runnable(subject: Subject) -> int:
     program = subject.benchmark.program
-    return int(program is not None and bool(program.runs) and subject.engine.builder.can_build(program))
+    return int(program is not None and bool(program.runs) and bool(_is_buildable(subject)))
 
 
 def _build_times(subject: Subject) -> Array:
@@ -118,7 +128,7 @@ OBSERVATIONS = (
             ("Oz", "after default<Oz>"),
         )
     ),
-    _flag("IsBuildable", "1 if the benchmark says how it is linked, and the tools for that are there.", _is_buildable),
+    _flag("IsBuildable", "1 if the program can be linked as the benchmark says.", _is_buildable),
     _flag("IsRunnable", "1 if the benchmark can be built and says how it is run.", _is_runnable),
     _times("Buildtime", "Seconds that generating machine code and linking take, for each build.", _build_times),
     _times(
