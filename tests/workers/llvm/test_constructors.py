@@ -48,7 +48,10 @@ def test_lists_of_other_object_formats_and_empty_ones_are_left_alone(library: Li
     from aiocg.workers.llvm.constructors import lower_constructors
 
     empty = b"@llvm.global_ctors = appending global [0 x { i32, ptr, ptr }] zeroinitializer\n"
-    null = b"@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 1, ptr null, ptr null }]\n"
+    null = (
+        b"@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] "
+        b"[{ i32, ptr, ptr } { i32 1, ptr null, ptr null }]\n"
+    )
     for triple, content, left in (("x86_64-apple-macosx", null, True), ("x86_64-pc-linux-gnu", null, False)):
         with Module.parse(library, f'target triple = "{triple}"\n'.encode() + content) as module:
             lower_constructors(module)

@@ -242,7 +242,8 @@ def test_a_link_that_fails_says_why(make: Make) -> None:
     benchmark = make("int missing(void); int main(void) { return missing(); }")
     for name in ("TextSizeBytes", "Runtime", "Execution", "Buildtime"):
         assert "undefined symbol: missing" in failing(benchmark, name)
-    assert observe(benchmark, "IsBuildable") == 1  # there is a recipe; that it fails is another matter
+    assert observe(benchmark, "IsBuildable") == 0
+    assert observe(benchmark, "IsRunnable") == 0
 
 
 @pytest.mark.parametrize(

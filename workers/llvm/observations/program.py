@@ -31,12 +31,19 @@ def _at(level: str) -> Callable[[Subject], State]:
     return lambda subject: subject.benchmark.at(level)
 
 
+def _has_recipe(subject: Subject) -> bool:
+    return subject.engine.builder.can_build(subject.benchmark.program)
+
+
+def _has_runs(subject: Subject) -> bool:
+    return _has_recipe(subject) and bool(subject.benchmark.program and subject.benchmark.program.runs)
+
+
 def _is_buildable(subject: Subject) -> int:
-    program = subject.benchmark.program
-    if not subject.engine.builder.can_build(program):
+    if not _has_recipe(subject):
         return 0
     try:
-        subject.engine.builder.build(subject.state, program, subject.deadline)
+        subject.engine.builder.build(subject.state, subject.benchmark.program, subject.deadline)
     except (CompilationError, LlvmError):
         remaining(subject.deadline)  # for want of time is another matter
         return 0
@@ -44,12 +51,11 @@ def _is_buildable(subject: Subject) -> int:
 
 
 def _is_runnable(subject: Subject) -> int:
-    program = subject.benchmark.program
-    return int(program is not None and bool(program.runs) and bool(_is_buildable(subject)))
+    return int(_has_runs(subject) and bool(_is_buildable(subject)))
 
 
 def _build_times(subject: Subject) -> Array:
-    if not _is_buildable(subject):
+    if not _has_recipe(subject):
         return _seconds([])
     build = subject.engine.builder.time
     with measuring_core(subject.deadline):
@@ -63,7 +69,7 @@ def _build_times(subject: Subject) -> Array:
 
 def _run_times(subject: Subject) -> Array:
     program, parameters = subject.benchmark.program, subject.parameters
-    if program is None or not _is_runnable(subject):
+    if program is None or not _has_runs(subject):
         return _seconds([])
     run = program.run(parameters.measured_run)
     executable = subject.engine.builder.build(subject.state, program, subject.deadline)
@@ -79,7 +85,7 @@ def _run_times(subject: Subject) -> Array:
 
 def _execution(subject: Subject) -> list[dict[str, Any]]:
     program = subject.benchmark.program
-    if program is None or not _is_runnable(subject):
+    if program is None or not _has_runs(subject):
         return []
     executable = subject.engine.builder.build(subject.state, program, subject.deadline)
     results = []
