@@ -1,8 +1,8 @@
 """Runs sequences of actions as a worker does, in a forked child, and prints what each step led to.
 
 Reads {"programs": [path], "sequences": [[program, [canonical text]]]} from standard input and prints, for each
-sequence, a list with the hash of the state after each step, or the error that ended it. Two of these processes have their memory
-in different places, so a pass that looks at addresses gives itself away.
+sequence, a list with the hash of the state after each step, or the error that ended it. Two of these
+processes have their memory in different places, so a pass that looks at addresses gives itself away.
 """
 
 import json
