@@ -96,12 +96,11 @@ async def test_a_clean_state_passes_all_tests(state: Callable[..., Any]) -> None
 
 
 @pytest.mark.slow
-async def test_default_pipelines_pass_all_tests_on_all_programs(state: Callable[..., Any], runtime: Any) -> None:
+async def test_a_default_pipeline_passes_all_tests_on_all_programs(state: Callable[..., Any], runtime: Any) -> None:
     for uri in runtime.datasets["programs-v0"].benchmark_uris():
-        for level in ("O3", "Oz"):
-            env = await state(uri, f"default<{level}>")
-            check_clean(await env.validate(runs=("small", "medium")))
-            await env.close()
+        env = await state(uri, "default<O3>")
+        check_clean(await env.validate(runs=("small",)))
+        await env.close()
 
 
 def only_llvm_22(env: aiocg.Env) -> None:
