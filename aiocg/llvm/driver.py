@@ -61,7 +61,8 @@ class Settings:
         Raises:
             DriverError: when the budget is no positive number.
         """
-        chosen = {name: environment.get(f"AIOCG_CC_{name.upper()}", "") for name in ("search", "reward", "report")}
+        variables = {"search": "AIOCG_CC_SEARCH", "reward": "AIOCG_CC_REWARD", "report": "AIOCG_CC_REPORT"}
+        chosen = {name: environment.get(variable, "") for name, variable in variables.items()}
         budget = environment.get("AIOCG_CC_BUDGET", "") or "10"
         try:
             seconds = float(budget)

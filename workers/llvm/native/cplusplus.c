@@ -3,6 +3,7 @@
  * Linked to a program, not loaded by us. All of it is weak: where a sanitizer's runtime has the same, that is taken.
  */
 #define WEAK __attribute__((weak))
+#define UNUSED __attribute__((unused))
 
 extern void *malloc(unsigned long);
 extern void *aligned_alloc(unsigned long, unsigned long);
@@ -32,12 +33,12 @@ NEW(_ZnamSt11align_val_t, unsigned long size, unsigned long alignment) { return 
 
 DELETE(_ZdlPv)
 DELETE(_ZdaPv)
-DELETE(_ZdlPvm, unsigned long size)
-DELETE(_ZdaPvm, unsigned long size)
-DELETE(_ZdlPvSt11align_val_t, unsigned long alignment)
-DELETE(_ZdaPvSt11align_val_t, unsigned long alignment)
-DELETE(_ZdlPvmSt11align_val_t, unsigned long size, unsigned long alignment)
-DELETE(_ZdaPvmSt11align_val_t, unsigned long size, unsigned long alignment)
+DELETE(_ZdlPvm, UNUSED unsigned long size)
+DELETE(_ZdaPvm, UNUSED unsigned long size)
+DELETE(_ZdlPvSt11align_val_t, UNUSED unsigned long alignment)
+DELETE(_ZdaPvSt11align_val_t, UNUSED unsigned long alignment)
+DELETE(_ZdlPvmSt11align_val_t, UNUSED unsigned long size, UNUSED unsigned long alignment)
+DELETE(_ZdaPvmSt11align_val_t, UNUSED unsigned long size, UNUSED unsigned long alignment)
 
 WEAK const char nothrow __asm__("_ZSt7nothrow") = 0;
 
