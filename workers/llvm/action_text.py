@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 _PLAIN_NAME = re.compile(rb"[-a-zA-Z._][-a-zA-Z._0-9]*")  # what LLVM writes without quotes
 _TARGET = re.compile(r'@(?:(?P<plain>[-a-zA-Z$._][-a-zA-Z$._0-9]*)|"(?P<quoted>[^"]*)")')
-_LOOP_NUMBER = re.compile(r":(\d+)")
-_UNROLL = re.compile(r"unroll<(full|\d+)>")
+_LOOP_NUMBER = re.compile(r":(\d{1,9})")
+_UNROLL = re.compile(r"unroll<(full|\d{1,4})>")
 _OPTION = re.compile(r"([a-z][-a-z0-9]*)=([^;{}=]+)")
 _ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{2})")
 _FACTORS = range(2, 1025)
+_DEEPEST = 100  # parentheses in parentheses; whoever reads a pipeline does so recursively, LLVM too
 
 
 class ActionSyntaxError(ValueError):
@@ -73,11 +74,10 @@ def parse(text: str) -> ActionText:
     strange = next((i for i, character in enumerate(text) if not " " <= character <= "~"), None)
     if strange is not None:
         raise ActionSyntaxError(text, strange, "printable ASCII, with other bytes of a quoted name as \\XX,")
-    if text.startswith("{"):
-        return _with_options(text)
-    if text.startswith("@"):
-        return _on_function(text)
-    return ActionText(text)
+    action = _with_options(text) if text[:1] == "{" else _on_function(text) if text[:1] == "@" else ActionText(text)
+    if (place := _too_deep(action.pipeline)) is not None:
+        raise ActionSyntaxError(text, text.rindex(action.pipeline) + place, f"parentheses at most {_DEEPEST} deep")
+    return action
 
 
 def quote(name: bytes) -> str:
@@ -131,6 +131,16 @@ def _on_function(text: str) -> ActionText:
     if not unroll or (factor not in _FACTORS and unroll[1] != "full"):
         raise ActionSyntaxError(text, position + 1, "unroll<full>, or unroll<N> with N from 2 to 1024")
     return ActionText(function=function, loop=int(number[1]), factor=factor)
+
+
+def _too_deep(pipeline: str) -> int | None:
+    """Return the place of the first parenthesis that is too deep inside of others."""
+    depth = 0
+    for place, character in enumerate(pipeline):
+        depth += (character == "(") - (character == ")")
+        if depth > _DEEPEST:
+            return place
+    return None
 
 
 def _unescape(written: str) -> bytes:

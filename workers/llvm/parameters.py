@@ -50,6 +50,7 @@ def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, 
 
 
 def _count(key: str, value: str, least: int) -> int:
-    if not value.isascii() or not value.isdigit() or not least <= int(value) <= MOST:
+    digits = len(value) <= len(str(MOST)) and value.isascii() and value.isdigit()
+    if not digits or not least <= int(value) <= MOST:
         raise CompilationError(FailureCode.PARAMETER, f"{key} takes a number from {least} to {MOST}, not {value!r}")
     return int(value)

@@ -51,7 +51,7 @@ def complaint(library: Library, name: str, value: str) -> str | None:
         return f"{name} is 0 or 1, not {value!r}"
     if not value.removeprefix("-").isascii() or not value.removeprefix("-").isdecimal():
         return f"{name} is a whole number, not {value!r}"
-    if not -(1 << 31) <= int(value) < 1 << 31:
+    if len(value) > 11 or not -(1 << 31) <= int(value) < 1 << 31:
         return f"{name} does not fit in 32 bits: {value}"
     if not library.has(option.function):
         return f"LLVM {library.version_text} cannot set {name}"

@@ -359,6 +359,7 @@ def test_check_runs_nothing() -> None:
         ("{loop-unrolling=2}default<O2>", ["0 or 1"]),
         ("{inliner-threshold=many}default<O2>", ["whole number"]),
         ("{inliner-threshold=99999999999}default<O2>", ["32 bits"]),
+        (f"{{inliner-threshold={'9' * 5000}}}default<O2>", ["32 bits"]),
         ("function(sroa,licm)", ["loop-mssa(licm)"]),
         ("loop(licm)", ["loop-mssa(licm)"]),
         ("loop-rotate,licm", ["loop-mssa(licm)"]),

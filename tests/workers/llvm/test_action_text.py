@@ -112,10 +112,14 @@ def test_spellings_of_one_action_have_one_canonical_text(text: str, canonical: s
         ("@main()", 6, "a pipeline"),
         ("@main(@main(gvn))", 6, "a pipeline"),
         ("@main:(unroll<4>)", 5, "the number of a loop"),
+        ("@main:18446744073709551616(unroll<4>)", 15, "the number of a loop"),
         ("@main:1(gvn)", 8, "unroll<full>"),
         ("@main:1(unroll<1>)", 8, "from 2 to 1024"),
         ("@main:1(unroll<1025>)", 8, "from 2 to 1024"),
         ("@main:1(unroll<>)", 8, "unroll<full>"),
+        (f"@main:1(unroll<{'9' * 5000}>)", 8, "from 2 to 1024"),
+        (f"@main({'function(' * 101}gvn{')' * 101})", 914, "100 deep"),
+        (f"{{a=1}}{'function(' * 9999}", 913, "100 deep"),
     ],
 )
 def test_mistake_is_named_with_its_place_and_what_was_expected(text: str, position: int, expected: str) -> None:

@@ -109,6 +109,9 @@ def test_parameter_is_refused(simple: bytes) -> None:
     with pytest.raises(CompilationError) as caught:
         opened(simple).set_parameter("llvm.unknown", "1")
     assert caught.value.code == FailureCode.PARAMETER
+    with pytest.raises(CompilationError, match="takes a number from 1 to 10000") as caught:
+        opened(simple).set_parameter("llvm.set_runtimes_per_observation_count", "9" * 5000)
+    assert caught.value.code == FailureCode.PARAMETER
 
 
 def test_worker_without_a_library_says_so(tmp_path: Path) -> None:
