@@ -90,15 +90,15 @@ struct Graph {
 
 /* ---- the arena ---- */
 
-static void *take(char **arena, int64 bytes) {
-    char *start = *arena;
-    *arena += (bytes + 15) & ~15ll;
-    return start;
+static void *take(uintptr *arena, int64 bytes) {
+    uintptr start = *arena;
+    *arena += (uintptr)((bytes + 15) & ~15ll);
+    return (void *)start;
 }
 
-/* Lays out the arena, or with a null pointer for one only measures it. `capacity` is a power of two, and not 1. */
-static int64 lay_out(struct Graph *g, char *arena, int64 capacity) {
-    char *start = arena;
+/* Lays out the arena at an address, or with 0 for one only measures it. `capacity` is a power of two, and not 1. */
+static int64 lay_out(struct Graph *g, uintptr arena, int64 capacity) {
+    uintptr start = arena;
     int64 n = capacity, e = EDGES_PER_NODE * capacity;
     g->keys = take(&arena, 2 * n * (int64)sizeof(ref));
     g->numbers = take(&arena, 2 * n * 4);
@@ -126,7 +126,7 @@ static int64 lay_out(struct Graph *g, char *arena, int64 capacity) {
     g->callee = take(&arena, 8 * n);
     g->capacity = capacity;
     g->mask = 2 * n - 1;
-    return arena - start;
+    return (int64)(arena - start);
 }
 
 /* ---- the table ---- */
@@ -547,7 +547,7 @@ EXPORT int64 aiocg_programl_bytes(int64 capacity) {
 /* Builds the graph, and writes into `out` how much there is of everything, and where: see `_RESULT` in `programl.py`. */
 EXPORT int aiocg_programl(const struct Llvm *llvm, ref module, char *arena, int64 capacity, int64 *out) {
     struct Graph graph, *g = &graph;
-    lay_out(g, arena, capacity);
+    lay_out(g, (uintptr)arena, capacity);
     g->llvm = llvm;
     g->nodes = g->edges = g->texts = g->functions = g->status = 0;
     g->used = g->type_count = g->exit_count = g->call_count = 0;
