@@ -326,6 +326,32 @@ def test_loop_that_llvm_does_not_unroll_stays_as_it_is() -> None:
 
 
 @pytest.mark.usefixtures("targeted")
+@pytest.mark.parametrize("value", ["null", '!"text"', "i32 77777777"])
+def test_hints_that_are_named_as_ours_are_kept_and_mean_nothing(value: str) -> None:
+    session = opened(
+        f"""
+define void @f(i1 %c) {{
+entry:
+  br label %loop
+
+loop:
+  br i1 %c, label %loop, label %end, !llvm.loop !1
+
+end:
+  ret void
+}}
+
+!llvm.module.flags = !{{!0}}
+!0 = !{{i32 2, !"Debug Info Version", i32 3}}
+!1 = distinct !{{!1, !2}}
+!2 = !{{!"aiocg.loop", {value}}}
+""".encode()
+    )
+    assert session.apply_action("@f:0(unroll<2>)")
+    assert f'!{{!"aiocg.loop", {value}}}' in session.get_observation("Ir")
+
+
+@pytest.mark.usefixtures("targeted")
 def test_unrolling_twice_multiplies() -> None:
     session = opened(NESTED)
     for _ in range(2):

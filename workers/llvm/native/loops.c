@@ -312,7 +312,12 @@ static int is_hint(const struct Llvm *llvm, ref operand, const char *prefix, int
     return 1;
 }
 
-/* Makes a loop's node: itself, the hints of `old` (or none) but those on unrolling, the number, and one hint more. */
+/* Is it a hint on unrolling, or one with the name of ours, that the program came with? */
+static int is_replaced(const struct Llvm *llvm, ref operand) {
+    return is_hint(llvm, operand, UNROLL, 0) || is_hint(llvm, operand, TAG, 0);
+}
+
+/* Makes a loop's node: itself, the hints of `old` (or none) but those replaced, the number, and one hint more. */
 static ref make_node(const struct Llvm *llvm, ref context, ref old, int64 number, ref last) {
     ref operands[OPERANDS + 3], olds[OPERANDS];
     unsigned count = 1, old_count = old ? llvm->LLVMGetMDNodeNumOperands(old) : 0;
@@ -320,7 +325,7 @@ static ref make_node(const struct Llvm *llvm, ref context, ref old, int64 number
     if (old_count > OPERANDS) old_count = 0;
     if (old_count) llvm->LLVMGetMDNodeOperands(old, olds);
     for (unsigned i = 1; i < old_count; i++)
-        if (olds[i] && !is_hint(llvm, olds[i], UNROLL, 0)) operands[count++] = llvm->LLVMValueAsMetadata(olds[i]);
+        if (olds[i] && !is_replaced(llvm, olds[i])) operands[count++] = llvm->LLVMValueAsMetadata(olds[i]);
     operands[count++] = hint(llvm, context, TAG, number);
     operands[count++] = last;
     ref node = llvm->LLVMMDNodeInContext2(context, operands, count);
