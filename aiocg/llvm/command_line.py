@@ -88,7 +88,7 @@ class Input:
     """A file that is compiled or linked.
 
     Attributes:
-        path: as it is written.
+        path: as it is written; `./` is put before what could be taken for an option or a response file.
         language: for sources in C or C++ the value of `-x`; "" for objects, libraries and all else.
         explicit: the value of the `-x` before it, "" if there is none.
     """
@@ -177,7 +177,7 @@ class CommandLine:
         return [
             *self.options("level", "linking", "dependency"),
             *(self._dependency_words(source, target) if target is not None else ()),
-            *(level, "-Xclang", "-disable-llvm-passes", "-x", source.language, _spelled(source.path)),
+            *(level, "-Xclang", "-disable-llvm-passes", "-x", source.language, source.path),
         ]
 
     def object_words(self, level: str) -> list[str]:
@@ -236,7 +236,8 @@ def parse(arguments: Iterable[str], directory: str = "") -> CommandLine:
         directory: where response files are looked for, the working directory if "".
 
     Raises:
-        ValueError: when there is no driver, or the value of the last option is missing.
+        ValueError: when there is no driver, the value of the last option is missing, or a response file contains
+            itself or cannot be read.
     """
     driver, *words = [*arguments] or [""]
     if not driver:
@@ -253,7 +254,9 @@ def parse(arguments: Iterable[str], directory: str = "") -> CommandLine:
 def _tokens(words: Iterable[str]) -> Iterator[Token]:
     rest = iter(words)
     for word in rest:
-        if word in _SEPARATE:
+        if word == "--":  # what follows are inputs, whatever they look like
+            yield from (Token("input", (other,)) for other in rest)
+        elif word in _SEPARATE:
             value = next(rest, None)
             if value is None:
                 raise ValueError(f"the option {word} lacks its value")
@@ -298,20 +301,26 @@ def _inputs(tokens: Iterable[Token], cplusplus: bool) -> Iterator[Input]:
             language = explicit or LANGUAGES.get(os.path.splitext(token.value)[1], "")
             if cplusplus and not explicit and language == "c":
                 language = "c++"
-            yield Input(token.value, language if language in LANGUAGES.values() else "", explicit)
+            yield Input(_spelled(token.value), language if language in LANGUAGES.values() else "", explicit)
 
 
-def _expanded(words: Iterable[str], directory: str) -> Iterator[str]:
+def _expanded(words: Iterable[str], directory: str, within: tuple[str, ...] = ()) -> Iterator[str]:
     """Replace `@file` by the words in the file, where there is such a file."""
     for word in words:
         path = os.path.join(directory, word[1:])
         if word.startswith("@") and os.path.isfile(path):
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                yield from _expanded(shlex.split(file.read()), directory)
+            if path in within:
+                raise ValueError(f"the response file {path} contains itself")
+            try:
+                with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                    text = file.read()
+            except OSError as error:
+                raise ValueError(f"the response file {path} cannot be read: {error.strerror}") from None
+            yield from _expanded(shlex.split(text), directory, (*within, path))
         else:
             yield word
 
 
 def _spelled(path: str) -> str:
-    """Return a path that cannot be taken for a response file."""
-    return f"./{path}" if path.startswith("@") else path
+    """Return a path that cannot be taken for a response file or an option."""
+    return f"./{path}" if path.startswith(("@", "-")) and path != "-" else path

@@ -196,7 +196,8 @@ class ObjectCompilation:
 
         status = os.stat(self.driver[0])
         settings = self.settings
-        recorded = Path(settings.search).read_bytes() if os.path.isfile(settings.search) else b""
+        state = Path(settings.search).expanduser()
+        recorded = state.read_bytes() if state.is_file() else b""
         facts = [FORMAT, __version__, *self.driver, str(status.st_size), str(status.st_mtime_ns)]
         facts += [os.environ.get("AIOCG_LLVM_LIBRARY", ""), settings.search, settings.reward, str(settings.budget)]
         facts += [*self.command.options("dependency", "linking")]
@@ -276,10 +277,13 @@ class ObjectCompilation:
         time = "cached" if cached else f"{verdict.seconds:.1f} s"
         line = f"aiocg cc: {name}: {describe(verdict, self.command.level)}; {time}\n"
         if self.settings.report:
-            with open(self.settings.report, "a", encoding="utf-8") as file:
-                file.write(line)
-        else:
-            sys.stderr.write(line)
+            try:
+                with open(self.settings.report, "a", encoding="utf-8", errors="surrogateescape") as file:
+                    file.write(line)
+                return
+            except OSError as error:
+                print(f"aiocg cc: warning: the report is not written: {error}", file=sys.stderr)
+        sys.stderr.write(line)
 
 
 def describe(verdict: Verdict, level: str) -> str:

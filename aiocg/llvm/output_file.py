@@ -24,7 +24,10 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
         target.write_bytes(content)
         return target
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}-", dir=target.parent)
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}-", dir=target.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from None  # that is the name the caller knows
     try:
         with open(descriptor, "wb") as file:
             os.fchmod(descriptor, 0o666 & ~_umask())

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from aiocg.datasets.toolchain import compile_flags, find_clang, find_toolchain, 
 from aiocg.llvm import text_size
 from aiocg.llvm.command_line import parse
 from aiocg.llvm.driver import PLAIN, Settings, Verdict, describe
+from aiocg.workers.llvm.object_code import text_size as text_size_in_the_worker
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "datasets/programs"
@@ -91,11 +93,13 @@ def cc(place: Any, cache: Path) -> Driver:
         "-o",
         "-c nothing.c",
         "-c main.c -o x.o -funknown-option",
+        "-c @endless",
         "-O2 -c conftest.c -o conftest.o",
     ],
 )
 def test_everything_but_compiling_is_as_clang_does_it(cc: Driver, line: str) -> None:
     (cc.folder / "conftest.c").write_text("int main(void) { return 0; }\n")
+    (cc.folder / "endless").write_text("@endless")
     ours, theirs = cc(line), cc.clang(line)
     assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
 
@@ -248,7 +252,9 @@ def test_instructions_decide_if_the_reward_counts_them_and_a_saved_state_is_take
     done = cc("-c main.c", AIOCG_CC_SEARCH="state.json", AIOCG_CC_REWARD="IrInstructionCountOz")
     assert re.search(r"\d+ instructions (by state\.json|as -Oz alone|as clang)", done.stderr), done.stderr
     (cc.folder / "state.json").write_text('{"actions": ["sroa"]}')
-    assert "cached" not in cc("-c main.c", AIOCG_CC_REWARD="").stderr
+    assert "cached" not in cc("-c main.c", AIOCG_CC_REWARD="", AIOCG_CC_SEARCH="~/state.json", HOME=".").stderr
+    (cc.folder / "state.json").write_text('{"actions": ["gvn"]}')
+    assert "cached" not in cc("-c main.c").stderr
     (cc.folder / "state.json").write_text("actions")
     assert "state.json is not a state as `aiocg search --state` writes it" in cc("-c main.c").stderr
 
@@ -257,6 +263,17 @@ def test_bad_setting_says_what_is_expected(cc: Driver) -> None:
     done = cc("-c main.c", AIOCG_CC_BUDGET="soon")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "AIOCG_CC_BUDGET is 'soon', expected a number of seconds" in done.stderr
+
+
+def test_odd_names_and_a_report_that_cannot_be_written(cc: Driver) -> None:
+    for name in (b"-dash.c", b"no \xff utf-8.c"):
+        shutil.copy(cc.folder / "main.c", os.path.join(os.fsencode(cc.folder), name))
+    done = cc("-c -O2 -- -dash.c", AIOCG_CC_REPORT="no/report")
+    assert (done.returncode, (cc.folder / "-dash.o").exists()) == (0, True), done.stderr
+    assert "warning: the report is not written" in done.stderr and "bytes of code" in done.stderr
+    done = cc(os.fsdecode(b"-c 'no \xff utf-8.c'"), AIOCG_CC_REPORT="report")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (cc.folder / "report").read_bytes().startswith(b"aiocg cc: no \xff utf-8.c: ")
 
 
 def test_c_plus_plus_with_templates_and_classes(cc: Driver) -> None:
@@ -316,7 +333,10 @@ def test_report_names_what_was_chosen_and_the_others() -> None:
 
 def test_text_size_is_that_of_llvm_size(cc: Driver) -> None:
     cc.clang("-g -O2 -ffunction-sections -c main.c")
-    objects = [cc.folder / "main.o", *sorted(Path("/usr/lib").glob("**/crti.o"))[:2]]
+    objects = [cc.folder / "main.o", *Path("/usr/lib").glob("*/crti.o"), find_clang().resolve()]
+    for path in objects:
+        content = path.read_bytes()
+        assert text_size(content) == text_size_in_the_worker(content)
     sizer = next((p for p in (Path("/usr/bin/size"), Path("/usr/lib/llvm-19/bin/llvm-size")) if p.exists()), None)
     if sizer is None:
         pytest.skip("needs size of binutils or llvm-size")

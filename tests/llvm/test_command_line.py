@@ -29,12 +29,14 @@ LINES = (
     "cc -target x86_64-unknown-linux-gnu --sysroot / -c a.c",
     "cc -D NAME -U OTHER -c a.c -oout.o",
     "clang++ -stdlib=libstdc++ -c b.C",
+    "cc -O2 -c -- a.c -b.c",
+    "cc -c @a.c",
 )
 
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("a.c", "b.cc", "b.C", "a.h", "m.o", "a.i", "b.ii", "s.s"):
+    for name in ("a.c", "b.cc", "b.C", "a.h", "m.o", "a.i", "b.ii", "s.s", "-b.c", "@a.c"):
         (tmp_path / name).touch()
     (tmp_path / "words.txt").write_text("-O2 'a.c' \"b.cc\"\n-DTEXT='\"quoted words\"'\n")
     monkeypatch.chdir(tmp_path)
@@ -57,8 +59,9 @@ def clangs_jobs(words: list[str], cplusplus: bool) -> list[tuple[str, str]]:
 def test_sources_are_those_that_clang_would_compile_and_in_the_same_language(sources: Path, line: str) -> None:
     driver, *words = shlex.split(line)
     command = parse([driver, *words])
-    ours = [(source.language, source.path) for source in command.sources]
+    ours = [(source.language, source.path.removeprefix("./")) for source in command.sources]
     assert ours == clangs_jobs(words, command.cplusplus)
+    assert not any(source.path.startswith(("-", "@")) for source in command.sources)
 
 
 MANY = (
