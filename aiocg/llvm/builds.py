@@ -55,15 +55,15 @@ def benchmark_from_command_line(
         timeout: seconds for each step.
 
     Raises:
-        BenchmarkInitError: when the line is not that of a compiler, or it asks for something else than object code or a
-            program, or for an object that is to be run; the error says which option is in the way.
+        BenchmarkInitError: when the line cannot be read or is not that of a compiler, or it asks for something else
+            than object code or a program, or for an object that is to be run; the error says which option is in the
+            way.
         BenchmarkNotFound: when a source does not exist.
     """
-    words = shlex.split(line) if isinstance(line, str) else list(line)
     text = line if isinstance(line, str) else shlex.join(line)
     folder = Path(directory or ".").expanduser().absolute()
     try:
-        command = parse(words, str(folder))
+        command = parse(_words(line), str(folder))
     except ValueError as error:
         raise BenchmarkInitError(text, str(error)) from None
     _check(command, text, folder)
@@ -71,7 +71,11 @@ def benchmark_from_command_line(
     if run is not None:
         if command.mode != "link":
             raise BenchmarkInitError(text, "it gives an object, which cannot be run: leave out -c")
-        program = _program(command, folder, _runs(run, folder), replace_driver)
+        try:
+            runs = _runs(run, folder)
+        except ValueError as error:
+            raise BenchmarkInitError(text, f"its run {run!r} is no command line: {error}") from None
+        program = _program(command, folder, runs, replace_driver)
     return CommandLineBenchmark(command, text, folder, replace_driver, timeout, program)
 
 
@@ -226,12 +230,18 @@ def _level(command: CommandLine) -> str:
     return command.level if command.level not in ("", "-O0") else "-O1"
 
 
+def _words(line: str | Sequence[str]) -> list[str]:
+    return shlex.split(line) if isinstance(line, str) else list(line)
+
+
 def _runs(run: "str | Sequence[str] | ProgramRun | Mapping[str, ProgramRun]", directory: Path) -> dict[str, ProgramRun]:
     if isinstance(run, ProgramRun):
         return {_RUN: run}
     if isinstance(run, Mapping):
         return dict(run)
-    _, *arguments = shlex.split(run) if isinstance(run, str) else list(run)
+    if not (words := _words(run)):
+        raise ValueError("it is empty")
+    arguments = words[1:]
     files = {}
     for argument in arguments:
         path = directory / argument

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from aiocg.errors import UnknownName
+from aiocg.errors import ObservationFailed, UnknownName
 from aiocg.llvm import tools
 from aiocg.plan import Reading
 from aiocg.registry import environment
 from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.spaces import ObservationSpace
 from aiocg.transport.codec import reply_codec
-from aiocg.transport.messages import Observed, Reply, Welcome
+from aiocg.transport.messages import FailureCode, Observed, Reply, Welcome
 
 __all__ = ["action_names", "compute_observation", "observation_spaces", "reward_spaces"]
 
@@ -25,7 +25,7 @@ def compute_observation(name: str, program: "bytes | str | os.PathLike[str]", *,
     """Compute one observation of a program without an environment, in a process that may die of it.
 
     Args:
-        name: of an observation space of the LLVM environments.
+        name: of an observation space of the LLVM environments, `BitcodeFile` excepted.
         program: bitcode or textual IR, or the path of a file with either.
         timeout: seconds.
 
@@ -41,6 +41,9 @@ def compute_observation(name: str, program: "bytes | str | os.PathLike[str]", *,
     spaces = observation_spaces()
     if name not in spaces:
         raise UnknownName("observation space", name, spaces)
+    if name == "BitcodeFile":
+        message = "BitcodeFile lives as long as a runtime, and here is none: write Bitcode to a file of your own"
+        raise ObservationFailed(FailureCode.OBSERVATION, message)
     reading = Reading((name,), spaces)
     for prepare in reading.prepare:
         prepare()

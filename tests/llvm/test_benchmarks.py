@@ -23,7 +23,7 @@ from aiocg.datasets import (
 from aiocg.datasets.files import benchmark_from_file_uri
 from aiocg.datasets.frontend import compile_words
 from aiocg.datasets.linking import link, run
-from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, UnknownName, WorkerCrashed
+from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, ObservationFailed, UnknownName, WorkerCrashed
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -241,7 +241,7 @@ async def test_written_files_are_the_program_and_replace_at_once(
         Path("/proc/self/status").read_text().split("Umask:\t")[1][:4], 8
     )
     assert await llvm.ir_sha1(env) == llvm.compute_observation("IrSha1", bitcode)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"nowhere/p\.ll"):
         await llvm.write_ir(env, tmp_path / "nowhere/p.ll")
     assert sorted(path.name for path in tmp_path.glob("*p*")) == ["p.bc", "p.ll"]
 
@@ -254,6 +254,8 @@ async def test_an_observation_without_an_environment_is_the_same(make: Callable[
             assert (sorted(here.nodes), sorted(here.edges)) == (sorted(there.nodes), sorted(there.edges))
         else:
             np.testing.assert_equal(there, here)
+    with pytest.raises(ObservationFailed, match="BitcodeFile lives as long as a runtime"):
+        llvm.compute_observation("BitcodeFile", env.benchmark.content)
 
 
 async def test_a_program_that_llvm_dies_of_takes_only_the_tool_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

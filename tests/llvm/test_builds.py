@@ -159,9 +159,12 @@ async def test_runs_of_ones_own_say_more(make: Callable[..., Any]) -> None:
         ("cc main.c -o", "lacks its value"),
         ("", "the command line is empty"),
         ("cc -x c -", "standard input"),
+        ("cc 'main.c", "No closing quotation"),
+        ("cc @endless", "endless contains itself"),
     ],
 )
 async def test_line_that_gives_no_benchmark_is_refused_with_the_reason(folder: Path, line: str, says: str) -> None:
+    (folder / "endless").write_text("-O2 @endless")
     with pytest.raises(BenchmarkInitError, match=says):
         llvm.benchmark_from_command_line(line, directory=folder)
 
@@ -171,6 +174,9 @@ async def test_other_mistakes(folder: Path) -> None:
         llvm.benchmark_from_command_line("cc nothing.c", directory=folder)
     with pytest.raises(BenchmarkInitError, match="cannot be run"):
         llvm.benchmark_from_command_line("cc -c main.c", directory=folder, run="./main")
+    for run in ("", [], "./main 'x"):
+        with pytest.raises(BenchmarkInitError, match="is no command line"):
+            llvm.benchmark_from_command_line("cc main.c", directory=folder, run=run)
     with pytest.raises(BenchmarkInitError, match="STEP"):
         _ = llvm.benchmark_from_command_line("cc length.c", directory=folder).content
     alone = llvm.benchmark_from_command_line("cc main.c -o app", directory=folder)
