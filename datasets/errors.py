@@ -126,7 +126,7 @@ class CacheError(DatasetError):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(
-            f"cannot write the benchmark cache at {path}: {reason}; free some space, or set AIOCG_CACHE to a "
+            f"cannot write the cache at {path}: {reason}; free some space, or set AIOCG_CACHE to a "
             f"directory that can be written"
         )
         self.path = path

@@ -35,7 +35,7 @@ _REASONS = (  # what pip says, and what that means; the first that is found
         r"Connection|Temporary failure|Name or service|Network is unreachable|timed out|getaddrinfo|Retrying",
         "the package index cannot be reached",
     ),
-    (r"No matching distribution", "no package index that pip is configured with has it"),
+    (r"No matching distribution", "no package index that pip is configured with answers, or none has it"),
 )
 
 
