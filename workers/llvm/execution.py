@@ -61,13 +61,13 @@ class Ended(NamedTuple):
             return f"was ended by {_signal_name(self.exit_code)}"
         if self.exit_code != self.run.exit_status:
             return f"ended with exit status {self.exit_code}, not {self.run.exit_status}"
-        if self.run.stdout is not None and self.stdout.read_bytes() != self.run.stdout:
+        if self.run.stdout is not None and read_file(self.stdout) != self.run.stdout:
             return "wrote something else than expected on standard output"
         for name, content in self.run.outputs.items():
-            path = self.folder / name
-            if not path.is_file():
+            written = read_file(self.folder / name)
+            if written is None:
                 return f"did not write the file {name}"
-            if content is not None and path.read_bytes() != content:
+            if content is not None and written != content:
                 return f"wrote something else than expected to the file {name}"
         return ""
 
@@ -80,7 +80,7 @@ class Ended(NamedTuple):
             "timed_out": self.timed_out,
             "problem": self.problem(),
             "stdout": _describe_file(self.stdout),
-            "stderr": self.stderr.read_bytes()[-LAST_WORDS:].decode(errors="backslashreplace"),
+            "stderr": (read_file(self.stderr) or b"")[-LAST_WORDS:].decode(errors="backslashreplace"),
             "files": {name: _describe_file(self.folder / name) for name in sorted(self.run.outputs)},
         }
 
@@ -114,7 +114,6 @@ class Runner:
         """
         with temporary_folder("run-") as scratch:
             folder, stdin = Path(scratch, "folder"), Path(scratch, "stdin")
-            folder.mkdir()
             write_files(folder, run.files)
             write_files(Path(scratch), {"stdin": run.stdin})
             left = remaining(deadline)
@@ -206,11 +205,19 @@ def _signal_name(exit_code: int) -> str:
         return f"signal {-exit_code}"
 
 
+def read_file(path: Path) -> bytes | None:
+    """Return what a program wrote to a file; None when there is no such file, or it left what cannot be read."""
+    try:
+        return path.read_bytes() if path.is_file() else None
+    except OSError:
+        return None
+
+
 def _describe_file(path: Path) -> dict[str, Any] | None:
     """Return size, hash and beginning of a file, None when there is none."""
-    if not path.is_file():
+    content = read_file(path)
+    if content is None:
         return None
-    content = path.read_bytes()
     return {
         "size": len(content),
         "sha256": hashlib.sha256(content).hexdigest(),

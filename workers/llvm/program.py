@@ -297,12 +297,13 @@ def temporary_folder(prefix: str) -> "tempfile.TemporaryDirectory[str]":
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files below a folder.
+    """Write files below a folder, which is made if need be.
 
     Raises:
         CompilationError: with `FailureCode.OBSERVATION` when they cannot be written.
     """
     try:
+        folder.mkdir(exist_ok=True)
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ import msgspec
 
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.execution import Ended
+from aiocg.workers.llvm.execution import Ended, read_file
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import SOURCES
 from aiocg.workers.llvm.program import BITCODE, EXECUTABLE, OBJECT, Executable, Program, Run, link, write_files
@@ -220,7 +220,7 @@ def finding(ended: Ended) -> dict[str, str]:
 
 
 def _words(ended: Ended) -> str:
-    return ended.stderr.read_bytes()[:_READ].decode(errors="backslashreplace")
+    return (read_file(ended.stderr) or b"")[:_READ].decode(errors="backslashreplace")
 
 
 def instrument(engine: Engine, content: bytes, sanitizer: Sanitizer) -> bytes:

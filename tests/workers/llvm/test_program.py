@@ -214,6 +214,19 @@ def test_each_run_has_an_empty_folder(make: Make) -> None:
     assert len(seconds(observe(benchmark, "Runtime", warmups=1))) == 3  # with the file there, the second would fail
 
 
+@pytest.mark.parametrize("instead", ["0", 'mkfifo("../stdout", 0600) + mkfifo("../stderr", 0600)'])
+def test_output_that_a_program_takes_away_is_none(make: Make, tmp_path: Path, instead: str) -> None:
+    (tmp_path / "expected").touch()
+    text = (
+        "#include <sys/stat.h>\n#include <unistd.h>\n"
+        + HEADERS
+        + f'int main(void) {{ return unlink("../stdout") + unlink("../stderr") + {instead}; }}'
+    )
+    result = only(hosted(make, text, expected_output_path=tmp_path / "expected"))
+    assert (result["exit_code"], result["stdout"], result["stderr"]) == (0, None, "")
+    assert result["problem"] == "wrote something else than expected on standard output"
+
+
 def test_what_a_program_leaves_running_is_ended(make: Make, tmp_path: Path) -> None:
     """Even what has left its group: it is adopted by the process that starts programs."""
     text = (
