@@ -82,7 +82,7 @@ class Counter:
         text, lengths = ctypes.create_string_buffer(size), (c_int64 * functions)()
         self._native.aiocg_ir2vec_names(self._functions, module_pointer, text, lengths)
         stream = io.BytesIO(text.raw)
-        return [stream.read(length).decode("utf-8", "replace") for length in lengths]
+        return [stream.read(length).decode(errors="backslashreplace") for length in lengths]
 
     def _extent(self, module_pointer: int) -> tuple[int, int, int, int]:
         """Return the number of functions with a body, the most blocks and instructions of one, and bytes of names."""

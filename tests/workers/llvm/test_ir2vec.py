@@ -263,6 +263,12 @@ def test_a_program_is_the_sum_of_its_functions(
     assert sums == floats(counter.program(module.pointer, flow_aware=flow_aware))
 
 
+def test_names_that_are_not_utf8_stay_different(library: Library, counter: Counter) -> None:
+    text = b'define void @"\\FF"() {\n  ret void\n}\ndefine void @"\\FE"() {\n  ret void\n}\n'
+    with Module.parse(library, text) as module:
+        assert counter.names(module.pointer) == ["\\xff", "\\xfe"]
+
+
 def test_a_program_without_bodies_counts_nothing(library: Library, counter: Counter) -> None:
     with Module.parse(library, b"declare i32 @f(i32)\n") as module:
         assert not any(floats(counter.program(module.pointer, flow_aware=True)))
