@@ -20,6 +20,7 @@ from aiocg.workers.llvm.program import TOO_LATE, Run, failure, remaining, tempor
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space
 FILE_LIMIT = 64 << 20  # bytes of each file that a program writes, its output among them
+LONGEST = 1e6  # seconds that any program may run; the system counts milliseconds in 31 bits
 HEAD = 4096  # bytes of an output that are shown
 LAST_WORDS = 2048  # bytes of standard error that are shown
 POLL_INTERVAL = 0.01  # seconds between looks for a core
@@ -117,7 +118,7 @@ class Runner:
             write_files(folder, run.files)
             write_files(Path(scratch), {"stdin": run.stdin})
             left = remaining(deadline)
-            timeout = min(run.timeout, left)
+            timeout = min(run.timeout, left, LONGEST)
             answer = self._ask(
                 {
                     "executable": str(executable),

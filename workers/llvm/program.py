@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -97,7 +97,22 @@ def decode_program(recipe: bytes) -> Program | None:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
             raise _not_a_recipe(f"{name!r} is not the name of a file below a folder")
+    for word in _words(program):
+        if "\0" in word:
+            raise _not_a_recipe(f"there is a NUL in {word!r}")
+    for run in program.runs:
+        if not run.timeout > 0:  # NaN is not either
+            raise _not_a_recipe(f"the run {run.name!r} has no time: {run.timeout} s")
     return msgspec.structs.replace(program, digest=hashlib.sha256(recipe).hexdigest())
+
+
+def _words(program: Program) -> Iterator[str]:
+    """Yield all that processes are told when they are started."""
+    yield from program.command
+    for environment in (program.environment, *(run.environment for run in program.runs)):
+        yield from (*environment, *environment.values())
+    for run in program.runs:
+        yield from run.arguments
 
 
 def _not_a_recipe(reason: str) -> CompilationError:

@@ -1,6 +1,7 @@
 """Programs that are built and run by a worker: all of it real."""
 
 import hashlib
+import math
 import os
 import signal
 import struct
@@ -417,6 +418,13 @@ def test_without_a_place_for_temporary_files_the_error_says_so(make: Make, monke
     assert "Set TMPDIR" in failing(benchmark, "TextSizeBytes")
 
 
+def test_a_run_may_have_any_time(make: Make) -> None:
+    benchmark = make(HELLO, exit_status=3, timeout=math.inf)
+    subject = Subject(benchmark, benchmark.initial, Parameters(), math.inf)
+    (result,) = OBSERVATIONS["Execution"].compute(subject)
+    assert result["problem"] == ""
+
+
 def test_the_runner_is_replaced_when_it_was_killed(make: Make) -> None:
     benchmark = make(HELLO, exit_status=3)
     assert only(benchmark)["problem"] == ""
@@ -434,11 +442,19 @@ def test_the_runner_is_replaced_when_it_was_killed(make: Make) -> None:
         ({"files": {"../out": b""}}, "'../out' is not the name of a file"),
         ({"files": {"/etc/passwd": b""}}, "'/etc/passwd' is not the name of a file"),
         ({"command": "sh -c"}, r"\$.command"),
+        ({"command": ["sh\0"]}, r"NUL in 'sh.x00'"),
+        ({"runs": {"arguments": ["\0"]}}, "NUL in"),
+        ({"runs": {"environment": {"A": "\0"}}}, "NUL in"),
+        ({"runs": {"timeout": 0.0}}, "the run 'only' has no time"),
+        ({"runs": {"timeout": -1.0}}, "the run 'only' has no time"),
+        ({"runs": {"timeout": math.nan}}, "the run 'only' has no time"),
     ],
 )
 def test_what_is_no_recipe_is_refused(change: dict[str, Any], message: str) -> None:
     recipe = msgspec.msgpack.decode(encode_program(BenchmarkProgram("c", runs={"only": ProgramRun()})))
     assert decode_program(msgspec.msgpack.encode(recipe)) is not None
+    if "runs" in change:
+        change = {"runs": [recipe["runs"][0] | change["runs"]]}
     with pytest.raises(CompilationError, match=message) as caught:
         decode_program(msgspec.msgpack.encode(recipe | change))
     assert caught.value.code == FailureCode.BENCHMARK
