@@ -91,7 +91,7 @@ class Env(EnvBase):
 
     def _replace_session(self) -> None:
         session = self._runtime.new_session(self.spec)
-        session.parameters = self._session.parameters
+        session.settings = self._session.settings
         self._session.close()
         self._session = session
         self._episode = None  # should the reset fail, there is no way back to it
@@ -298,7 +298,7 @@ class Env(EnvBase):
         child._observation_space, child._reward_space = self._observation_space, self._reward_space
         child._default_plan = self._default_plan
         child._action_space = self._action_space.unseeded()
-        child._session.parameters = self._session.parameters
+        child._session.settings = self._session.settings
         if self._episode is not None:
             child._episode = await self._fork_into(child._session)
             await child._find_targets(again=True)
@@ -313,7 +313,7 @@ class Env(EnvBase):
         other.reward_spaces |= self.reward_spaces
         other.observation_space, other.reward_space = self._observation_space, self._reward_space
         other.timeout = self.timeout
-        other._session.parameters = self._session.parameters
+        other._session.settings = self._session.settings
         return other
 
     @property

@@ -145,7 +145,7 @@ class EnvBase:
     @property
     def parameters(self) -> Mapping[str, str]:
         """The parameters that were sent and taken, by key; they outlast resets, and forks have them too."""
-        return dict(self._session.parameters)
+        return self._session.parameters
 
     def _plan(self, observations: Spaces, rewards: Spaces, targets_from: str | None = None) -> Plan:
         """Return the plan for some spaces, which observes the targets of the action space unless told otherwise."""

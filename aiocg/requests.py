@@ -35,7 +35,7 @@ from aiocg.transport.messages import (
 )
 
 if TYPE_CHECKING:
-    from aiocg.session import Session
+    from aiocg.session import Session, Setting
 
 Finish = Callable[[Any], Any]  # turns a reply into the caller's result
 Recover = Callable[[Exception], Any]  # turns an error into the caller's result, or raises
@@ -304,23 +304,35 @@ class PendingParameter(Pending):
     The session takes note of it when it is sent, not when it is answered, so that a reset or fork behind it has it.
 
     Attributes:
-        before: the parameters that the session has without this one.
+        setting: what the session takes note of, None for a question.
     """
 
-    __slots__ = ("before", "key", "timeout", "value")
+    __slots__ = ("key", "setting", "timeout", "value")
     session: "Session"
 
-    def __init__(self, session: "Session", key: str, value: str, timeout: float, future: "asyncio.Future[Any]") -> None:
+    def __init__(
+        self,
+        session: "Session",
+        key: str,
+        value: str,
+        timeout: float,
+        future: "asyncio.Future[Any]",
+        setting: "Setting | None",
+    ) -> None:
         super().__init__(session, future, lambda reply: reply.text)
         self.key = key
         self.value = value
         self.timeout = timeout
-        self.before = session.parameters
+        self.setting = setting
 
-    def fail(self, reply: Failure) -> Exception:
-        if self.session.parameters.get(self.key) == self.value:
-            self.session.parameters = self.before
-        return super().fail(reply)
+    def apply(self, reply: Any) -> None:
+        if self.setting is not None:
+            self.setting.taken()
+
+    def reject(self, error: Exception) -> None:
+        if self.setting is not None:
+            self.setting.refused()
+        super().reject(error)
 
     @property
     def doing(self) -> str:  # type: ignore[override]

@@ -31,6 +31,36 @@ MAX_WORKER_PENDING = 1 << 17  # per worker
 _numbers = itertools.count(1)
 
 
+class Setting:
+    """A parameter that was sent. Sessions share it with those made of them: if it is refused, it is so for all.
+
+    Attributes:
+        value: what was sent; None once it was refused.
+        before: what it replaces, until it is answered.
+    """
+
+    __slots__ = ("before", "value")
+
+    def __init__(self, value: str, before: "Setting | None") -> None:
+        self.value: str | None = value
+        self.before = before
+
+    def taken(self) -> None:
+        """Take note that the compiler took the value."""
+        self.before = None
+
+    def refused(self) -> None:
+        """Take note that the compiler did not take the value: what was set before still is."""
+        self.value = None
+
+    def present(self) -> str | None:
+        """Return what is set, None if nothing."""
+        setting: Setting | None = self
+        while setting is not None and setting.value is None:
+            setting = setting.before
+        return setting.value if setting is not None else None
+
+
 class Session:
     """One environment's state on a worker.
 
@@ -43,7 +73,7 @@ class Session:
         ended: an action has failed, and no further one is executed before the session is bound to another state.
         error: why the session is beyond rebuilding, None while it is well.
         pending: number of requests in flight.
-        parameters: keys and values of the parameters that were set, the latest last.
+        settings: the parameters that were sent, by key, the latest last.
     """
 
     __slots__ = (
@@ -53,20 +83,20 @@ class Session:
         "ended",
         "error",
         "number",
-        "parameters",
         "pending",
+        "settings",
         "trajectory",
         "worker",
     )
 
-    def __init__(self, worker: "Worker", parameters: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, worker: "Worker", settings: Mapping[str, Setting] = MappingProxyType({})) -> None:
         self.number = next(_numbers)
         self.worker = worker
         self.trajectory: Trajectory | None = None
         self.ended = False
         self.error: Exception | None = None
         self.pending = 0
-        self.parameters = parameters
+        self.settings = settings
         self.closed = False
         self._loop = asyncio.get_running_loop()
         worker.adopt(self)
@@ -95,7 +125,7 @@ class Session:
     def fork(self, child: "Session", finish: Finish | None = None) -> "asyncio.Future[Any]":
         """Give `child`, a session on the same worker, this session's state and parameters."""
         assert child.worker is self.worker
-        child.parameters = self.parameters
+        child.settings = self.settings
         future = self._loop.create_future()
         self.send(PendingFork(self, child, future, finish))
         return future
@@ -111,11 +141,18 @@ class Session:
     def parameter(self, key: str, value: str, timeout: float) -> "asyncio.Future[str]":
         """Send an out-of-band parameter; one with an empty value is a question, and not kept."""
         future = self._loop.create_future()
-        self.send(PendingParameter(self, key, value, timeout, future))
-        if value:
-            kept = {name: text for name, text in self.parameters.items() if name != key}
-            self.parameters = {**kept, key: value}  # behind those that were sent before, as the worker sees them
+        setting = Setting(value, self.settings.get(key)) if value else None
+        self.send(PendingParameter(self, key, value, timeout, future, setting))
+        if setting is not None and setting.value is not None:
+            kept = {name: other for name, other in self.settings.items() if name != key}
+            self.settings = {**kept, key: setting}  # behind those that were sent before, as the worker sees them
         return future
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Keys and values of the parameters that are set, the latest last."""
+        present = {key: setting.present() for key, setting in self.settings.items()}
+        return {key: value for key, value in present.items() if value is not None}
 
     def future(self) -> "asyncio.Future[Any]":
         """Make a future for a request."""

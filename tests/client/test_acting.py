@@ -414,3 +414,28 @@ async def test_a_reset_on_a_new_session_has_the_parameters(make) -> None:  # typ
     await env.step("crash")
     await env.reset()
     assert await env.observe("echo") == "kept"
+
+
+async def test_a_parameter_that_is_refused_leaves_those_sent_with_it(make) -> None:  # type: ignore[no-untyped-def]
+    env = await make()
+    sent = [env.send_parameter(*one) for one in (("nonsense", "1"), ("echo", "kept"), ("echo", "refused"))]
+    await asyncio.gather(*sent, return_exceptions=True)
+    assert env.parameters == {"echo": "kept"}
+    await env.reset()
+    assert await env.observe("echo") == "kept"
+
+
+async def test_a_parameter_refused_later_is_gone_from_forks_and_new_sessions(make) -> None:  # type: ignore[no-untyped-def]
+    env = await make()
+    sent = asyncio.create_task(env.send_parameter("nonsense", "1"))
+    await asyncio.sleep(0)
+    child = await env.fork()
+    with pytest.raises(ParameterFailed):
+        await sent
+    await child.reset()
+    assert child.parameters == env.parameters == {}
+    sent = asyncio.create_task(env.send_parameter("nonsense", "1"))
+    await asyncio.sleep(0)
+    await asyncio.gather(env.reset(), sent, return_exceptions=True)
+    await env.reset()
+    assert env.parameters == {} and await env.observe("value") == 5
