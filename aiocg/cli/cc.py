@@ -32,6 +32,9 @@ def main(name: str, words: Sequence[str]) -> int:
         name: "cc" or "c++".
         words: the command line after it.
     """
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # it was closed
+            setattr(sys, stream, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as we run
     try:
         settings = Settings.from_environment()
         clang, environment = find_clang(), {**os.environ, **loader_environment()}
@@ -47,9 +50,11 @@ def main(name: str, words: Sequence[str]) -> int:
     if command is None or settings.search == "none" or _is_clangs(command):
         links = command is not None and command.mode == "link" and command.inputs
         _become([*driver, *(link_flags(clang, language) if links else ()), *words], environment)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))  # so that what is temporary is removed
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda number, _: sys.exit(128 + number))  # so that what is temporary is removed
         with tempfile.TemporaryDirectory(prefix="aiocg-cc-") as scratch:
             return _compile(command, driver, link_flags(clang, language), settings, environment, Path(scratch))
     except KeyboardInterrupt:

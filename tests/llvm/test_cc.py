@@ -313,6 +313,31 @@ def test_interrupted_search_leaves_nothing(cc: Driver, number: signal.Signals) -
     assert (cc.place.processes(), cc.place.leftovers()) == ([], [])
 
 
+INTERRUPTED = """
+import os, signal, sys
+from aiocg import cli
+class Interrupter:
+    def find_spec(self, name, *_):
+        if name == "aiocg.datasets.toolchain":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupter())
+sys.argv = ["aiocg", "cc", "-c", "main.c"]
+cli.main()
+"""
+
+
+def test_interrupted_while_it_starts_it_ends_without_a_word(cc: Driver) -> None:
+    done = cc.place.run(sys.executable, "-P", "-c", INTERRUPTED)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+@pytest.mark.parametrize("line", ["-c main.c", "-E -M main.c -o rule"])
+def test_closed_streams_do_not_matter(cc: Driver, line: str) -> None:
+    command = shlex.join([sys.executable, "-P", "-m", "aiocg.cli", "cc", *shlex.split(line)])
+    assert cc.place.run("sh", "-c", f"{command} >&- 2>&-").returncode == 0
+    assert (cc.folder / line.split()[-1].replace(".c", ".o")).stat().st_size
+
+
 # ------------------------------------------------------------------------------------------- small parts
 
 
