@@ -79,8 +79,9 @@ class Env(EnvBase):
         plan = self._default_plan
 
         def finish(reply: Observed) -> tuple[Any, dict[str, Any]]:
-            observation, values = plan.read_reset(reply.observations)
+            self._episode = None  # the old one is over, even if this one cannot be told of
             self._benchmark = target
+            observation, values = plan.read_reset(reply.observations)
             self._episode = Episode.start(target, values)
             if plan.targets_from:
                 self.learn_targets(self._episode, plan.targets_from, plan.at_reset.observe, reply)
@@ -126,8 +127,7 @@ class Env(EnvBase):
                 nothing was done.
             ResetNeeded: when there is no episode.
         """
-        if observation_spaces is not None or reward_spaces is not None:
-            await run_once(self._plan(observation_spaces, reward_spaces).prepare)
+        await run_once(self._chosen_plan(observation_spaces, reward_spaces).prepare)
         if self._action_space.targets_from:
             await self._find_targets()
         return await self.submit(
@@ -146,8 +146,7 @@ class Env(EnvBase):
 
         Takes, returns and raises what `step` does.
         """
-        if observation_spaces is not None or reward_spaces is not None:
-            await run_once(self._plan(observation_spaces, reward_spaces).prepare)
+        await run_once(self._chosen_plan(observation_spaces, reward_spaces).prepare)
         encoded = tuple(map(self.action_spaces.language.encode, texts))
         return await self._submit(encoded, observation_spaces, reward_spaces, timeout)
 
@@ -170,20 +169,24 @@ class Env(EnvBase):
     def _submit(
         self, actions: tuple[Action, ...], observation_spaces: Spaces, reward_spaces: Spaces, timeout: float | None
     ) -> "asyncio.Future[StepResult]":
-        if observation_spaces is None and reward_spaces is None:
-            plan = self._default_plan
-        else:
-            plan = self._plan(
-                self._observation_space if observation_spaces is None else observation_spaces,
-                self._reward_space if reward_spaces is None else reward_spaces,
-            )
+        plan = self._chosen_plan(observation_spaces, reward_spaces)
         episode = self._running_episode()
         deadline = self._deadline(timeout)
         self._observe_missing(plan, episode, deadline)
-        episode.expected_costs = plan.costs
         step = StepRequest(self, plan, episode, self._session, actions, deadline)
         self._session.send(step)
+        episode.expected_costs = plan.costs
         return step.future
+
+    def _chosen_plan(self, observations: Spaces, rewards: Spaces, targets_from: str | None = None) -> Plan:
+        """Return the plan for what a call asks for, where None is the default."""
+        if observations is None and rewards is None and targets_from is None:
+            return self._default_plan
+        return self._plan(
+            self._observation_space if observations is None else observations,
+            self._reward_space if rewards is None else rewards,
+            targets_from,
+        )
 
     def _running_episode(self) -> Episode:
         if self._session.closed:
@@ -207,6 +210,7 @@ class Env(EnvBase):
                 lambda error: episode.not_learned(names, error),
             )
             request.add_done_callback(_retrieve)
+            episode.expect(plan)
 
     # --------------------------------------------------------------------------------------- observe
 
@@ -242,16 +246,19 @@ class Env(EnvBase):
         """Add an observation of your own, derived from others, to this environment and its future forks.
 
         Raises:
-            ValueError: when it has no sources or no `translate`.
+            ValueError: when it has no sources or no `translate`, or is derived from itself.
             UnknownName: when a source does not exist.
         """
         if not space.sources or space.translate is None:
             raise ValueError(f"the observation space {space.name!r} needs sources and a translate function")
         for name in space.sources:
             check_known("observation space", name, self.observation_spaces)
+            if space.name in _sources(name, self.observation_spaces):
+                raise ValueError(f"the observation space {space.name!r} would be derived from itself")
         self.observation_spaces = {**self.observation_spaces, space.name: space}  # the old one is shared
         self.reward_spaces |= rewards_of_observations({space.name: space}, self.reward_spaces)
         self._plans = Plans()
+        self._default_plan = self._plan(self._observation_space, self._reward_space)
 
     def add_reward_space(self, reward: Reward) -> None:
         """Add a reward of your own to this environment and its future forks, in place of one of the same name.
@@ -262,6 +269,7 @@ class Env(EnvBase):
         for name in (*reward.observation_spaces, *reward.baseline_spaces):
             check_known("observation space", name, self.observation_spaces)
         self.reward_spaces[reward.name] = reward
+        self._default_plan = self._plan(self._observation_space, self._reward_space)
 
     async def send_parameter(self, key: str, value: str, *, timeout: float | None = None) -> str:
         """Send an out-of-band parameter to the compiler session and return its answer.
@@ -310,6 +318,7 @@ class Env(EnvBase):
         Unlike a fork it has no state: reset it first. Searches use siblings to share their work among the workers.
         """
         other = await self._runtime.make(self.spec.id, benchmark=self.benchmark, action_space=self._action_space)
+        other.observation_spaces = self.observation_spaces
         other.reward_spaces |= self.reward_spaces
         other.observation_space, other.reward_space = self._observation_space, self._reward_space
         other.timeout = self.timeout
@@ -352,9 +361,11 @@ class Env(EnvBase):
         if source.worker is not self._session.worker or self._session.error is not None:
             self._session.close()
             self._session = Session(source.worker)
+            self._episode = None  # should this fail, there is no way back to it
 
         def finish(reply: Any) -> None:
             self._episode = snapshot.episode.copy()
+            self._benchmark = snapshot.episode.benchmark
 
         requests = [source.fork(self._session, finish)]
         for key, value in kept.items():
@@ -406,11 +417,8 @@ class Env(EnvBase):
         reward_spaces: Spaces,
         timeout: float | None,
     ) -> list[Candidate]:
-        plan = self._plan(
-            self._observation_space if observation_spaces is None else observation_spaces,
-            self._reward_space if reward_spaces is None else reward_spaces,
-            targets_from="",
-        )
+        plan = self._chosen_plan(observation_spaces, reward_spaces, targets_from="")
+        await run_once(plan.prepare)
         space = self._action_space
         episode = self._running_episode()
         deadline = self._deadline(timeout)
@@ -460,6 +468,11 @@ class Env(EnvBase):
         if not isinstance(seconds, float) or not seconds > 0:
             raise ValueError(f"a timeout is a positive number of seconds, not {seconds!r}")
         return seconds
+
+
+def _sources(name: str, spaces: Mapping[str, ObservationSpace]) -> set[str]:
+    """Return an observation space and all that it is derived from."""
+    return {name}.union(*(_sources(source, spaces) for source in spaces[name].sources))
 
 
 def _retrieve(future: "asyncio.Future[Any]") -> None:

@@ -60,13 +60,15 @@ class Episode:
         return time.monotonic() - self.started
 
     def missing(self, plan: Plan) -> tuple[str, ...]:
-        """Return what must be observed before a plan's rewards can be computed, and expect it from now on."""
+        """Return what must be observed before a plan's rewards can be computed."""
         if plan.costs <= self.expected_costs and plan.baselines <= self.expected_baselines:
             return ()
-        names = (plan.costs - self.expected_costs) | (plan.baselines - self.expected_baselines)
+        return tuple(sorted((plan.costs - self.expected_costs) | (plan.baselines - self.expected_baselines)))
+
+    def expect(self, plan: Plan) -> None:
+        """Take note that what a plan's rewards need has been asked for."""
         self.expected_costs |= plan.costs
         self.expected_baselines |= plan.baselines
-        return tuple(sorted(names))
 
     def learn(self, values: Mapping[str, Any]) -> None:
         """Take over what was observed of the present state and of the benchmark."""
@@ -78,6 +80,11 @@ class Episode:
         self.expected_costs -= set(names)
         self.expected_baselines -= set(names)
         self.errors |= dict.fromkeys(names, error)
+
+    def lose_costs(self, error: Exception) -> None:
+        """Take note that nothing is known of the state that a step has led to: it may be asked for again."""
+        self.errors |= dict.fromkeys(self.expected_costs, error)
+        self.costs, self.expected_costs = {}, frozenset()
 
     def rewards(self, plan: Plan, after: Mapping[str, Any]) -> list[float]:
         """Return what going from the present state to one with the costs `after` is worth."""

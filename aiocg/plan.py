@@ -168,8 +168,8 @@ class Plans:
         for name in _names(rewards):
             check_known("reward space", name, reward_spaces)
         found = tuple([reward_spaces[name] for name in _names(rewards)])
-        # a name may come to mean another reward
-        key = (_hashable(observations), _hashable(rewards), found, targets_from)
+        # a name may come to mean another reward; the plan keeps these alive, so no other has their ids
+        key = (_hashable(observations), _hashable(rewards), tuple(map(id, found)), targets_from)
         plan = self._known.get(key)
         if plan is None:
             single = rewards is None or isinstance(rewards, str)

@@ -40,7 +40,11 @@ class StepRequest(PendingStep):
         self._episode = episode
 
     def result(self, reply: Observed) -> StepResult:
-        observation, costs = self._plan.read(reply.observations)
+        try:
+            observation, costs = self._plan.read(reply.observations)
+        except Exception as error:  # of a derived observation
+            self._episode.lose_costs(error)
+            raise
         reward = self._episode.advance(self._plan, costs, self._env.reward_space)
         plan = self._plan
         info = {

@@ -1,6 +1,7 @@
 """Environments, on a compiler that does arithmetic: every result here can be checked by hand."""
 
 import asyncio
+import dataclasses
 import gc
 import weakref
 from fractions import Fraction
@@ -21,6 +22,7 @@ from aiocg.errors import (
     UnknownName,
 )
 from aiocg.rewards import CostReward, Reward
+from aiocg.spaces import ObservationSpace, Scalar
 from aiocg.testing import scripted_benchmark
 
 
@@ -403,3 +405,103 @@ async def test_all_environments_of_a_worker_together_are_bounded(monkeypatch: py
                 futures.append(env.submit("increment"))
         assert len(futures) == 49
         assert (await asyncio.gather(*futures))[-1][0] == 1 + 5
+
+
+# --------------------------------------------------------------------------- observations and rewards of one's own
+
+
+def derived(name: str, source: str, translate) -> ObservationSpace:  # type: ignore[no-untyped-def]
+    return ObservationSpace(name, Scalar(0, None, "int64"), True, False, 0, "", sources=(source,), translate=translate)
+
+
+async def test_a_sibling_has_the_observations_of_ones_own(env: aiocg.Env) -> None:
+    env.add_observation_space(derived("twice", "value", lambda value: 2 * value))
+    env.observation_space = env.reward_space = "twice"
+    sibling = await env.sibling()
+    assert (await sibling.reset())[0] == 10 and (await sibling.step("increment"))[:2] == (12, 2)
+
+
+async def test_an_observation_is_not_derived_from_itself(env: aiocg.Env) -> None:
+    env.add_observation_space(derived("twice", "value", lambda value: 2 * value))
+    for name, source in (("twice", "twice"), ("value", "twice")):
+        with pytest.raises(ValueError, match=f"{name}.*derived from itself"):
+            env.add_observation_space(derived(name, source, int))
+    assert await env.observe("twice") == 10
+
+
+async def test_what_replaces_a_default_space_is_used_at_once(env: aiocg.Env) -> None:
+    class Constant(Reward):
+        def reward(self, before, after, baseline):  # type: ignore[no-untyped-def]
+            return 42.0
+
+    env.add_observation_space(derived("own", "value", lambda value: value))
+    env.observation_space, env.reward_space = "own", "value"
+    env.add_reward_space(Constant("value"))
+    env.add_observation_space(derived("own", "value", lambda value: -value))
+    assert (await env.step("increment"))[:2] == (-6, 42.0)
+
+
+async def test_a_reward_need_not_be_hashable(env: aiocg.Env) -> None:
+    @dataclasses.dataclass
+    class Constant(Reward):
+        name: str = "constant"
+
+        def reward(self, before, after, baseline):  # type: ignore[no-untyped-def]
+            return 1.0
+
+    env.add_reward_space(Constant())
+    assert (await env.step("increment", reward_spaces="constant"))[1] == 1.0
+
+
+async def test_an_observation_that_cannot_be_derived_fails_its_step_only(env: aiocg.Env) -> None:
+    def translate(value: int) -> int:
+        if value == 6:
+            raise ValueError("six")
+        return value
+
+    env.add_observation_space(derived("own", "value", translate))
+    env.observation_space, env.reward_space = "own", "value"
+    with pytest.raises(ValueError, match="six"):
+        await env.step("increment")
+    assert (await env.step("increment"))[:2] == (7, -1.0)
+    futures = [env.submit([]), env.submit("increment")]
+    assert [(await future)[1] for future in futures] == [0.0, -1.0] and env.episode_reward == -2.0
+    with pytest.raises(ValueError, match="six"):
+        await env.reset(benchmark=scripted_benchmark(6))
+    assert not env.in_episode and env.action_texts == ()
+    with pytest.raises(ResetNeeded):
+        await env.step("increment")
+    assert (await env.reset(benchmark=scripted_benchmark(8)))[0] == 8
+
+
+async def test_what_a_default_space_needs_is_prepared_before_it_is_used(env: aiocg.Env) -> None:
+    prepared: list[bool] = []
+    space = dataclasses.replace(
+        derived("own", "value", lambda value: value if prepared else 1 / 0), prepare=lambda: prepared.append(True)
+    )
+    env.add_observation_space(space)
+    env.observation_space = "own"
+    assert (await env.expand(["increment"]))[0].observation == 6
+    prepared.clear()
+    env.add_observation_space(dataclasses.replace(space, prepare=lambda: prepared.append(True)))
+    assert (await env.step("increment"))[0] == 6
+
+
+async def test_a_reset_behind_a_restore_stays_with_the_program(env: aiocg.Env) -> None:
+    snapshot = await env.snapshot()
+    await env.reset(benchmark=scripted_benchmark(9))
+    await env.restore(snapshot)
+    await env.reset()
+    assert await env.observe("value") == 5
+
+
+async def test_a_reward_is_right_after_too_many_were_pending(env: aiocg.Env) -> None:
+    env.submit("nap")
+    futures = []
+    with pytest.raises(TooManyPending):
+        while True:
+            futures.append(env.submit([]))
+    with pytest.raises(TooManyPending):
+        env.submit("increment", reward_spaces="value")
+    await asyncio.gather(*futures)
+    assert (await env.submit("increment", reward_spaces="value"))[1] == -1.0

@@ -83,6 +83,7 @@ def test_only_the_default_reward_adds_to_the_return() -> None:
 def test_what_is_missing_is_asked_for_once() -> None:
     episode, plan = start(), Plan(None, [SCALED])
     assert episode.missing(plan) == ("size", "size0")
+    episode.expect(plan)
     assert episode.missing(plan) == ()
     episode.learn({"size": 10, "size0": 20})
     assert episode.advance(plan, {"size": 5}, "scaled") == 0.25
@@ -98,7 +99,7 @@ def test_a_copy_goes_its_own_way() -> None:
 
 def test_a_copy_does_not_expect_what_is_in_flight() -> None:
     episode, plan = start(), Plan(None, [COST])
-    episode.missing(plan)
+    episode.expect(plan)
     assert episode.copy().missing(plan) == ("size",)
 
 
