@@ -32,7 +32,7 @@ _REASONS = (  # what pip says, and what that means; the first that is found
     (r"DO NOT MATCH THE HASHES|HashMismatch", "what the index has is not the file that was published"),
     (r"No space left on device", "the disk is full"),
     (
-        r"Connection|Temporary failure|Name or service|Network is unreachable|timed out|getaddrinfo|Retrying",
+        r"[Cc]onnection|Temporary failure|Name or service|Network is unreachable|timed out|getaddrinfo|Retrying",
         "the package index cannot be reached",
     ),
     (r"No matching distribution", "no package index that pip is configured with answers, or none has it"),

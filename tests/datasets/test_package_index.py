@@ -157,6 +157,15 @@ def test_an_unreachable_index_is_named_as_the_cause(own_cache: Path, monkeypatch
     assert "127.0.0.1" in caught.value.diagnostics
 
 
+def test_an_index_that_stalls_is_given_up(index: Wheel, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Index.broken = "hang"
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "0.5")
+    started = time.monotonic()
+    with pytest.raises(DownloadError, match="index cannot be reached"):
+        fetch_members(index)
+    assert time.monotonic() - started < 25
+
+
 def test_a_fetch_can_be_cancelled(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
     Index.broken = "hang"
     stop, started = threading.Event(), time.monotonic()

@@ -226,17 +226,17 @@ def test_never_worse_than_clang_whatever_the_search_finds(cc: Driver, search: st
 
 
 def test_search_gains_and_the_program_still_prints_what_it_must(cc: Driver) -> None:
-    line = shlex.join([*program_flags("c"), "-O2", "-c", str(PROGRAMS / "qsort.c")])
-    cc.place.environment.update({"AIOCG_CC_SEARCH": "greedy", "AIOCG_CC_BUDGET": "3", "AIOCG_CC_REPORT": "report.txt"})
+    line = shlex.join([*program_flags("c"), "-O2", "-c", str(PROGRAMS / "gcd.c")])
+    cc.place.environment.update({"AIOCG_CC_SEARCH": "greedy", "AIOCG_CC_BUDGET": "60", "AIOCG_CC_REPORT": "report.txt"})
     ours, plain, oz = sizes(cc, line)
     assert ours < oz < plain
     report = (cc.folder / "report.txt").read_text()
     assert f"{ours} bytes of code by" in report
     assert f"-Oz {oz}" in report
-    program = default_datasets().benchmark("programs-v0/qsort").program
+    program = default_datasets().benchmark("programs-v0/gcd").program
     assert program is not None
-    link_object(cc.folder / "ours.o", cc.folder / "qsort", find_toolchain())
-    ended = run_program(cc.folder / "qsort", ["small"])
+    link_object(cc.folder / "ours.o", cc.folder / "gcd", find_toolchain())
+    ended = run_program(cc.folder / "gcd", ["small"])
     assert (ended.exit_code, ended.output) == (0, program.runs["small"].expected_output())
 
 
@@ -358,7 +358,7 @@ def test_report_names_what_was_chosen_and_the_others() -> None:
 
 def test_text_size_is_that_of_llvm_size(cc: Driver) -> None:
     cc.clang("-g -O2 -ffunction-sections -c main.c")
-    objects = [cc.folder / "main.o", *Path("/usr/lib").glob("*/crti.o"), find_clang().resolve()]
+    objects = [cc.folder / "main.o", *Path("/usr/lib").glob("*/crti.o"), Path(sys.executable).resolve()]
     for path in objects:
         content = path.read_bytes()
         assert text_size(content) == text_size_in_the_worker(content)
@@ -370,6 +370,10 @@ def test_text_size_is_that_of_llvm_size(cc: Driver) -> None:
         assert text_size(path.read_bytes()) == int(told.split()[0])
     with pytest.raises(ValueError, match="not an ELF file"):
         text_size(b"BC\xc0\xde")
+    whole = (cc.folder / "main.o").read_bytes()
+    for length in (4, 20, 64, len(whole) - 64):
+        with pytest.raises(ValueError, match="is cut off"):
+            text_size(whole[:length])
 
 
 def test_driver_starts_without_what_only_searches_need() -> None:
