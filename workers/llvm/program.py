@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 import msgspec
 
@@ -67,6 +68,13 @@ class Program(msgspec.Struct, frozen=True):
                 return run
         known = ", ".join(run.name for run in self.runs) or "none"
         raise failure(f"the program has no run named {name or self.measured!r}: there are {known}")
+
+
+class LinkError(CompilationError):
+    """A program cannot be linked, which is for the program's, the recipe's or the tools' sake."""
+
+    def __init__(self, message: str, **fields: str) -> None:
+        super().__init__(FailureCode.OBSERVATION, f"cannot be linked: {message}", **fields)
 
 
 def failure(message: str, timed_out: str = "") -> CompilationError:
@@ -280,7 +288,7 @@ class Builder:
                 write_files(Path(folder.name), {BITCODE: state.content})
             link(command, folder.name, program.environment, deadline)
             if not executable.path.is_file():
-                raise failure(f"cannot be linked: `{' '.join(command)}` wrote no file named {EXECUTABLE}")
+                raise LinkError(f"`{' '.join(command)}` wrote no file named {EXECUTABLE}")
         except BaseException:
             executable.close()
             raise
@@ -308,7 +316,11 @@ def temporary_folder(prefix: str) -> "tempfile.TemporaryDirectory[str]":
     try:
         return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
     except OSError as error:
-        raise failure(f"there is no folder for temporary files, or no place in it: {error}. Set TMPDIR") from None
+        raise _no_place(error) from None
+
+
+def _no_place(error: OSError) -> CompilationError:
+    return failure(f"there is no folder for temporary files, or no place in it: {error}. Set TMPDIR")
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -317,6 +329,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     Raises:
         CompilationError: with `FailureCode.OBSERVATION` when they cannot be written.
     """
+    path = folder
     try:
         folder.mkdir(exist_ok=True)
         for name, content in files.items():
@@ -324,18 +337,27 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
     except OSError as error:
-        raise failure(f"{error.filename} cannot be written: {error.strerror}") from None
+        raise failure(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _messages() -> IO[bytes]:
+    """Make a file for what a linker says: unlike a pipe, nobody need read it, nor wait for those who have it open."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        raise _no_place(error) from None
 
 
 def link(command: list[str], folder: str, environment: Mapping[str, str], deadline: float) -> None:
     """Run a linker's command line in a folder.
 
     Raises:
-        CompilationError: with `FailureCode.OBSERVATION` when it fails or takes too long; it has the linker's words.
+        LinkError: when it fails or takes too long; the message has the linker's words.
+        CompilationError: with `FailureCode.OBSERVATION` when there is no time or no place for it.
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     timeout = min(LINK_TIMEOUT, remaining(deadline))
-    with tempfile.TemporaryFile() as messages:
+    with _messages() as messages:
         try:
             done = subprocess.run(
                 command,
@@ -347,12 +369,12 @@ def link(command: list[str], folder: str, environment: Mapping[str, str], deadli
                 timeout=timeout,
             )
         except subprocess.TimeoutExpired:
-            raise failure(f"cannot be linked: {command[0]} took longer than {timeout:.1f} s", "linking") from None
+            raise LinkError(f"{command[0]} took longer than {timeout:.1f} s", timed_out="linking") from None
         except OSError as error:
-            raise failure(f"cannot be linked: {command[0]}: {error.strerror}") from None
+            raise LinkError(f"{command[0]}: {error.strerror}") from None
         if done.returncode == 0:
             return
         messages.seek(0)
         words = messages.read(MESSAGES).decode(errors="replace").strip()
     status = f"was killed by signal {-done.returncode}" if done.returncode < 0 else f"ended with {done.returncode}"
-    raise failure(f"cannot be linked: {os.path.basename(command[0])} {status}\n{words}")
+    raise LinkError(f"{os.path.basename(command[0])} {status}\n{words}")

@@ -11,7 +11,6 @@ import functools
 import os
 import re
 import shutil
-import tempfile
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -21,12 +20,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.execution import Ended, read_file
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import SOURCES
-from aiocg.workers.llvm.program import BITCODE, EXECUTABLE, OBJECT, Executable, Program, Run, link, write_files
+from aiocg.workers.llvm.program import (
+    BITCODE,
+    EXECUTABLE,
+    OBJECT,
+    Executable,
+    LinkError,
+    Program,
+    Run,
+    link,
+    temporary_folder,
+    write_files,
+)
 from aiocg.workers.llvm.states import State
 
 FOUND = 99  # the exit status of a program in which a sanitizer has found something
@@ -119,6 +128,7 @@ def usable(engine: Engine, sanitizer: Sanitizer) -> dict[str, str]:
 
     Raises:
         Unavailable: when it does not work.
+        CompilationError: with `FailureCode.OBSERVATION` when that cannot be said now, for want of disk for example.
     """
     verdicts = _verdicts.setdefault(engine, {})
     if sanitizer.flag not in verdicts:
@@ -145,7 +155,7 @@ def _try(engine: Engine, sanitizer: Sanitizer) -> dict[str, str] | str:
                     if not problem:
                         return settings
                     problem = f"{problem}: {_words(ended)[-500:].strip()}".rstrip(": ")
-    except (CompilationError, LlvmError, Unavailable) as error:
+    except (LinkError, LlvmError, Unavailable) as error:
         problem = str(error)
     return f"an empty program {problem}"
 
@@ -161,8 +171,7 @@ def build(engine: Engine, content: bytes, program: Program, sanitizer: Sanitizer
     command, files = _recipe(program, sanitizer)
     checked = instrument(engine, content, sanitizer)
     files = files | {OBJECT: engine.code.generate(checked), BITCODE: checked}
-    folder = tempfile.TemporaryDirectory(prefix="build-", ignore_cleanup_errors=True)
-    executable = Executable(folder)
+    executable = Executable(folder := temporary_folder("build-"))
     try:
         write_files(Path(folder.name), files)
         tools = engine.builder.tools

@@ -1,8 +1,10 @@
 """Programs that are built and run by a worker: all of it real."""
 
+import contextlib
 import hashlib
 import math
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -416,6 +418,25 @@ def test_without_a_place_for_temporary_files_the_error_says_so(make: Make, monke
     benchmark = make(HELLO)
     monkeypatch.setattr("tempfile.tempdir", "/no/such/folder")
     assert "Set TMPDIR" in failing(benchmark, "TextSizeBytes")
+
+
+@contextlib.contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let larger files fail to be written, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("name", ["TextSizeBytes", "Execution", "IsBuildable", "IsRunnable"])
+def test_a_disk_that_is_full_says_nothing_of_the_program(make: Make, name: str) -> None:
+    benchmark = make(HELLO)
+    with files_of_at_most(1000):
+        assert "runtime.a cannot be written: File too large" in failing(benchmark, name)
+    assert observe(benchmark, name)
 
 
 def test_a_run_may_have_any_time(make: Make) -> None:

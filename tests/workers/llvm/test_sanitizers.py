@@ -103,6 +103,16 @@ def usable(engine: Engine, sanitizer: Sanitizer) -> None:
         pytest.skip(str(reason))
 
 
+def test_want_of_disk_is_no_verdict_on_a_sanitizer(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    usable(engine, ADDRESS)
+    sanitizers._verdicts.pop(engine)
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.tempdir", "/no/such/folder")
+        with pytest.raises(CompilationError, match="Set TMPDIR"):
+            sanitizers.usable(engine, ADDRESS)
+    assert sanitizers.usable(engine, ADDRESS)
+
+
 def hosted(*runs: Run) -> Program:
     """The recipe of a program that stands on the machine's C library."""
     return Program(1, ("{clang}", "-o", EXECUTABLE, OBJECT), {}, {}, runs or (RUN,), "")

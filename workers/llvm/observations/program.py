@@ -10,11 +10,10 @@ from typing import Any
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
-from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.execution import measuring_core
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.observations.observation import Observation, Subject, count
-from aiocg.workers.llvm.program import failure, remaining
+from aiocg.workers.llvm.program import LinkError, failure, remaining
 from aiocg.workers.llvm.states import State
 
 TEXT_SIZE = "TextSizeBytes"
@@ -44,7 +43,7 @@ def _is_buildable(subject: Subject) -> int:
         return 0
     try:
         subject.engine.builder.build(subject.state, subject.benchmark.program, subject.deadline)
-    except (CompilationError, LlvmError):
+    except (LinkError, LlvmError):
         remaining(subject.deadline)  # for want of time is another matter
         return 0
     return 1
