@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 from aiocg.candidate import Candidate
 from aiocg.env_base import EnvBase
 from aiocg.episode import Episode
-from aiocg.errors import EnvClosed, ResetNeeded
+from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded
 from aiocg.plan import Plan, Plans, Reading, Spaces, check_known
 from aiocg.preparation import prepare, run_once
 from aiocg.rewards import Reward, rewards_of_observations
@@ -147,7 +147,7 @@ class Env(EnvBase):
         Takes, returns and raises what `step` does.
         """
         await run_once(self._chosen_plan(observation_spaces, reward_spaces).prepare)
-        encoded = tuple(map(self.action_spaces.language.encode, texts))
+        encoded = self.action_spaces.language.encode_all(texts)
         return await self._submit(encoded, observation_spaces, reward_spaces, timeout)
 
     def submit(
@@ -393,6 +393,8 @@ class Env(EnvBase):
             One result per candidate, in order. A candidate that fails, or over which the compiler dies, has an
             `error`; the others are not touched by it.
         """
+        if isinstance(candidates, (str, bytes)) or not isinstance(candidates, Iterable):
+            raise InvalidAction(f"candidates are given as a list, not as {type(candidates).__name__}: {candidates!r}")
         await self._find_targets()
         encoded = [self._action_space.encode(candidate) for candidate in candidates]
         return await self._expand(encoded, observation_spaces, reward_spaces, timeout)
@@ -406,8 +408,7 @@ class Env(EnvBase):
         timeout: float | None = None,
     ) -> list[Candidate]:
         """Evaluate lists of actions given as texts of the compiler's language, as `step_texts` takes them."""
-        encode = self.action_spaces.language.encode
-        encoded = [tuple(map(encode, candidate)) for candidate in candidates]
+        encoded = [self.action_spaces.language.encode_all(candidate) for candidate in candidates]
         return await self._expand(encoded, observation_spaces, reward_spaces, timeout)
 
     async def _expand(

@@ -8,7 +8,7 @@ from aiocg.errors import InvalidAction, ResetNeeded
 from aiocg.plan import Plan, Plans, Spaces
 from aiocg.session import Session
 from aiocg.spaces import ActionSpace, DiscreteActions, ObservationSpace, TargetedActions
-from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces, is_name
+from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces, is_name, list_of_texts
 from aiocg.state import CompilerEnvState
 from aiocg.transport.messages import Observed, Welcome
 
@@ -85,6 +85,7 @@ class EnvBase:
                 'a list of texts is checked by the compiler, in make() or by reset(options={"action_space": ...})'
             )
         space = self.action_spaces.choose(choice) if isinstance(choice, str) else choice
+        self.action_spaces.check(space)
         if isinstance(space, TargetedActions):
             space = space.with_targets(None)  # of the present state they are not known, even if of another one
         self._action_space = space
@@ -98,8 +99,9 @@ class EnvBase:
         """
         given: list[str] = []
         if choice is not None and not isinstance(choice, (str, ActionSpace)):
-            choice = given = list(choice)
+            choice = given = list_of_texts(choice)
         space = self.action_spaces.choose(choice)
+        extra = list_of_texts(extra)
         if extra:
             if not isinstance(space, DiscreteActions):
                 raise InvalidAction(f"extra actions go to a discrete action space, and {space.name} is {space.kind}")
@@ -115,7 +117,7 @@ class EnvBase:
             InvalidAction: for any other text that is no action, with what the compiler says of it.
         """
         language = self.action_spaces.language
-        unsure = [text for text in dict.fromkeys(texts) if isinstance(language.encode(text), str)]
+        unsure = [text for text in dict.fromkeys(language.encode_all(texts)) if isinstance(text, str)]
         for text, error in zip(unsure, await self._session.worker.check(unsure), strict=True):
             if error is not None:
                 raise (language.unknown(text, str(error)) if is_name(text) else error) from error
@@ -127,6 +129,7 @@ class EnvBase:
 
     @observation_space.setter
     def observation_space(self, name: str | None) -> None:
+        _check_one("observation space", name)
         self._default_plan = self._plan(name, self._reward_space)
         self._observation_space = name
 
@@ -137,6 +140,7 @@ class EnvBase:
 
     @reward_space.setter
     def reward_space(self, name: str | None) -> None:
+        _check_one("reward space", name)
         self._default_plan = self._plan(self._observation_space, name)
         self._reward_space = name
         if self._episode is not None:
@@ -228,3 +232,8 @@ class EnvBase:
 
     def __repr__(self) -> str:
         return f"<Env {self.spec.id} {self.benchmark.uri} {len(self.action_texts)} actions>"
+
+
+def _check_one(kind: str, name: object) -> None:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"the default {kind} is one name, or None, not {name!r}; step() takes a list of several")

@@ -66,7 +66,8 @@ class UnknownName(AiocgError):
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
         self.kind = kind
         self.name = name
-        known = list(known)
+        spelt = set(known := list(known))
+        known = [one for one in known if not one.startswith("-") or one.lstrip("-") not in spelt]  # each one once
         self.nearest = get_close_matches(name, known, n=5, cutoff=0.4)
         if self.nearest:
             advice = f"did you mean {', '.join(self.nearest)}?"

@@ -165,9 +165,11 @@ class Plans:
         Raises:
             UnknownName: when a name is not that of a space, or a reward needs an observation that there is not.
         """
-        for name in _names(rewards):
+        for name in _names("observation space", observations):
+            check_known("observation space", name, observation_spaces)
+        for name in _names("reward space", rewards):
             check_known("reward space", name, reward_spaces)
-        found = tuple([reward_spaces[name] for name in _names(rewards)])
+        found = tuple([reward_spaces[name] for name in _names("reward space", rewards)])
         # a name may come to mean another reward; the plan keeps these alive, so no other has their ids
         key = (_hashable(observations), _hashable(rewards), tuple(map(id, found)), targets_from)
         plan = self._known.get(key)
@@ -181,15 +183,21 @@ class Plans:
 
 
 def check_known(kind: str, name: Any, known: Mapping[str, Any]) -> None:
-    """Raise UnknownName when a name is not in a mapping."""
+    """Raise UnknownName when a name is not in a mapping, TypeError when it is no name."""
+    if not isinstance(name, str):
+        raise TypeError(f"each {kind} is given by its name, not as {name!r}")
     if name not in known:
-        raise UnknownName(kind, str(name), known)
+        raise UnknownName(kind, name, known)
 
 
-def _names(spaces: Spaces) -> Sequence[str]:
+def _names(kind: str, spaces: Spaces) -> Sequence[str]:
     if spaces is None:
         return ()
-    return (spaces,) if isinstance(spaces, str) else spaces
+    if isinstance(spaces, str):
+        return (spaces,)
+    if not isinstance(spaces, Sequence):
+        raise TypeError(f"one {kind} is given by its name, several as a list, not {spaces!r}")
+    return spaces
 
 
 def _hashable(spaces: Spaces) -> Any:

@@ -73,7 +73,11 @@ class CompilerEnvState(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InvalidState: when the line is not a state.
         """
-        rows = list(csv.reader([line]))
+        csv.field_size_limit(max(csv.field_size_limit(), len(line)))  # an episode may be longer than 128 KiB
+        try:
+            rows = list(csv.reader([line]))
+        except csv.Error as error:
+            raise InvalidState(f"this is not a state as CSV: {error}") from error
         if len(rows) != 1 or len(rows[0]) != len(_COLUMNS):
             raise InvalidState(f"expected one line with the columns {cls.csv_header()}, got {line!r}")
         environment, benchmark, reward_space, reward, walltime, actions = rows[0]

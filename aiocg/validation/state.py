@@ -56,6 +56,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     flakiness: int = 5
     timeout: float = 300.0
 
+    @classmethod
+    def of(cls, **options: Any) -> "Options":
+        """Return options given by name; sanitizers may be given by theirs.
+
+        Raises:
+            TypeError: when there is no such option, or its value is of the wrong type.
+        """
+        try:
+            return msgspec.convert(msgspec.structs.asdict(cls(**options)), cls)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"these are not options for a validation: {error}") from error
+
 
 async def validate(runtime: "Runtime", state: CompilerEnvState, **options: Any) -> ValidationResult:
     """Validate a state, for example one that somebody else has found.
@@ -71,7 +83,7 @@ async def validate(runtime: "Runtime", state: CompilerEnvState, **options: Any) 
     """
     env = await runtime.make(state.environment, benchmark=state.benchmark, reward_space=state.reward_space)
     async with env:
-        return await _validate(runtime, env, state, None, Options(**options))
+        return await _validate(runtime, env, state, None, Options.of(**options))
 
 
 async def validate_states(
@@ -120,7 +132,7 @@ async def validate_env(
         ResetNeeded: when there is no state.
         AiocgError, DatasetError: as `validate`.
     """
-    chosen = Options(**options)
+    chosen = Options.of(**options)
     if state is None:
         return await _validate(runtime, env, env.state, env.state_hash, chosen)
     if (state.environment, state.benchmark) != (env.spec.id, str(env.benchmark.uri)):

@@ -22,8 +22,10 @@ from aiocg.errors import (
     UnknownName,
 )
 from aiocg.rewards import CostReward, Reward
-from aiocg.spaces import ObservationSpace, Scalar
+from aiocg.spaces import DiscreteActions, ObservationSpace, Scalar
+from aiocg.spaces.actions import ActionLanguage
 from aiocg.testing import scripted_benchmark
+from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
 
 
 async def sessions(runtime: aiocg.Runtime) -> int:
@@ -45,7 +47,10 @@ async def test_step_without_actions_only_observes(env: aiocg.Env) -> None:
     assert (observation, info["action_had_no_effect"], env.actions) == (5, True, [])
 
 
-@pytest.mark.parametrize("action", ["incremnt", -1, 13, 1.5, None, True, ["double", "nonsense"], [0, 99], b"double"])
+@pytest.mark.parametrize(
+    "action",
+    ["incremnt", -1, 13, 1.5, None, True, ["double", "nonsense"], [0, 99], b"double", b"\1", {"double": 1}, {2}],
+)
 async def test_a_bad_action_raises_and_changes_nothing(env: aiocg.Env, action: object) -> None:
     with pytest.raises((UnknownName, InvalidAction)):
         await env.step(action)
@@ -505,3 +510,49 @@ async def test_a_reward_is_right_after_too_many_were_pending(env: aiocg.Env) -> 
         env.submit("increment", reward_spaces="value")
     await asyncio.gather(*futures)
     assert (await env.submit("increment", reward_spaces="value"))[1] == -1.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda env: env.step_texts("double"), "as a list, not as str: 'double'"),
+        (lambda env: env.step_texts([2]), "is a str, not int: 2"),
+        (lambda env: env.expand_texts(["double"]), "as a list, not as str: 'double'"),
+        (lambda env: env.expand("double"), "candidates are given as a list, not as str"),
+        (lambda env: env.expand(2), "candidates are given as a list, not as int"),
+        (lambda env: env.step(2, observation_spaces=5), "several as a list, not 5"),
+        (lambda env: env.step(2, observation_spaces=[["value"]]), r"by its name, not as \['value'\]"),
+        (lambda env: env.step(2, reward_spaces=[None]), "by its name, not as None"),
+        (lambda env: env.observe(["value", "digits"]), "by its name, not as"),
+        (lambda env: env.choose_actions(5), "as a list, not as int: 5"),
+        (lambda env: env.choose_actions(None, "double"), "as a list, not as str: 'double'"),
+        (lambda env: env.choose_actions(None, [5]), "is a str, not int: 5"),
+        (lambda env: env.validate(runs="small"), "Expected `array.*runs"),
+        (lambda env: env.validate(sanitizers=["nosan"]), "nosan"),
+        (lambda env: env.validate(nonsense=1), "nonsense"),
+    ],
+)
+async def test_what_is_wrong_with_an_argument_is_said(env: aiocg.Env, wrong, says: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises((InvalidAction, TypeError), match=says):
+        await wrong(env)
+    assert (await env.observe("value"), env.actions, env.in_episode) == (5, [], True)
+
+
+async def test_a_default_space_is_one(env: aiocg.Env) -> None:
+    with pytest.raises(TypeError, match="one name, or None"):
+        env.observation_space = ["value"]  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="one name, or None"):
+        env.reward_space = ["value"]  # type: ignore[assignment]
+
+
+async def test_an_action_space_of_another_compiler_is_refused(env: aiocg.Env) -> None:
+    language = ActionLanguage(ActionSpaceSpec("other", (ActionSpec("halve", ""),)))
+    with pytest.raises(InvalidAction, match="of another compiler"):
+        env.action_space = DiscreteActions.of_texts("mine", ["halve"], language)
+    assert env.action_space.name == "scripted"
+
+
+def test_a_name_with_and_without_a_dash_is_suggested_once() -> None:
+    error = UnknownName("action", "atributor", ["-attributor", "attributor", "-only-so"])
+    assert error.nearest == ["attributor"] and "-attributor" not in str(error)
+    assert UnknownName("flag", "-only", ["-only-so"]).nearest == ["-only-so"]

@@ -78,3 +78,8 @@ def test_states_are_values() -> None:
     again = CompilerEnvState.from_json(STATE.to_json())
     assert again == STATE and hash(again) == hash(STATE)
     assert CompilerEnvState.from_json(STATE.to_json().replace("0.75", "0.5")) != STATE
+
+
+def test_a_very_long_episode_is_a_line_of_csv() -> None:
+    state = CompilerEnvState(environment="e", benchmark="b", actions=("instcombine",) * 20_000)
+    assert CompilerEnvState.from_csv(state.to_csv()) == state

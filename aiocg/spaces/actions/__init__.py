@@ -3,7 +3,15 @@
 from aiocg.spaces.actions.catalog import ActionSpaceLike, ActionSpaces
 from aiocg.spaces.actions.discrete import DiscreteActions
 from aiocg.spaces.actions.free_text import TextActions
-from aiocg.spaces.actions.language import ActionLanguage, Notation, is_name, join_texts, split_list, split_texts
+from aiocg.spaces.actions.language import (
+    ActionLanguage,
+    Notation,
+    is_name,
+    join_texts,
+    list_of_texts,
+    split_list,
+    split_texts,
+)
 from aiocg.spaces.actions.parametrized import ParametrizedActions
 from aiocg.spaces.actions.space import ActionSpace
 from aiocg.spaces.actions.targeted import TargetedActions
@@ -20,6 +28,7 @@ __all__ = [
     "TextActions",
     "is_name",
     "join_texts",
+    "list_of_texts",
     "split_list",
     "split_texts",
 ]

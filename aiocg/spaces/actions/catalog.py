@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from aiocg.errors import InvalidAction, UnknownName
 from aiocg.spaces.actions.discrete import DiscreteActions
 from aiocg.spaces.actions.free_text import TextActions
-from aiocg.spaces.actions.language import ActionLanguage, Notation
+from aiocg.spaces.actions.language import ActionLanguage, Notation, list_of_texts
 from aiocg.spaces.actions.parametrized import ParametrizedActions
 from aiocg.spaces.actions.space import ActionSpace
 from aiocg.spaces.actions.targeted import TargetedActions
@@ -60,10 +60,12 @@ class ActionSpaces(Mapping[str, ActionSpace]):
             if choice not in self._spaces:
                 raise UnknownName("action space", choice, self._spaces)
             return self._spaces[choice].unseeded()
-        texts = list(choice)
-        if not all(isinstance(text, str) for text in texts):
-            raise InvalidAction(f"an action space is a name, a space, or a list of texts, not {choice!r}")
-        return DiscreteActions.of_texts("custom", texts, self.language)
+        return DiscreteActions.of_texts("custom", list_of_texts(choice), self.language)
+
+    def check(self, space: ActionSpace) -> None:
+        """Raise InvalidAction when a space is of another compiler, whose actions have other indices."""
+        if space.language is not self.language and space.language.actions != self.language.actions:
+            raise InvalidAction(f"the action space {space.name} is of another compiler, or another version of it")
 
     def __getitem__(self, name: str) -> ActionSpace:
         return self._spaces[name]

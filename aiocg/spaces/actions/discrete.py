@@ -10,7 +10,7 @@ import numpy as np
 
 from aiocg.errors import InvalidAction, UnknownName
 from aiocg.spaces.actions.language import ActionLanguage
-from aiocg.spaces.actions.space import ActionSpace
+from aiocg.spaces.actions.space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
 
 __all__ = ["DiscreteActions"]
@@ -94,6 +94,7 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
             return (self.index(actions),)
         if isinstance(actions, np.ndarray) and actions.ndim == 0:
             return (self.index(actions[()]),)
+        check_order(actions)
         return tuple([self.index(action) for action in actions])
 
     def encode(self, actions: Any) -> tuple[Action, ...]:

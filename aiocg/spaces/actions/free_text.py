@@ -7,7 +7,7 @@ import numpy as np
 
 from aiocg.errors import InvalidAction
 from aiocg.spaces.actions.language import ActionLanguage
-from aiocg.spaces.actions.space import ActionSpace
+from aiocg.spaces.actions.space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec
 
 __all__ = ["TextActions"]
@@ -38,6 +38,7 @@ class TextActions(ActionSpace):
             return (self.language.encode(actions),)
         if not isinstance(actions, Iterable):
             raise InvalidAction(f"an action of {self.name} is a text, not {actions!r}")
+        check_order(actions)
         texts = list(actions)
         for text in texts:
             if not isinstance(text, str):

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from aiocg.errors import NotExpressible, UnknownName
+from aiocg.errors import InvalidAction, NotExpressible, UnknownName
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
 
-__all__ = ["ActionLanguage", "Notation", "is_name", "join_texts", "split_list", "split_texts"]
+__all__ = ["ActionLanguage", "Notation", "is_name", "join_texts", "list_of_texts", "split_list", "split_texts"]
 
 
 class Notation(Protocol):
@@ -54,6 +54,14 @@ class ActionLanguage:
         """
         return self.indices.get(text, text)
 
+    def encode_all(self, texts: Iterable[str]) -> tuple[Action, ...]:
+        """Return the forms on the wire of several actions given as texts.
+
+        Raises:
+            InvalidAction: when they are not a list of texts.
+        """
+        return tuple(map(self.encode, list_of_texts(texts)))
+
     def text(self, action: Action) -> str:
         """Return the text of an action in its form on the wire."""
         return action if isinstance(action, str) else self.names[action]
@@ -71,6 +79,21 @@ class ActionLanguage:
     def unknown(self, name: str, reason: str) -> UnknownName:
         """Return the error for a name that is no action, with what the compiler says of it."""
         return UnknownName("action", name, self.indices, f"({reason})")
+
+
+def list_of_texts(texts: Iterable[str]) -> list[str]:
+    """Return texts of actions as a list.
+
+    Raises:
+        InvalidAction: when they are not a list of texts.
+    """
+    if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
+        raise InvalidAction(f"texts of actions are given as a list, not as {type(texts).__name__}: {texts!r}")
+    found = list(texts)
+    for text in found:
+        if not isinstance(text, str):
+            raise InvalidAction(f"the text of an action is a str, not {type(text).__name__}: {text!r}")
+    return found
 
 
 def split_list(text: str, separator: str = ",") -> list[str]:

@@ -3,7 +3,7 @@
 import abc
 import contextlib
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Self
 
 import gymnasium
@@ -13,7 +13,7 @@ from aiocg.errors import InvalidAction, NotExpressible, UnknownName
 from aiocg.spaces.actions.language import ActionLanguage, join_texts, split_texts
 from aiocg.transport.messages import Action
 
-__all__ = ["ActionSpace"]
+__all__ = ["ActionSpace", "check_order"]
 
 
 class ActionSpace(gymnasium.Space[Any], abc.ABC):
@@ -130,3 +130,9 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
         space = copy.copy(self)
         space._np_random = None  # type: ignore[assignment]  # Gymnasium makes it on first use
         return space
+
+
+def check_order(actions: Any) -> None:
+    """Raise InvalidAction for what can be iterated over, but is no list of actions."""
+    if isinstance(actions, (bytes, bytearray, Set, Mapping)):
+        raise InvalidAction(f"several actions are given as a list, not as {type(actions).__name__}: {actions!r}")

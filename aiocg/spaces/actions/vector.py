@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from aiocg.errors import InvalidAction
-from aiocg.spaces.actions.space import ActionSpace
+from aiocg.spaces.actions.space import ActionSpace, check_order
 from aiocg.transport.messages import Action
 
 __all__ = ["VectorActions"]
@@ -40,6 +40,8 @@ class VectorActions(ActionSpace, gymnasium.spaces.MultiDiscrete):
         Raises:
             UnknownName, InvalidAction: when it is not an action of this space.
         """
+        if not isinstance(actions, Mapping):
+            check_order(actions)
         if _is_one(actions):
             return (self._encode(actions),)
         return tuple([self._encode(action) for action in actions])
