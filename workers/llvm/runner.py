@@ -130,8 +130,9 @@ def end(program: int) -> int:
             os.kill(program, signal.SIGKILL)
     _, status = os.waitpid(program, 0)
     while orphans := children():
-        for orphan in orphans:
+        for orphan in orphans:  # all of them before any is waited for: they may be starting others
             os.kill(orphan, signal.SIGKILL)
+        for orphan in orphans:
             os.waitpid(orphan, 0)
     return status
 
