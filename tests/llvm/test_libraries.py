@@ -132,7 +132,7 @@ OF_ANOTHER_TOOLCHAIN = (
     "test_programs_of_llvm_are_found_or_the_error_says_what_to_do_instead",  # of the wheel
     "test_other_mistakes",  # words of lld, where Debian's clang takes GNU ld
     "test_several_sources_are_compiled_and_linked_in_one_line",
-    "test_object_is_as_large_as_the_one_that_clang_makes",  # 19 differs in 32 bytes of one C++ program
+    "(as_large_as_the_one_that_clang_makes and matrix)",  # 19 expands sqrt in place in clang only, not for its C API
 )
 
 

@@ -14,7 +14,6 @@
     X(const char *, LLVMGetValueName2, (ref, size *), "")            \
     X(int, LLVMGetLinkage, (ref), "")                                \
     X(int, LLVMGetUnnamedAddress, (ref), "")                         \
-    X(int, LLVMGetInstructionOpcode, (ref), "")                      \
     X(int, LLVMGetNumOperands, (ref), "")                            \
     X(ref, LLVMGetOperand, (ref, unsigned), "")                      \
     X(ref, LLVMTypeOf, (ref), "")                                    \

@@ -14,7 +14,6 @@
     X(ref, LLVMGetFirstInstruction, (ref), "")                     \
     X(ref, LLVMGetNextInstruction, (ref), "")                      \
     X(ref, LLVMGetBasicBlockTerminator, (ref), "")                 \
-    X(int, LLVMGetInstructionOpcode, (ref), "")                    \
     X(int, LLVMGetNumOperands, (ref), "")                          \
     X(ref, LLVMGetOperand, (ref, unsigned), "")                    \
     X(unsigned, LLVMGetNumSuccessors, (ref), "")                   \
@@ -30,9 +29,7 @@
     X(ref, LLVMGetCalledValue, (ref), "")                          \
     X(unsigned, LLVMGetIntrinsicID, (ref), "")                     \
     X(unsigned, LLVMLookupIntrinsicID, (const char *, size), "")   \
-    X(const char *, LLVMGetValueName2, (ref, size *), "")          \
-    X(ref, LLVMIsACondBrInst, (ref), "?")                          \
-    X(ref, LLVMIsAUncondBrInst, (ref), "?")
+    X(const char *, LLVMGetValueName2, (ref, size *), "")
 
 typedef __SIZE_TYPE__ size;
 #include "llvm.h"
@@ -96,14 +93,6 @@ static void add(struct Table *table, ref key) {
 
 static void clear(struct Table *table) {
     while (table->used) table->slots[table->entries[--table->used].slot] = 0;
-}
-
-static unsigned opcode_of(const struct Llvm *llvm, ref instruction) {
-    unsigned opcode = (unsigned)llvm->LLVMGetInstructionOpcode(instruction);
-    if (opcode < OPCODES) return opcode;
-    if (llvm->LLVMIsACondBrInst && llvm->LLVMIsACondBrInst(instruction)) return Br; /* since LLVM 23 */
-    if (llvm->LLVMIsAUncondBrInst && llvm->LLVMIsAUncondBrInst(instruction)) return Br;
-    return opcode;
 }
 
 /* Says whether an instruction only speaks of others: debug intrinsics, and the marks of profilers. */

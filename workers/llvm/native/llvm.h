@@ -10,8 +10,15 @@ typedef __INT64_TYPE__ int64;
 typedef __UINT64_TYPE__ uint64;
 typedef void *ref; /* any LLVM...Ref */
 
+/* What `opcode_of` needs, in every file. */
+#define OPCODE_FUNCTIONS(X)                    \
+    X(int, LLVMGetInstructionOpcode, (ref), "") \
+    X(ref, LLVMIsACondBrInst, (ref), "?")      \
+    X(ref, LLVMIsAUncondBrInst, (ref), "?")
+
 struct Llvm {
 #define X(result, name, parameters, prefix) result(*name) parameters;
+    OPCODE_FUNCTIONS(X)
     LLVM_FUNCTIONS(X)
 #undef X
 };
@@ -20,7 +27,7 @@ struct Llvm {
 
 EXPORT const char aiocg_llvm_functions[] =
 #define X(result, name, parameters, prefix) prefix #name " "
-    LLVM_FUNCTIONS(X);
+    OPCODE_FUNCTIONS(X) LLVM_FUNCTIONS(X);
 #undef X
 
 /* LLVMOpcode: values that the C API promises not to change. */
@@ -36,6 +43,15 @@ enum Opcode {
     CleanupRet = 61, CatchRet = 62, CatchPad = 63, CleanupPad = 64, CatchSwitch = 65, FNeg = 66,
     CallBr = 67, Freeze = 68, PtrToAddr = 69, OPCODES = 70
 };
+
+/* LLVM 23 splits `br` in two with other numbers; both halves are `Br` here, as they are in the text of IR. */
+static inline unsigned opcode_of(const struct Llvm *llvm, ref instruction) {
+    unsigned opcode = (unsigned)llvm->LLVMGetInstructionOpcode(instruction);
+    if (opcode < OPCODES) return opcode;
+    if (llvm->LLVMIsACondBrInst && llvm->LLVMIsACondBrInst(instruction)) return Br;
+    if (llvm->LLVMIsAUncondBrInst && llvm->LLVMIsAUncondBrInst(instruction)) return Br;
+    return opcode;
+}
 
 #define FOR_FUNCTIONS(f, module) \
     for (ref f = llvm->LLVMGetFirstFunction(module); f; f = llvm->LLVMGetNextFunction(f))

@@ -13,7 +13,6 @@
     X(ref, LLVMGetFirstInstruction, (ref), "")            \
     X(ref, LLVMGetNextInstruction, (ref), "")             \
     X(ref, LLVMGetBasicBlockTerminator, (ref), "")        \
-    X(int, LLVMGetInstructionOpcode, (ref), "")           \
     X(int, LLVMGetNumOperands, (ref), "")                 \
     X(ref, LLVMGetOperand, (ref, unsigned), "")           \
     X(unsigned, LLVMGetNumSuccessors, (ref), "")          \
@@ -35,9 +34,7 @@
     X(ref, LLVMStructGetTypeAtIndex, (ref, unsigned), "") \
     X(char *, LLVMPrintTypeToString, (ref), "")           \
     X(void, LLVMDisposeMessage, (char *), "")             \
-    X(ref, LLVMGetSwitchCaseValue, (ref, unsigned), "?")  \
-    X(ref, LLVMIsACondBrInst, (ref), "?")                 \
-    X(ref, LLVMIsAUncondBrInst, (ref), "?")
+    X(ref, LLVMGetSwitchCaseValue, (ref, unsigned), "?")
 
 #include "llvm.h"
 
@@ -346,15 +343,6 @@ static int32 add_data(struct Graph *g, int kind, ref value, int32 function, int3
 }
 
 /* ---- instructions ---- */
-
-/* LLVM 23 splits `br` in two with other numbers; both halves are `br` here, as they are in the text of IR. */
-static unsigned opcode_of(const struct Llvm *llvm, ref instruction) {
-    unsigned opcode = (unsigned)llvm->LLVMGetInstructionOpcode(instruction);
-    if (opcode < OPCODES && OPCODE_NAMES[opcode]) return opcode;
-    if (llvm->LLVMIsACondBrInst && llvm->LLVMIsACondBrInst(instruction)) return Br;
-    if (llvm->LLVMIsAUncondBrInst && llvm->LLVMIsAUncondBrInst(instruction)) return Br;
-    return opcode;
-}
 
 static int32 constant_node(struct Graph *g, ref constant) {
     int32 node = find(g, constant);

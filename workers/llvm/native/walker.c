@@ -9,7 +9,6 @@
     X(ref, LLVMGetNextInstruction, (ref), "")            \
     X(ref, LLVMGetBasicBlockTerminator, (ref), "")       \
     X(ref, LLVMBasicBlockAsValue, (ref), "")             \
-    X(int, LLVMGetInstructionOpcode, (ref), "")          \
     X(int, LLVMGetNumOperands, (ref), "")                \
     X(ref, LLVMGetOperand, (ref, unsigned), "")          \
     X(unsigned, LLVMGetNumSuccessors, (ref), "")         \
@@ -31,9 +30,7 @@
     X(ref, LLVMGetCalledFunctionType, (ref), "")         \
     X(ref, LLVMGlobalGetValueType, (ref), "")            \
     X(ref, LLVMGetReturnType, (ref), "")                 \
-    X(ref, LLVMGetSwitchCaseValue, (ref, unsigned), "?") \
-    X(ref, LLVMIsACondBrInst, (ref), "?")                \
-    X(ref, LLVMIsAUncondBrInst, (ref), "?")
+    X(ref, LLVMGetSwitchCaseValue, (ref, unsigned), "?")
 
 #include "llvm.h"
 
@@ -66,15 +63,6 @@ static const unsigned char INST_COUNT_PLACE[OPCODES] = {
     [VAArg] = 62, [ExtractElement] = 63, [InsertElement] = 64, [ShuffleVector] = 65, [ExtractValue] = 66,
     [InsertValue] = 67, [LandingPad] = 68, [Freeze] = 69,
 };
-
-/* LLVM 23 splits `br` in two with other numbers; both halves are `Br` here, as they are in the text of IR. */
-static unsigned opcode_of(const struct Llvm *llvm, ref instruction) {
-    unsigned opcode = (unsigned)llvm->LLVMGetInstructionOpcode(instruction);
-    if (opcode < OPCODES && INST_COUNT_PLACE[opcode]) return opcode;
-    if (llvm->LLVMIsACondBrInst && llvm->LLVMIsACondBrInst(instruction)) return Br;
-    if (llvm->LLVMIsAUncondBrInst && llvm->LLVMIsAUncondBrInst(instruction)) return Br;
-    return opcode;
-}
 
 EXPORT int aiocg_inst_count(const struct Llvm *llvm, ref module, int64 *out) {
     FOR_FUNCTIONS(function, module) {
