@@ -5,11 +5,16 @@ import itertools
 import random
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, DatasetError, InvalidBenchmarkUri
+from aiocg.datasets.site import site_data_directory
 from aiocg.datasets.uri import BenchmarkUri
+
+if TYPE_CHECKING:
+    from aiocg.datasets.views import DatasetView
 
 __all__ = ["Dataset", "NumpyGenerator", "RandomGenerator", "random_fraction", "random_index"]
 
@@ -107,6 +112,36 @@ class Dataset(abc.ABC):
         """The URI of the dataset itself."""
         return BenchmarkUri(self.scheme, self.name)
 
+    @property
+    def site_data_path(self) -> Path:
+        """The directory in which the dataset installs what it needs; it need not exist."""
+        return site_data_directory() / "datasets" / self.scheme / self.name
+
+    @property
+    def site_data_size_in_bytes(self) -> int:
+        """How much disk space the installed files take; 0 when there are none."""
+        return sum(path.lstat().st_size for path in self.site_data_path.rglob("*") if not path.is_dir())
+
+    @property
+    def installed(self) -> bool:
+        """Whether the benchmarks can be had without fetching anything. A dataset that needs nothing always is."""
+        return True
+
+    def install(self) -> None:
+        """Fetch what the benchmarks need, unless that has been done. Using a benchmark does it, too.
+
+        Raises:
+            DownloadError: when something cannot be fetched.
+            InstallError: when what was fetched is damaged, or there is no room for it.
+        """
+
+    def uninstall(self) -> None:
+        """Remove what was installed. What was compiled stays in the cache, and what was measured in the index.
+
+        Raises:
+            InstallError: when it cannot be removed.
+        """
+
     def uri_at(self, index: int) -> BenchmarkUri:
         """Return the n-th name.
 
@@ -166,7 +201,64 @@ class Dataset(abc.ABC):
     def _first_names(self) -> list[str]:
         return [str(uri) for uri in itertools.islice(self.benchmark_uris(), 2)]
 
-    def __getitem__(self, uri: str | BenchmarkUri) -> Benchmark:
+    def shuffled(self, seed: int) -> "DatasetView":
+        """Return the same benchmarks in an order that the seed decides, without enumerating them.
+
+        Raises:
+            DatasetError: when the dataset has no end; take a slice of it first.
+        """
+        from aiocg.datasets.views import shuffled  # it imports this module
+
+        return shuffled(self, seed)
+
+    def split(self, seed: int = 0, **shares: float) -> "dict[str, DatasetView]":
+        """Split the benchmarks at random into disjoint sets, without enumerating them.
+
+        Args:
+            seed: decides which benchmark goes where.
+            shares: the part of the whole for each set by name; they add up to 1. By default
+                `train=0.8, validation=0.1, test=0.1`.
+
+        Raises:
+            DatasetError: when the shares do not add up to 1, or the dataset has no end.
+        """
+        from aiocg.datasets.views import split  # it imports this module
+
+        return split(self, seed, shares)
+
+    def select(
+        self,
+        instructions: tuple[int | None, int | None] | None = None,
+        *,
+        unique: bool = False,
+        where: str = "",
+    ) -> "DatasetView":
+        """Return the benchmarks whose measurements in the index are so.
+
+        Args:
+            instructions: the least and the greatest number of IR instructions, both included; None for no bound.
+            unique: of benchmarks with the same code, take the first only.
+            where: an SQL expression over the columns of the index, such as `instructions_oz < 0.5 * instructions`.
+
+        Raises:
+            IndexNotFound: when nothing has been measured.
+            DatasetError: when the expression is wrong.
+        """
+        from aiocg.datasets.views import select  # it imports this module
+
+        return select(self, instructions, unique=unique, where=where)
+
+    @overload
+    def __getitem__(self, uri: str | BenchmarkUri) -> Benchmark: ...
+
+    @overload
+    def __getitem__(self, uri: slice) -> "DatasetView": ...
+
+    def __getitem__(self, uri: "str | BenchmarkUri | slice") -> "Benchmark | DatasetView":
+        if isinstance(uri, slice):
+            from aiocg.datasets.views import sliced  # it imports this module
+
+            return sliced(self, uri)
         return self.benchmark(uri)
 
     def __contains__(self, uri: object) -> bool:

@@ -4,11 +4,13 @@
      +- InvalidBenchmarkUri     the name is malformed
      +- DatasetNotFound         no dataset of that name
      +- BenchmarkNotFound       the dataset, or the file system, has no such program
-     +- BenchmarkInitError      the program is there, but has no content: it does not compile, cannot be read,
-     is empty |   +- CompilationCancelled    the caller gave up waiting
+     +- BenchmarkInitError      the program is there, but has no content: it does not compile, cannot be read, is empty
+     |   +- CompilationCancelled    the caller gave up waiting
      +- ToolchainNotFound       no clang that can be used
      +- CacheError              the cache cannot be written; compiling goes on without it
      +- DownloadError           a file that others have published cannot be had
+     +- InstallError            a dataset was fetched, but cannot be installed: a damaged archive, a full disk
+     +- IndexNotFound           programs are asked for by what was never measured of them
 
 Every error keeps its values as attributes, so that nobody has to parse a message.
 """
@@ -24,6 +26,8 @@ __all__ = [
     "DatasetError",
     "DatasetNotFound",
     "DownloadError",
+    "IndexNotFound",
+    "InstallError",
     "InvalidBenchmarkUri",
     "ToolchainNotFound",
 ]
@@ -147,6 +151,32 @@ class DownloadError(DatasetError):
         self.what = what
         self.reason = reason
         self.diagnostics = diagnostics
+
+
+class InstallError(DatasetError):
+    """A dataset cannot be installed, or removed; nothing of it is left half done.
+
+    Attributes:
+        dataset: the dataset, or the file that was being unpacked.
+        reason: what was wrong and what to do.
+    """
+
+    def __init__(self, dataset: str, reason: str) -> None:
+        super().__init__(f"cannot install {dataset}: {reason}")
+        self.dataset = dataset
+        self.reason = reason
+
+
+class IndexNotFound(DatasetError):
+    """Programs are selected by their size or their hash, and nobody has measured those.
+
+    Attributes:
+        dataset: the dataset's name.
+    """
+
+    def __init__(self, dataset: str) -> None:
+        super().__init__(f"{dataset} has no index; make one with `aiocg dataset index {dataset}`")
+        self.dataset = dataset
 
 
 class CacheWarning(UserWarning):
