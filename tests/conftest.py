@@ -62,6 +62,17 @@ class Place:
         return sorted(path.name for path in self.temporary.iterdir())
 
 
+@pytest.fixture(scope="session", autouse=True)
+def site_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for installed datasets that is empty at first, whatever the user has installed."""
+    directory = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIOCG_SITE_DATA", str(directory))
+        for variable in ("AIOCG_OFFLINE", "AIOCG_DATASET_MIRROR"):
+            patch.delenv(variable, raising=False)
+        yield directory
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     """A place whose PATH begins with the commands of this interpreter's environment."""
