@@ -1,0 +1,1 @@
+"""Datasets whose programs are made when they are asked for, each from a seed."""

@@ -1,0 +1,232 @@
+"""What generated datasets share: a program is named by a seed, and by parameters for whatever generates it.
+
+`generator://csmith-v0/7?max-funcs=3&pointers=no` is seed 7, with a whole number and a switch.
+"""
+
+import abc
+import dataclasses
+import difflib
+import itertools
+import re
+import weakref
+from collections.abc import Iterator, Mapping
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.errors import BenchmarkNotFound, InvalidBenchmarkUri
+from aiocg.datasets.uri import BenchmarkUri
+
+__all__ = ["SEEDS", "Choice", "Integer", "Parameter", "SeededDataset", "Switch", "Value"]
+
+SEEDS = 2**32
+"""How many seeds there are; the first is 0."""
+
+Value = bool | int | str
+"""The value of a parameter: of a `Switch`, an `Integer` or a `Choice`."""
+
+_NUMBER = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+_SWITCH = {"yes": True, "no": False}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Integer:
+    """A parameter that is a whole number.
+
+    Attributes:
+        low: the least.
+        high: the greatest.
+    """
+
+    low: int
+    high: int
+
+    def parse(self, text: str) -> int | None:
+        """Return the value that a URI spells so; None when there is none."""
+        if len(text) > 20 or not _NUMBER.fullmatch(text):
+            return None
+        number = int(text)
+        return number if self.low <= number <= self.high else None
+
+    def __str__(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Switch:
+    """A parameter that is "yes" or "no"; a bool in Python."""
+
+    def parse(self, text: str) -> bool | None:
+        """Return the value that a URI spells so; None when there is none."""
+        return _SWITCH.get(text)
+
+    def __str__(self) -> str:
+        return "'yes' or 'no'"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """A parameter that is one of some words.
+
+    Attributes:
+        words: the words.
+    """
+
+    words: tuple[str, ...]
+
+    def parse(self, text: str) -> str | None:
+        """Return the value that a URI spells so; None when there is none."""
+        return text if text in self.words else None
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(map(repr, self.words))}"
+
+
+Parameter = Integer | Switch | Choice
+
+
+class SeededDataset(Dataset):
+    """The programs that a generator makes of the seeds from 0 to `SEEDS - 1`.
+
+    It counts as unbounded: its size is 0. But the n-th program is the one of seed n, at once, so that slices and random
+    draws work. Enumerated are the programs without parameters.
+
+    To make one, define `benchmark_of_seed`.
+
+    Args:
+        name: such as `generator://csmith-v0`.
+        description: one line for people.
+        parameters: what the query of a URI may say, by name. Names are words joined by hyphens.
+        license: the licence of the programs.
+        references: titles and addresses of where the generator comes from.
+        validatable: whether its programs can be run.
+        sort_order: datasets are listed by this number, then by name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        *,
+        parameters: Mapping[str, Parameter] | None = None,
+        license: str = "",
+        references: Mapping[str, str] | None = None,
+        validatable: bool = False,
+        sort_order: int = 0,
+    ) -> None:
+        super().__init__(
+            name,
+            description,
+            license=license,
+            references=references,
+            validatable=validatable,
+            sort_order=sort_order,
+        )
+        self.parameters = dict(parameters or {})
+        self._benchmarks: weakref.WeakValueDictionary[BenchmarkUri, Benchmark] = weakref.WeakValueDictionary()
+
+    @abc.abstractmethod
+    def benchmark_of_seed(self, uri: BenchmarkUri, seed: int, values: Mapping[str, Value]) -> Benchmark:
+        """Make a benchmark, which costs next to nothing before its content is asked for.
+
+        Args:
+            uri: its name.
+            seed: from 0 to `SEEDS - 1`.
+            values: of the parameters that were given, in the order of `parameters`.
+        """
+
+    @property
+    def size(self) -> int:
+        """0: there are more programs than anybody enumerates."""
+        return 0
+
+    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
+        """Enumerate the programs without parameters in the order of their seeds."""
+        return map(self.uri_at, itertools.islice(itertools.count(), SEEDS))
+
+    def uri_at(self, index: int) -> BenchmarkUri:
+        """Return the name of the program of a seed.
+
+        Raises:
+            IndexError: when there is no such seed.
+        """
+        if not 0 <= index < SEEDS:
+            raise IndexError(f"{self.name} has no seed {index}: seeds are from 0 to {SEEDS - 1}")
+        return BenchmarkUri(self.scheme, self.name, str(index))
+
+    def benchmark_from_seed(self, seed: int, **parameters: Value) -> Benchmark:
+        """Make the benchmark of a seed.
+
+        Args:
+            seed: from 0 to `SEEDS - 1`.
+            parameters: by name, with underscores for the hyphens: `max_funcs=3, pointers=False`.
+
+        Raises:
+            BenchmarkNotFound: when there is no such seed.
+            InvalidBenchmarkUri: when there is no such parameter, or it cannot have that value.
+        """
+        params = ((name.replace("_", "-"), _spelling(value)) for name, value in parameters.items())
+        return self.benchmark(BenchmarkUri(self.scheme, self.name, str(int(seed)), tuple(params)))
+
+    def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
+        """Make the benchmark of a seed; while somebody holds it, everybody gets the same one.
+
+        Raises:
+            BenchmarkNotFound: when there is no such seed.
+            InvalidBenchmarkUri: when there is no such parameter, or it cannot have that value.
+        """
+        if known := self._benchmarks.get(uri):
+            return known
+        benchmark = self.benchmark_of_seed(uri, self._seed(uri), self._values(uri))
+        return self._benchmarks.setdefault(uri, benchmark)
+
+    def _seed(self, uri: BenchmarkUri) -> int:
+        seed = Integer(0, SEEDS - 1).parse(uri.path)
+        if seed is None or uri.fragment:
+            rest = uri.path + (f"#{uri.fragment}" if uri.fragment else "")
+            raise BenchmarkNotFound(
+                str(uri),
+                f"{self.name} has no program {rest!r}: its programs are named by seeds, which are whole numbers "
+                f"from 0 to {SEEDS - 1}",
+                self._first_names(),
+            )
+        return seed
+
+    def _values(self, uri: BenchmarkUri) -> dict[str, Value]:
+        given: dict[str, Value] = {}
+        for name, text in uri.params:
+            parameter = self.parameters.get(name)
+            if parameter is None:
+                raise self._refused(uri, self._unknown(name))
+            if name in given:
+                raise self._refused(uri, f"the parameter {name!r} is given twice")
+            value = parameter.parse(text)
+            if value is None:
+                raise self._refused(uri, f"the parameter {name!r} cannot be {text!r}; it is {parameter}", name)
+            given[name] = value
+        return {name: given[name] for name in self.parameters if name in given}
+
+    def _unknown(self, name: str) -> str:
+        if not self.parameters:
+            return f"{self.name} has no parameters"
+        near = difflib.get_close_matches(name, self.parameters, n=1) or [name.removeprefix("no-")]
+        if near[0] in self.parameters:
+            return (
+                f"{self.name} has no parameter {name!r}; did you mean {near[0]!r}, which is {self.parameters[near[0]]}?"
+            )
+        return f"{self.name} has no parameter {name!r}; it has {', '.join(self.parameters)}"
+
+    def _refused(self, uri: BenchmarkUri, reason: str, name: str = "") -> InvalidBenchmarkUri:
+        """Make an error whose example uses the parameter in question."""
+        name = name or next(iter(self.parameters), "")
+        params = ((name, _example(self.parameters[name])),) if name else ()
+        return InvalidBenchmarkUri(str(uri), reason, str(dataclasses.replace(self.uri_at(1), params=params)))
+
+
+def _spelling(value: Value) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
+
+
+def _example(parameter: Parameter) -> str:
+    if isinstance(parameter, Integer):
+        return str(parameter.high)
+    return parameter.words[0] if isinstance(parameter, Choice) else "no"
