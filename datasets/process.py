@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
 
-__all__ = ["Cancelled", "TimedOut", "cancellable", "run_bounded"]
+__all__ = ["Cancelled", "TimedOut", "cancellable", "check_cancelled", "run_bounded"]
 
 MEMORY_LIMIT = 8 << 30  # bytes of address space: a runaway template must not take the machine with it
 MESSAGE_LIMIT = 64 << 10  # bytes of diagnostics that are kept
@@ -49,6 +49,17 @@ def cancellable(event: threading.Event) -> Iterator[None]:
         yield
     finally:
         _cancellation.reset(token)
+
+
+def check_cancelled() -> None:
+    """Stop here when the caller has given up; called again and again by what is long and runs no compiler.
+
+    Raises:
+        Cancelled: when the event of `cancellable` was set.
+    """
+    event = _cancellation.get()
+    if event is not None and event.is_set():
+        raise Cancelled
 
 
 def run_bounded(command: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float) -> tuple[int, str]:
