@@ -1,11 +1,14 @@
 """Compilers and caches for the tests of datasets: all real."""
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from aiocg.datasets.toolchain import find_toolchain
+
+from .published_server import PublishedServer
 
 
 class LoggingClang:
@@ -49,3 +52,10 @@ def logging_clang(
     clang = LoggingClang(tmp_path_factory.mktemp("bin"))
     monkeypatch.setenv("AIOCG_CLANG", str(clang.path))
     return clang
+
+
+@pytest.fixture
+def published_server() -> Iterator[PublishedServer]:
+    """A web server on this machine that publishes what a test gives it, as well or as badly as that wants."""
+    with PublishedServer() as server:
+        yield server
