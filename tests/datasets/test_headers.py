@@ -1,0 +1,81 @@
+"""The headers for hosted programs: fetched from the package index, complete, and the only ones that are seen."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from aiocg.datasets import BenchmarkInitError, DownloadError, compile_source
+from aiocg.datasets.frontend import is_bitcode
+from aiocg.datasets.headers import headers_directory, hosted_flags
+from aiocg.datasets.toolchain import find_toolchain, loader_environment
+
+C_HEADERS = """
+    assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic
+    stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype
+    dirent dlfcn fcntl pthread regex sched semaphore unistd sys/mman sys/socket sys/stat sys/time linux/futex immintrin
+"""
+CXX_HEADERS = """
+    algorithm any array atomic bit chrono complex condition_variable deque exception filesystem format fstream
+    functional future iomanip iostream limits list map memory mutex numeric optional queue random ranges regex set
+    shared_mutex span sstream string string_view thread tuple type_traits unordered_map utility variant vector cmath
+"""
+
+
+def includes(names: str, suffix: str = "") -> str:
+    """Include headers."""
+    return "".join(f"#include <{name}{suffix}>\n" for name in names.split())
+
+
+def files_read(text: str, name: str, flags: tuple[str, ...], folder: Path) -> list[str]:
+    """Return the absolute paths of all files that clang reads when it compiles a text."""
+    (folder / name).write_text(text)
+    toolchain = find_toolchain()
+    command = [*toolchain.command("c++" if name.endswith(".cc") else "c"), *flags, "-M", name]
+    environment = {**os.environ, **loader_environment()}
+    rule = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+    return [word for word in rule.replace("\\\n", " ").split() if word.startswith("/")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "standard"),
+    [
+        ("all.c", includes(C_HEADERS, ".h") + 'int main(void) { return printf("%d", errno); }', "-std=gnu17"),
+        (
+            "all.cc",
+            includes(CXX_HEADERS) + 'int main() { std::map<std::string, std::vector<int>> m; m["a"].push_back(3);\n'
+            'std::thread t([&] { std::cout << std::format("{}", 1); }); t.join(); std::ranges::sort(m["a"]); }',
+            "-std=c++20",
+        ),
+    ],
+)
+def test_all_standard_headers_are_there_and_no_others_are_read(
+    tmp_path: Path, name: str, text: str, standard: str
+) -> None:
+    flags = (*hosted_flags("c++" if name.endswith(".cc") else "c"), standard)
+    content = compile_source(text, name, flags)
+    assert is_bitcode(content) and os.fsencode(headers_directory()) not in content
+    resources = find_toolchain().clang.resolve().parent.parent / "lib"
+    read = files_read(text, name, flags, tmp_path)
+    assert len(read) > 40
+    assert [
+        path
+        for path in read
+        if not Path(path).resolve().is_relative_to(headers_directory())
+        and not Path(path).resolve().is_relative_to(resources / "clang")
+    ] == []
+
+
+def test_what_only_the_machine_has_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkInitError, match=r"gnu/libc-version\.h"):
+        compile_source("#include <gnu/libc-version.h>\nint main(void) { return 0; }", "own.c", hosted_flags("c"))
+
+
+def test_offline_they_cannot_be_fetched(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOCG_OFFLINE", "1")
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(own_cache))
+    with pytest.raises(DownloadError, match="AIOCG_OFFLINE") as caught:
+        hosted_flags("c")
+    assert "ziglang" in caught.value.what
