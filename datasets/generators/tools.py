@@ -1,0 +1,120 @@
+"""Running the programs of others that write programs: within bounds, and each result once."""
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from aiocg.datasets.cache import Cache, cache_directory
+from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled, ToolchainNotFound
+from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
+
+__all__ = ["find_on_path", "generate", "said_version"]
+
+_FORMAT = "1"  # of the cache's keys
+
+
+def find_on_path(name: str) -> Path | None:
+    """Find a program on PATH."""
+    found = shutil.which(name)
+    return Path(found).absolute() if found else None
+
+
+def said_version(executable: Path, remedy: str) -> str:
+    """Return what a program says when it is asked for its `--version`. It is asked once, as long as it is the same.
+
+    Args:
+        executable: the program.
+        remedy: what to do when it does not run.
+
+    Raises:
+        ToolchainNotFound: when it cannot be run.
+    """
+    try:
+        status = executable.stat()
+    except OSError as error:
+        raise ToolchainNotFound(f"{executable} cannot be run: {error}", remedy) from error
+    return _said_version(executable, remedy, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=16)
+def _said_version(executable: Path, remedy: str, modified: int, size: int) -> str:
+    try:
+        process = subprocess.run(
+            [executable, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=30,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainNotFound(f"{executable} cannot be run: {error}", remedy) from error
+    if process.returncode:
+        answer = process.stderr.strip() or f"exit status {process.returncode}"
+        raise ToolchainNotFound(f"{executable} does not work: {answer[:300]}", remedy)
+    return process.stdout
+
+
+def generate(uri: str, identity: str, commands: Sequence[Sequence[str]], result: str, timeout: float) -> bytes:
+    """Run commands one after another in an empty folder and return a file that they leave, or what was kept of it.
+
+    What is generated is a function of the generator and what it is told, so nothing is tried twice.
+
+    Args:
+        uri: of the benchmark, for messages.
+        identity: names the generator and its release, as all of its releases make other programs.
+        commands: each a program and its arguments, which do not depend on where anything lies.
+        result: the file's name.
+        timeout: seconds for each command.
+
+    Raises:
+        BenchmarkInitError: when a command fails or takes too long.
+        CompilationCancelled: when the event of `cancellable` was set.
+    """
+    cache, key = Cache(cache_directory() / "generated"), _key(identity, commands, result)
+    content = cache.read(key)
+    if content is None:
+        try:
+            with tempfile.TemporaryDirectory(prefix="aiocg-") as folder:
+                for command in commands:
+                    _run(uri, identity, command, folder, timeout)
+                content = Path(folder, result).read_bytes()
+        except OSError as error:
+            raise BenchmarkInitError(uri, f"cannot be generated in {tempfile.gettempdir()}: {error}") from error
+        try:
+            cache.write(key, content)
+        except CacheError as error:
+            warnings.warn(f"{uri} was generated but not kept: {error}", CacheWarning, stacklevel=3)
+    return content
+
+
+def _key(identity: str, commands: Sequence[Sequence[str]], result: str) -> str:
+    words = [[os.path.basename(command[0]), *command[1:]] for command in commands]
+    return hashlib.sha256(repr((_FORMAT, identity, words, result)).encode()).hexdigest()
+
+
+def _run(uri: str, identity: str, command: Sequence[str], folder: str, timeout: float) -> None:
+    name = os.path.basename(command[0])
+    try:
+        status, messages = run_bounded(command, cwd=folder, env={**os.environ, "LC_ALL": "C"}, timeout=timeout)
+    except TimedOut:
+        raise BenchmarkInitError(
+            uri,
+            f"{name} took longer than {timeout:g} s and was stopped, as it would be again; take another seed, or "
+            f"parameters that make smaller programs",
+        ) from None
+    except Cancelled:
+        raise CompilationCancelled(uri, "its generation was cancelled") from None
+    except OSError as error:
+        raise BenchmarkInitError(uri, f"{command[0]} cannot be started: {error.strerror}") from error
+    if status:
+        ended = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+        words = re.sub(r"\n{2,}", "\n", messages.strip())
+        raise BenchmarkInitError(uri, f"{name} {ended} ({identity}); take another seed or other parameters", words)
