@@ -46,6 +46,7 @@ class ProgramRun:
         environment: its environment variables; there are no others.
         output_files: the files it writes there, by name, with their expected content, or None where that is not known.
         timeout: seconds after which it is stopped.
+        output_varies: what it prints differs from one time to the next, and is not compared.
     """
 
     arguments: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class ProgramRun:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     output_files: Mapping[str, bytes | None] = dataclasses.field(default_factory=dict)
     timeout: float = 60.0
+    output_varies: bool = False
 
     def expected_output(self) -> bytes | None:
         """Read the expected standard output; None when it is not known."""
@@ -76,6 +78,9 @@ class BenchmarkProgram:
         environment: the environment variables of the command; there are no others.
         measured: the run whose time is measured if nothing else is said, the first one if empty. It should take long
             enough that starting the program does not count, and no longer.
+        carried: names of the runs that every environment on the benchmark can do, None for all. The others are done by
+            validation only, so that what they need is not fetched for optimising.
+        sanitizers: names of the sanitizers that may watch it, None for all: some programs have faults of their own.
     """
 
     language: str
@@ -85,6 +90,8 @@ class BenchmarkProgram:
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     measured: str = ""
+    carried: tuple[str, ...] | None = None
+    sanitizers: tuple[str, ...] | None = None
 
 
 class Benchmark:

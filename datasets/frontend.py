@@ -29,6 +29,8 @@ LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++"}
 
 TIMEOUT = 120.0  # seconds for one program
 
+_COMPILED = {**LANGUAGES, ".cl": "cl"}  # OpenCL is for published kernels, whose dataset knows the headers
+
 _FORMAT = "1"  # of the cache's entries and keys
 _MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # bare bitcode, and Apple's wrapper around it
 _SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS", "COMPILER_PATH")
@@ -191,10 +193,10 @@ class _Compilation:
         timeout: float,
     ) -> None:
         suffix = os.path.splitext(name)[1]
-        if suffix not in LANGUAGES:
-            raise BenchmarkInitError(name, f"unknown suffix {suffix!r}, expected one of {', '.join(LANGUAGES)}")
+        if suffix not in _COMPILED:
+            raise BenchmarkInitError(name, f"unknown suffix {suffix!r}, expected one of {', '.join(_COMPILED)}")
         self.toolchain = toolchain
-        self.language = LANGUAGES[suffix]
+        self.language = _COMPILED[suffix]
         self.name = name
         self.spelling = f"./{name}" if name.startswith(("-", "@")) else name  # neither a flag nor a response file
         self.text = text

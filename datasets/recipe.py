@@ -40,7 +40,7 @@ def encode_program(program: BenchmarkProgram) -> bytes:
     """Write the recipe of a program.
 
     A program without a command of its own is linked with our runtime if it is freestanding, or else by clang with the
-    machine's libraries.
+    machine's libraries. Only the runs that the program carries are in the recipe.
 
     Raises:
         BenchmarkInitError: when our runtime does not compile.
@@ -56,13 +56,14 @@ def encode_program(program: BenchmarkProgram) -> bytes:
         driver = "{clang++}" if program.language == "c++" else "{clang}"
         flags = link_flags(find_toolchain().clang, program.language)
         command = (driver, *flags, "-o", "program", "program.o", "-lm")
+    runs = {name: run for name, run in program.runs.items() if program.carried is None or name in program.carried}
     recipe = {
         "version": VERSION,
         "command": command,
         "files": files,
         "environment": dict(program.environment),
-        "runs": [_run(name, run) for name, run in program.runs.items()],
-        "measured": program.measured or next(iter(program.runs), ""),
+        "runs": [_run(name, run) for name, run in runs.items()],
+        "measured": program.measured or next(iter(runs), ""),
     }
     return msgspec.msgpack.encode(recipe, order="sorted")
 

@@ -249,7 +249,7 @@ def _with_one_run(benchmark: Benchmark) -> Benchmark:
         raise ValueError(f"{benchmark.uri} does not say how it is run")
     name, run = next(iter(program.runs.items()))
     runs = {name: dataclasses.replace(run, timeout=min(run.timeout, RUN_TIMEOUT))}
-    return benchmark.replace(program=dataclasses.replace(program, runs=runs, measured=name))
+    return benchmark.replace(program=dataclasses.replace(program, runs=runs, measured=name, carried=None))
 
 
 def _failure(error: Exception) -> Outcome:

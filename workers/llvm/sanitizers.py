@@ -209,7 +209,8 @@ def _library_folders(clang: str) -> tuple[str, ...]:
 def _started(
     engine: Engine, executable: Executable, run: Run, settings: dict[str, str], deadline: float
 ) -> Iterator[Ended]:
-    """Do a run under a sanitizer's settings, without a limit on address space."""
+    """Do a run under a sanitizer's settings, and what the run says beyond them, without a limit on address space."""
+    settings = {name: ":".join(filter(None, (text, run.environment.get(name)))) for name, text in settings.items()}
     run = msgspec.structs.replace(run, environment={**run.environment, **settings})
     with engine.runner.run(executable.path, run, deadline, memory=None) as ended:
         yield ended
