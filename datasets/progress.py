@@ -1,9 +1,13 @@
 """Showing on a terminal how far a long piece of work is."""
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["Advance", "progress"]
 
@@ -24,9 +28,7 @@ def progress(
         total: how much there is to do; None if that is not known.
         unit: what is counted; "" for work that has no parts.
     """
-    from rich.console import Console  # here, because most programs do nothing long
-
-    console = Console(stderr=True)
+    console = _console()
     if not console.is_terminal:
         yield lambda amount: None
         return
@@ -60,3 +62,11 @@ def progress(
         timer.cancel()
         timer.join()
         bar.stop()
+
+
+@functools.cache
+def _console() -> "Console":
+    """Return the one console for standard error: bars within bars on it are shown below each other."""
+    from rich.console import Console  # here, because most programs do nothing long
+
+    return Console(stderr=True)
