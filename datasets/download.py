@@ -77,6 +77,7 @@ def download(urls: Sequence[str], sha256: str, *, file_name: str = "", descripti
             name, f"AIOCG_OFFLINE is set, and it is not in the cache; unset it, or put the file at {target}"
         )
     try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(target.with_name(".lock"), f"Waiting for another download of {name}"):
             if digest_of(target) != sha256:
                 partial = _Partial(target.with_name(f"{name}.partial"), sha256)

@@ -1,0 +1,447 @@
+"""Unpacking what strangers have packed: tar archives, compressed or not, and zip archives.
+
+An archive is unpacked into a new folder beside the target, which takes the target's name when all is there. What may
+be in one is decided here, for all formats and all versions of Python alike (`tarfile` learned to filter in 3.11.4):
+
+- Files and folders are unpacked if their path is a relative one of printable text without `..`, and nothing else is
+  there. Of their modes only "executable" is taken.
+- A link, symbolic or hard, to a file of the archive becomes a second name of that file; so there are no symbolic links
+  in the result. One to a folder, or to nothing, is left out. One that leads out of the archive is an error.
+- Devices, pipes, sparse files and encrypted files are errors.
+- There is no more in it than the disk can take, and not suspiciously more than its own size.
+"""
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import re
+import shutil
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+from aiocg.datasets.errors import InstallError
+from aiocg.datasets.locking import locked
+from aiocg.datasets.process import check_cancelled
+from aiocg.datasets.progress import Advance, progress
+
+__all__ = ["remove_tree", "unpack"]
+
+LARGEST_RATIO = 300  # between what is unpacked and what is packed
+HARMLESS = 256 << 20  # bytes that may be unpacked whatever the ratio
+RESERVE = 64 << 20  # bytes of the disk that are left free
+LOOK_EVERY = 4 << 20  # bytes between looks at the disk
+BLOCK = 4 << 10  # bytes that a file takes at least
+CHUNK = 1 << 20  # bytes that are read at once; no header is longer
+
+_DAMAGED = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    ValueError,
+    RuntimeError,  # an encrypted zip, and NotImplementedError: an unknown compression
+    OverflowError,
+    LookupError,
+    struct.error,
+)
+_STRANGE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def unpack(archive: Path, target: Path, *, strip_prefix: str = "", description: str = "") -> None:
+    """Unpack an archive, so that the target is there as a whole or not at all. If it is there already, nothing is done.
+
+    It is safe in several threads and processes at once, and what a killed process has left is removed.
+
+    Args:
+        archive: a .tar, .tar.gz, .tar.bz2, .tar.xz or .zip, whatever its name.
+        target: the folder to make.
+        strip_prefix: only what is below this folder of the archive is unpacked, without this beginning of its path.
+        description: what is shown meanwhile; by default "Unpacking" and the archive's name.
+
+    Raises:
+        InstallError: when the archive is damaged or has in it what it must not have, or there is no room for it.
+        Cancelled: when the event of `cancellable` was set.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target.with_name(f".{target.name}.lock"), f"Waiting for {archive.name} to be unpacked"):
+            if target.exists():
+                return
+            folder = target.with_name(f".new-{target.name}")
+            if folder.exists():
+                remove_tree(folder)
+            folder.mkdir()
+            try:
+                _unpack(archive, folder, strip_prefix, description or f"Unpacking {archive.name}")
+                folder.rename(target)
+            except BaseException:
+                with contextlib.suppress(OSError):  # the next one removes it
+                    remove_tree(folder)
+                raise
+    except OSError as error:
+        raise InstallError(
+            archive.name,
+            f"{error.filename or target} cannot be written: {error.strerror or error}; free some space, or set "
+            "AIOCG_SITE_DATA to a directory that can be written",
+        ) from error
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all that is in it, showing that, if it takes long.
+
+    Raises:
+        OSError: when something cannot be removed.
+    """
+    with progress(f"Removing {folder}"):
+        shutil.rmtree(folder)
+
+
+def _unpack(archive: Path, folder: Path, strip_prefix: str, title: str) -> None:
+    """Unpack into a folder that is empty."""
+    prefix = tuple(part for part in strip_prefix.split("/") if part not in ("", "."))
+    writer = _Writer(archive.name, folder, prefix)
+    with open(archive, "rb") as packed, progress(title, archive.stat().st_size, unit="bytes") as advance:
+        limits = _Limits(packed, folder, advance)
+        try:
+            for entry in _entries(packed, limits):
+                writer.add(entry)
+            writer.finish(limits)
+        except _Refused as error:
+            raise _refusal(archive, limits.member, str(error)) from None
+        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+            raise _refusal(archive, limits.member, "stands where another one is") from error
+        except _DAMAGED as error:
+            raise _refusal(archive, limits.member, f"or what follows it is damaged: {error}") from error
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            # so say gzip and bz2 that what they read makes no sense
+            raise _refusal(archive, limits.member, f"or what follows it is damaged: {error}") from error
+
+def _refusal(archive: Path, member: str, reason: str) -> InstallError:
+    subject = f"its member {member!r}" if member else "its beginning"
+    return InstallError(archive.name, f"{subject} {reason}; it is at {archive}, and nothing of it was installed")
+
+
+# ---------------------------------------------------------------------------------------------------- the bounds
+
+
+class _Refused(Exception):
+    """A member is not unpacked, and neither is its archive; the text goes on after the member's name."""
+
+
+class _Limits:
+    """What is read of an archive, and how much.
+
+    Args:
+        packed: the archive's own file.
+        folder: where it is unpacked.
+        advance: told of how much of the archive has been read, in bytes.
+
+    Attributes:
+        member: the name of the member that is being read, for messages; "" before the first.
+    """
+
+    def __init__(self, packed: IO[bytes], folder: Path, advance: Advance) -> None:
+        self.member = ""
+        self._packed = packed
+        self._packed_size = os.fstat(packed.fileno()).st_size
+        self._folder = folder
+        self._advance = advance
+        self._shown = 0
+        self._unpacked = 0
+        self._members = 0
+        self._look_again = 0
+
+    def begin(self, member: str) -> None:
+        """Note which member comes now; each takes a block of the disk at least."""
+        self.member = member
+        self._members += 1
+
+    def count(self, size: int) -> None:
+        """Note that so many bytes more have been unpacked.
+
+        Raises:
+            _Refused: when that is too much.
+            Cancelled: when the event of `cancellable` was set.
+        """
+        self._unpacked += size
+        if self._unpacked > max(HARMLESS, LARGEST_RATIO * self._packed_size):
+            sizes = f"{self._unpacked:,} bytes of an archive of {self._packed_size:,}"
+            raise _Refused(f"makes more than {sizes}, which is no honest one")
+        taken = self._unpacked + self._members * BLOCK
+        if taken >= self._look_again:
+            self._look_again = taken + LOOK_EVERY
+            check_cancelled()
+            self._look_at_disk()
+            position = self._packed.tell()
+            self._advance(position - self._shown)
+            self._shown = position
+
+    def _look_at_disk(self) -> None:
+        disk = os.statvfs(self._folder)
+        if disk.f_bavail * disk.f_frsize < RESERVE:
+            raise _Refused(f"leaves only {disk.f_bavail * disk.f_frsize:,} bytes of the disk free")
+        if disk.f_files and disk.f_favail < 1000:
+            raise _Refused("leaves no room on the disk for more files")
+
+
+# ------------------------------------------------------------------------------------------------------- writing
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A member of an archive of whatever format.
+
+    Attributes:
+        name: as it stands in the archive.
+        content: to be read at once; None for all but files.
+        size: of the content, in bytes.
+        executable: whether it is a program.
+        link: for a link, the path to which it leads, from the root of the archive.
+    """
+
+    name: str
+    content: "_Stream | None" = None
+    size: int = 0
+    executable: bool = False
+    link: tuple[str, ...] | None = None
+
+
+class _Writer:
+    """Puts members to their places.
+
+    Args:
+        archive: its name, for messages.
+        folder: the root of all places.
+        prefix: the folders in the archive that are left off; what is elsewhere is left out.
+    """
+
+    def __init__(self, archive: str, folder: Path, prefix: tuple[str, ...]) -> None:
+        self._archive = archive
+        self._folder = str(folder)
+        self._prefix = prefix
+        self._parent = ""
+        self._files = 0
+        self._links: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def add(self, entry: _Entry) -> None:
+        """Put one member to its place, or leave it out.
+
+        Raises:
+            _Refused: when its name must not be.
+            FileExistsError: when its place is taken.
+        """
+        parts = _parts(entry.name)
+        if parts[: len(self._prefix)] != self._prefix or len(parts) == len(self._prefix):
+            return
+        if entry.link is not None:
+            if parts in self._links:
+                raise FileExistsError
+            self._links[parts] = entry.link
+        elif entry.content is None:
+            os.makedirs(self._place(parts), exist_ok=True)
+        else:
+            self._write(self._place(parts), entry)
+            self._files += 1
+
+    def finish(self, limits: _Limits) -> None:
+        """Make the links.
+
+        Raises:
+            FileExistsError: when the place of one is taken.
+            InstallError: when there was no file at all.
+        """
+        for parts in self._links:
+            limits.member = "/".join(parts)
+            origin, seen = self._links[parts], 0
+            while origin in self._links and seen < 40:
+                origin, seen = self._links[origin], seen + 1
+            if origin[: len(self._prefix)] == self._prefix and os.path.isfile(self._place(origin)):
+                self._link(self._place(origin), self._place(parts))
+        if not self._files:
+            below = f" below {'/'.join(self._prefix)!r}" if self._prefix else ""
+            raise InstallError(self._archive, f"there is no file in it{below}")
+
+    def _place(self, parts: tuple[str, ...]) -> str:
+        return "/".join((self._folder, *parts[len(self._prefix) :]))
+
+    def _make_parent(self, place: str) -> None:
+        parent = os.path.dirname(place)
+        if parent != self._parent:
+            os.makedirs(parent, exist_ok=True)
+            self._parent = parent
+
+    def _write(self, place: str, entry: _Entry) -> None:
+        assert entry.content is not None
+        self._make_parent(place)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with open(os.open(place, flags, 0o777 if entry.executable else 0o666), "wb", buffering=0) as file:
+            left = entry.size
+            while left:
+                chunk = entry.content.read(min(left, CHUNK))
+                if not chunk:
+                    raise EOFError("it ends too early")
+                written = file.write(chunk)
+                if written != len(chunk):
+                    file.write(chunk[written:])
+                left -= len(chunk)
+
+    def _link(self, origin: str, place: str) -> None:
+        self._make_parent(place)
+        try:
+            os.link(origin, place)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            shutil.copy(origin, place)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """Split the path of a member.
+
+    Raises:
+        _Refused: when it is not a relative path of printable text.
+    """
+    if strange := _STRANGE.search(name):
+        raise _Refused(f"has the character {strange[0]!r} in its name")
+    parts = tuple(part for part in name.split("/") if part not in ("", "."))
+    if name.startswith("/") or ".." in parts:
+        raise _Refused("leads out of the archive")
+    return parts
+
+
+def _destination(name: str, link: str) -> tuple[str, ...]:
+    """Return where a symbolic link leads to, from the root of the archive.
+
+    Raises:
+        _Refused: when it leads out.
+    """
+    path = list(_parts(name)[:-1])
+    if link.startswith("/"):
+        raise _Refused(f"is a link to {link!r}, which is not in the archive")
+    for part in link.split("/"):
+        if part == "..":
+            if not path:
+                raise _Refused(f"is a link to {link!r}, which is not in the archive")
+            path.pop()
+        elif part not in ("", "."):
+            path.append(part)
+    return tuple(path)
+
+
+# ------------------------------------------------------------------------------------------------------- reading
+
+
+def _entries(packed: IO[bytes], limits: _Limits) -> Iterator[_Entry]:
+    beginning = packed.read(6)
+    packed.seek(0)
+    if beginning.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_entries(packed, limits)
+    if beginning.startswith(b"\x1f\x8b"):
+        return _tar_entries(gzip.GzipFile(fileobj=packed), limits)
+    if beginning.startswith(b"BZh"):
+        return _tar_entries(bz2.BZ2File(packed), limits)
+    if beginning.startswith(b"\xfd7zXZ\x00"):
+        return _tar_entries(lzma.LZMAFile(packed), limits)
+    return _tar_entries(packed, limits)
+
+
+class _Stream(io.RawIOBase):
+    """The content of a compressed file, counted, read from the beginning to the end and never back."""
+
+    def __init__(self, file: Any, limits: _Limits) -> None:
+        self._file = file
+        self._limits = limits
+        self._position = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read so many bytes, or fewer at the end; more than a chunk must not be asked for."""
+        if not 0 <= size <= CHUNK:
+            raise ValueError(f"a header of {size:,} bytes")
+        data: bytes = self._file.read(size)
+        self._limits.count(len(data))
+        self._position += len(data)
+        return data
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """Skip to a later position."""
+        if whence or position < self._position:
+            raise ValueError("a header that leads back")
+        while self._position < position:
+            if not self.read(min(CHUNK, position - self._position)):
+                break
+        return self._position
+
+    def tell(self) -> int:
+        """Return how much has been read."""
+        return self._position
+
+
+class _Member(tarfile.TarInfo):
+    """A header that must be right: `tarfile` takes a damaged one for the end of the archive."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Read one header."""
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(str(error)) from error
+
+
+def _tar_entries(file: Any, limits: _Limits) -> Iterator[_Entry]:
+    stream = _Stream(file, limits)
+    with tarfile.open(fileobj=stream, mode="r:", tarinfo=_Member) as tar:
+        while (member := tar.next()) is not None:
+            tar.members.clear()  # type: ignore[attr-defined]  # or it would keep a million of them
+            limits.begin(member.name)
+            yield _tar_entry(member, stream)
+    while stream.read(CHUNK):  # to the end, where the checksum is
+        pass
+
+
+def _tar_entry(member: tarfile.TarInfo, stream: _Stream) -> _Entry:
+    name = member.name
+    if member.isdir():
+        return _Entry(name)
+    if member.issym() or member.islnk():
+        link = _destination(name, member.linkname) if member.issym() else _parts(member.linkname)
+        return _Entry(name, link=link)
+    if not member.isreg() or member.issparse():
+        raise _Refused("is neither a file nor a folder")
+    stream.seek(member.offset_data)
+    return _Entry(name, stream, member.size, bool(member.mode & stat.S_IXUSR))
+
+
+def _zip_entries(packed: IO[bytes], limits: _Limits) -> Iterator[_Entry]:
+    with zipfile.ZipFile(packed) as archive:
+        for info in archive.infolist():
+            limits.begin(info.orig_filename)
+            mode = info.external_attr >> 16
+            kind = stat.S_IFMT(mode)
+            if info.is_dir():
+                yield _Entry(info.orig_filename)
+                continue
+            if kind not in (0, stat.S_IFREG, stat.S_IFLNK):
+                raise _Refused("is neither a file nor a folder")
+            with archive.open(info) as content:
+                stream = _Stream(content, limits)
+                if kind == stat.S_IFLNK:
+                    link = stream.read(min(info.file_size, CHUNK)).decode(errors="surrogateescape")
+                    yield _Entry(info.orig_filename, link=_destination(info.orig_filename, link))
+                else:
+                    yield _Entry(info.orig_filename, stream, info.file_size, bool(mode & stat.S_IXUSR))

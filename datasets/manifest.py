@@ -1,0 +1,249 @@
+"""Long lists of names that stay on the disk: a million of them are counted, indexed and searched without being read.
+
+A list is text, one name a line, as it is or compressed by gzip, bzip2 or xz. The first time it is read an index of it
+is built in the cache; later only that is mapped into memory, of which the system keeps what is used. The index is::
+
+    a header: the format, how many names there are, how long the text is
+    the text, filled up to a multiple of 8 bytes
+    where each name begins in the text, and where the last one ends: 8 bytes each
+    the checksums (CRC-32) of the names in ascending order, 4 bytes each
+    the numbers of the names in that order, 4 bytes each
+
+So the n-th name takes one look, and whether there is a name, a binary search.
+"""
+
+import bisect
+import bz2
+import contextlib
+import difflib
+import gzip
+import hashlib
+import itertools
+import lzma
+import mmap
+import os
+import struct
+import tempfile
+import warnings
+import zlib
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Self, overload
+
+from aiocg.datasets.cache import cache_directory
+from aiocg.datasets.errors import CacheError, CacheWarning, InstallError
+from aiocg.datasets.process import check_cancelled
+from aiocg.datasets.progress import progress
+
+__all__ = ["Manifest"]
+
+HEADER = struct.Struct("=8sQQ")
+MAGIC = b"aiocg-1\n"
+CHUNK = 4 << 20  # bytes of text that are read at once
+CANDIDATES = 300  # names with something in common with one that is missing, for each thing in common
+
+_OPENERS: tuple[tuple[bytes, Any], ...] = (
+    (b"\x1f\x8b", gzip.open),
+    (b"BZh", bz2.open),
+    (b"\xfd7zXZ\x00", lzma.open),
+    (b"", open),
+)
+
+
+class Manifest(Sequence[str]):
+    """A list of names in a file; see `read`.
+
+    Args:
+        index: a complete index, open for reading.
+    """
+
+    def __init__(self, index: IO[bytes]) -> None:
+        self._map = mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ)
+        magic, size, text_size = HEADER.unpack_from(self._map)
+        self._size = int(size)
+        offsets = HEADER.size + _padded(text_size)
+        checksums = offsets + 8 * (self._size + 1)
+        numbers = checksums + 4 * self._size
+        view = memoryview(self._map)
+        if magic != MAGIC or len(view) != numbers + 4 * self._size:
+            raise ValueError("the index is not complete")
+        self._end = HEADER.size + text_size
+        self._offsets = view[offsets:checksums].cast("Q")
+        self._checksums = view[checksums:numbers].cast("I")
+        self._numbers = view[numbers:].cast("I")
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Open a list of names.
+
+        Lines end with a newline, or carriage return and newline; empty ones do not count. Names keep their order.
+
+        Args:
+            path: a text, as it is or compressed.
+
+        Raises:
+            InstallError: when it cannot be read, or is damaged.
+            CacheError: when there is no room for the index, neither in the cache nor among temporary files.
+            Cancelled: when the event of `cancellable` was set.
+        """
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        identity = os.fsencode(f"{path.resolve()} {status.st_size} {status.st_mtime_ns}")
+        place = cache_directory() / "manifests" / hashlib.sha256(identity).hexdigest()
+        # An index that is not there, or that a crash of the machine has cut off, is built.
+        with contextlib.suppress(OSError, ValueError, struct.error), open(place, "rb") as index:
+            return cls(index)
+        try:
+            with _new_file(place) as index:
+                _build(path, index)
+                return cls(index)
+        except OSError as error:
+            raise CacheError(str(place), error.strerror or str(error)) from error
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(self._size))]
+        return _decoded(self._bytes(range(self._size)[index]))
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, self._size, 4096):
+            last = min(first + 4096, self._size)
+            begin, end = HEADER.size + self._offsets[first], HEADER.size + self._offsets[last] - 1
+            yield from _decoded(self._map[begin:end]).split("\n")
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(name) is not None
+
+    def index(self, name: str, start: int = 0, stop: int | None = None) -> int:
+        """Return the number of a name, the first one if it is there several times.
+
+        Raises:
+            ValueError: when it is not there, or not within these bounds.
+        """
+        number = self._find(name)
+        if number is None or number not in range(self._size)[start:stop]:
+            raise ValueError(f"{name!r} is not in the list")
+        return number
+
+    def near(self, name: str, count: int = 3) -> list[str]:
+        """Return names that look like one that is missing, best first.
+
+        Only those are compared that have a third of the name, or of its last part, in common with it: two slips
+        of the pen leave one third as it was.
+        """
+        found: dict[str, None] = {}
+        for text in dict.fromkeys((name.rpartition("/")[2], name)):
+            third = max(2, len(text) // 3)
+            for piece in dict.fromkeys((text[:third], text[third:-third], text[-third:])):
+                if len(piece) > 1:
+                    found.update(dict.fromkeys(itertools.islice(self._containing(piece), CANDIDATES)))
+        return difflib.get_close_matches(name, found, n=count)
+
+    def _bytes(self, number: int) -> bytes:
+        return self._map[HEADER.size + self._offsets[number] : HEADER.size + self._offsets[number + 1] - 1]
+
+    def _find(self, name: str) -> int | None:
+        try:
+            wanted = name.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            return None
+        checksum = zlib.crc32(wanted)
+        place = bisect.bisect_left(self._checksums, checksum)
+        while place < self._size and self._checksums[place] == checksum:
+            if self._bytes(self._numbers[place]) == wanted:
+                return self._numbers[place]
+            place += 1
+        return None
+
+    def _containing(self, piece: str) -> Iterator[str]:
+        wanted = piece.encode("utf-8", "surrogateescape")
+        place = self._map.find(wanted, HEADER.size, self._end)
+        while place >= 0:
+            begin = self._map.rfind(b"\n", HEADER.size, place) + 1 or HEADER.size
+            end = self._map.find(b"\n", place, self._end)
+            yield _decoded(self._map[begin:end])
+            place = self._map.find(wanted, end, self._end)
+
+
+def _build(path: Path, index: IO[bytes]) -> None:
+    """Write the index of a text."""
+    import numpy  # here, because an index is built once
+
+    offsets, checksums = array("Q", [0]), array("I")
+    index.write(bytes(HEADER.size))
+    for names in _names(path):
+        index.write(b"\n".join((*names, b"")))
+        checksums.extend(map(zlib.crc32, names))
+        ends = itertools.accumulate((len(name) + 1 for name in names), initial=offsets[-1])
+        offsets.extend(itertools.islice(ends, 1, None))
+    order = numpy.argsort(numpy.frombuffer(checksums, dtype=numpy.uint32), kind="stable")
+    index.write(bytes(_padded(offsets[-1]) - offsets[-1]))
+    offsets.tofile(index)
+    index.write(numpy.frombuffer(checksums, dtype=numpy.uint32)[order].tobytes())
+    index.write(order.astype(numpy.uint32).tobytes())
+    index.seek(0)
+    index.write(HEADER.pack(MAGIC, len(checksums), offsets[-1]))
+    index.flush()
+
+
+def _names(path: Path) -> Iterator[list[bytes]]:
+    """Yield the names, many at a time.
+
+    Raises:
+        InstallError: when they cannot be read.
+    """
+    try:
+        with open(path, "rb") as packed:
+            beginning = packed.read(6)
+        opener = next(opener for magic, opener in _OPENERS if beginning.startswith(magic))
+        with opener(path, "rb") as text, progress(f"Reading the names in {path.name}") as _:
+            while lines := text.readlines(CHUNK):
+                check_cancelled()
+                yield [name for line in lines if (name := line.rstrip(b"\r\n"))]
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> InstallError:
+    reason = (isinstance(error, OSError) and error.strerror) or str(error)
+    return InstallError(path.name, f"the names in {path} cannot be read: {reason}")
+
+
+@contextlib.contextmanager
+def _new_file(place: Path) -> Iterator[IO[bytes]]:
+    """Open a file that gets its name when it is complete, or one without a name where that cannot be."""
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=place.parent)
+    except OSError as error:
+        warnings.warn(str(CacheError(str(place), error.strerror or str(error))), CacheWarning, stacklevel=4)
+        with tempfile.TemporaryFile() as file:
+            yield file
+        return
+    try:
+        with open(descriptor, "w+b") as file:
+            yield file
+        os.replace(temporary, place)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _padded(size: int) -> int:
+    return -(-size // 8) * 8
+
+
+def _decoded(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
