@@ -1,7 +1,8 @@
 """`aiocg cc` and `aiocg c++`: a compiler's driver that searches for better passes for each file it compiles.
 
 `make CC="aiocg cc" CXX="aiocg c++"` is all that a project needs. What compiles C or C++ to object code is done in
-steps, see `aiocg.llvm.driver`; everything else is clang's, which then takes the place of this process.
+steps, see `aiocg.llvm.driver`; everything else is clang's, which then takes the place of this process. With
+AIOCG_CC_RECORD in the environment nothing is searched: the build is recorded, see `aiocg.llvm.recording`.
 """
 
 import os
@@ -18,6 +19,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.toolchain import compile_flags, find_clang, link_flags, loader_environment
 from aiocg.llvm.command_line import CommandLine, Input, parse
 from aiocg.llvm.driver import DriverError, ObjectCompilation, Settings
+from aiocg.llvm.recording import VARIABLE, record
 
 __all__ = ["main"]
 
@@ -41,13 +43,19 @@ def main(name: str, words: Sequence[str]) -> int:
     except (DatasetError, DriverError) as error:
         print(f"aiocg {name}: error: {error}", file=sys.stderr)
         return 1
+    if path := os.environ.get(VARIABLE, ""):
+        try:
+            record(path, [name, *words])
+        except OSError as error:
+            print(f"aiocg {name}: error: {VARIABLE} is {path!r}, which cannot be written: {error}", file=sys.stderr)
+            return 1
     language = "c++" if name == "c++" else "c"
     driver = [str(clang), *(["--driver-mode=g++"] if language == "c++" else []), *compile_flags(clang, language)]
     try:
         command = parse([name, *words])
     except ValueError:
         command = None  # clang knows how to say it
-    if command is None or settings.search == "none" or _is_clangs(command):
+    if command is None or path or settings.search == "none" or _is_clangs(command):
         links = command is not None and command.mode == "link" and command.inputs
         _become([*driver, *(link_flags(clang, language) if links else ()), *words], environment)
     try:

@@ -7,7 +7,7 @@ start of `aiocg cc` reads one.
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
@@ -158,6 +158,15 @@ class CommandLine:
             if word.startswith(_OTHER_OUTPUT):
                 return f"{word} writes or reads more than object code"
         return ""
+
+    def plain(self) -> "CommandLine":
+        """Return the command line without what `obstacle` names: instrumentation, and output beside object code."""
+        tokens = tuple(
+            token
+            for token in self.tokens
+            if token.kind != "option" or not token.words[0].startswith((*_INSTRUMENTED, *_OTHER_OUTPUT))
+        )
+        return replace(self, tokens=tokens)
 
     def options(self, *left_out: Kind) -> list[str]:
         """Return the words of all options but those for inputs, output, mode and language, and of some kinds more."""

@@ -19,6 +19,7 @@ from aiocg.workers.limits import disable_core_dumps
 from aiocg.workers.llvm import linkage
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
+from aiocg.workers.llvm.symbols import symbols as module_symbols
 
 
 def link(arguments: argparse.Namespace) -> None:
@@ -47,6 +48,18 @@ def text(arguments: argparse.Namespace) -> None:
     """Write a program as textual IR."""
     with Module.parse(_library(), arguments.input.read_bytes()) as module:
         arguments.output.write_text(module.to_text(), encoding="utf-8")
+
+
+def symbols(arguments: argparse.Namespace) -> None:
+    """Write the symbols of modules as a JSON list: of each a map, or what is wrong with it."""
+    library = _library()
+    found: list[dict[str, list[str]] | str] = []
+    for path in arguments.inputs:
+        try:
+            found.append(module_symbols(library, path.read_bytes()))
+        except LlvmError as error:
+            found.append(str(error))
+    arguments.output.write_text(json.dumps(found), encoding="utf-8")
 
 
 def apply(arguments: argparse.Namespace) -> None:
@@ -106,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     add(link, "output").add_argument("inputs", type=Path, nargs="+")
+    add(symbols, "output").add_argument("inputs", type=Path, nargs="+")
     add(split, "output", "input").add_argument("--limit", type=int)
     add(strip_optnone, "output", "input")
     add(text, "output", "input")

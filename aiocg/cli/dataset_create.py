@@ -1,0 +1,241 @@
+"""`aiocg dataset create`, `build`, `pack` and `add`: datasets of one's own programs."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aiocg.cli.output import console, fail, print_json, print_line
+
+if TYPE_CHECKING:
+    from aiocg.project import Creation, Project, RunRequest
+
+__all__ = ["add", "build", "create", "pack"]
+
+_PROJECT, _PROGRAMS = "The project (one of these)", "Its programs"
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def create(
+    name: Annotated[str, typer.Argument(help="The new dataset's name.")],
+    compile_commands: Annotated[
+        Path | None, typer.Option(help="A compile_commands.json.", rich_help_panel=_PROJECT)
+    ] = None,
+    make: Annotated[
+        str,
+        typer.Option(
+            help='A command that builds the project here, such as "make -j2"; it is recorded.', rich_help_panel=_PROJECT
+        ),
+    ] = "",
+    record: Annotated[
+        Path | None,
+        typer.Option(help="What a build under AIOCG_CC_RECORD=FILE has written.", rich_help_panel=_PROJECT),
+    ] = None,
+    sources: Annotated[
+        Path | None, typer.Option(help="A folder of C and C++ files.", rich_help_panel=_PROJECT)
+    ] = None,
+    bitcode: Annotated[
+        Path | None, typer.Option(help="A folder of .bc and .ll files.", rich_help_panel=_PROJECT)
+    ] = None,
+    flags: Annotated[
+        str, typer.Option(help='For --sources: clang\'s options, such as "-Iinclude -DN=3".', rich_help_panel=_PROJECT)
+    ] = "",
+    root: Annotated[
+        Path | None, typer.Option(help="The folder that names of sources are relative to.", rich_help_panel=_PROJECT)
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="What a target consists of: app=src/a.c,src/b.c.", rich_help_panel=_PROGRAMS),
+    ] = None,
+    link: Annotated[
+        str,
+        typer.Option(help="Libraries, where no link line is known.", rich_help_panel=_PROGRAMS),
+    ] = "-lm -pthread",
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How a target is run: 'app: ./app input.txt', or 'app#small: LANG=C ./app -n 3 < input.txt'.",
+            rich_help_panel=_PROGRAMS,
+        ),
+    ] = None,
+    runs: Annotated[
+        Path | None, typer.Option(help="A TOML file that says more of runs.", rich_help_panel=_PROGRAMS)
+    ] = None,
+    description: Annotated[str, typer.Option(help="One line for people.")] = "",
+    license: Annotated[str, typer.Option(help="The licence of the programs.")] = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the dataset of that name.")] = False,
+    json: Json = False,
+) -> None:
+    """Make a dataset of a project of your own: each translation unit, and each program that is linked of them.
+
+    Example: aiocg dataset create my-set --make "make -j2" --run "app: ./app input.txt"
+    """
+    from aiocg.datasets.own.installed import check_name
+    from aiocg.project import create as create_dataset
+    from aiocg.project import parse_run, read_runs
+
+    check_name(name, replace=replace)  # before the build, not after it
+    requests: list[RunRequest] = [parse_run(one) for one in run or ()]
+    requests += read_runs(runs) if runs is not None else []
+    targets = dict(_target(one) for one in target or ())
+    project = _project(compile_commands, make, record, sources, bitcode, shlex.split(flags), root)
+    made = create_dataset(
+        name,
+        project,
+        targets=targets,
+        link=shlex.split(link),
+        runs=requests,
+        description=description,
+        license=license,
+        replace=replace,
+    )
+    if json:
+        print_json(_as_json(made))
+    else:
+        _print(made)
+
+
+def build(
+    state: Annotated[Path, typer.Argument(help="A state as JSON, as `aiocg search --state` writes it.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The program to write.")],
+    json: Json = False,
+) -> None:
+    """Link the program of a saved state: what a search has found, as an executable.
+
+    Example: aiocg search greedy my-set/app --state best.json && aiocg dataset build best.json -o app
+    """
+    from aiocg.cli.loop import run
+    from aiocg.cli.output import check_writable
+    from aiocg.state import CompilerEnvState
+
+    check_writable(output)
+    try:
+        text = state.read_bytes()
+    except OSError as error:
+        fail(f"cannot read {state}: {error.strerror}")
+    run(_build(CompilerEnvState.from_json(text), output))
+    if json:
+        print_json({"output": str(output), "size": output.stat().st_size})
+    else:
+        print_line(f"{output}: {output.stat().st_size} bytes")
+
+
+async def _build(state: "object", output: Path) -> None:
+    from aiocg.project import write_program
+    from aiocg.runtime import Runtime
+    from aiocg.state import CompilerEnvState
+
+    assert isinstance(state, CompilerEnvState)
+    async with Runtime(workers=1) as runtime:
+        env = await runtime.replay(state)
+        await write_program(env, output)
+
+
+def pack(
+    name: Annotated[str, typer.Argument(help="A dataset of your own.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The file to write: .tar.xz, .tar.gz or .tar.bz2. Default: NAME.tar.xz."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Put a dataset of your own into one file, to be added on another machine.
+
+    Example: aiocg dataset pack my-set -o my-set.tar.xz
+    """
+    from aiocg.datasets.own.packing import own_dataset
+    from aiocg.datasets.own.packing import pack as pack_dataset
+
+    written = pack_dataset(own_dataset(name), output or Path(f"{name}.tar.xz"))
+    if json:
+        print_json({"dataset": name, "file": str(written), "size": written.stat().st_size})
+    else:
+        print_line(f"{written}: {written.stat().st_size} bytes")
+
+
+def add(
+    file: Annotated[Path, typer.Argument(help="What `aiocg dataset pack` has written.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the dataset of that name.")] = False,
+    json: Json = False,
+) -> None:
+    """Install a dataset from a file.
+
+    It is checked, and nothing of it is run. Validating or timing its programs runs them: do so if you trust its maker.
+
+    Example: aiocg dataset add my-set.tar.xz
+    """
+    from aiocg.datasets.own.packing import add as add_dataset
+
+    dataset = add_dataset(file, replace=replace)
+    if json:
+        print_json({"dataset": dataset.name, "programs": dataset.size, "directory": str(dataset.directory)})
+    else:
+        print_line(f"{dataset.name}: {dataset.size} programs, in {dataset.directory}")
+
+
+def _project(
+    compile_commands: Path | None,
+    make: str,
+    record: Path | None,
+    sources: Path | None,
+    bitcode: Path | None,
+    flags: list[str],
+    root: Path | None,
+) -> "Project":
+    from aiocg.project import Project
+
+    given = [one for one in (compile_commands, make, record, sources, bitcode) if one]
+    if len(given) != 1:
+        fail("say what the project is by one of --compile-commands, --make, --record, --sources and --bitcode", 2)
+    if flags and sources is None:
+        fail("--flags is for --sources: the other ways know how each file is compiled", 2)
+    if compile_commands is not None:
+        return Project.from_compile_commands(compile_commands, root)
+    if record is not None:
+        return Project.from_record(record, root)
+    if sources is not None:
+        return Project.from_sources(sources, flags)
+    if bitcode is not None:
+        return Project.from_bitcode(bitcode)
+    return Project.from_build(make, root)
+
+
+def _target(text: str) -> tuple[str, list[str]]:
+    name, _, members = text.partition("=")
+    names = [os.path.normpath(member) for member in members.split(",") if member]
+    if not name or not names:
+        fail(f"the target {text!r} is not of the form app=src/a.c,src/b.c", 2)
+    return name, names
+
+
+def _as_json(made: "Creation") -> dict[str, object]:
+    return {
+        "dataset": made.dataset.name,
+        "directory": str(made.dataset.directory),
+        "targets": list(made.targets),
+        "units": made.units,
+        "problems": [{"subject": problem.subject, "reason": problem.reason} for problem in made.problems],
+    }
+
+
+def _print(made: "Creation") -> None:
+    from rich.table import Table
+
+    name, programs = made.dataset.name, made.dataset.programs
+    if made.targets:
+        table = Table("target", "units", "runs", title=f"Programs of {name}")
+        for path in made.targets:
+            program = programs[path]
+            table.add_row(f"{name}/{path}", str(len(program.members)), ", ".join(run.name for run in program.runs))
+        console.print(table)
+    if made.problems:
+        table = Table("what", "is otherwise than in the project")
+        for problem in made.problems:
+            table.add_row(problem.subject, problem.reason)
+        console.print(table)
+    first = made.targets[0] if made.targets else next(iter(programs))
+    print_line(f"{name}: {len(made.targets)} targets, {made.units} translation units, in {made.dataset.directory}")
+    print_line(f"try: aiocg search greedy {name}/{first}")

@@ -1,0 +1,155 @@
+"""Recording what a build compiles and links, while it is built as always: for `aiocg dataset create`.
+
+    AIOCG_CC_RECORD=build.jsonl make CC="aiocg cc" CXX="aiocg c++"
+
+Each start of a compiler adds a line to the file, a JSON object with `arguments` (the compiler and its options, response
+files expanded, as builds remove them) and `directory`. Then clang alone does what is asked, without any search.
+
+It is also a program, `python -I -S recording.py COMPILER NAME …`, which the commands that `recording_commands` makes
+start. For their sake nothing but the standard library is imported, and of that little.
+"""
+
+import fcntl
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+__all__ = ["VARIABLE", "record", "recording_commands", "replace_process"]
+
+VARIABLE = "AIOCG_CC_RECORD"
+
+_USUAL = {"cc": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
+_COMPILER = r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99)(?:-\d[\d.]*)?"
+
+
+def record(path: str, words: Sequence[str]) -> None:
+    """Add a line about a compiler's start.
+
+    Args:
+        path: the file; it is made if need be. Several processes may write to it at once.
+        words: the compiler and its arguments.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    arguments = [words[0], *_expanded(words[1:])]
+    line = json.dumps({"arguments": arguments, "directory": os.getcwd()}).encode() + b"\n"
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        while line:
+            line = line[os.write(descriptor, line) :]
+    finally:
+        os.close(descriptor)
+
+
+def replace_process(path: str, compiler: str, words: Sequence[str]) -> NoReturn:
+    """Record a compiler's start and let the compiler take the place of this process.
+
+    Args:
+        path: the file to record to.
+        compiler: the program to start.
+        words: the name that it is called by, and its arguments.
+    """
+    # by its path: some look for their parts beside what their name leads to on PATH, which is us
+    try:
+        record(path, words)
+    except OSError as error:
+        print(f"aiocg: error: {VARIABLE} is {path!r}, which cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(1)
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    try:
+        os.execve(compiler, [compiler, *words[1:]], environment)  # a compiler that starts another is recorded once
+    except OSError as error:
+        print(f"aiocg: error: {compiler} cannot be started: {error.strerror}", file=sys.stderr)
+        sys.exit(127)
+
+
+def recording_commands(folder: str, search_path: str) -> None:
+    """Fill a folder with commands that record, and stand for the compilers of a search path.
+
+    A folder that is put before the search path makes any build that calls compilers by name record itself. Where the
+    machine has no `cc` or `c++`, or one that compiles nothing, the clang that compiles benchmarks takes its place.
+
+    Args:
+        folder: an empty folder.
+        search_path: such as the value of PATH.
+    """
+    found = _compilers(search_path)
+    for instead, names in _USUAL.items():
+        language = "c" if instead == "cc" else "c++"
+        for name in names:
+            if (path := found.pop(name, None)) and _compiles(path, language):
+                found[name] = path
+            else:
+                clang = [sys.executable, "-P", "-m", "aiocg.cli", instead]
+                _write_command(folder, name, ["env", "AIOCG_CC_SEARCH=none", *clang])
+    for name, path in found.items():
+        _write_command(folder, name, [sys.executable, "-I", "-S", os.path.abspath(__file__), path, name])
+
+
+def _compilers(search_path: str) -> dict[str, str]:
+    """Return the paths of the C and C++ compilers by their names."""
+    import re
+
+    found: dict[str, str] = {}
+    for place in search_path.split(os.pathsep):
+        try:
+            names = os.listdir(place or ".")
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(os.path.abspath(place or "."), name)
+            if re.fullmatch(_COMPILER, name) and os.access(path, os.X_OK) and os.path.isfile(path):
+                found.setdefault(name, path)
+    return found
+
+
+def _compiles(path: str, language: str) -> bool:
+    """Say whether a compiler compiles: some machines have only the part of it that links."""
+    import subprocess
+
+    command = [path, "-x", language, "-c", os.devnull, "-o", os.devnull]
+    null = subprocess.DEVNULL
+    try:
+        return subprocess.run(command, timeout=60, stdin=null, stdout=null, stderr=null).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _write_command(folder: str, name: str, words: Sequence[str]) -> None:
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    os.chmod(path, 0o755)
+
+
+def _expanded(words: Sequence[str], depth: int = 0) -> Iterator[str]:
+    """Replace `@file` by the words in the file; what cannot be read is the compiler's to complain about."""
+    for word in words:
+        text = None
+        if word.startswith("@") and depth < 10:
+            try:
+                with open(word[1:], encoding="utf-8", errors="surrogateescape") as file:
+                    text = file.read()
+            except OSError:
+                pass
+        if text is None:
+            yield word
+        else:
+            yield from _expanded(shlex.split(text), depth + 1)
+
+
+def _main() -> NoReturn:
+    compiler, *words = sys.argv[1:]
+    path = os.environ.get(VARIABLE, "")
+    if path:
+        replace_process(path, compiler, words)
+    os.execv(compiler, [compiler, *words[1:]])
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,287 @@
+"""The command lines that build a project, and what they say: translation units, and what is linked of them."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from aiocg.datasets.errors import DatasetError
+from aiocg.llvm.command_line import LANGUAGES, CommandLine, Input, parse
+from aiocg.llvm.recording import VARIABLE, recording_commands
+
+__all__ = ["Linking", "Project", "ProjectError", "Unit"]
+
+PathLike = str | os.PathLike[str]
+
+_PROBE = re.compile(
+    r"(?:.*/)?(?:conftest\.\w+|(?:CMakeFiles/CMake(?:Scratch|Tmp)|CMakeTmp|meson-private|CompilerId\w+)/.*)"
+)
+"""Sources of the tests by which build systems find out what a compiler can do."""
+
+_SHOWN = 4000  # characters of a failed build's last words
+
+
+class ProjectError(DatasetError):
+    """A project cannot be understood, or is not built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A translation unit: one source and how it is compiled.
+
+    Attributes:
+        source: the file, absolute.
+        command: the command line that compiles it.
+        input: the source as the command line has it.
+        directory: where that is carried out.
+        object: the file it is compiled to, absolute; None when that is not kept.
+    """
+
+    source: Path
+    command: CommandLine
+    input: Input
+    directory: Path
+    object: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Linking:
+    """A command line that links.
+
+    Attributes:
+        output: the file it writes, absolute.
+        command: the command line.
+        directory: where that is carried out.
+        units: the sources among its inputs, in order.
+    """
+
+    output: Path
+    command: CommandLine
+    directory: Path
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What a project consists of.
+
+    Attributes:
+        root: the folder that names of sources are relative to.
+        units: in the order in which they are compiled.
+        linkings: in the order in which they are done; empty when nobody knows.
+        modules: files with bitcode or textual IR that are taken as they are.
+        problems: what was left out, as pairs of a file and a reason.
+    """
+
+    root: Path
+    units: tuple[Unit, ...] = ()
+    linkings: tuple[Linking, ...] = ()
+    modules: tuple[Path, ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def from_compile_commands(cls, path: PathLike, root: PathLike | None = None) -> "Project":
+        """Read a `compile_commands.json`, as CMake, Meson, Ninja and Bear write it.
+
+        Args:
+            path: the file.
+            root: the folder that names of sources are relative to; by default the working directory, if the sources
+                are below it, or else the folder that has them all.
+
+        Raises:
+            ProjectError: when it cannot be read, or is no list of commands.
+        """
+        entries = _json(Path(path))
+        if not isinstance(entries, list):
+            raise ProjectError(f"{path} is no compilation database: it is no JSON list")
+        folder = Path(path).absolute().parent
+        return _project((_words_of_entry(entry, number, path, folder) for number, entry in enumerate(entries)), root)
+
+    @classmethod
+    def from_record(cls, path: PathLike, root: PathLike | None = None) -> "Project":
+        """Read what a build wrote to the file that `AIOCG_CC_RECORD` names.
+
+        Args:
+            path: the file.
+            root: as for `from_compile_commands`.
+
+        Raises:
+            ProjectError: when it cannot be read, or is no such file.
+        """
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            entries = [json.loads(line) for line in lines]
+            commands = [(list(map(str, entry["arguments"])), Path(entry["directory"])) for entry in entries]
+        except OSError as error:
+            raise ProjectError(f"{path} cannot be read: {error.strerror}") from None
+        except (ValueError, TypeError, KeyError):
+            raise ProjectError(f"{path} was not written by a build with {VARIABLE} set") from None
+        return _project(commands, root)
+
+    @classmethod
+    def from_build(cls, command: str | Sequence[str], root: PathLike | None = None) -> "Project":
+        """Build a project and record what it compiles and links. Its output appears on standard error.
+
+        Args:
+            command: such as `make -j2`, quoted as for a shell; it is carried out in the working directory. Compilers
+                that it starts by name, as `cc` or `g++-12`, are recorded; what is up to date is not compiled again.
+            root: as for `from_compile_commands`.
+
+        Raises:
+            ProjectError: when the build fails, or nothing was compiled.
+        """
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+        text = shlex.join(words)
+        if not words:
+            raise ProjectError("the build command is empty")
+        with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+            shims, log = Path(scratch, "bin"), Path(scratch, "build.jsonl")
+            shims.mkdir()
+            search_path = os.environ.get("PATH", os.defpath)
+            recording_commands(str(shims), search_path)
+            environment = {
+                **os.environ,
+                "PATH": os.pathsep.join((str(shims), search_path)),
+                VARIABLE: str(log),
+                "CCACHE_DISABLE": "1",
+            }
+            status = _run_build(words, environment)
+            if status:
+                raise ProjectError(f"the build failed: `{text}` ended with {status}; what it said is above")
+            if not log.exists():
+                raise ProjectError(
+                    f"`{text}` has compiled nothing: clean the project first (`make clean`); if its compiler is named "
+                    f'by a path, build it yourself with {VARIABLE}=$PWD/build.jsonl, CC="aiocg cc" and '
+                    f'CXX="aiocg c++", then use --record build.jsonl'
+                )
+            return cls.from_record(log, root)
+
+    @classmethod
+    def from_sources(cls, directory: PathLike, flags: Sequence[str] = ()) -> "Project":
+        """Take all C and C++ files below a folder, each compiled in that folder with the same options.
+
+        Raises:
+            ProjectError: when there is no such folder.
+        """
+        root = _folder(directory)
+        commands = []
+        for path in _files_below(root, LANGUAGES):
+            driver = "c++" if LANGUAGES[path.suffix].startswith("c++") else "cc"
+            commands.append(([driver, *flags, "-c", f"./{path.relative_to(root)}"], root))
+        return _project(commands, root)
+
+    @classmethod
+    def from_bitcode(cls, directory: PathLike) -> "Project":
+        """Take all `.bc` and `.ll` files below a folder.
+
+        Raises:
+            ProjectError: when there is no such folder.
+        """
+        root = _folder(directory)
+        return cls(root, modules=tuple(_files_below(root, (".bc", ".ll"))))
+
+
+def _run_build(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    if shutil.which(words[0], path=environment["PATH"]) is None:
+        raise ProjectError(f"the build command {words[0]!r} is not on PATH")
+    with open(2, "wb", closefd=False) as errors:
+        try:
+            return subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, stdout=errors).returncode
+        except OSError as error:
+            raise ProjectError(f"the build command {words[0]!r} cannot be started: {error.strerror}") from None
+
+
+def _folder(directory: PathLike) -> Path:
+    folder = Path(os.path.realpath(os.path.expanduser(directory)))
+    if not folder.is_dir():
+        raise ProjectError(f"there is no folder {folder}")
+    return folder
+
+
+def _files_below(root: Path, suffixes: Iterable[str]) -> Iterator[Path]:
+    wanted = set(suffixes)
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        yield from (Path(folder, name) for name in sorted(names) if os.path.splitext(name)[1] in wanted)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ProjectError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ProjectError(f"{path} is not JSON: {error}") from None
+
+
+def _words_of_entry(entry: Any, number: int, path: PathLike, folder: Path) -> tuple[list[str], Path]:
+    try:
+        directory = folder / entry.get("directory", "")
+        words = entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])
+        words = list(map(str, words))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProjectError(f"{path}: entry {number} is no compilation: it lacks `arguments` or `command`") from error
+    if not {"-c", "-S", "-E", "-o"} & set(words):
+        words.append("-c")  # some tools leave out what is the same in all entries
+    return words, directory
+
+
+def _project(commands: Iterable[tuple[Sequence[str], Path]], root: PathLike | None) -> Project:
+    units: dict[Unit, None] = {}
+    linkings: list[Linking] = []
+    problems: list[tuple[str, str]] = []
+    for words, directory in commands:
+        try:
+            command = parse(_without_launcher(words), str(directory)).plain()
+        except ValueError as error:
+            problems.append((shlex.join(words)[:100], str(error)))
+            continue
+        if command.mode not in ("link", "compile") or all(_PROBE.fullmatch(one.path) for one in command.inputs):
+            continue
+        found = tuple(_units(command, directory))
+        for unit in found:
+            units.setdefault(unit)
+        if command.mode == "link":
+            output = Path(os.path.normpath(directory / (command.output or "a.out")))
+            linkings.append(Linking(output, command, directory, found))
+    if not units and not problems:
+        raise ProjectError("the project compiles no C or C++ source")
+    return Project(_root(units, root), tuple(units), _last_of_each(linkings), (), tuple(problems))
+
+
+def _units(command: CommandLine, directory: Path) -> Iterator[Unit]:
+    for source in command.sources:
+        path = Path(os.path.normpath(directory / source.path))
+        written = None
+        if command.mode == "compile":
+            name = command.output or f"{PurePath(source.path).stem}.o"
+            written = Path(os.path.normpath(directory / name))
+        yield Unit(path, command, source, directory, written)
+
+
+def _last_of_each(linkings: Iterable[Linking]) -> tuple[Linking, ...]:
+    """Leave out what was linked again afterwards."""
+    return tuple({linking.output: linking for linking in linkings}.values())
+
+
+def _without_launcher(words: Sequence[str]) -> Sequence[str]:
+    """Leave out a word before the compiler: `ccache gcc -c …`."""
+    launchers = ("ccache", "distcc", "icecc", "sccache", "buildcache")
+    return words[1:] if len(words) > 1 and os.path.basename(words[0]) in launchers else words
+
+
+def _root(units: Iterable[Unit], chosen: PathLike | None) -> Path:
+    if chosen is not None:
+        return _folder(chosen)
+    here = Path.cwd()
+    folders = [str(unit.source.parent) for unit in units]
+    if not folders or any(folder == str(here) or folder.startswith(f"{here}{os.sep}") for folder in folders):
+        return here
+    return Path(os.path.commonpath(folders))

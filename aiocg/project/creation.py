@@ -1,0 +1,358 @@
+"""From a project to a dataset: compile, join what belongs together, run it once, write everything down."""
+
+import json
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Literal
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.own.dataset import OwnDataset
+from aiocg.datasets.own.draft import Draft
+from aiocg.datasets.own.manifest import Link, Program
+from aiocg.datasets.own.words import is_harmless
+from aiocg.datasets.toolchain import find_toolchain
+from aiocg.errors import ServiceError
+from aiocg.llvm.tools import run_tool
+from aiocg.project.commands import Project, ProjectError, Unit
+from aiocg.project.compilation import compile_unit, each
+from aiocg.project.expectations import record_runs
+from aiocg.project.objects import Symbols
+from aiocg.project.runs import RunRequest
+from aiocg.project.targets import Part, Target, TargetFinder, targets_by_symbols
+
+__all__ = ["Creation", "Problem", "create"]
+
+TIMEOUT = 600.0  # seconds for joining one target
+BATCH = 64  # modules whose symbols are read by one process
+
+LIBRARIES = ("-lm", "-pthread")
+"""What targets are linked with when nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is not in the dataset, or is there otherwise than in the project.
+
+    Attributes:
+        subject: a source, a target, or one of its runs.
+        reason: in one line.
+    """
+
+    subject: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A dataset that was made.
+
+    Attributes:
+        dataset: it.
+        targets: the paths of the programs that are targets.
+        units: how many translation units there are.
+        problems: what went otherwise than one might expect.
+    """
+
+    dataset: OwnDataset
+    targets: tuple[str, ...]
+    units: int
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """A module in the draft: where it came from, and what it is."""
+
+    origin: Unit | Path
+    digest: str
+    flags: tuple[str, ...]
+    left_out: tuple[str, ...]
+    sources: dict[str, str]
+
+
+def create(
+    name: str,
+    project: Project,
+    *,
+    targets: Mapping[str, Sequence[str]] | None = None,
+    link: Sequence[str] = LIBRARIES,
+    runs: Iterable[RunRequest] = (),
+    description: str = "",
+    license: str = "",
+    replace: bool = False,
+) -> Creation:
+    """Make a dataset of a project: a program for each translation unit, and one for each target.
+
+    What does not compile is left out and told of. The dataset is there when this returns, and nothing of it otherwise;
+    what was compiled is kept in the cache, so that a second try is quick.
+
+    Args:
+        name: of the dataset.
+        project: what it is made of.
+        targets: for targets that nobody finds by themselves, the names of their translation units, by the target's
+            name. They replace what would be found under the same name.
+        link: libraries, as words for clang, for targets that no link line is known of.
+        runs: how targets are run. What they must print is what they print without optimisation.
+        description: one line for people.
+        license: the licence of the programs.
+        replace: replace the dataset of that name, if there is one.
+
+    Raises:
+        InvalidBenchmarkUri: when the name is malformed.
+        InstallError: when the name is taken, or the dataset cannot be written.
+        ProjectError: when nothing compiles, or there is no target or translation unit of a name that was given.
+        ToolchainNotFound: when there is no clang.
+        Cancelled: when the event of `aiocg.datasets.cancellable` was set.
+    """
+    if strange := [word for word in link if not is_harmless(word)]:
+        raise ProjectError(f"a dataset may not link with the word {strange[0]!r}; libraries are written as -lname")
+    with Draft(name, replace=replace) as draft:
+        problems = [Problem(*problem) for problem in project.problems]
+        modules = _modules(project, draft, problems)
+        programs, parts = _programs(modules, project.root, draft, problems)
+        found = _targets(project, parts, link, targets or {}, problems)
+        joined = _joined(found, programs, draft, problems)
+        recorded = record_runs(joined, list(runs), draft)
+        problems += [Problem(*problem) for problem in recorded.problems]
+        all_targets = [recorded.programs.get(one.path, one) for one in joined]
+        dataset = draft.finish(
+            [*all_targets, *programs.values()],
+            description=description or f"{project.root.name}: {len(all_targets)} targets, {len(programs)} units",
+            license=license,
+            compiler=find_toolchain().identity,
+        )
+    return Creation(dataset, tuple(one.path for one in all_targets), len(programs), tuple(problems))
+
+
+def _modules(project: Project, draft: Draft, problems: list[Problem]) -> list[_Module]:
+    """Compile everything, and keep what compiles.
+
+    Raises:
+        ProjectError: when nothing does.
+    """
+
+    def compiled(unit: Unit) -> _Module:
+        if not unit.source.is_file():
+            raise BenchmarkInitError(str(unit.source), "the source is no longer there")
+        result = compile_unit(unit)
+        sources = {}
+        for path in {str(unit.source): None, **dict.fromkeys(result.files)}:
+            own = _within(path, project.root)
+            if own or path == str(unit.source):
+                sources[own or os.path.basename(path)] = draft.keep(Path(path).read_bytes())
+        return _Module(unit, draft.keep(result.bitcode), result.flags, result.left_out, sources)
+
+    def read(path: Path) -> _Module:
+        try:
+            return _Module(path, draft.keep(path.read_bytes()), (), (), {})
+        except OSError as error:
+            raise BenchmarkInitError(str(path), f"cannot be read: {error.strerror}") from None
+
+    results: list[tuple[Unit | Path, _Module | BenchmarkInitError]] = [
+        *zip(project.units, each("Compiling", compiled, project.units), strict=True),
+        *zip(project.modules, each("Reading", read, project.modules), strict=True),
+    ]
+    modules = []
+    for origin, result in results:
+        subject = _name_of(origin, project.root)
+        if isinstance(result, BenchmarkInitError):
+            problems.append(Problem(subject, _first_diagnostic(result)))
+            continue
+        if result.left_out:
+            unknown = " ".join(result.left_out)
+            problems.append(Problem(subject, f"compiled without {unknown}, which clang does not know"))
+        modules.append(result)
+    if not modules:
+        if not results:
+            raise ProjectError(f"there are no programs in {project.root}")
+        first = f": {problems[0].subject}: {problems[0].reason}" if problems else ""
+        raise ProjectError(f"none of {len(results)} files could be compiled{first}")
+    return modules
+
+
+def _programs(
+    modules: Sequence[_Module], root: Path, draft: Draft, problems: list[Problem]
+) -> tuple[dict[str, Program], dict[Unit | Path, Part]]:
+    """Give each module a name, and find out its symbols.
+
+    Returns:
+        The programs by their names, and the part that each unit is in linking.
+    """
+    digests = sorted({module.digest for module in modules})
+    batches = [digests[start : start + BATCH] for start in range(0, len(digests), BATCH)]
+    read = each("Reading symbols", lambda batch: _symbols(batch, draft), batches)
+    symbols: dict[str, Symbols | str] = {}
+    for batch, result in zip(batches, read, strict=True):
+        symbols |= result if isinstance(result, dict) else dict.fromkeys(batch, str(result))
+    named: dict[str, list[_Module]] = defaultdict(list)
+    for module in modules:
+        named[_name_of(module.origin, root)].append(module)
+    programs: dict[str, Program] = {}
+    parts: dict[Unit | Path, Part] = {}
+    for name in sorted(named):
+        known: dict[str, Part] = {}
+        for module in sorted(named[name], key=lambda module: (module.flags, module.digest)):
+            found = symbols[module.digest]
+            if isinstance(found, str):
+                problems.append(Problem(name, found.strip().splitlines()[0] if found.strip() else "LLVM refuses it"))
+                continue
+            if module.digest not in known:
+                path = name if name not in programs else _free(name, programs)
+                part = known[module.digest] = Part(path, found, _is_cplusplus(module.origin, found))
+                programs[path] = Program(
+                    path=path,
+                    module=module.digest,
+                    language=_language(part.cplusplus),
+                    flags=module.flags,
+                    sources=module.sources,
+                )
+            parts[module.origin] = known[module.digest]
+    if not programs:
+        raise ProjectError(f"LLVM reads none of {len(modules)} modules: {problems[-1].subject}: {problems[-1].reason}")
+    return programs, parts
+
+
+def _symbols(digests: Sequence[str], draft: Draft) -> dict[str, Symbols | str]:
+    """Return the symbols of modules, or why there are none."""
+    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+        output = Path(scratch, "symbols.json")
+        try:
+            run_tool("symbols", [output, *map(draft.path, digests)], subject="modules", timeout=TIMEOUT)
+        except ServiceError as error:
+            if len(digests) == 1:
+                return {digests[0]: str(error)}
+            return {key: value for digest in digests for key, value in _symbols([digest], draft).items()}
+        found: list[dict[str, list[str]] | str] = json.loads(output.read_text(encoding="utf-8"))
+    return {
+        digest: one if isinstance(one, str) else Symbols(**{kind: frozenset(names) for kind, names in one.items()})
+        for digest, one in zip(digests, found, strict=True)
+    }
+
+
+def _targets(
+    project: Project,
+    parts: Mapping[Unit | Path, Part],
+    link: Sequence[str],
+    chosen: Mapping[str, Sequence[str]],
+    problems: list[Problem],
+) -> list[Target]:
+    """Find the targets of the project, with those that the user has described in the place of those found."""
+    if project.linkings:
+        units = {unit: part for unit, part in parts.items() if isinstance(unit, Unit)}
+        finder = TargetFinder(project.linkings, units, project.units)
+        found = []
+        names = [linking.output.name for linking in project.linkings]
+        for linking in project.linkings:
+            target = finder.target(linking)
+            if names.count(target.name) > 1:
+                target.name = _within(str(linking.output), project.root) or target.name
+            found.append(target)
+    else:
+        found = targets_by_symbols(list(dict.fromkeys(parts.values())))
+        for target in found:
+            target.words = list(link)
+    by_path = {part.name: part for part in parts.values()}
+    made = []
+    for name, members in chosen.items():
+        if missing := [member for member in members if os.path.normpath(member) not in by_path]:
+            raise ProjectError(f"the target {name} is to have {missing[0]!r}, which is none of {_few(by_path)}")
+        selected = [by_path[os.path.normpath(member)] for member in members]
+        cplusplus = any(part.cplusplus for part in selected)
+        made.append(Target(name, selected, list(link), cplusplus))
+    result = []
+    for target in [*made, *(one for one in found if one.name not in chosen)]:
+        problems += [Problem(target.name, remark) for remark in target.remarks]
+        if any(not part.content for part in target.parts):
+            result.append(target)
+        else:
+            problems.append(Problem(target.name, "nothing of it has been compiled to bitcode"))
+    return result
+
+
+def _joined(
+    targets: Sequence[Target], programs: Mapping[str, Program], draft: Draft, problems: list[Problem]
+) -> list[Program]:
+    """Join the modules of each target, and return the programs."""
+
+    def join(target: Target) -> str:
+        members = [programs[part.name].module for part in target.parts if not part.content]
+        if len(members) == 1:
+            return members[0]
+        with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+            paths = []
+            for number, part in enumerate(part for part in target.parts if not part.content):
+                paths.append(Path(scratch, f"{number}-{PurePath(part.name).name}"))
+                paths[-1].symlink_to(draft.path(programs[part.name].module))
+            output = Path(scratch, "joined.bc")
+            try:
+                run_tool("link", [output, *paths], subject=target.name, timeout=TIMEOUT)
+            except ServiceError as error:
+                raise BenchmarkInitError(target.name, str(error)) from error
+            return draft.keep(output.read_bytes())
+
+    result: list[Program] = []
+    taken = dict(programs)
+    for target, module in zip(targets, each("Joining", join, targets), strict=True):
+        if isinstance(module, BenchmarkInitError):
+            problems.append(Problem(target.name, f"not joined: {module.reason}"))
+            continue
+        path = target.name if target.name not in taken else _free(target.name, taken)
+        objects = [part.content for part in target.parts if part.content]
+        files = {f"object-{number}.o": draft.keep(content) for number, content in enumerate(objects)}
+        program = Program(
+            path=path,
+            module=module,
+            language=_language(target.cplusplus),
+            members=tuple(part.name for part in target.parts if not part.content),
+            link=Link(words=(*files, *target.words), files=files) if target.is_program else None,
+        )
+        taken[path] = program
+        result.append(program)
+    return result
+
+
+def _name_of(origin: Unit | Path, root: Path) -> str:
+    path = str(origin.source if isinstance(origin, Unit) else origin)
+    return _within(path, root) or os.path.basename(path)
+
+
+def _within(path: str, root: Path) -> str:
+    """Return a path relative to the root, "" if it is elsewhere."""
+    for base in (str(root), os.path.realpath(root)):
+        if path.startswith(base.rstrip(os.sep) + os.sep):
+            return os.path.relpath(path, base)
+    return ""
+
+
+def _free(name: str, taken: Mapping[str, object]) -> str:
+    """Return a name like that, which nothing has: the second compilation of `a.c` is `a.c~2`."""
+    number = 2
+    while f"{name}~{number}" in taken:
+        number += 1
+    return f"{name}~{number}"
+
+
+def _is_cplusplus(origin: Unit | Path, symbols: Symbols) -> bool:
+    if isinstance(origin, Unit):
+        return origin.input.language.startswith("c++")
+    return any(name.startswith("_Z") for name in symbols.defined | symbols.weak | symbols.undefined)
+
+
+def _language(cplusplus: bool) -> Literal["c", "c++"]:
+    return "c++" if cplusplus else "c"
+
+
+def _first_diagnostic(error: BenchmarkInitError) -> str:
+    lines = error.diagnostics.splitlines()
+    first = next((line for line in lines if "error:" in line), "")
+    return first or error.reason.splitlines()[0]
+
+
+def _few(names: Iterable[str]) -> str:
+    several = sorted(names)
+    return ", ".join(several[:8]) + (", …" if len(several) > 8 else "")
+

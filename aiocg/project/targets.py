@@ -1,0 +1,262 @@
+"""What a program consists of: of the inputs of a link line or, where nobody knows that line, by its symbols."""
+
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from aiocg.datasets.own.words import is_harmless
+from aiocg.project.commands import Linking, Unit
+from aiocg.project.objects import Symbols, archive_members, elf_symbols, is_archive
+
+__all__ = ["Part", "Target", "TargetFinder", "closure", "targets_by_symbols"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Something that is linked: a module, or an object that no bitcode is known of.
+
+    Attributes:
+        name: the path of the program in the dataset, or the name of the object.
+        symbols: what it defines and needs.
+        cplusplus: it was written in C++.
+        content: of an object; empty for a module.
+    """
+
+    name: str
+    symbols: Symbols
+    cplusplus: bool = False
+    content: bytes = b""
+
+
+@dataclass(slots=True)
+class Target:
+    """A program that is linked of several parts.
+
+    Attributes:
+        name: its name.
+        parts: what it consists of, in the order in which they are linked.
+        words: libraries and options for the linker.
+        cplusplus: it needs the C++ library.
+        is_program: it can be linked to something that runs; a shared library cannot.
+        remarks: what is otherwise than in the project's own build.
+    """
+
+    name: str
+    parts: list[Part] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    cplusplus: bool = False
+    is_program: bool = True
+    remarks: list[str] = field(default_factory=list)
+
+
+def closure(
+    roots: Iterable[Part], candidates: Sequence[Part], distance: Callable[[Part], int] | None = None
+) -> list[Part]:
+    """Return the roots, and the candidates that define what is missing, as a linker takes members from an archive.
+
+    Args:
+        roots: parts that are there in any case.
+        candidates: parts that are there if they are needed.
+        distance: of several candidates that define a symbol the one with the least is taken, then the first.
+    """
+    certain = list(dict.fromkeys(roots))
+    definers: dict[str, list[Part]] = defaultdict(list)
+    for part in dict.fromkeys(candidates):
+        for name in (*part.symbols.defined, *part.symbols.weak):
+            definers[name].append(part)
+    present = {name for part in certain for name in (*part.symbols.defined, *part.symbols.weak)}
+    wanted = [name for part in certain for name in sorted(part.symbols.undefined)]
+    needed: set[Part] = set()
+    while wanted:
+        name = wanted.pop()
+        if name in present or name not in definers:
+            continue  # what nobody defines is in a library
+        able = [part for part in definers[name] if name in part.symbols.defined] or definers[name]
+        part = min(able, key=distance) if distance else able[0]
+        needed.add(part)
+        present |= part.symbols.defined | part.symbols.weak
+        wanted += sorted(part.symbols.undefined)
+    return [*certain, *(part for part in dict.fromkeys(candidates) if part in needed)]
+
+
+def targets_by_symbols(parts: Sequence[Part]) -> list[Target]:
+    """Make a target of each part that defines `main`, with the parts that it needs.
+
+    Parts with a `main` of their own are never needed by others. Of several parts that define a symbol, the one in the
+    nearest folder is taken.
+    """
+    starting = [part for part in parts if "main" in part.symbols.defined]
+    others = [part for part in parts if "main" not in part.symbols.defined]
+    targets = []
+    for part in starting:
+        members = closure([part], others, lambda other, name=part.name: _distance(name, other.name))  # type: ignore[misc]
+        targets.append(Target(PurePath(part.name).stem, members, cplusplus=any(one.cplusplus for one in members)))
+    return targets
+
+
+def _distance(name: str, other: str) -> int:
+    """Count the steps from one folder to the other."""
+    here, there = PurePath(name).parent.parts, PurePath(other).parent.parts
+    shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
+    return len(here) + len(there) - 2 * shared
+
+
+class TargetFinder:
+    """Finds out what link lines are about, from the files that the build has left.
+
+    Args:
+        linkings: all link lines of the project.
+        parts: the module of each translation unit that could be compiled.
+        units: all translation units.
+    """
+
+    def __init__(self, linkings: Sequence[Linking], parts: Mapping[Unit, Part], units: Sequence[Unit]) -> None:
+        self._linkings = {linking.output: linking for linking in linkings}
+        self._parts = parts
+        self._objects = {unit.object: unit for unit in units if unit.object is not None}
+        self._by_digest: dict[bytes, Unit] | None = None
+        self._binaries: dict[bytes, Part] = {}
+
+    def target(self, linking: Linking) -> Target:
+        """Return what a link line makes."""
+        command = linking.command
+        partial = not {"-shared", "-r", "-Wl,-r", "-Wl,-shared"}.isdisjoint(command.words)
+        target = Target(linking.output.name, cplusplus=command.cplusplus, is_program=not partial)
+        roots: list[Part] = []
+        candidates: list[Part] = []
+        self._collect(linking, target, roots, candidates, set())
+        target.parts = closure(roots, candidates)
+        target.cplusplus |= any(part.cplusplus for part in target.parts)
+        return target
+
+    def _collect(
+        self, linking: Linking, target: Target, roots: list[Part], candidates: list[Part], seen: set[Path]
+    ) -> None:
+        """Sort the inputs of a link line into what is linked in any case, and what only if it is needed."""
+        seen.add(linking.output)
+        command, directory = linking.command, linking.directory
+        sources, inputs = iter(linking.units), iter(command.inputs)
+        folders = _library_folders(command.words, directory)
+        whole = False
+        for token in command.tokens:
+            if token.kind == "input":
+                one = next(inputs)
+                if one.language:
+                    self._add_unit(next(sources), None, target, roots)
+                else:
+                    path = Path(os.path.normpath(directory / one.path))
+                    self._add_file(path, target, roots, roots if whole else candidates, seen)
+            elif token.kind == "linking":
+                for word in _linker_words(token.words):
+                    whole = {"-Wl,--whole-archive": True, "-Wl,--no-whole-archive": False}.get(word, whole)
+                    file = _library(word, folders) if word.startswith("-") else directory / word
+                    if file is not None and (file in self._linkings or ".so" not in file.name):
+                        path = Path(os.path.normpath(file))
+                        self._add_file(path, target, roots, roots if whole else candidates, seen)
+                        continue
+                    if file is not None:
+                        _add_word(f"-L{file.parent}", target)
+                    if not word.startswith("-L"):
+                        _add_word(word, target)
+            elif token.words[0] in ("-pthread", "-m32", "-m64"):
+                _add_word(token.words[0], target)
+
+    def _add_file(
+        self, path: Path, target: Target, roots: list[Part], candidates: list[Part], seen: set[Path]
+    ) -> None:
+        if path in self._objects:
+            self._add_unit(self._objects[path], path, target, roots)
+        elif path in self._linkings:
+            if path not in seen:  # a shared library of the project's own, or a part that was linked before
+                self._collect(self._linkings[path], target, roots, candidates, seen)
+        elif is_archive(path):
+            try:
+                for name, content in archive_members(path):
+                    candidates.append(self._member(name, content))
+            except (ValueError, OSError) as error:
+                target.remarks.append(str(error))
+        elif ".so" in path.name:
+            _add_word(str(path), target)
+        else:
+            self._add_binary(path, target, roots)
+
+    def _add_unit(self, unit: Unit, path: Path | None, target: Target, roots: list[Part]) -> None:
+        if unit in self._parts:
+            roots.append(self._parts[unit])
+        elif path is not None:
+            self._add_binary(path, target, roots)
+        else:
+            target.remarks.append(f"{unit.input.path} is missing, as it does not compile")
+
+    def _add_binary(self, path: Path, target: Target, roots: list[Part]) -> None:
+        try:
+            roots.append(self._binary(path.name, path.read_bytes()))
+        except OSError as error:
+            target.remarks.append(f"{path} cannot be read: {error.strerror}")
+
+    def _member(self, name: str, content: bytes) -> Part:
+        """Find the translation unit that a member of an archive was compiled from: by its content, then by its name."""
+        if self._by_digest is None:
+            self._by_digest = {}
+            for path, unit in self._objects.items():
+                if path.is_file():
+                    self._by_digest.setdefault(_digest(path.read_bytes()), unit)
+        found: Unit | None = self._objects.get(Path(name)) or self._by_digest.get(_digest(content))
+        if found is None:
+            gone = [one for path, one in self._objects.items() if path.name == name and not path.exists()]
+            found = gone[0] if len(gone) == 1 else None  # `make` removes objects that only an archive needed
+        return self._parts[found] if found is not None and found in self._parts else self._binary(name, content)
+
+    def _binary(self, name: str, content: bytes) -> Part:
+        known = self._binaries.get(content)
+        if known is None:
+            known = self._binaries[content] = Part(PurePath(name).name, elf_symbols(content), content=content)
+        return known
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def _library_folders(words: Sequence[str], directory: Path) -> list[Path]:
+    """Return the folders that `-L` names."""
+    folders, rest = [], iter(words)
+    for word in rest:
+        if word.startswith("-L"):
+            folders.append(Path(os.path.normpath(directory / (word[2:] or next(rest, ".")))))
+    return folders
+
+
+def _library(word: str, folders: Sequence[Path]) -> Path | None:
+    """Return the file that `-lname` stands for, if it is in one of the folders."""
+    if not word.startswith("-l"):
+        return None
+    name = word[2:]
+    names = [name[1:]] if name.startswith(":") else [f"lib{name}.so", f"lib{name}.a"]
+    return next((folder / one for folder in folders for one in names if (folder / one).is_file()), None)
+
+
+def _linker_words(words: Sequence[str]) -> Iterator[str]:
+    """Return options of the linker as they are written in one word, and files that are hidden among them as files."""
+    first, *rest = words
+    if first == "-Xlinker":
+        yield f"-Wl,{rest[0]}"
+    elif first in ("-z", "-rpath"):
+        yield f"-Wl,{first},{rest[0]}"
+    elif first.startswith("-Wl,") and "-archive" in first:
+        yield from (f"-Wl,{one}" if one.startswith("-") else one for one in first[4:].split(","))
+    else:
+        yield first + "".join(rest)
+
+
+def _add_word(word: str, target: Target) -> None:
+    """Add an option or library, if a dataset may have it and it is not about something that is joined already."""
+    if word in ("-shared", "-r", "-Wl,-r", "-Wl,-shared") or "whole-archive" in word:
+        return
+    if not is_harmless(word):
+        target.remarks.append(f"the linker's option {word} is left out")
+    elif word not in target.words or word.startswith("-l"):
+        target.words.append(word)

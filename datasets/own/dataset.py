@@ -1,0 +1,216 @@
+"""A dataset of the user's own programs, read from its folder."""
+
+import difflib
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
+from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InstallError
+from aiocg.datasets.own.manifest import CONTENT, Program, Run, read, read_header
+from aiocg.datasets.toolchain import find_clang, link_flags
+from aiocg.datasets.uri import BenchmarkUri
+
+__all__ = ["OwnDataset", "link_command"]
+
+
+class OwnDataset(Dataset):
+    """Programs that `aiocg dataset create` has made: translation units, and targets that are whole programs.
+
+    It needs nothing but its folder: neither the project that it was made from nor, unless a program is linked, a
+    compiler. As the sources cannot be compiled again, tests that need that (UndefinedBehaviorSanitizer) are left out.
+
+    Args:
+        directory: the dataset's folder. Only the first line of the manifest is read until a program is asked for.
+
+    Raises:
+        InstallError: when there is no dataset in it, or a damaged one.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory)
+        try:
+            header = read_header(self.directory)
+        except OSError as error:
+            raise InstallError(str(directory), f"its manifest cannot be read: {error.strerror}") from error
+        super().__init__(
+            header.name,
+            header.description or "programs of the user's own",
+            license=header.license,
+            validatable=header.validatable,
+        )
+        self.compiler = header.compiler
+        self._count = header.programs
+        self._lock = threading.Lock()
+        self._programs: dict[str, Program] | None = None
+        self._paths: tuple[str, ...] = ()
+
+    @property
+    def site_data_path(self) -> Path:
+        """The dataset's folder."""
+        return self.directory
+
+    @property
+    def size(self) -> int:
+        """How many programs there are."""
+        return self._count
+
+    @property
+    def programs(self) -> Mapping[str, Program]:
+        """What the manifest says of each program, by its path, in order.
+
+        Raises:
+            InstallError: when the manifest is damaged.
+        """
+        with self._lock:
+            if self._programs is None:
+                try:
+                    _, programs = read(self.directory)
+                except OSError as error:
+                    raise InstallError(str(self.root), f"its manifest cannot be read: {error.strerror}") from error
+                self._paths = tuple(program.path for program in programs)
+                self._programs = {program.path: program for program in programs}
+            return self._programs
+
+    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
+        """Enumerate the targets, then the translation units."""
+        return (BenchmarkUri(self.scheme, self.name, path) for path in self.programs)
+
+    def uri_at(self, index: int) -> BenchmarkUri:
+        """Return the n-th name.
+
+        Raises:
+            IndexError: when there are not so many.
+        """
+        assert self.programs is not None  # reads them
+        return BenchmarkUri(self.scheme, self.name, self._paths[index])
+
+    def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
+        """Make the benchmark of one program.
+
+        Raises:
+            BenchmarkNotFound: when there is no such program.
+        """
+        program = self.programs.get(uri.path)
+        if program is None or uri.params or uri.fragment:
+            near = difflib.get_close_matches(uri.path, self._paths, n=3)
+            raise BenchmarkNotFound(
+                str(uri),
+                f"{self.name} has no program {str(uri).partition(self.name + '/')[2]!r}",
+                [str(BenchmarkUri(self.scheme, self.name, path)) for path in near],
+            )
+        return Benchmark(
+            uri,
+            lambda: self._content(program.module),
+            sources=lambda: self._sources(program),
+            description=_description(program),
+            program=self._how_to_link_and_run(program),
+        )
+
+    def uninstall(self) -> None:
+        """Remove the dataset, for good: what it was packed into and the project it was made from are all there is.
+
+        Raises:
+            InstallError: when it cannot be removed.
+        """
+        try:
+            remove(self.directory)
+        except OSError as error:
+            raise InstallError(str(self.root), f"cannot be removed: {error}") from error
+
+    def _content(self, digest: str) -> bytes:
+        path = self.directory / CONTENT / digest
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise BenchmarkInitError(str(self.root), f"{path} cannot be read: {error.strerror}") from error
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise BenchmarkInitError(str(self.root), f"{path} is damaged: add the dataset again, or make it again")
+        return content
+
+    def _sources(self, program: Program) -> list[BenchmarkSource]:
+        files: dict[str, str] = {}
+        for one in (program, *(self.programs[member] for member in program.members)):
+            files |= one.sources
+        return [BenchmarkSource(name, self._content(digest)) for name, digest in files.items()]
+
+    def _how_to_link_and_run(self, program: Program) -> BenchmarkProgram | None:
+        if program.link is None:
+            return None
+        return BenchmarkProgram(
+            program.language,
+            runs={run.name: self._run(run) for run in program.runs},
+            command=link_command(program.language, program.link.words),
+            files=_Files(self, program.link.files),
+            measured=program.measured,
+        )
+
+    def _run(self, run: Run) -> ProgramRun:
+        return ProgramRun(
+            run.arguments,
+            None if run.stdout is None else self.directory / CONTENT / run.stdout,
+            exit_status=run.exit_status,
+            stdin=b"" if run.stdin is None else self._content(run.stdin),
+            files=_Files(self, run.files),
+            environment=run.environment,
+            output_files=_Files(self, run.output_files),
+            timeout=run.timeout,
+            output_varies=run.output_varies,
+        )
+
+
+class _Files(Mapping[str, bytes]):
+    """Files by name, each read when it is asked for. Of outputs that are not known the content is None."""
+
+    def __init__(self, dataset: OwnDataset, digests: Mapping[str, str | None]) -> None:
+        self._dataset = dataset
+        self._digests = digests
+
+    def __getitem__(self, name: str) -> bytes:
+        digest = self._digests[name]
+        return self._dataset._content(digest) if digest is not None else None  # type: ignore[return-value]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._digests)
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+
+def link_command(language: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that links the machine code of a program on this machine, see `aiocg.datasets.recipe`."""
+    driver = "{clang++}" if language == "c++" else "{clang}"
+    return (driver, *_link_flags(language), "-o", "program", "program.o", *words)
+
+
+def _link_flags(language: str) -> tuple[str, ...]:
+    return _link_flags_of(find_clang(), language)
+
+
+@functools.lru_cache(maxsize=8)
+def _link_flags_of(clang: Path, language: str) -> tuple[str, ...]:
+    return link_flags(clang, language)
+
+
+def remove(directory: Path) -> None:
+    """Remove a folder so that nobody sees a part of it.
+
+    Raises:
+        OSError: when that is not possible.
+    """
+    with tempfile.TemporaryDirectory(prefix=".old-", dir=directory.parent) as aside:
+        os.rename(directory, Path(aside, directory.name))
+        shutil.rmtree(aside, ignore_errors=True)
+        os.makedirs(aside, exist_ok=True)
+
+
+def _description(program: Program) -> str:
+    if program.members:
+        return f"a program of {len(program.members)} translation units"
+    return f"a translation unit in {'C++' if program.language == 'c++' else 'C'}"

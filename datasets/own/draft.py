@@ -1,0 +1,131 @@
+"""Writing a dataset of one's own, so that it is there as a whole or not at all."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from aiocg.datasets.errors import InstallError
+from aiocg.datasets.own.dataset import OwnDataset, remove
+from aiocg.datasets.own.installed import check_name, directory_of
+from aiocg.datasets.own.manifest import CONTENT, FORMAT, MANIFEST, VERSION, Header, Program, text
+
+__all__ = ["Draft", "put_in_place"]
+
+
+class Draft:
+    """A dataset that is being written, in a folder that nobody looks at.
+
+        with Draft("my-set") as draft:
+            module = draft.keep(bitcode)
+            dataset = draft.finish([Program(path="a.c", module=module, language="c")])
+
+    Whatever ends the context, what is not finished is removed.
+
+    Args:
+        name: the dataset's name.
+        replace: replace the dataset of that name, if there is one, when this is finished.
+
+    Raises:
+        InvalidBenchmarkUri: when the name is malformed.
+        InstallError: when it is taken, or there is no place for the dataset.
+    """
+
+    def __init__(self, name: str, *, replace: bool = False) -> None:
+        check_name(name, replace=replace)
+        self.name = name
+        self.replace = replace
+        target = directory_of(name)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.directory = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+            (self.directory / CONTENT).mkdir()
+        except OSError as error:
+            raise InstallError(name, f"{error.filename} cannot be written: {error.strerror}") from error
+        self._lock = threading.Lock()
+        self._kept: set[str] = set()
+
+    def keep(self, content: bytes) -> str:
+        """Keep some bytes and return their name; from any thread.
+
+        Raises:
+            InstallError: when they cannot be written.
+        """
+        digest = hashlib.sha256(content).hexdigest()
+        with self._lock:
+            if digest in self._kept:
+                return digest
+            self._kept.add(digest)
+        try:
+            self.path(digest).write_bytes(content)
+        except OSError as error:
+            raise InstallError(self.name, f"{error.filename} cannot be written: {error.strerror}") from error
+        return digest
+
+    def path(self, digest: str) -> Path:
+        """Return where something that was kept lies."""
+        return self.directory / CONTENT / digest
+
+    def finish(
+        self, programs: Sequence[Program], *, description: str = "", license: str = "", compiler: str = ""
+    ) -> OwnDataset:
+        """Write the manifest, and put the dataset in its place.
+
+        Raises:
+            InstallError: when it cannot be written.
+        """
+        header = Header(
+            format=FORMAT,
+            version=VERSION,
+            name=self.name,
+            programs=len(programs),
+            description=description,
+            license=license,
+            compiler=compiler,
+            validatable=any(program.runs for program in programs),
+        )
+        needed = {digest for program in programs for digest in program.digests()}
+        try:
+            for path in (self.directory / CONTENT).iterdir():
+                if path.name not in needed:
+                    path.unlink()
+            (self.directory / MANIFEST).write_bytes(text(header, programs))
+            os.chmod(self.directory, 0o755)
+        except OSError as error:
+            raise InstallError(self.name, f"{error.filename} cannot be written: {error.strerror}") from error
+        return OwnDataset(put_in_place(self.directory, self.name, replace=self.replace))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def put_in_place(directory: Path, name: str, *, replace: bool) -> Path:
+    """Move a whole dataset to where datasets of one's own are, and return that.
+
+    Args:
+        directory: the dataset, beside its place.
+        name: of the dataset.
+        replace: the one that is there is replaced, if there is one.
+
+    Raises:
+        InstallError: when the name has been taken meanwhile, or the dataset cannot be moved.
+    """
+    check_name(name, replace=replace)
+    target = directory_of(name)
+    try:
+        if replace and target.exists():
+            remove(target)
+        os.rename(directory, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(directory)
+        raise InstallError(name, f"cannot be put to {target}: {error.strerror}") from error
+    return target

@@ -1,0 +1,224 @@
+"""The manifest of a dataset of one's own: what is in it, as readable JSON.
+
+The first line is the `Header`, each further one a `Program`. So the header can be had without the rest, and
+`grep '"path":"src/a.c"'` finds a program.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+
+import msgspec
+
+from aiocg.datasets.errors import InstallError, InvalidBenchmarkUri
+from aiocg.datasets.own.words import check_words
+from aiocg.datasets.uri import BenchmarkUri
+
+__all__ = [
+    "CONTENT",
+    "FORMAT",
+    "MANIFEST",
+    "VERSION",
+    "Header",
+    "Link",
+    "Program",
+    "Run",
+    "read",
+    "read_header",
+    "text",
+]
+
+FORMAT, VERSION = "aiocg dataset", 1
+MANIFEST, CONTENT = "aiocg-dataset.jsonl", "content"
+
+LONGEST_HEADER = 1 << 20  # bytes
+
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+"""The name of a file below `content`."""
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """What the dataset is.
+
+    Attributes:
+        format: `FORMAT`.
+        version: of the format; another than `VERSION` is refused.
+        name: the dataset's name.
+        programs: how many lines follow.
+        description: one line for people.
+        license: the licence of the programs.
+        compiler: the clang that made the bitcode, by the line that names its build.
+        validatable: whether a program has runs.
+    """
+
+    format: str
+    version: int
+    name: str
+    programs: int
+    description: str = ""
+    license: str = ""
+    compiler: str = ""
+    validatable: bool = False
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A way to run a program, as `aiocg.datasets.ProgramRun`, with hashes in place of content."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    stdout: Digest | None = None
+    exit_status: int = 0
+    stdin: Digest | None = None
+    files: dict[str, Digest] = {}
+    environment: dict[str, str] = {}
+    output_files: dict[str, Digest | None] = {}
+    timeout: float = 60.0
+    output_varies: bool = False
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a program is linked.
+
+    Attributes:
+        words: libraries and options for clang, and names of `files`; see `aiocg.datasets.own.words`.
+        files: objects that no bitcode is known of, by the names under which the words mention them.
+    """
+
+    words: tuple[str, ...] = ()
+    files: dict[str, Digest] = {}
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One program: a translation unit, or a target, which is linked of several.
+
+    Attributes:
+        path: its name within the dataset.
+        module: its bitcode.
+        language: "c", or "c++" if some of it is.
+        flags: that a translation unit was compiled with.
+        sources: the files it was made from, by their names.
+        members: the paths of the translation units that a target consists of.
+        link: how it is linked; None when it is no whole program.
+        runs: how it is run.
+        measured: the run that is timed if nothing else is said.
+    """
+
+    path: str
+    module: Digest
+    language: Literal["c", "c++"]
+    flags: tuple[str, ...] = ()
+    sources: dict[str, Digest] = {}
+    members: tuple[str, ...] = ()
+    link: Link | None = None
+    runs: tuple[Run, ...] = ()
+    measured: str = ""
+
+    def digests(self) -> Iterator[str]:
+        """Yield the names of all files below `content` that it needs."""
+        yield self.module
+        yield from self.sources.values()
+        if self.link is not None:
+            yield from self.link.files.values()
+        for run in self.runs:
+            optional = (run.stdout, run.stdin, *run.output_files.values())
+            yield from (*run.files.values(), *(digest for digest in optional if digest is not None))
+
+
+def text(header: Header, programs: Iterable[Program]) -> bytes:
+    """Return a manifest as it is written."""
+    return b"".join(msgspec.json.encode(one) + b"\n" for one in (header, *programs))
+
+
+def read_header(directory: Path) -> Header:
+    """Read what the dataset in a folder is.
+
+    Raises:
+        InstallError: when it is no dataset, is damaged, or is one for another version of aiocg.
+        OSError: when it cannot be read.
+    """
+    path = directory / MANIFEST
+    with open(path, "rb") as file:
+        return _header(file.readline(LONGEST_HEADER), path)
+
+
+def read(directory: Path) -> tuple[Header, list[Program]]:
+    """Read and check the whole manifest of the dataset in a folder.
+
+    Raises:
+        InstallError: when it is no dataset, is damaged, asks for what no dataset may, or is for another version of
+            aiocg.
+        OSError: when it cannot be read.
+    """
+    path = directory / MANIFEST
+    first, *lines = path.read_bytes().splitlines() or [b""]
+    header = _header(first, path)
+    programs = [_program(line, number, path) for number, line in enumerate(lines, 2)]
+    if len(programs) != header.programs:
+        raise InstallError(str(path), f"is damaged: it lists {len(programs)} programs, and says {header.programs}")
+    known: set[str] = set()
+    for number, program in enumerate(programs, 2):
+        try:
+            _check(program, header.name)
+            if program.path in known:
+                raise ValueError(f"{program.path!r} is there twice")
+        except ValueError as error:
+            raise InstallError(str(path), f"line {number}: {error}") from None
+        known.add(program.path)
+    for program in programs:
+        if missing := [member for member in program.members if member not in known]:
+            raise InstallError(str(path), f"{program.path} consists of {missing[0]!r}, which is not there")
+    return header, programs
+
+
+def _header(line: bytes, path: Path) -> Header:
+    try:
+        header = msgspec.json.decode(line, type=Header)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InstallError(str(path), f"it is no manifest of a dataset, or a damaged one: {error}") from None
+    if header.format != FORMAT:
+        raise InstallError(str(path), f"its format is {header.format!r}, expected {FORMAT!r}")
+    if header.version != VERSION:
+        newer = "it was made by a newer aiocg: use that" if header.version > VERSION else "make it again"
+        raise InstallError(str(path), f"its format has version {header.version}, this aiocg reads {VERSION}; {newer}")
+    try:
+        BenchmarkUri("benchmark", header.name)
+    except InvalidBenchmarkUri as error:
+        raise InstallError(str(path), f"its name cannot be one of a dataset: {error.reason}") from None
+    return header
+
+
+def _program(line: bytes, number: int, path: Path) -> Program:
+    try:
+        return msgspec.json.decode(line, type=Program)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InstallError(str(path), f"line {number} is damaged: {error}") from None
+
+
+def _check(program: Program, dataset: str) -> None:
+    """Refuse what would lead out of folders, or run anything but clang and the program."""
+    try:
+        BenchmarkUri("benchmark", dataset, program.path)
+    except InvalidBenchmarkUri as error:
+        raise ValueError(error.reason) from None
+    if not program.path:
+        raise ValueError("a program has no name")
+    files = program.link.files if program.link is not None else {}
+    for name in (*program.sources, *files, *(name for run in program.runs for name in (*run.files, *run.output_files))):
+        if not _is_below(name):
+            raise ValueError(f"{name!r} is not the name of a file below a folder")
+    for name in files:
+        if not re.fullmatch(r"[\w.+-]+\.(?:o|a|so[.\d]*)", name, re.ASCII) or name.startswith(("-", "program.")):
+            raise ValueError(f"{name!r} cannot be the name of an object")
+    if program.link is not None:
+        check_words(program.link.words, files)
+    names = [run.name for run in program.runs]
+    if len(set(names)) < len(names) or program.measured not in ("", *names):
+        raise ValueError(f"the names of its runs are wrong: {', '.join(names)}; measured: {program.measured!r}")
+    if any(not run.timeout > 0 for run in program.runs):
+        raise ValueError("a run has no time")
+
+
+def _is_below(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
