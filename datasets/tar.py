@@ -250,7 +250,7 @@ class TarDataset(Dataset):
 
     def _fetch(self, uri: BenchmarkUri) -> Path:
         try:
-            self.install()
+            TarDataset.install(self)  # the archive, not what a subclass installs beside it for running programs
         except Cancelled:
             raise CompilationCancelled(str(uri), f"the installation of {self.name} was cancelled") from None
         path = self.contents_path / self.file_of(uri.path)

@@ -1,0 +1,31 @@
+"""The datasets that CompilerGym published or used: the same names, files and checksums, fetched when needed."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiocg.datasets.dataset import Dataset
+
+__all__ = ["published_datasets"]
+
+
+def published_datasets() -> "list[Dataset]":
+    """Make all of them, which touches no file and no network; the deprecated ones are among them."""
+    from aiocg.datasets.published.anghabench import AnghaBenchDataset, anghabench_v0
+    from aiocg.datasets.published.catalogue import bitcode_datasets
+    from aiocg.datasets.published.cbench import CBenchDataset
+    from aiocg.datasets.published.chstone import CHStoneDataset
+    from aiocg.datasets.published.clgen import CLgenDataset
+    from aiocg.datasets.published.jotai import JotaiBenchDataset, JotaiRunnableDataset
+    from aiocg.datasets.published.poj104 import POJ104Dataset
+
+    return [
+        AnghaBenchDataset(),
+        anghabench_v0(),
+        *bitcode_datasets(),
+        CBenchDataset(),
+        CHStoneDataset(),
+        CLgenDataset(),
+        JotaiBenchDataset(),
+        JotaiRunnableDataset(),
+        POJ104Dataset(),
+    ]

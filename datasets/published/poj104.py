@@ -1,0 +1,116 @@
+"""`poj104-v1`: solutions to 104 programming problems, in C++ as students wrote it.
+
+Most of them compile only after small repairs, and with a standard library that is there as a whole, whatever they
+include. The repairs are those of CompilerGym, which its list of 49,816 programs stands on.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.frontend import compile_source
+from aiocg.datasets.published.addresses import stored
+from aiocg.datasets.published.compiled import QUIET, TIMEOUT, header_flags, read_source
+from aiocg.datasets.tar import TarDatasetWithManifest
+from aiocg.datasets.uri import BenchmarkUri
+
+__all__ = ["PRELUDE", "REFERENCES", "POJ104Dataset", "repaired"]
+
+URLS = (
+    *stored("poj104-v1.tar.gz"),
+    "https://drive.google.com/u/0/uc?id=0B2i-vWnOu7MxVlJwQXN6eVNONUU&export=download",
+)
+SHA256 = "c0b8ef3ee9c9159c882dc9337cb46da0e612a28e24852a83f8a1cd68c838f390"
+MANIFEST_URLS = stored("poj104-v1-linux-manifest.bz2")
+MANIFEST_SHA256 = "ee6253ee826e171816105e76fa78c0d3cbd319ef66e10da4bcf9cf8a78e12ab9"
+REFERENCES = {
+    "Paper": "https://ojs.aaai.org/index.php/AAAI/article/download/10139/9998",
+    "Homepage": "https://sites.google.com/site/treebasedcnn/",
+}
+FLAGS = ("-std=c++11", *QUIET)  # C++14 has no `gets`
+
+_HEADERS = """
+    cassert ccomplex cctype cerrno cfenv cfloat cinttypes climits clocale cmath csetjmp csignal cstdarg cstddef cstdint
+    cstdio cstdlib cstring ctime cwchar cwctype
+    algorithm array atomic bitset chrono complex condition_variable deque exception forward_list fstream functional
+    future initializer_list iomanip ios iosfwd iostream istream iterator limits list locale map memory mutex new numeric
+    ostream queue random ratio regex scoped_allocator set sstream stack stdexcept streambuf string system_error thread
+    tuple type_traits typeindex typeinfo unordered_map unordered_set utility valarray vector
+"""
+_CONSTANTS = {"LEN": 128, "MAX_LENGTH": 1024, "MAX": 1024}  # names that many programs use and do not define
+
+PRELUDE = "".join(
+    (
+        *(f"#include <{header}>\n" for header in _HEADERS.split()),
+        "using namespace std;\n",
+        *(f"#define {name} {value}\n" for name, value in _CONSTANTS.items()),
+    )
+).encode()
+"""What stands before each program: all of the library of C++11, and some constants."""
+
+_VOID_MAIN = re.compile(rb"\bvoid[ \t]+main\b")
+_BARE_MAIN = re.compile(rb"^main\b", re.MULTILINE)
+
+
+def repaired(source: bytes) -> bytes:
+    """Return a program of the dataset as it is compiled: with a `main` that returns an int, and the prelude."""
+    source = _VOID_MAIN.sub(b"int main", source)
+    return PRELUDE + _BARE_MAIN.sub(_with_type, source)
+
+
+def _with_type(match: "re.Match[bytes]") -> bytes:
+    """Write `int` before a `main` at the beginning of a line, unless a type stands at the end of the line before."""
+    before = match.string[: match.start()].rstrip()
+    line = before.rpartition(b"\n")[2].lstrip()
+    is_code = not line.startswith((b"#", b"//"))
+    return match[0] if is_code and re.search(rb"[\w*&]$", before) else b"int " + match[0]
+
+
+class POJ104Dataset(TarDatasetWithManifest):
+    """The programs, compiled when they are asked for.
+
+    Args:
+        urls: where the archive is published, best first.
+        sha256: its checksum, in hexadecimal.
+        manifest_urls: where the list of names is published, best first.
+        manifest_sha256: its checksum, in hexadecimal.
+        size: how many programs there are, 0 when that is not known.
+    """
+
+    def __init__(
+        self,
+        *,
+        urls: Sequence[str] = URLS,
+        sha256: str = SHA256,
+        manifest_urls: Sequence[str] = MANIFEST_URLS,
+        manifest_sha256: str = MANIFEST_SHA256,
+        size: int = 49816,
+    ) -> None:
+        super().__init__(
+            "benchmark://poj104-v1",
+            "Solutions to programming programs",
+            urls=urls,
+            sha256=sha256,
+            strip_prefix="ProgramData",
+            suffix=".txt",
+            manifest_urls=manifest_urls,
+            manifest_sha256=manifest_sha256,
+            license="BSD 3-Clause",
+            references=REFERENCES,
+            size=size,
+        )
+
+    def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
+        """Make the benchmark of one program."""
+
+        def compile_with(more: Sequence[str]) -> bytes:
+            flags = (*header_flags(uri, "c++"), *FLAGS, *more)
+            return compile_source(repaired(read_source(uri, fetch())), "source.cc", flags, timeout=TIMEOUT)
+
+        return Benchmark(
+            uri,
+            lambda: compile_with(()),
+            sources=lambda: [BenchmarkSource("source.cc", read_source(uri, fetch()))],
+            recompile=compile_with,
+        )
