@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset, RandomGenerator, random_fraction, random_index
@@ -12,8 +12,12 @@ from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, DatasetNotFou
 from aiocg.datasets.files import benchmark_from_file_uri
 from aiocg.datasets.uri import BenchmarkUri
 
+if TYPE_CHECKING:
+    from aiocg.datasets.mixture import Mixture
+
 __all__ = ["Datasets"]
 
+Key = TypeVar("Key", bound=Dataset | str)
 T = TypeVar("T")
 
 
@@ -30,10 +34,15 @@ class Datasets:
     def __init__(self, datasets: Iterable[Dataset] = ()) -> None:
         self._datasets = {dataset.name: dataset for dataset in datasets}
 
-    def datasets(self, with_deprecated: bool = False) -> Iterator[Dataset]:
-        """Enumerate the datasets in their order."""
+    def datasets(self, with_deprecated: bool = False, installed_only: bool = False) -> Iterator[Dataset]:
+        """Enumerate the datasets in their order.
+
+        Args:
+            with_deprecated: also those that should not be used any more.
+            installed_only: leave out those that would have to be fetched before they can be used.
+        """
         for dataset in sorted(self._datasets.values()):
-            if with_deprecated or not dataset.deprecated:
+            if (with_deprecated or not dataset.deprecated) and (not installed_only or dataset.installed):
                 yield dataset
 
     @property
@@ -48,19 +57,25 @@ class Datasets:
         sizes = [dataset.size for dataset in self.datasets()]
         return sum(sizes) if all(sizes) else 0
 
-    def benchmarks(self, with_deprecated: bool = False) -> Iterator[Benchmark]:
-        """Enumerate the benchmarks of all datasets, lazily, one of each dataset in turn."""
-        return _round_robin(dataset.benchmarks() for dataset in self.datasets(with_deprecated))
+    def benchmarks(self, with_deprecated: bool = False, installed_only: bool = True) -> Iterator[Benchmark]:
+        """Enumerate the benchmarks of all datasets, lazily, one of each dataset in turn.
 
-    def benchmark_uris(self, with_deprecated: bool = False) -> Iterator[BenchmarkUri]:
-        """Enumerate the names of all benchmarks, lazily, one of each dataset in turn."""
-        return _round_robin(dataset.benchmark_uris() for dataset in self.datasets(with_deprecated))
+        Args:
+            with_deprecated: also of datasets that should not be used any more.
+            installed_only: leave out datasets that would have to be fetched first; otherwise they are.
+        """
+        return _round_robin(dataset.benchmarks() for dataset in self.datasets(with_deprecated, installed_only))
+
+    def benchmark_uris(self, with_deprecated: bool = False, installed_only: bool = True) -> Iterator[BenchmarkUri]:
+        """Enumerate the names of all benchmarks, lazily, one of each dataset in turn, as `benchmarks` does."""
+        return _round_robin(dataset.benchmark_uris() for dataset in self.datasets(with_deprecated, installed_only))
 
     def benchmark(self, uri: str | BenchmarkUri) -> Benchmark:
         """Return one benchmark.
 
         Args:
-            uri: such as `programs-v0/qsort`, `benchmark://programs-v0/qsort` or `file:///home/me/program.c`.
+            uri: such as `programs-v0/qsort`, `benchmark://programs-v0/qsort` or `file:///home/me/program.c`. A text
+                without a scheme has that of its dataset: `csmith-v0/42` is `generator://csmith-v0/42`.
 
         Raises:
             InvalidBenchmarkUri: when the URI is malformed.
@@ -72,16 +87,18 @@ class Datasets:
         if parsed.scheme == "file":
             return benchmark_from_file_uri(parsed)
         dataset = self[parsed.dataset]
-        if dataset.scheme != parsed.scheme:
-            right = dataclasses.replace(parsed, scheme=dataset.scheme)
+        right = dataclasses.replace(parsed, scheme=dataset.scheme)
+        if parsed != right and (isinstance(uri, BenchmarkUri) or "://" in uri):
             raise BenchmarkNotFound(str(parsed), f"{parsed} has the wrong scheme", [str(right)])
-        return dataset.benchmark(parsed)
+        return dataset.benchmark(right)
 
     def random_benchmark(
         self,
         rng: RandomGenerator | None = None,
         weighted: bool = False,
         weights: Mapping[str, float] | None = None,
+        *,
+        installed_only: bool = True,
     ) -> Benchmark:
         """Draw a dataset, then one of its benchmarks uniformly.
 
@@ -90,21 +107,39 @@ class Datasets:
             weighted: draw datasets in proportion to their size (unbounded ones then never come, unless
                 `weights` names them) rather than uniformly.
             weights: weights by dataset name, instead of the sizes; giving them implies `weighted`.
+            installed_only: leave out datasets that would have to be fetched first, except those that `weights` names.
 
         Raises:
             DatasetNotFound: when `weights` names a dataset that is not there.
             DatasetError: when there is nothing to draw from.
         """
-        datasets = list(self.datasets())
+        given = {self[name].name: weight for name, weight in (weights or {}).items()}
+        eligible = {dataset.name for dataset in self.datasets(installed_only=installed_only)} | given.keys()
+        datasets = [dataset for dataset in self.datasets(with_deprecated=True) if dataset.name in eligible]
         if not datasets:
-            raise DatasetError("there is no dataset to draw a benchmark from")
+            reason = "none is installed: `install` one, or pass installed_only=False" if len(self) else "there are none"
+            raise DatasetError(f"there is no dataset to draw a benchmark from: {reason}")
         if not weighted and not weights:
             return datasets[random_index(rng, len(datasets))].random_benchmark(rng)
-        given = {self[name].name: weight for name, weight in (weights or {}).items()}
         chances = [float(given[d.name]) if d.name in given else float(d.size) for d in datasets]
         if min(chances) < 0 or not sum(chances):
             raise DatasetError("the weights must not be negative, and one must be positive")
         return _draw(datasets, chances, random_fraction(rng)).random_benchmark(rng)
+
+    def mix(self, weights: Mapping[Key, float], seed: int = 0) -> "Mixture":
+        """Mix datasets into one endless stream of benchmarks that the seed decides.
+
+        Args:
+            weights: how often each dataset is picked, by the dataset or its name.
+            seed: any whole number.
+
+        Raises:
+            DatasetNotFound: when there is no dataset of a name.
+            DatasetError: when there is no dataset, one is given twice or empty, or a weight is not a positive number.
+        """
+        from aiocg.datasets.mixture import mix  # it imports this module
+
+        return mix(weights, seed, self)
 
     def __getitem__(self, name: str) -> Dataset:
         """Return a dataset by name.

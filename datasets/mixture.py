@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from aiocg.datasets.collection import Datasets
 
 __all__ = ["BLOCK", "Mixture", "mix"]
+
+Key = TypeVar("Key", bound=Dataset | str)
 
 BLOCK = 64  # picks
 
@@ -123,7 +125,7 @@ class Mixture:
         return Permutation(self._sizes[which], self.seed, f"epoch {epoch} of {which}, {self.datasets[which].root}")
 
 
-def mix(weights: "Mapping[Dataset | str, float]", seed: int = 0, datasets: "Datasets | None" = None) -> Mixture:
+def mix(weights: Mapping[Key, float], seed: int = 0, datasets: "Datasets | None" = None) -> Mixture:
     """Mix datasets into one endless stream of benchmarks.
 
     Args:

@@ -31,7 +31,7 @@ class Permutation:
     Args:
         size: how many numbers, at most 2**63 - 1.
         seed: any whole number.
-        name: orders of different names have nothing to do with each other.
+        name: what it is an order of. Orders of different sizes, seeds or names have nothing to do with each other.
     """
 
     __slots__ = ("_columns", "_keys", "_rows", "_size")
@@ -43,7 +43,7 @@ class Permutation:
         self._rows = max(2, 2 * math.ceil(math.isqrt(size) / 2))
         self._columns = -(-size // self._rows)
         rounds = ROUNDS if size >= FEW else ROUNDS_OF_FEW
-        secret = hashlib.shake_128(f"{operator.index(seed)} {name}".encode()).digest(16 * rounds)
+        secret = hashlib.shake_128(f"{size} {operator.index(seed)} {name}".encode()).digest(16 * rounds)
         self._keys = tuple(struct.iter_unpack("<QQ", secret))
 
     def __len__(self) -> int:

@@ -12,6 +12,7 @@ from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, DatasetNotFound, InvalidBenchmarkUri
 from aiocg.datasets.registry import default_datasets
+from aiocg.datasets.resolution import resolve
 from aiocg.datasets.uri import BenchmarkUri
 
 
@@ -40,6 +41,22 @@ class Letters(Dataset):
         if uri.path not in self.letters:
             raise BenchmarkNotFound(str(uri), f"no letter {uri.path}")
         return Benchmark(uri, lambda: uri.path.encode())
+
+
+class Remote(Letters):
+    """The same, but somewhere else; looking at it fetches it."""
+
+    def __init__(self, name: str, letters: str) -> None:
+        super().__init__(name, letters)
+        self.fetched = False
+
+    @property
+    def installed(self) -> bool:
+        return self.fetched
+
+    def uri_at(self, index: int) -> BenchmarkUri:
+        self.fetched = True
+        return super().uri_at(index)
 
 
 @pytest.fixture
@@ -127,6 +144,21 @@ def test_a_wrong_scheme_is_answered_with_the_right_one(datasets: Datasets) -> No
     assert caught.value.nearest == ("benchmark://a-v0/p",)
 
 
+@pytest.mark.parametrize("name", ["n-v0/1", "generator://n-v0/1"])
+def test_a_text_without_a_scheme_has_that_of_its_dataset(datasets: Datasets, name: str) -> None:
+    datasets["n-v0"] = Letters("generator://n-v0", "01", endless=True)
+    assert str(datasets.benchmark(name).uri) == "generator://n-v0/1"
+    assert str(resolve(name, datasets).uri) == "generator://n-v0/1"
+
+
+@pytest.mark.parametrize("uri", ["benchmark://n-v0/1", BenchmarkUri("benchmark", "n-v0", "1")])
+def test_a_scheme_that_is_given_must_be_right(datasets: Datasets, uri: str | BenchmarkUri) -> None:
+    datasets["n-v0"] = Letters("generator://n-v0", "01", endless=True)
+    with pytest.raises(BenchmarkNotFound, match="wrong scheme") as caught:
+        datasets.benchmark(uri)
+    assert caught.value.nearest == ("generator://n-v0/1",)
+
+
 def test_a_malformed_uri_is_refused(datasets: Datasets) -> None:
     with pytest.raises(InvalidBenchmarkUri):
         datasets.benchmark("http://a-v0/p")
@@ -177,3 +209,56 @@ def test_a_weight_for_an_unknown_dataset_is_refused(datasets: Datasets) -> None:
 def test_nothing_can_be_drawn_from_no_datasets() -> None:
     with pytest.raises(DatasetError, match="no dataset"):
         Datasets().random_benchmark()
+
+
+def test_what_would_have_to_be_fetched_is_left_out_unless_asked_for() -> None:
+    far = Remote("far-v0", "uvw")
+    collection = Datasets([Letters("a-v0", "pq"), far])
+    assert collection.size == 5
+    assert [d.name for d in collection] == ["a-v0", "far-v0"]
+    assert [d.name for d in collection.datasets(installed_only=True)] == ["a-v0"]
+    assert [uri.path for uri in collection.benchmark_uris()] == ["p", "q"]
+    assert [benchmark.uri.path for benchmark in collection.benchmarks()] == ["p", "q"]
+    rng = random.Random(0)
+    for weighted in (False, True):
+        assert {collection.random_benchmark(rng, weighted).uri.dataset for _ in range(50)} == {"a-v0"}
+    assert not far.fetched
+    draws = {collection.random_benchmark(rng, installed_only=False).uri.dataset for _ in range(50)}
+    assert draws == {"a-v0", "far-v0"}
+    assert far.fetched
+    assert [uri.path for uri in collection.benchmark_uris()] == list("puqvw")
+
+
+def test_everything_can_be_enumerated_on_demand() -> None:
+    collection = Datasets([Letters("a-v0", "pq"), Remote("far-v0", "uvw")])
+    assert [uri.path for uri in collection.benchmark_uris(installed_only=False)] == list("puqvw")
+
+
+def test_a_dataset_that_has_a_weight_is_drawn_from_wherever_it_is() -> None:
+    collection = Datasets([Letters("a-v0", "pq"), Remote("far-v0", "uvw"), Letters("old-v0", "o", deprecated="so")])
+    assert collection.random_benchmark(weights={"a-v0": 0, "far-v0": 1}).uri.dataset == "far-v0"
+    with pytest.warns(DeprecationWarning, match="old-v0"):
+        assert collection.random_benchmark(weights={"a-v0": 0, "far-v0": 0, "old-v0": 1}).uri.dataset == "old-v0"
+
+
+def test_where_nothing_is_installed_the_error_says_so() -> None:
+    with pytest.raises(DatasetError, match="installed_only=False"):
+        Datasets([Remote("far-v0", "u")]).random_benchmark()
+
+
+def test_the_sizes_of_all_datasets_are_known_without_fetching_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOCG_OFFLINE", "1")
+    collection = default_datasets()
+    for dataset in collection.datasets(with_deprecated=True):
+        assert dataset.size >= 0
+    assert collection.random_benchmark().uri.dataset in collection
+    assert next(collection.benchmark_uris()).dataset in collection
+
+
+def test_datasets_are_mixed_by_name(datasets: Datasets) -> None:
+    own = Letters("own-v0", "123")
+    mixture = datasets.mix({"a-v0": 1, own: 3}, seed=5)
+    counts = Counter(uri.dataset for uri in itertools.islice(mixture.benchmark_uris(), 640))
+    assert counts == {"a-v0": 160, "own-v0": 480}
+    with pytest.raises(DatasetNotFound):
+        datasets.mix({"x-v0": 1})
