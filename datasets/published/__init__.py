@@ -15,7 +15,7 @@ def published_datasets() -> "list[Dataset]":
     from aiocg.datasets.published.cbench import CBenchDataset
     from aiocg.datasets.published.chstone import CHStoneDataset
     from aiocg.datasets.published.clgen import CLgenDataset
-    from aiocg.datasets.published.jotai import JotaiBenchDataset, JotaiRunnableDataset
+    from aiocg.datasets.published.jotai import JotaiBenchDataset, jotai_runnable
     from aiocg.datasets.published.poj104 import POJ104Dataset
 
     return [
@@ -26,6 +26,6 @@ def published_datasets() -> "list[Dataset]":
         CHStoneDataset(),
         CLgenDataset(),
         JotaiBenchDataset(),
-        JotaiRunnableDataset(),
+        jotai_runnable(),
         POJ104Dataset(),
     ]
