@@ -131,7 +131,7 @@ def _unpack(archive: Path, folder: Path, strip_prefix: str, title: str) -> None:
 
 def _refusal(archive: Path, member: str, reason: str) -> InstallError:
     subject = f"its member {member!r}" if member else "its beginning"
-    return InstallError(archive.name, f"{subject} {reason}; it is at {archive}, and nothing of it was installed")
+    return InstallError(archive.name, f"{subject} {reason}; nothing of {archive} was installed; tell its publisher")
 
 
 # ---------------------------------------------------------------------------------------------------- the bounds
