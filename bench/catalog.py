@@ -1,6 +1,7 @@
 """All measurements, in the order they are run."""
 
 from bench import (
+    datasets,
     features,
     fork_memory,
     greedy_step,
@@ -22,5 +23,6 @@ CATALOG = (
     Measurement("observations", "each observation, beside those published for CompilerGym", observations.measure),
     Measurement("scaling", "1 to 1,000 environments with random actions", scaling.measure),
     Measurement("memory", "idle forks", fork_memory.measure),
+    Measurement("datasets", "a million names: in order, shuffled, split, mixed, in constant memory", datasets.measure),
     Measurement("startup", "from a fresh interpreter to the first environment", startup.measure),
 )
