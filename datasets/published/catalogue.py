@@ -12,10 +12,10 @@ from aiocg.datasets.published.cbench import REFERENCES as CBENCH_REFERENCES
 from aiocg.datasets.published.poj104 import REFERENCES as POJ104_REFERENCES
 from aiocg.datasets.tar import TarDatasetWithManifest
 
-__all__ = ["bitcode_datasets"]
+__all__ = ["bitcode_dataset", "bitcode_datasets"]
 
 
-def _bitcode(
+def bitcode_dataset(
     name: str,
     description: str,
     license: str,
@@ -28,6 +28,20 @@ def _bitcode(
     archive: str = "",
     deprecated: str = "",
 ) -> TarDatasetWithManifest:
+    """Make one of them, which touches no file.
+
+    Args:
+        name: the dataset's name, and the folder in the archive.
+        description: one line for people.
+        license: of the programs, in CompilerGym's words.
+        size: how many programs there are, 0 when that is not known.
+        sha256: the checksum of the archive, in hexadecimal.
+        manifest: the beginning of the name of the file that lists the programs.
+        manifest_sha256: its checksum, in hexadecimal.
+        references: titles and addresses of where the dataset comes from.
+        archive: the beginning of the name of the archive, if it is not the dataset's.
+        deprecated: why it should not be used any more.
+    """
     return TarDatasetWithManifest(
         f"benchmark://{name}",
         description,
@@ -48,7 +62,7 @@ def _bitcode(
 def bitcode_datasets() -> list[TarDatasetWithManifest]:
     """Make all of them, which touches no file."""
     return [
-        _bitcode(
+        bitcode_dataset(
             "blas-v0",
             "Basic linear algebra kernels",
             "BSD 3-Clause",
@@ -62,7 +76,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
                 "Homepage": "http://www.netlib.org/blas/",
             },
         ),
-        _bitcode(
+        bitcode_dataset(
             "github-v0",
             "Compile-only C/C++ objects from GitHub",
             "CC BY 4.0",
@@ -72,7 +86,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
             manifest_sha256="aede9ca78657b4694ada9a4592d93f0bbeb3b3bd0fff3b537209850228480d3b",
             references={"Paper": "https://arxiv.org/pdf/2012.01470.pdf"},
         ),
-        _bitcode(
+        bitcode_dataset(
             "linux-v0",
             "Compile-only object files from C Linux kernel",
             "GPL-2.0",
@@ -82,7 +96,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
             manifest_sha256="32ceb8576f683798010816ac605ee496f386ddbbe64be9e0796015d247a73f92",
             references={"Homepage": "https://www.linux.org/"},
         ),
-        _bitcode(
+        bitcode_dataset(
             "mibench-v1",
             "C benchmarks",
             "BSD 3-Clause",
@@ -92,7 +106,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
             manifest_sha256="8ed985d685b48f444a3312cd84ccc5debda4a839850e442a3cdc93910ba0dc5f",
             references={"Paper": "http://vhosts.eecs.umich.edu/mibench/Publications/MiBench.pdf"},
         ),
-        _bitcode(
+        bitcode_dataset(
             "npb-v0",
             "NASA Parallel Benchmarks",
             "NASA Open Source Agreement v1.3",
@@ -105,7 +119,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
                 "csc791a/papers/NAS-95-020.pdf"
             },
         ),
-        _bitcode(
+        bitcode_dataset(
             "opencv-v0",
             "Compile-only object files from C++ OpenCV library",
             "Apache 2.0",
@@ -118,7 +132,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
                 "Homepage": "https://opencv.org/",
             },
         ),
-        _bitcode(
+        bitcode_dataset(
             "tensorflow-v0",
             "Compile-only object files from C++ TensorFlow library",
             "Apache 2.0",
@@ -131,7 +145,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
                 "Homepage": "https://www.tensorflow.org/",
             },
         ),
-        _bitcode(
+        bitcode_dataset(
             "cBench-v0",
             "Runnable C benchmarks",
             "BSD 3-Clause",
@@ -143,7 +157,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
             references=CBENCH_REFERENCES,
             deprecated="use cbench-v1; no pass may inline the functions of this one",
         ),
-        _bitcode(
+        bitcode_dataset(
             "cBench-v1",
             "Runnable C benchmarks",
             "BSD 3-Clause",
@@ -155,7 +169,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
             references=CBENCH_REFERENCES,
             deprecated="use cbench-v1, which has the same programs",
         ),
-        _bitcode(
+        bitcode_dataset(
             "mibench-v0",
             "C benchmarks",
             "BSD 3-Clause",
@@ -166,7 +180,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
             references={"Paper": "http://vhosts.eecs.umich.edu/mibench/Publications/MiBench.pdf"},
             deprecated="use mibench-v1; no pass may change the functions of this one",
         ),
-        _bitcode(
+        bitcode_dataset(
             "poj104-v0",
             "Solutions to programming programs",
             "BSD 3-Clause",

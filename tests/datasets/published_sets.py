@@ -1,0 +1,50 @@
+"""Archives and lists of names of the layout in which datasets were published, made here and served on this machine."""
+
+import bz2
+import gzip
+import hashlib
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .published_server import PublishedServer
+
+__all__ = ["Published", "manifest", "pack"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A file that is served.
+
+    Attributes:
+        name: of the file.
+        urls: its addresses: at the first there is nothing.
+        sha256: its checksum.
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    sha256: str
+
+
+def pack(server: PublishedServer, name: str, files: Mapping[str, bytes]) -> Published:
+    """Serve a tar archive, compressed as its name says."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path, content in files.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    data = buffer.getvalue()
+    return _serve(server, name, gzip.compress(data, mtime=0) if name.endswith("gz") else bz2.compress(data))
+
+
+def manifest(server: PublishedServer, name: str, names: tuple[str, ...]) -> Published:
+    """Serve a list of names as CompilerGym compressed them."""
+    return _serve(server, name, bz2.compress("".join(f"{one}\n" for one in names).encode()))
+
+
+def _serve(server: PublishedServer, name: str, content: bytes) -> Published:
+    urls = (server.url(f"gone/{name}"), server.publish(name, content))
+    return Published(name, urls, hashlib.sha256(content).hexdigest())
