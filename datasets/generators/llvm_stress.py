@@ -59,6 +59,23 @@ class LlvmStressDataset(SeededDataset):
             sort_order=10,
         )
 
+    @property
+    def installed(self) -> bool:
+        """Whether the system has an `llvm-stress`."""
+        try:
+            find_llvm_stress()
+        except ToolchainNotFound:
+            return False
+        return True
+
+    def install(self) -> None:
+        """Do nothing where there is an `llvm-stress`. Where there is none, only the system's packages have it.
+
+        Raises:
+            ToolchainNotFound: when there is none.
+        """
+        find_llvm_stress()
+
     def benchmark_of_seed(self, uri: BenchmarkUri, seed: int, values: Mapping[str, Value]) -> Benchmark:
         """Make the benchmark of a seed; `llvm-stress` runs when its content is asked for."""
         options = [f"--seed={seed}", *(f"--{name}={value}" for name, value in values.items())]

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -81,19 +82,20 @@ def generate(uri: str, identity: str, commands: Sequence[Sequence[str]], result:
         CompilationCancelled: when the event of `cancellable` was set.
     """
     cache, key = Cache(cache_directory() / "generated"), _key(identity, commands, result)
-    content = cache.read(key)
-    if content is None:
-        try:
-            with tempfile.TemporaryDirectory(prefix="aiocg-") as folder:
-                for command in commands:
-                    _run(uri, identity, command, folder, timeout)
-                content = Path(folder, result).read_bytes()
-        except OSError as error:
-            raise BenchmarkInitError(uri, f"cannot be generated in {tempfile.gettempdir()}: {error}") from error
-        try:
-            cache.write(key, content)
-        except CacheError as error:
-            warnings.warn(f"{uri} was generated but not kept: {error}", CacheWarning, stacklevel=3)
+    kept = cache.read(key)
+    if kept is not None:
+        return zlib.decompress(kept)
+    try:
+        with tempfile.TemporaryDirectory(prefix="aiocg-") as folder:
+            for command in commands:
+                _run(uri, identity, command, folder, timeout)
+            content = Path(folder, result).read_bytes()
+    except OSError as error:
+        raise BenchmarkInitError(uri, f"cannot be generated in {tempfile.gettempdir()}: {error}") from error
+    try:
+        cache.write(key, zlib.compress(content, 1))  # to a fourth of its size
+    except CacheError as error:
+        warnings.warn(f"{uri} was generated but not kept: {error}", CacheWarning, stacklevel=3)
     return content
 
 

@@ -61,6 +61,9 @@ def test_its_absence_is_reported_when_content_is_wanted_with_the_package_to_inst
     with pytest.raises(ToolchainNotFound, match="Debian and Ubuntu: llvm") as caught:
         _ = dataset["1"].content
     assert caught.value.reason == "there is no llvm-stress on PATH"
+    assert not dataset.installed
+    with pytest.raises(ToolchainNotFound):
+        dataset.install()
 
 
 def test_an_llvm_stress_without_its_assembler_is_reported(
