@@ -195,7 +195,8 @@ def test_making_them_all_opens_no_file_and_imports_little() -> None:
         "import aiocg.datasets.published.catalogue, aiocg.datasets.published.cbench, aiocg.datasets.published.clgen\n"
         "import aiocg.datasets.published.jotai, aiocg.datasets.published.poj104, aiocg.datasets.published.chstone\n"
         "import aiocg.datasets.published.anghabench\n"
-        "opened = []\nsys.addaudithook(lambda event, arguments: opened.append(arguments) if event == 'open' else None)\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda event, arguments: opened.append(arguments) if event == 'open' else None)\n"
         "datasets = published_datasets()\n"
         "print(len(datasets), opened, {'requests', 'rich', 'sqlite3', 'numpy', 'msgspec'} & set(sys.modules))"
     )
