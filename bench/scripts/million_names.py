@@ -1,8 +1,8 @@
 """Goes through a dataset of very many names: `python million_names.py NAMES FOLDER`, of which the names are made there.
 
 Prints a JSON object: the seconds of what is done for `each` name and of what is done `once`, and `memory`, the bytes by
-which the process grew over each tenth of a shuffled iteration. Memory is what the process itself has allocated: pages of
-the file with the names, which the system drops when it needs the room, do not count.
+which the process grew over each tenth of a shuffled iteration. Memory is what the process itself has allocated, not the
+pages of the file with the names, which the system drops when it needs the room.
 """
 
 import itertools
