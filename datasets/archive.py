@@ -74,7 +74,6 @@ def unpack(archive: Path, target: Path, *, strip_prefix: str = "", description: 
         Cancelled: when the event of `cancellable` was set.
     """
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         with locked(target.with_name(f".{target.name}.lock"), f"Waiting for {archive.name} to be unpacked"):
             if target.exists():
                 return

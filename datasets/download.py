@@ -72,7 +72,7 @@ def download(urls: Sequence[str], sha256: str, *, file_name: str = "", descripti
     sources = [f"{mirror()}/{urllib.parse.quote(name)}"] if mirror() else list(urls)
     if is_offline():
         sources = [url for url in sources if url.startswith("file:")]
-    if not sources:
+    if is_offline() and not sources:
         raise DownloadError(
             name, f"AIOCG_OFFLINE is set, and it is not in the cache; unset it, or put the file at {target}"
         )

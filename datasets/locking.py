@@ -17,7 +17,7 @@ def locked(path: Path, waiting_for: str) -> Iterator[None]:
     """Hold a lock that one thread of one process has at a time; the system frees it when its holder dies.
 
     Args:
-        path: the lock file; made when it is not there, and left there.
+        path: the lock file; made when it is not there, with its folder, and left there.
         waiting_for: what is shown while another one holds it, such as "Waiting for another download of x".
 
     Raises:
@@ -26,6 +26,7 @@ def locked(path: Path, waiting_for: str) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout  # here, because most programs install nothing
 
+    path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
         lock.acquire(timeout=0)

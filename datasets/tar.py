@@ -175,7 +175,6 @@ class TarDataset(Dataset):
         """Be the only one who changes the installation, and remove what a killed process has left."""
         lock = self.site_data_path.with_name(f".{self.name}.lock")
         try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
             with locked(lock, f"Waiting for another process that installs {self.name}"):
                 self._remove_leftovers()
                 yield

@@ -1,7 +1,9 @@
 """Compilers and caches for the tests of datasets: all real."""
 
+import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,20 @@ def published_server() -> Iterator[PublishedServer]:
     """A web server on this machine that publishes what a test gives it, as well or as badly as that wants."""
     with PublishedServer() as server:
         yield server
+
+
+@pytest.fixture
+def ordinary_user() -> Callable[[], AbstractContextManager[None]]:
+    """Makes a context in which permissions bind this process, also where root runs the tests."""
+
+    @contextmanager
+    def become() -> Iterator[None]:
+        before = os.geteuid()
+        if before == 0:
+            os.seteuid(65534)
+        try:
+            yield
+        finally:
+            os.seteuid(before)
+
+    return become

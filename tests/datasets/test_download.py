@@ -26,7 +26,6 @@ from .published_server import Misbehaviour, PublishedServer
 
 CONTENT = random.Random(1).randbytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-NOBODY = 65534
 
 SCRIPT = """
 import sys
@@ -440,34 +439,24 @@ def test_a_cache_that_cannot_be_written_is_named(
         download([url], SHA256)
 
 
-@contextlib.contextmanager
-def _ordinary_user() -> Iterator[None]:
-    """Be somebody whom permissions bind."""
-    before = os.geteuid()
-    if before == 0:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(before)
-
-
 def test_a_cache_that_is_read_only_is_used_and_named(
-    published_server: PublishedServer, monkeypatch: pytest.MonkeyPatch
+    published_server: PublishedServer,
+    ordinary_user: Callable[[], contextlib.AbstractContextManager[None]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url = published_server.publish("set.bin", CONTENT)
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         cache = Path(name)
         cache.chmod(0o555)
         monkeypatch.setenv("AIOCG_CACHE", name)
-        with _ordinary_user(), pytest.raises(CacheError, match="Permission denied"):
+        with ordinary_user(), pytest.raises(CacheError, match="Permission denied"):
             download([url], SHA256)
         cache.chmod(0o755)
         path = download([url], SHA256)
         path.chmod(0o444)
         path.parent.chmod(0o555)
         cache.chmod(0o555)
-        with _ordinary_user():
+        with ordinary_user():
             assert download([url], SHA256) == path
         path.parent.chmod(0o755)
         cache.chmod(0o755)
