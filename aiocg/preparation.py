@@ -8,7 +8,7 @@ import anyio.to_thread
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.frontend import cancellable
 
-__all__ = ["prepare", "run_once"]
+__all__ = ["in_thread", "prepare", "run_once"]
 
 _done: set[Callable[[], object]] = set()
 
@@ -20,7 +20,7 @@ async def prepare(benchmark: Benchmark) -> None:
         DatasetError: when it has no content.
     """
     if not benchmark.is_loaded:
-        await _in_thread(lambda: benchmark.key)
+        await in_thread(lambda: benchmark.key)
 
 
 async def run_once(preparations: Iterable[Callable[[], object]]) -> None:
@@ -30,11 +30,12 @@ async def run_once(preparations: Iterable[Callable[[], object]]) -> None:
     """
     for preparation in preparations:
         if preparation not in _done:
-            await _in_thread(preparation)
+            await in_thread(preparation)
             _done.add(preparation)
 
 
-async def _in_thread(function: Callable[[], object]) -> None:
+async def in_thread(function: Callable[[], object]) -> None:
+    """Run a function in a thread; cancelling this ends the compilers and downloads that it has started."""
     stop = threading.Event()
     try:
         with cancellable(stop):
