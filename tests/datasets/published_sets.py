@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .published_server import PublishedServer
 
-__all__ = ["Published", "manifest", "pack"]
+__all__ = ["Published", "manifest", "pack", "serve"]
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,15 @@ def pack(server: PublishedServer, name: str, files: Mapping[str, bytes]) -> Publ
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     data = buffer.getvalue()
-    return _serve(server, name, gzip.compress(data, mtime=0) if name.endswith("gz") else bz2.compress(data))
+    return serve(server, name, gzip.compress(data, mtime=0) if name.endswith("gz") else bz2.compress(data))
 
 
 def manifest(server: PublishedServer, name: str, names: tuple[str, ...]) -> Published:
     """Serve a list of names as CompilerGym compressed them."""
-    return _serve(server, name, bz2.compress("".join(f"{one}\n" for one in names).encode()))
+    return serve(server, name, bz2.compress("".join(f"{one}\n" for one in names).encode()))
 
 
-def _serve(server: PublishedServer, name: str, content: bytes) -> Published:
+def serve(server: PublishedServer, name: str, content: bytes) -> Published:
+    """Serve a file."""
     urls = (server.url(f"gone/{name}"), server.publish(name, content))
     return Published(name, urls, hashlib.sha256(content).hexdigest())
