@@ -21,6 +21,7 @@ ARGUMENTS = {
     "greedy_search.py": ["gcd"],
     "own_project.py": ["--seconds", "2"],
     "pipelined_and_forks.py": [],
+    "train_test_split.py": ["--passes", "1"],
 }
 PROJECT = EXAMPLES / "makefile_project"
 
