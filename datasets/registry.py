@@ -1,12 +1,26 @@
-"""The datasets that come with the package."""
+"""The datasets that come with the package, and those that the user has made."""
 
 from aiocg.datasets.collection import Datasets
+from aiocg.datasets.generators.csmith import CsmithDataset
+from aiocg.datasets.generators.llvm_stress import LlvmStressDataset
 from aiocg.datasets.own.installed import own_datasets
 from aiocg.datasets.programs import ProgramsDataset
+from aiocg.datasets.published import published_datasets
 
 __all__ = ["default_datasets"]
 
 
 def default_datasets() -> Datasets:
-    """Return a new collection of the datasets that come with the package, and of the user's own."""
-    return Datasets([*own_datasets(), ProgramsDataset()])
+    """Return a new collection of the datasets that come with the package, and of the user's own.
+
+    It costs a look at one folder: nothing is fetched, and no list of names is read.
+    """
+    return Datasets(
+        [
+            *own_datasets(),
+            ProgramsDataset(),
+            CsmithDataset(),
+            LlvmStressDataset(),
+            *published_datasets(),
+        ]
+    )
