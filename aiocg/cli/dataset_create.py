@@ -237,5 +237,10 @@ def _print(made: "Creation") -> None:
             table.add_row(problem.subject, problem.reason)
         console.print(table)
     first = made.targets[0] if made.targets else next(iter(programs))
-    print_line(f"{name}: {len(made.targets)} targets, {made.units} translation units, in {made.dataset.directory}")
+    counts = f"{_counted(len(made.targets), 'target')}, {_counted(made.units, 'translation unit')}"
+    print_line(f"{name}: {counts}, in {made.dataset.directory}")
     print_line(f"try: aiocg search greedy {name}/{first}")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -17,12 +17,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-__all__ = ["VARIABLE", "record", "recording_commands", "replace_process"]
+__all__ = ["VARIABLE", "is_driver", "record", "recording_commands", "replace_process"]
 
 VARIABLE = "AIOCG_CC_RECORD"
 
 _USUAL = {"cc": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
 _COMPILER = r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99)(?:-\d[\d.]*)?"
+
+
+def is_driver(word: str) -> bool:
+    """Say whether the first word of a command is the name or path of a C or C++ compiler."""
+    import re
+
+    return re.fullmatch(_COMPILER, os.path.basename(word)) is not None
 
 
 def record(path: str, words: Sequence[str]) -> None:
@@ -93,8 +100,6 @@ def recording_commands(folder: str, search_path: str) -> None:
 
 def _compilers(search_path: str) -> dict[str, str]:
     """Return the paths of the C and C++ compilers by their names."""
-    import re
-
     found: dict[str, str] = {}
     for place in search_path.split(os.pathsep):
         try:
@@ -103,7 +108,7 @@ def _compilers(search_path: str) -> dict[str, str]:
             continue
         for name in names:
             path = os.path.join(os.path.abspath(place or "."), name)
-            if re.fullmatch(_COMPILER, name) and os.access(path, os.X_OK) and os.path.isfile(path):
+            if is_driver(name) and os.access(path, os.X_OK) and os.path.isfile(path):
                 found.setdefault(name, path)
     return found
 

@@ -7,14 +7,16 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
 from aiocg.datasets.errors import DatasetError
 from aiocg.llvm.command_line import LANGUAGES, CommandLine, Input, parse
 from aiocg.llvm.recording import VARIABLE, recording_commands
+from aiocg.project.link_lines import archive_of, link_commands
 
 __all__ = ["Linking", "Project", "ProjectError", "Unit"]
 
@@ -77,6 +79,7 @@ class Project:
         units: in the order in which they are compiled.
         linkings: in the order in which they are done; empty when nobody knows.
         modules: files with bitcode or textual IR that are taken as they are.
+        archives: the objects in each archive, as far as that is known from the commands that make them.
         problems: what was left out, as pairs of a file and a reason.
     """
 
@@ -84,11 +87,14 @@ class Project:
     units: tuple[Unit, ...] = ()
     linkings: tuple[Linking, ...] = ()
     modules: tuple[Path, ...] = ()
+    archives: Mapping[Path, tuple[Path, ...]] = field(default_factory=dict)
     problems: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def from_compile_commands(cls, path: PathLike, root: PathLike | None = None) -> "Project":
         """Read a `compile_commands.json`, as CMake, Meson, Ninja and Bear write it.
+
+        What is linked of what is found beside it, in the files of CMake or Ninja, if the file lies where they wrote it.
 
         Args:
             path: the file.
@@ -102,7 +108,8 @@ class Project:
         if not isinstance(entries, list):
             raise ProjectError(f"{path} is no compilation database: it is no JSON list")
         folder = Path(path).absolute().parent
-        return _project((_words_of_entry(entry, number, path, folder) for number, entry in enumerate(entries)), root)
+        compiling = [_words_of_entry(entry, number, path, folder) for number, entry in enumerate(entries)]
+        return _project([*compiling, *link_commands(folder)], root)
 
     @classmethod
     def from_record(cls, path: PathLike, root: PathLike | None = None) -> "Project":
@@ -157,9 +164,10 @@ class Project:
                 raise ProjectError(f"the build failed: `{text}` ended with {status}; what it said is above")
             if not log.exists():
                 raise ProjectError(
-                    f"`{text}` has compiled nothing: clean the project first (`make clean`); if its compiler is named "
-                    f'by a path, build it yourself with {VARIABLE}=$PWD/build.jsonl, CC="aiocg cc" and '
-                    f'CXX="aiocg c++", then use --record build.jsonl'
+                    f"`{text}` has compiled nothing by a compiler's name: clean the project first (`make clean`); with "
+                    f"CMake or Meson, which call it by its path, use --compile-commands build/compile_commands.json; "
+                    f'or build with {VARIABLE}=$PWD/build.jsonl, CC="aiocg cc" and CXX="aiocg c++", and use '
+                    f"--record build.jsonl"
                 )
             return cls.from_record(log, root)
 
@@ -228,7 +236,7 @@ def _words_of_entry(entry: Any, number: int, path: PathLike, folder: Path) -> tu
         words = list(map(str, words))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProjectError(f"{path}: entry {number} is no compilation: it lacks `arguments` or `command`") from error
-    if not {"-c", "-S", "-E", "-o"} & set(words):
+    if not {"-c", "-S", "-E"} & set(words):
         words.append("-c")  # some tools leave out what is the same in all entries
     return words, directory
 
@@ -237,15 +245,24 @@ def _project(commands: Iterable[tuple[Sequence[str], Path]], root: PathLike | No
     units: dict[Unit, None] = {}
     linkings: list[Linking] = []
     problems: list[tuple[str, str]] = []
+    dropped: Counter[str] = Counter()
+    archives: dict[Path, tuple[Path, ...]] = {}
     for words, directory in commands:
+        if archive := archive_of(words, directory):
+            archives[archive[0]] = archive[1]
+            continue
         try:
-            command = parse(_without_launcher(words), str(directory)).plain()
+            whole = parse(_without_launcher(words), str(directory))
         except ValueError as error:
             problems.append((shlex.join(words)[:100], str(error)))
             continue
+        command = whole.plain()
         if command.mode not in ("link", "compile") or all(_PROBE.fullmatch(one.path) for one in command.inputs):
             continue
+        dropped.update({token.words[0] for token in whole.tokens} - {token.words[0] for token in command.tokens})
         found = tuple(_units(command, directory))
+        if not found and command.mode == "compile":
+            problems += [(one.path, "is neither C nor C++") for one in command.inputs]
         for unit in found:
             units.setdefault(unit)
         if command.mode == "link":
@@ -253,7 +270,9 @@ def _project(commands: Iterable[tuple[Sequence[str], Path]], root: PathLike | No
             linkings.append(Linking(output, command, directory, found))
     if not units and not problems:
         raise ProjectError("the project compiles no C or C++ source")
-    return Project(_root(units, root), tuple(units), _last_of_each(linkings), (), tuple(problems))
+    for word, count in sorted(dropped.items()):
+        problems.append((f"{count} command lines", f"are taken without {word}, which is about more than the program"))
+    return Project(_root(units, root), tuple(units), _last_of_each(linkings), (), archives, tuple(problems))
 
 
 def _units(command: CommandLine, directory: Path) -> Iterator[Unit]:

@@ -143,7 +143,7 @@ def _modules(project: Project, draft: Draft, problems: list[Problem]) -> list[_M
         for path in {str(unit.source): None, **dict.fromkeys(result.files)}:
             own = _within(path, project.root)
             if own or path == str(unit.source):
-                sources[own or os.path.basename(path)] = draft.keep(Path(path).read_bytes())
+                sources[_plain(own or os.path.basename(path))] = draft.keep(Path(path).read_bytes())
         return _Module(unit, draft.keep(result.bitcode), result.flags, result.left_out, sources)
 
     def read(path: Path) -> _Module:
@@ -207,7 +207,7 @@ def _programs(
                     path=path,
                     module=module.digest,
                     language=_language(part.cplusplus),
-                    flags=module.flags,
+                    flags=tuple(map(_plain, module.flags)),
                     sources=module.sources,
                 )
             parts[module.origin] = known[module.digest]
@@ -243,7 +243,7 @@ def _targets(
     """Find the targets of the project, with those that the user has described in the place of those found."""
     if project.linkings:
         units = {unit: part for unit, part in parts.items() if isinstance(unit, Unit)}
-        finder = TargetFinder(project.linkings, units, project.units)
+        finder = TargetFinder(project, units)
         found = []
         names = [linking.output.name for linking in project.linkings]
         for linking in project.linkings:
@@ -300,6 +300,7 @@ def _joined(
         if isinstance(module, BenchmarkInitError):
             problems.append(Problem(target.name, f"not joined: {module.reason}"))
             continue
+        target.name = _plain(target.name)
         path = target.name if target.name not in taken else _free(target.name, taken)
         objects = [part.content for part in target.parts if part.content]
         files = {f"object-{number}.o": draft.keep(content) for number, content in enumerate(objects)}
@@ -317,7 +318,12 @@ def _joined(
 
 def _name_of(origin: Unit | Path, root: Path) -> str:
     path = str(origin.source if isinstance(origin, Unit) else origin)
-    return _within(path, root) or os.path.basename(path)
+    return _plain(_within(path, root) or os.path.basename(path))
+
+
+def _plain(text: str) -> str:
+    """Return text for the manifest, which is UTF-8, of a name or option that may be any bytes."""
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
 def _within(path: str, root: Path) -> str:

@@ -62,8 +62,8 @@ class _Tables(msgspec.Struct, forbid_unknown_fields=True):
 def parse_run(text: str, directory: str | os.PathLike[str] = ".") -> RunRequest:
     """Read a run such as `app: ./app input.txt` or `app#small: LANG=C ./app -n 3 < input.txt`.
 
-    The first word of the command stands for the program. Arguments that name files below the directory are packed
-    into the dataset; the program finds them under the same names. `VARIABLE=value` before it is its environment.
+    The first word of the command stands for the program. Arguments that name files or folders below the directory are
+    packed into the dataset; the program finds them under the same names. `VARIABLE=value` before it is its environment.
 
     Args:
         text: the target, the run's name if there are several, and the command.
@@ -99,7 +99,9 @@ def parse_run(text: str, directory: str | os.PathLike[str] = ".") -> RunRequest:
             f"compared anyway"
         )
     arguments = tuple(words[1:])
-    files = {name: _read(folder, name) for name in arguments if _is_file_below(folder, name)}
+    files: dict[str, bytes] = {}
+    for word in arguments:
+        files |= _named_by(word, folder)
     run = ProgramRun(arguments, stdin=stdin, files=files, environment=environment)
     return RunRequest(match[1], match[2] or "", run)
 
@@ -147,9 +149,20 @@ def _request(table: _Table, folder: Path) -> RunRequest:
     return RunRequest(table.target, table.name, run, table.measured)
 
 
-def _is_file_below(folder: Path, name: str) -> bool:
-    path = PurePath(name)
-    return bool(name) and not path.is_absolute() and ".." not in path.parts and (folder / name).is_file()
+def _named_by(word: str, folder: Path) -> dict[str, bytes]:
+    """Return the file that an argument names, or those in the folder that it names, by the names for the program."""
+    path = PurePath(word)
+    if word in ("", ".", "/") or not (folder / word).exists():
+        return {}
+    if path.is_absolute() or ".." in path.parts:
+        raise ProjectError(
+            f"the run's argument {word!r} is outside of {folder.absolute()}, so the program will not find it: a run "
+            f"has only files of the folder in which the dataset is made; copy it there"
+        )
+    if (folder / word).is_file():
+        return {word: _read(folder, word)}
+    files = sorted(found for found in (folder / word).rglob("*") if found.is_file())
+    return {str(found.relative_to(folder)): _read(folder, str(found.relative_to(folder))) for found in files}
 
 
 def _read(folder: Path, name: str) -> bytes:

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from aiocg.datasets.own.words import is_harmless
-from aiocg.project.commands import Linking, Unit
+from aiocg.project.commands import Linking, Project, Unit
 from aiocg.project.objects import Symbols, archive_members, elf_symbols, is_archive
 
 __all__ = ["Part", "Target", "TargetFinder", "closure", "targets_by_symbols"]
+
+_IDLE = ("-Wl,--whole-archive", "-Wl,--no-whole-archive", "-Wl,--dependency-file", "-Wl,-Map", "-Wl,--print-")
+"""Options of a link that are about archives which are joined already, or about what else it writes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,15 +111,15 @@ class TargetFinder:
     """Finds out what link lines are about, from the files that the build has left.
 
     Args:
-        linkings: all link lines of the project.
+        project: the project.
         parts: the module of each translation unit that could be compiled.
-        units: all translation units.
     """
 
-    def __init__(self, linkings: Sequence[Linking], parts: Mapping[Unit, Part], units: Sequence[Unit]) -> None:
-        self._linkings = {linking.output: linking for linking in linkings}
+    def __init__(self, project: Project, parts: Mapping[Unit, Part]) -> None:
+        self._linkings = {linking.output: linking for linking in project.linkings}
+        self._archives = project.archives
         self._parts = parts
-        self._objects = {unit.object: unit for unit in units if unit.object is not None}
+        self._objects = {unit.object: unit for unit in project.units if unit.object is not None}
         self._by_digest: dict[bytes, Unit] | None = None
         self._binaries: dict[bytes, Part] = {}
 
@@ -152,8 +155,8 @@ class TargetFinder:
             elif token.kind == "linking":
                 for word in _linker_words(token.words):
                     whole = {"-Wl,--whole-archive": True, "-Wl,--no-whole-archive": False}.get(word, whole)
-                    file = _library(word, folders) if word.startswith("-") else directory / word
-                    if file is not None and (file in self._linkings or ".so" not in file.name):
+                    file = self._library(word, folders) if word.startswith("-") else directory / word
+                    if file is not None and (self._is_linked_here(file) or ".so" not in file.name):
                         path = Path(os.path.normpath(file))
                         self._add_file(path, target, roots, roots if whole else candidates, seen)
                         continue
@@ -167,11 +170,16 @@ class TargetFinder:
     def _add_file(
         self, path: Path, target: Target, roots: list[Part], candidates: list[Part], seen: set[Path]
     ) -> None:
+        if path not in self._objects and path not in self._linkings:
+            path = Path(os.path.realpath(path))
         if path in self._objects:
             self._add_unit(self._objects[path], path, target, roots)
         elif path in self._linkings:
             if path not in seen:  # a shared library of the project's own, or a part that was linked before
                 self._collect(self._linkings[path], target, roots, candidates, seen)
+        elif path in self._archives:
+            for member in self._archives[path]:
+                self._add_file(member, target, candidates, candidates, seen)
         elif is_archive(path):
             try:
                 for name, content in archive_members(path):
@@ -182,6 +190,18 @@ class TargetFinder:
             _add_word(str(path), target)
         else:
             self._add_binary(path, target, roots)
+
+    def _library(self, word: str, folders: Sequence[Path]) -> Path | None:
+        """Return the file that `-lname` stands for, if it is in one of the folders or will be."""
+        if not word.startswith("-l"):
+            return None
+        name = word[2:]
+        names = [name[1:]] if name.startswith(":") else [f"lib{name}.so", f"lib{name}.a"]
+        paths = (folder / one for folder in folders for one in names)
+        return next((p for p in paths if p in self._archives or p in self._linkings or p.is_file()), None)
+
+    def _is_linked_here(self, path: Path) -> bool:
+        return path in self._linkings or Path(os.path.realpath(path)) in self._linkings
 
     def _add_unit(self, unit: Unit, path: Path | None, target: Target, roots: list[Part]) -> None:
         if unit in self._parts:
@@ -230,15 +250,6 @@ def _library_folders(words: Sequence[str], directory: Path) -> list[Path]:
     return folders
 
 
-def _library(word: str, folders: Sequence[Path]) -> Path | None:
-    """Return the file that `-lname` stands for, if it is in one of the folders."""
-    if not word.startswith("-l"):
-        return None
-    name = word[2:]
-    names = [name[1:]] if name.startswith(":") else [f"lib{name}.so", f"lib{name}.a"]
-    return next((folder / one for folder in folders for one in names if (folder / one).is_file()), None)
-
-
 def _linker_words(words: Sequence[str]) -> Iterator[str]:
     """Return options of the linker as they are written in one word, and files that are hidden among them as files."""
     first, *rest = words
@@ -246,7 +257,7 @@ def _linker_words(words: Sequence[str]) -> Iterator[str]:
         yield f"-Wl,{rest[0]}"
     elif first in ("-z", "-rpath"):
         yield f"-Wl,{first},{rest[0]}"
-    elif first.startswith("-Wl,") and "-archive" in first:
+    elif first.startswith("-Wl,") and ("-archive" in first or "-group" in first):
         yield from (f"-Wl,{one}" if one.startswith("-") else one for one in first[4:].split(","))
     else:
         yield first + "".join(rest)
@@ -254,7 +265,7 @@ def _linker_words(words: Sequence[str]) -> Iterator[str]:
 
 def _add_word(word: str, target: Target) -> None:
     """Add an option or library, if a dataset may have it and it is not about something that is joined already."""
-    if word in ("-shared", "-r", "-Wl,-r", "-Wl,-shared") or "whole-archive" in word:
+    if word in ("-shared", "-r", "-Wl,-r", "-Wl,-shared") or word.startswith(_IDLE):
         return
     if not is_harmless(word):
         target.remarks.append(f"the linker's option {word} is left out")

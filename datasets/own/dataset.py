@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
 from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InstallError
+from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InstallError, ToolchainNotFound
 from aiocg.datasets.own.manifest import CONTENT, Program, Run, read, read_header
 from aiocg.datasets.toolchain import find_clang, link_flags
 from aiocg.datasets.uri import BenchmarkUri
@@ -190,7 +190,10 @@ def link_command(language: str, words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _link_flags(language: str) -> tuple[str, ...]:
-    return _link_flags_of(find_clang(), language)
+    try:
+        return _link_flags_of(find_clang(), language)
+    except ToolchainNotFound:  # a program can be optimised without; who links it will hear of it
+        return ()
 
 
 @functools.lru_cache(maxsize=8)

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -16,6 +17,8 @@ from aiocg.datasets.own.installed import check_name, directory_of
 from aiocg.datasets.own.manifest import CONTENT, FORMAT, MANIFEST, VERSION, Header, Program, text
 
 __all__ = ["Draft", "put_in_place"]
+
+FORGOTTEN = 7 * 24 * 3600  # seconds after which nobody can be writing a draft any more
 
 
 class Draft:
@@ -43,6 +46,7 @@ class Draft:
         target = directory_of(name)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
+            _remove_forgotten(target.parent)
             self.directory = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
             (self.directory / CONTENT).mkdir()
         except OSError as error:
@@ -98,6 +102,8 @@ class Draft:
             os.chmod(self.directory, 0o755)
         except OSError as error:
             raise InstallError(self.name, f"{error.filename} cannot be written: {error.strerror}") from error
+        except UnicodeEncodeError as error:
+            raise InstallError(self.name, f"{error.object!r} cannot be written as JSON: it is not UTF-8") from None
         return OwnDataset(put_in_place(self.directory, self.name, replace=self.replace))
 
     def __enter__(self) -> Self:
@@ -105,6 +111,14 @@ class Draft:
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _remove_forgotten(folder: Path) -> None:
+    """Remove drafts whose process was killed and could not do it."""
+    for path in folder.glob(".new-*"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime < time.time() - FORGOTTEN:
+                shutil.rmtree(path)
 
 
 def put_in_place(directory: Path, name: str, *, replace: bool) -> Path:
