@@ -14,7 +14,7 @@ from aiocg.datasets.errors import CacheError, DownloadError
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 
-__all__ = ["headers_directory", "hosted_flags"]
+__all__ = ["are_installed", "headers_directory", "hosted_flags"]
 
 WHEEL = "ziglang-0.13.0-py3-none-manylinux_2_12_x86_64.manylinux2010_x86_64.musllinux_1_1_x86_64.whl"
 SHA256 = "3ce0c9f16547e5d61b32e0d226926e9a2552ef4b91fccf7ab5ea1a623a77824b"
@@ -60,6 +60,11 @@ def hosted_flags(language: str) -> tuple[str, ...]:
     )
 
 
+def are_installed() -> bool:
+    """Say whether the headers are there, so that nothing has to be fetched."""
+    return _target().is_dir()
+
+
 def headers_directory() -> Path:
     """Return the directory below which the headers lie, fetching them when they are not there.
 
@@ -70,7 +75,7 @@ def headers_directory() -> Path:
         CacheError: when they cannot be kept.
         Cancelled: when the event of `cancellable` was set.
     """
-    target = cache_directory() / "headers" / SHA256[:16]
+    target = _target()
     if not target.is_dir():
         from aiocg.datasets.locking import locked  # here, because most programs fetch nothing
 
@@ -81,6 +86,10 @@ def headers_directory() -> Path:
         except OSError as error:
             raise CacheError(str(error.filename or target.parent), error.strerror or str(error)) from error
     return target
+
+
+def _target() -> Path:
+    return cache_directory() / "headers" / SHA256[:16]
 
 
 def _install(target: Path) -> None:

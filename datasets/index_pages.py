@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import urllib.parse
-import urllib.request
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,15 +128,16 @@ def _links(place: str, session: "requests.Session", settings: Mapping[str, str])
     """Return the absolute addresses on a page, or of what is in a folder."""
     import requests
 
+    if place.startswith("file:"):
+        return _local_links(Path(urllib.parse.unquote(urllib.parse.urlsplit(place).path)))
     if not place.startswith(("http:", "https:")):
-        return _local_links(Path(urllib.request.url2pathname(urllib.parse.urlsplit(place).path)).expanduser())
+        return _local_links(Path(place).expanduser())
     host = urllib.parse.urlsplit(place)
     trusted = settings.get("trusted-host", "").split()
-    verify = {"verify": False} if {host.hostname, host.netloc.rpartition("@")[2]} & set(trusted) else {}
+    verify = False if {host.hostname, host.netloc.rpartition("@")[2]} & set(trusted) else None
+    timeout = float(settings.get("default-timeout", settings.get("timeout", 15)))
     try:
-        answer = session.get(
-            place, timeout=float(settings.get("default-timeout", settings.get("timeout", 15))), **verify
-        )
+        answer = session.get(place, timeout=timeout, verify=verify)
         if not answer.ok:
             raise _NoAnswer(f"{answer.status_code} {answer.reason}")
         if "json" in answer.headers.get("Content-Type", ""):

@@ -1,12 +1,15 @@
 """The headers for hosted programs: fetched from the package index, complete, and the only ones that are seen."""
 
+import hashlib
 import os
 import subprocess
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from aiocg.datasets import BenchmarkInitError, DownloadError, compile_source
+from aiocg.datasets import BenchmarkInitError, DownloadError, compile_source, headers
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.headers import headers_directory, hosted_flags
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
@@ -79,3 +82,39 @@ def test_offline_they_cannot_be_fetched(own_cache: Path, monkeypatch: pytest.Mon
     with pytest.raises(DownloadError, match="AIOCG_OFFLINE") as caught:
         hosted_flags("c")
     assert "ziglang" in caught.value.what
+
+
+@pytest.fixture
+def small_wheel(own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A wheel with one header and other things in the place of the published one, where pip is configured to look."""
+    path = tmp_path / "links" / headers.WHEEL
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ziglang/lib/libc/include/generic-musl/stdio.h", "#define EOF -1\n")
+        archive.writestr("ziglang/lib/libc/include/any-macos-any/stdio.h", "#define EOF -2\n")
+        archive.writestr("ziglang/zig", "a program")
+    monkeypatch.setattr(headers, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
+    return path
+
+
+def test_of_the_wheel_only_the_headers_are_kept_and_once(small_wheel: Path, own_cache: Path) -> None:
+    assert not headers.are_installed()
+    with ThreadPoolExecutor(4) as pool:
+        folders = {future.result() for future in [pool.submit(headers_directory) for _ in range(4)]}
+    (folder,) = folders
+    kept = [path for path in own_cache.rglob("*") if path.is_file() and path.suffix != ".lock" and path.name != ".lock"]
+    assert kept == [folder / "libc/include/generic-musl/stdio.h"] and headers.are_installed()
+    small_wheel.unlink()
+    assert headers_directory() == folder
+
+
+def test_a_wheel_that_is_no_archive_leaves_nothing(
+    small_wheel: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_wheel.write_bytes(b"not a zip file")
+    monkeypatch.setattr(headers, "SHA256", hashlib.sha256(b"not a zip file").hexdigest())
+    with pytest.raises(DownloadError, match="cannot be read"):
+        headers_directory()
+    assert not headers.are_installed() and not any(own_cache.rglob(".new-*"))
