@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from aiocg.datasets.archive import remove_tree, unpack
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.download import download
@@ -145,6 +144,8 @@ class TarDataset(Dataset):
                 self._install()
 
     def _install(self) -> None:
+        from aiocg.datasets.archive import unpack  # here, because most programs install nothing
+
         archive = download(self.urls, self.sha256, description=f"Downloading {self.name}")
         unpack(archive, self.contents_path, strip_prefix=self.strip_prefix, description=f"Unpacking {self.name}")
 
@@ -168,6 +169,8 @@ class TarDataset(Dataset):
 
     def _remove_leftovers(self) -> None:
         if self._removed_path.exists():
+            from aiocg.datasets.archive import remove_tree  # as above
+
             remove_tree(self._removed_path)
 
     @contextlib.contextmanager

@@ -184,7 +184,7 @@ def bitcode_datasets() -> list[TarDatasetWithManifest]:
             "poj104-v0",
             "Solutions to programming programs",
             "BSD 3-Clause",
-            0,
+            49628,
             sha256="6254d629887f6b51efc1177788b0ce37339d5f3456fb8784415ed3b8c25cce27",
             manifest="poj104-v0",
             manifest_sha256="ac3eaaad7d2878d871ed2b5c72a3f39c058ea6694989af5c86cd162414db750b",

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from aiocg.datasets.archive import unpack
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import BenchmarkNotFound
@@ -95,6 +94,8 @@ class CBenchDataset(TarDatasetWithManifest):
         Raises what `install` does.
         """
         if not self.inputs_path.is_dir():
+            from aiocg.datasets.archive import unpack  # here, because most programs install nothing
+
             with self._locked():
                 self.site_data_path.mkdir(parents=True, exist_ok=True)
                 archive = download(

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from aiocg.datasets.archive import unpack
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.download import download
 from aiocg.datasets.frontend import compile_file
@@ -102,6 +101,8 @@ class CLgenDataset(TarDatasetWithManifest):
 
     def _install(self) -> None:
         """Install the headers, too, and before the kernels: when these are there, all is."""
+        from aiocg.datasets.archive import unpack  # here, because most programs install nothing
+
         library, header = self._headers
         library.parent.mkdir(parents=True, exist_ok=True)
         unpack(download(*self._library, description="Downloading the headers of libclc"), library)
