@@ -164,9 +164,14 @@ class _Limits:
         self._look_again = 0
 
     def begin(self, member: str) -> None:
-        """Note which member comes now; each takes a block of the disk at least."""
+        """Note which member comes now; each takes a block of the disk at least.
+
+        Raises:
+            Cancelled: when the event of `cancellable` was set.
+        """
         self.member = member
         self._members += 1
+        check_cancelled()
 
     def count(self, size: int) -> None:
         """Note that so many bytes more have been unpacked.
@@ -175,6 +180,7 @@ class _Limits:
             _Refused: when that is too much.
             Cancelled: when the event of `cancellable` was set.
         """
+        check_cancelled()
         self._unpacked += size
         if self._unpacked > max(HARMLESS, LARGEST_RATIO * self._packed_size):
             sizes = f"{self._unpacked:,} bytes of an archive of {self._packed_size:,}"
@@ -182,7 +188,6 @@ class _Limits:
         taken = self._unpacked + self._members * BLOCK
         if taken >= self._look_again:
             self._look_again = taken + LOOK_EVERY
-            check_cancelled()
             self._look_at_disk()
             position = self._packed.tell()
             self._advance(position - self._shown)

@@ -1,6 +1,7 @@
 """One process at a time: a lock that lies in a file, and vanishes with the process that holds it."""
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def locked(path: Path, waiting_for: str) -> Iterator[None]:
         waiting_for: what is shown while another one holds it, such as "Waiting for another download of x".
 
     Raises:
-        OSError: when the file cannot be made.
+        OSError: when the file cannot be made, or its file system has no locks.
         Cancelled: when the event of `cancellable` is set while waiting.
     """
     from filelock import FileLock, Timeout  # here, because most programs install nothing
@@ -30,6 +31,8 @@ def locked(path: Path, waiting_for: str) -> Iterator[None]:
     lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
+    except NotImplementedError:
+        raise OSError(errno.ENOLCK, "the file system has no locks", str(path)) from None
     except Timeout:
         with progress(waiting_for):
             while not lock.is_locked:

@@ -1,9 +1,9 @@
 """A web server on this machine that publishes files, as well or as badly as a test wants.
 
-    with PublishedServer() as server:
-        url = server.publish("set.tar.gz", content, Misbehaviour(status=429, retry_after="1", times=2))
-        ...
-        assert server.count("set.tar.gz") == 3
+with PublishedServer() as server:
+    url = server.publish("set.tar.gz", content, Misbehaviour(status=429, retry_after="1", times=2))
+    ...
+    assert server.count("set.tar.gz") == 3
 """
 
 import http.server
@@ -30,6 +30,7 @@ class Misbehaviour:
         stall_after: how many bytes are sent before nothing more comes; -1: not even a status.
         ranges: whether a part of the file can be had; if not, all of it is sent.
         wrong_part: another part is sent than the one asked for.
+        length: whether Content-Length is said; without it the content ends when the connection does.
         announced: how many bytes more than there are Content-Length says.
         pause: seconds between pieces of 16 KiB.
         headers: further headers.
@@ -43,6 +44,7 @@ class Misbehaviour:
     stall_after: int | None = None
     ranges: bool = True
     wrong_part: bool = False
+    length: bool = True
     announced: int = 0
     pause: float = 0.0
     headers: dict[str, str] = field(default_factory=dict)
@@ -175,7 +177,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _send(self, status: int, headers: dict[str, str], content: bytes, plan: Misbehaviour) -> None:
         published = cast(_Server, self.server).published
         self.send_response(status)
-        self.send_header("Content-Length", str(len(content) + plan.announced))
+        if plan.length:
+            self.send_header("Content-Length", str(len(content) + plan.announced))
         for name, value in {**headers, **plan.headers}.items():
             if value:
                 self.send_header(name, value)

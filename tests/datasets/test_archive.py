@@ -404,15 +404,25 @@ def test_when_the_disk_is_full_nothing_is_left(tmp_path: Path, target: Path) -> 
     assert _left(target) == []
 
 
+@pytest.mark.parametrize("reserve", [64 << 20, 0])
+def test_a_disk_that_is_too_small_is_left_as_it_was(
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, reserve: int
+) -> None:
+    archive = _good(tmp_path / "archive", "gz", {"small": b"x", "large": bytes(2 << 20)})
+    monkeypatch.setattr(module, "RESERVE", reserve)
+    with pytest.raises(InstallError, match="of the disk free" if reserve else "No space left on device"):
+        unpack(archive, small_disk / "out")
+    assert _left(small_disk / "out") == []
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InstallError, match="AIOCG_SITE_DATA"):
         unpack(_good(tmp_path / "archive", "gz"), tmp_path / "file" / "out")
 
 
-def test_cancelling_leaves_nothing(tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelling_leaves_nothing(tmp_path: Path, target: Path) -> None:
     archive = _large(tmp_path / "archive")
-    monkeypatch.setattr(module, "LOOK_EVERY", 64 << 10)
     stop = threading.Event()
     timer = threading.Timer(0.05, stop.set)
     timer.start()

@@ -479,6 +479,18 @@ def test_when_the_disk_is_full_nothing_is_left(published_server: PublishedServer
     assert [path.name for path in folder.iterdir()] == [".lock"]
 
 
+@pytest.mark.parametrize("length", [True, False])
+def test_a_disk_that_is_too_small_is_left_as_it_was(
+    published_server: PublishedServer, small_disk: Path, monkeypatch: pytest.MonkeyPatch, length: bool
+) -> None:
+    content = bytes(2 << 20)
+    url = published_server.publish("set.bin", content, Misbehaviour(length=length))
+    monkeypatch.setenv("AIOCG_CACHE", str(small_disk))
+    with pytest.raises(CacheError, match="are free" if length else "No space left on device"):
+        download([url], hashlib.sha256(content).hexdigest())
+    assert sum(path.stat().st_size for path in small_disk.rglob("*") if path.is_file()) == 0
+
+
 # -------------------------------------------------------------------------------------------------------- terminal
 
 
