@@ -1,0 +1,266 @@
+"""Whole programs of a given size."""
+
+from aiocg.datasets.generators.random_c.cost import estimate
+from aiocg.datasets.generators.random_c.functions import helper, routine, structure
+from aiocg.datasets.generators.random_c.idioms import idiom
+from aiocg.datasets.generators.random_c.rng import Rng
+from aiocg.datasets.generators.random_c.scope import Array, Function, Parameter, Place, Record, Scope, Structure
+from aiocg.datasets.generators.random_c.statements import Body, mixed
+from aiocg.datasets.generators.random_c.types import F64, I16, I32, I64, INTEGERS, REALS, U8, U32, U64, Scalar
+from aiocg.datasets.generators.random_c.values import Value
+
+__all__ = ["MAX_SIZE", "MIN_SIZE", "random_program"]
+
+MIN_SIZE, MAX_SIZE = 50, 50_000  # IR instructions
+ROUND_WORK = 12_000_000  # instructions, not optimised, that one round may execute, on the whole
+
+_WORK = 12_000_000  # that the rounds of an argument of 1 execute at most, unless a single one is more
+_STATE = Place("state", U64, U64.low, U64.high, addressable=False)
+_CALLS_IN_A_PHASE = 10
+_IN_SIGHT = 16  # variables, and functions, that random code sees
+_CALL = 9  # instructions of a call from a phase
+_LENGTHS = (8, 16, 16, 32, 32, 64)
+_SCALARS = (U8, I16, I32, I32, U32, I64, U64, *INTEGERS, F64, *REALS)
+_NAMES = ("update", "step", "process", "combine", "advance", "adjust", "visit", "resolve", "compute", "scan")
+_HEADERS = (
+    ("math.h", ("fabs", "sqrt")),
+    ("stdio.h", ("printf",)),
+    ("stdlib.h", ("strtoul", "qsort")),
+    ("string.h", ("memset", "memcpy", "memmove", "strlen", "memcmp")),
+)
+
+_MAIN = """\
+int main(int argc, char **argv)
+{{
+    uint64_t rounds = argc > 1 ? strtoul(argv[1], 0, 10) * {rounds} : 1;
+    uint64_t state = rounds;
+    while (rounds-- > 0) {{
+{body}
+    }}
+{end}    printf("%016llx\\n", (unsigned long long)state);
+    return 0;
+}}
+"""
+
+_DIGEST = """\
+static uint64_t digest_{suffix}(uint64_t state, const {name} *data, int32_t count)
+{{
+    for (int32_t i = 0; i < count; i++)
+        state = (state ^ {element}) * 1099511628211u;
+    return state;
+}}
+"""
+
+_BOUNDED = """\
+/* Keep a number where any integer type of 32 bits can hold it. */
+static double bounded(double x)
+{
+    return x > 1048576.0 ? 1048576.0 : x < -1048576.0 ? -1048576.0 : x;
+}
+"""
+
+
+def random_program(seed: int, size: int) -> str:
+    """Write a program in C.
+
+    Args:
+        seed: any whole number; the same seed and size give the same text, everywhere.
+        size: about how many IR instructions it is to have, unoptimised, from `MIN_SIZE` to `MAX_SIZE`.
+    """
+    return _Program(Rng(seed), size).text(f"seed {seed}, size {size}")
+
+
+class _Program:
+    """A program that grows by one function after the other, each with what it needs."""
+
+    def __init__(self, rng: Rng, size: int) -> None:
+        self._rng = rng
+        self._size = size
+        self._globals = Scope()
+        self._structures: list[Structure] = []
+        self._declarations: list[str] = []
+        self._digests: dict[str, str] = {}  # the functions that mix arrays into the state, by their names
+        self._digest = Body(rng, Scope(), 0, _STATE)
+        self._phases = [Body(rng, Scope(), ROUND_WORK, _STATE)]
+        self._called: set[str] = set()
+        self._spent = estimate(_MAIN.format(rounds=1, body="", end=""))
+        self._names = 0
+        self._bounds = False
+        self._grow_to_size()
+
+    def _grow_to_size(self) -> None:
+        limit = max(4000, min(60_000, ROUND_WORK * 60 // self._size))
+        while self._left() >= 40:
+            self._declare_something()
+            budget = min(self._left() - 12, self._rng.choice((20, 30, 40, 60, 80, 120, 160, 240)))
+            self._add(self._unit(max(budget, 16), limit))
+        for function in self._globals.functions:
+            if function.name not in self._called:
+                self._call(function)
+        if (left := self._left()) > 4:
+            self._phases[-1].scope = self._seen()
+            self._phases[-1].fill(left)
+
+    def _left(self) -> int:
+        digest = self._digest.spent + _CALL if self._digest.lines else 0
+        uncalled = len(self._globals.functions) - len(self._called)
+        return self._size - self._spent - self._phases[-1].spent - digest - self._prelude_cost() - uncalled * _CALL
+
+    def _prelude_cost(self) -> int:
+        """Find out whether `bounded` is used, and remember it."""
+        if not self._bounds:
+            self._bounds = any("bounded(" in function.text for function in self._globals.functions[-1:])
+            self._bounds = self._bounds or any("bounded(" in line for line in self._phases[-1].lines)
+        return estimate(_BOUNDED) if self._bounds else 0
+
+    def _unit(self, budget: int, limit: int) -> Function:
+        """Write one function: an idiom of real code, a small helper, or random statements."""
+        choice = self._rng.below(100)
+        if choice < 50:
+            for _ in range(4):
+                found = idiom(self._rng, self._name, limit)
+                if found.work <= limit and self._price(found) <= budget:
+                    return found
+        if choice < 60:
+            return helper(self._rng, self._name("helper"), self._globals.functions[-_IN_SIGHT:], budget)
+        return routine(self._rng, self._name(self._rng.choice(_NAMES)), self._globals, budget, limit)
+
+    def _price(self, function: Function) -> int:
+        """Estimate the instructions of a function, and of the digests of the arrays that it wants declared."""
+        arrays = [p for p in function.parameters if isinstance(p, Array)]
+        missing = [p for p in arrays if not any(_alike(p, array) for array in self._globals.arrays)]
+        return estimate(function.text) + sum(8 if _digest_name(p) in self._digests else 40 for p in missing)
+
+    def _add(self, function: Function) -> None:
+        self._spent += estimate(function.text)
+        self._globals.functions.append(function)
+        if self._rng.chance(20 if function.pure else 85):
+            self._call(function)
+
+    def _call(self, function: Function) -> None:
+        """Call a function from the phase at hand, with everything it wants."""
+        phase = self._phases[-1]
+        if self._size > 600 and len(phase.lines) >= _CALLS_IN_A_PHASE:
+            self._spent += phase.spent + _CALL
+            phase = Body(self._rng, Scope(), ROUND_WORK, _STATE)
+            self._phases.append(phase)
+        self._called.add(function.name)
+        self._provide(function)
+        phase.scope = self._seen()
+        phase.accumulate(_STATE.text, function)
+
+    def _seen(self) -> Scope:
+        """Return what a phase sees: the state that is handed on, the latest variables, and all arrays."""
+        places = [*self._globals.places[-_IN_SIGHT:], _STATE, _STATE]
+        return Scope(places, self._globals.arrays, self._globals.records, self._globals.functions[-_IN_SIGHT:])
+
+    def _provide(self, function: Function) -> None:
+        """Declare arrays and structures until there is one for each parameter."""
+        arrays = [parameter for parameter in function.parameters if isinstance(parameter, Array)]
+        for index, parameter in enumerate(arrays):
+            wanted = [other for other in arrays[: index + 1] if _alike(other, parameter)]
+            have = [a for a in self._globals.arrays if _alike(a, parameter) and a.text.isidentifier()]
+            if len(have) < len(wanted):
+                self._declare_array(parameter.element, parameter.shape)
+
+    def _declare_something(self) -> None:
+        """Declare a variable, an array or a structure, unless there are many in relation to the size."""
+        room = self._size // 80 - len(self._declarations)
+        if room <= 0 or self._left() < 120 or not self._rng.chance(60):
+            return
+        choice = self._rng.below(100)
+        if choice < 35:
+            kind = self._rng.choice(_SCALARS)
+            place = Place(self._name("g"), kind, kind.low, kind.high)
+            self._declare(place, f"{place.declaration()} = {self._rng.below(100)};")
+            self._digest.write(f"state = state * 31 + {mixed(place.value)};")
+        elif choice < 80 or self._size < 400:
+            shape: tuple[int, ...] = (self._rng.choice(_LENGTHS),)
+            if self._rng.chance(20):
+                shape = (self._rng.choice((4, 6, 8)), self._rng.choice((4, 8, 12)))
+            self._declare_array(self._rng.choice(_SCALARS), shape)
+        else:
+            self._declare_record()
+
+    def _declare(self, item: Parameter, text: str) -> None:
+        storage = "" if self._rng.chance(15) else "static "
+        self._declarations.append(f"{storage}{text}\n")
+        self._globals.add([item])
+
+    def _declare_array(self, kind: Scalar, shape: tuple[int, ...]) -> None:
+        array = Array(self._name("g"), kind, shape)
+        lengths = "".join(f"[{length}]" for length in shape)
+        self._declare(array, f"{kind.name} {array.text}{lengths} = {self._initializer(shape)};")
+        self._digest_array(array)
+
+    def _initializer(self, shape: tuple[int, ...]) -> str:
+        if len(shape) > 1:
+            return "{" + ", ".join(self._initializer(shape[1:]) for _ in range(shape[0])) + "}"
+        return "{" + ", ".join(str(self._rng.below(128)) for _ in range(min(shape[0], 16))) + "}"
+
+    def _declare_record(self) -> None:
+        if not self._structures or self._rng.chance(40):
+            made = structure(self._rng, self._name("s"), self._structures)
+            self._structures.append(made)
+        record = Record(self._name("g"), self._rng.choice(self._structures))
+        self._declare(record, f"{record.declaration()} = {{{self._rng.below(2)}}};")
+        for place in record.places():
+            self._digest.write(f"state = state * 31 + {mixed(place.value)};")
+        for array in record.arrays():
+            self._digest_array(array)
+
+    def _digest_array(self, array: Array) -> None:
+        """Mix an array into the state when the program ends."""
+        kind = array.element
+        name = _digest_name(array)
+        if name not in self._digests:
+            element = mixed(Value("data[i]", kind, kind.low, kind.high, True))
+            self._digests[name] = _DIGEST.format(suffix=kind.suffix, name=kind.name, element=element)
+            self._spent += estimate(self._digests[name])
+        if len(array.shape) == 1:
+            self._digest.write(f"state = {name}(state, {array.text}, {array.length});")
+        else:
+            self._digest.write(f"for (int32_t i = 0; i < {array.length}; i++)")
+            self._digest.write(f"    state = {name}(state, {array.text}[i], {array.shape[1]});")
+
+    def _name(self, stem: str) -> str:
+        self._names += 1
+        return f"{stem}_{self._names}"
+
+    def text(self, title: str) -> str:
+        """Write the program down."""
+        functions = [function.text for function in self._globals.functions]
+        body = self._phases[0].lines
+        if len(self._phases) > 1:
+            functions += [_phase(number, phase) for number, phase in enumerate(self._phases)]
+            body = [f"    state = phase_{number}(state);" for number in range(len(self._phases))]
+        if self._digest.lines:
+            functions += [*self._digests.values(), _function("digest", self._digest.lines)]
+        work = sum(phase.work for phase in self._phases) + 10
+        main = _MAIN.format(
+            rounds=max(1, min(_WORK // work, 10**5)),
+            body="\n".join(f"    {line}" for line in body),
+            end="    state = digest(state);\n" if self._digest.lines else "",
+        )
+        parts = [*(structure.text for structure in self._structures), "".join(self._declarations), *functions, main]
+        program = "\n".join(part for part in parts if part)
+        headers = [header for header, words in _HEADERS if any(f"{word}(" in program for word in words)]
+        includes = "".join(f"#include <{header}>\n" for header in sorted([*headers, "stdint.h"]))
+        prelude = [_BOUNDED] if "bounded(" in program else []
+        return "\n".join([f"/* {title} */\n{includes}", *prelude, program])
+
+
+def _alike(a: Array, b: Array) -> bool:
+    return (a.element, a.shape) == (b.element, b.shape)
+
+
+def _digest_name(array: Array) -> str:
+    return f"digest_{array.element.suffix}"
+
+
+def _phase(number: int, phase: Body) -> str:
+    return _function(f"phase_{number}", phase.lines)
+
+
+def _function(name: str, lines: list[str]) -> str:
+    return f"static uint64_t {name}(uint64_t state)\n{{\n" + "\n".join([*lines, "    return state;"]) + "\n}\n"

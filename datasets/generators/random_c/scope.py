@@ -1,0 +1,211 @@
+"""What a place in a program can see: variables, arrays, structures, functions."""
+
+import abc
+import dataclasses
+from collections.abc import Iterable
+
+from aiocg.datasets.generators.random_c.types import Scalar
+from aiocg.datasets.generators.random_c.values import Value
+
+__all__ = ["Array", "Function", "Parameter", "Place", "Record", "Scope", "Structure", "scalar_parameter"]
+
+
+class Parameter(abc.ABC):
+    """A variable that can be a parameter: a `Place`, an `Array` or a `Record`."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    def declaration(self) -> str:
+        """Declare it, in C."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place(Parameter):
+    """A variable, or what else holds a number.
+
+    Attributes:
+        text: C.
+        type: of the number.
+        low: it never holds less.
+        high: it never holds more.
+        writable: it may be assigned to.
+        addressable: a pointer may point to it.
+    """
+
+    text: str
+    type: Scalar
+    low: float
+    high: float
+    writable: bool = True
+    addressable: bool = True
+
+    @property
+    def value(self) -> Value:
+        """The number in it."""
+        return Value(self.text, self.type, self.low, self.high, True)
+
+    def declaration(self) -> str:
+        """Declare it."""
+        return f"{self.type.name} {self.text}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Array(Parameter):
+    """An array, or a pointer to the first element of one.
+
+    Attributes:
+        text: C.
+        element: the type of its numbers.
+        shape: its lengths.
+        writable: its elements may be assigned to.
+    """
+
+    text: str
+    element: Scalar
+    shape: tuple[int, ...]
+    writable: bool = True
+
+    @property
+    def length(self) -> int:
+        """The number of its elements, or rows."""
+        return self.shape[0]
+
+    def at(self, *indices: Value) -> Place:
+        """Return an element; the indices must be in range."""
+        text = self.text + "".join(f"[{index.text}]" for index in indices)
+        return Place(text, self.element, self.element.low, self.element.high, self.writable)
+
+    def declaration(self) -> str:
+        """Declare a parameter for it."""
+        constant = "" if self.writable or len(self.shape) > 1 else "const "
+        if len(self.shape) == 1:
+            return f"{constant}{self.element.name} *{self.text}"
+        return f"{self.element.name} {self.text}[{self.shape[0]}][{self.shape[1]}]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Structure:
+    """A structure type.
+
+    Attributes:
+        name: its tag.
+        text: its declaration.
+        places: its numbers, those of inner structures included.
+        arrays: its arrays.
+    """
+
+    name: str
+    text: str
+    places: tuple[Place, ...]
+    arrays: tuple[Array, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record(Parameter):
+    """A variable of a structure type, or a pointer to one.
+
+    Attributes:
+        text: C.
+        structure: its type.
+        pointer: it is a pointer.
+        writable: its members may be assigned to.
+    """
+
+    text: str
+    structure: Structure
+    pointer: bool = False
+    writable: bool = True
+
+    @property
+    def whole(self) -> str:
+        """The structure itself, in C."""
+        return f"*{self.text}" if self.pointer else self.text
+
+    @property
+    def address(self) -> str:
+        """The address of the structure, in C."""
+        return self.text if self.pointer else f"&{self.text}"
+
+    def places(self) -> list[Place]:
+        """Return its numbers."""
+        return [
+            Place(self._member(place.text), place.type, place.low, place.high, self.writable, place.addressable)
+            for place in self.structure.places
+        ]
+
+    def arrays(self) -> list[Array]:
+        """Return its arrays."""
+        return [
+            Array(self._member(array.text), array.element, array.shape, self.writable)
+            for array in self.structure.arrays
+        ]
+
+    def _member(self, name: str) -> str:
+        return f"{self.text}{'->' if self.pointer else '.'}{name}"
+
+    def declaration(self) -> str:
+        """Declare it."""
+        constant = "" if self.writable or not self.pointer else "const "
+        return f"{constant}struct {self.structure.name} {'*' if self.pointer else ''}{self.text}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Function:
+    """A function that can be called.
+
+    Attributes:
+        name: its name.
+        result: what it returns; its text is not used.
+        parameters: what it wants. An argument for an array must have this shape.
+        text: its definition, with whatever serves only it.
+        work: at most so many instructions are executed by a call, without any optimisation.
+        pure: it neither reads nor writes anything but its arguments, all of them numbers.
+    """
+
+    name: str
+    result: Place
+    parameters: tuple[Parameter, ...]
+    text: str
+    work: int
+    pure: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class Scope:
+    """What can be seen from inside a block.
+
+    Attributes:
+        places: numbers.
+        arrays: arrays.
+        records: structures.
+        functions: what may be called.
+        seen: expressions that have been computed before, and may be so again.
+    """
+
+    places: list[Place] = dataclasses.field(default_factory=list)
+    arrays: list[Array] = dataclasses.field(default_factory=list)
+    records: list[Record] = dataclasses.field(default_factory=list)
+    functions: list[Function] = dataclasses.field(default_factory=list)
+    seen: list[Value] = dataclasses.field(default_factory=list)
+
+    def inner(self) -> "Scope":
+        """Return the scope of a block inside; what is declared there is not seen here."""
+        return Scope(list(self.places), list(self.arrays), list(self.records), self.functions, list(self.seen))
+
+    def add(self, items: Iterable[Parameter]) -> None:
+        """Declare variables."""
+        for item in items:
+            if isinstance(item, Place):
+                self.places.append(item)
+            elif isinstance(item, Array):
+                self.arrays.append(item)
+            elif isinstance(item, Record):
+                self.records.append(item)
+                self.places.extend(item.places())
+                self.arrays.extend(item.arrays())
+
+
+def scalar_parameter(name: str, kind: Scalar, low: float | None = None, high: float | None = None) -> Place:
+    """Return a place for a parameter that is a number, of the type's whole range if nothing else is said."""
+    return Place(name, kind, kind.low if low is None else low, kind.high if high is None else high)
