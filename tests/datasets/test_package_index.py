@@ -327,6 +327,16 @@ def test_pip_s_files_of_settings_count_and_variables_count_more(
     assert pip_settings()["index-url"] == "https://three.example/simple"
 
 
+def test_a_mirror_takes_the_place_of_all_indexes(
+    sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest, content = sdist
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / SDIST).write_bytes(content)
+    monkeypatch.setenv("AIOCG_DATASET_MIRROR", (tmp_path / "mirror").as_uri())
+    assert fetch_archive(SDIST, digest).read_bytes() == content and Index.requests == []
+
+
 def test_what_no_index_has_is_told_with_their_answers(
     sdist: tuple[str, bytes], own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
