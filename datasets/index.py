@@ -1,0 +1,199 @@
+"""What was measured of the programs of a dataset, to choose them by their size and tell them apart by their code.
+
+One SQLite file per dataset, in the folder of what is installed. It has a row for each program and version of LLVM, in
+the table `programs`; the columns are the attributes of `IndexRow`. Rows are written in transactions, by any number of
+processes: whoever is killed loses what it has not recorded, and nothing else.
+"""
+
+import contextlib
+import dataclasses
+from array import array
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aiocg.datasets.errors import DatasetError, IndexNotFound
+from aiocg.datasets.site import site_data_directory
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from aiocg.datasets.dataset import Dataset
+
+__all__ = ["COLUMNS", "DatasetIndex", "IndexRow"]
+
+_FORMAT = 1
+_TIMEOUT = 60.0  # seconds to wait for another process that writes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexRow:
+    """What was measured of one program.
+
+    Attributes:
+        uri: its name.
+        position: its number in the dataset, as of `uri_at`.
+        llvm: the version of LLVM that it was measured with, such as "22.1.8".
+        status: "ok", or the kind of error that it ended in.
+        detail: the message of that error, or "".
+        ir_hash: equal for programs that are the same but for the names of module and source file.
+        instructions: IR instructions.
+        instructions_oz: IR instructions after `-Oz`.
+        text_size: bytes of code in an object.
+        text_size_oz: the same after `-Oz`.
+        run: "ok" when it runs and does the same after `-Oz`, or what went wrong; "" when it was not run.
+    """
+
+    uri: str
+    position: int
+    llvm: str
+    status: str = "ok"
+    detail: str = ""
+    ir_hash: str = ""
+    instructions: int | None = None
+    instructions_oz: int | None = None
+    text_size: int | None = None
+    text_size_oz: int | None = None
+    run: str = ""
+
+
+COLUMNS = tuple(field.name for field in dataclasses.fields(IndexRow))
+"""What an SQL expression can name."""
+
+_TYPES: dict[Any, str] = {str: "TEXT NOT NULL", int: "INTEGER NOT NULL"}
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS programs ("
+    + ", ".join(f"{field.name} {_TYPES.get(field.type, 'INTEGER')}" for field in dataclasses.fields(IndexRow))
+    + ", PRIMARY KEY (llvm, position)) WITHOUT ROWID"
+)
+
+
+class DatasetIndex:
+    """The measurements of one dataset.
+
+    Args:
+        path: the file, which need not exist.
+        dataset: the dataset's name, for messages.
+    """
+
+    def __init__(self, path: Path, dataset: str) -> None:
+        self.path = path
+        self.dataset = dataset
+
+    @classmethod
+    def of(cls, dataset: "Dataset") -> "DatasetIndex":
+        """Return the index of a dataset; views have that of the whole."""
+        return cls(site_data_directory() / "indexes" / dataset.scheme / f"{dataset.name}.sqlite", dataset.name)
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything has been recorded."""
+        return self.path.exists()
+
+    def record(self, rows: Iterable[IndexRow]) -> None:
+        """Keep rows, in the place of older ones of the same programs and version: all of them or, on an error, none.
+
+        Raises:
+            DatasetError: when the file cannot be written.
+        """
+        values = [dataclasses.astuple(row) for row in rows]
+        if not values:
+            return
+        places = ", ".join("?" * len(COLUMNS))
+        with self._errors(), self._open(writable=True) as connection, connection:
+            connection.executemany(f"INSERT OR REPLACE INTO programs VALUES ({places})", values)
+
+    def rows(self, where: str = "", llvm: str = "") -> Iterator[IndexRow]:
+        """Enumerate the rows of one version of LLVM, in the order of the dataset.
+
+        Args:
+            where: an SQL expression over `COLUMNS`; all rows if "".
+            llvm: the version, by default the one with the most rows.
+
+        Raises:
+            IndexNotFound: when nothing has been recorded.
+            DatasetError: when the expression is wrong, or the file cannot be read.
+        """
+        for values in self._query(", ".join(COLUMNS), where, llvm):
+            yield IndexRow(*values)
+
+    def positions(
+        self,
+        instructions: tuple[int | None, int | None] | None = None,
+        unique: bool = False,
+        where: str = "",
+        llvm: str = "",
+    ) -> "array[int]":
+        """Return the numbers of those programs that could be measured and were found to be so, in ascending order.
+
+        Args:
+            instructions: the least and the greatest number of IR instructions; None for no bound.
+            unique: of programs with the same code, take the first.
+            where: an SQL expression over `COLUMNS`.
+            llvm: the version, by default the one with the most rows.
+
+        Raises:
+            IndexNotFound: when nothing has been recorded.
+            DatasetError: when the expression is wrong, or the file cannot be read.
+        """
+        low, high = instructions or (None, None)
+        conditions = ["status = 'ok'"]
+        conditions += [f"instructions >= {int(low)}"] if low is not None else []
+        conditions += [f"instructions <= {int(high)}"] if high is not None else []
+        conditions += [f"({where}\n)"] if where else []
+        if unique:
+            first = "SELECT min(position) FROM programs WHERE llvm = :llvm AND status = 'ok' GROUP BY ir_hash"
+            conditions.append(f"position IN ({first})")
+        return array("Q", (position for (position,) in self._query("position", " AND ".join(conditions), llvm)))
+
+    def known(self, llvm: str) -> dict[int, str]:
+        """Return the status of each program that was measured with a version of LLVM, by its number."""
+        return dict(self._query("position, status", "", llvm)) if self.exists else {}
+
+    def versions(self) -> dict[str, int]:
+        """Return how many programs were measured with each version of LLVM, most first."""
+        if not self.exists:
+            return {}
+        with self._errors(), self._open() as connection:
+            counted = connection.execute("SELECT llvm, count(*) FROM programs GROUP BY llvm ORDER BY 2 DESC, 1 DESC")
+            return dict(counted.fetchall())
+
+    def _query(self, columns: str, where: str, llvm: str) -> Iterator[Any]:
+        version = llvm or next(iter(self.versions()), "")
+        if not version:
+            raise IndexNotFound(self.dataset)
+        condition = f"AND ({where}\n)" if where else ""  # the line break ends a comment in the expression
+        query = f"SELECT {columns} FROM programs WHERE llvm = :llvm {condition} ORDER BY position"
+        with self._errors(where), self._open() as connection:
+            yield from connection.execute(query, {"llvm": version})
+
+    @contextlib.contextmanager
+    def _open(self, writable: bool = False) -> "Iterator[sqlite3.Connection]":
+        import sqlite3  # here, because most programs measure nothing
+
+        if writable:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        address = f"{self.path.absolute().as_uri()}?mode={'rwc' if writable else 'ro'}"
+        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=_TIMEOUT)) as connection:
+            (found,) = connection.execute("PRAGMA user_version").fetchone()
+            if found > _FORMAT:
+                raise DatasetError(f"the index {self.path} was written by a later version of aiocg; remove it")
+            if writable and not found:
+                connection.execute(_CREATE)
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
+            yield connection
+
+    @contextlib.contextmanager
+    def _errors(self, where: str = "") -> Iterator[None]:
+        import sqlite3
+
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if where:
+                raise DatasetError(
+                    f"{where!r} selects nothing: {error}; it must be an SQL expression over {', '.join(COLUMNS)}"
+                ) from error
+            raise DatasetError(f"the index {self.path} cannot be used: {error}") from error
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise DatasetError(f"the index {self.path} is damaged or cannot be reached ({error}); remove it") from error
