@@ -47,7 +47,8 @@ def main(name: str, words: Sequence[str]) -> int:
         try:
             record(path, [name, *words])
         except OSError as error:
-            print(f"aiocg {name}: error: {VARIABLE} is {path!r}, which cannot be written: {error}", file=sys.stderr)
+            reason = f"{VARIABLE} is {path!r}, which cannot be written: {error.strerror}"
+            print(f"aiocg {name}: error: {reason}", file=sys.stderr)
             return 1
     language = "c++" if name == "c++" else "c"
     driver = [str(clang), *(["--driver-mode=g++"] if language == "c++" else []), *compile_flags(clang, language)]

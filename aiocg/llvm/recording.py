@@ -9,6 +9,7 @@ It is also a program, `python -I -S recording.py COMPILER NAME …`, which the c
 start. For their sake nothing but the standard library is imported, and of that little.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -40,8 +41,10 @@ def record(path: str, words: Sequence[str]) -> None:
         words: the compiler and its arguments.
 
     Raises:
-        OSError: when it cannot be written.
+        OSError: when it cannot be written, or is a relative path, which would be another file in each folder.
     """
+    if not os.path.isabs(path):
+        raise OSError(errno.EINVAL, "it must be an absolute path, such as $PWD/build.jsonl", path)
     arguments = [words[0], *_expanded(words[1:])]
     line = json.dumps({"arguments": arguments, "directory": os.getcwd()}).encode() + b"\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)

@@ -1,10 +1,12 @@
 """The command lines that build a project, and what they say: translation units, and what is linked of them."""
 
+import contextlib
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections import Counter
@@ -14,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from aiocg.datasets.errors import DatasetError
+from aiocg.datasets.process import check_cancelled
 from aiocg.llvm.command_line import LANGUAGES, CommandLine, Input, parse
 from aiocg.llvm.recording import VARIABLE, recording_commands
 from aiocg.project.link_lines import archive_of, link_commands
@@ -27,7 +30,8 @@ _PROBE = re.compile(
 )
 """Sources of the tests by which build systems find out what a compiler can do."""
 
-_SHOWN = 4000  # characters of a failed build's last words
+POLL_INTERVAL = 0.1  # seconds between looks for a cancellation
+GRACE = 3.0  # seconds that an interrupted build may take to end
 
 
 class ProjectError(DatasetError):
@@ -143,6 +147,7 @@ class Project:
 
         Raises:
             ProjectError: when the build fails, or nothing was compiled.
+            Cancelled: when the event of `aiocg.datasets.cancellable` was set; the build has been ended.
         """
         words = shlex.split(command) if isinstance(command, str) else list(command)
         text = shlex.join(words)
@@ -199,11 +204,27 @@ class Project:
 def _run_build(words: Sequence[str], environment: Mapping[str, str]) -> int:
     if shutil.which(words[0], path=environment["PATH"]) is None:
         raise ProjectError(f"the build command {words[0]!r} is not on PATH")
-    with open(2, "wb", closefd=False) as errors:
-        try:
-            return subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, stdout=errors).returncode
-        except OSError as error:
-            raise ProjectError(f"the build command {words[0]!r} cannot be started: {error.strerror}") from None
+    try:
+        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=2, process_group=0)
+    except OSError as error:
+        raise ProjectError(f"the build command {words[0]!r} cannot be started: {error.strerror}") from None
+    try:
+        while True:
+            check_cancelled()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(POLL_INTERVAL)
+    finally:
+        if process.returncode is None:
+            _end(process)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a build with all that it has started; `make` is given time to remove what is half done."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
 
 
 def _folder(directory: PathLike) -> Path:

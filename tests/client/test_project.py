@@ -223,6 +223,48 @@ def test_old_c_is_compiled_as_other_compilers_do(write: Callable[..., Path]) -> 
     assert paths(from_database(folder, "gcc -std=gnu89 -Werror -c old.c")) == ["old.c"]
 
 
+# What CMake 3.25 wrote for a library of C and a program of C++ that uses it, with {folder} for where they were.
+CMAKE = {
+    "build/compile_commands.json": """[
+{
+  "directory": "{folder}/build",
+  "command": "/usr/bin/cc  -I{folder}/include -O3 -o CMakeFiles/part.dir/part_one.c.o -c \\"{folder}/part one.c\\"",
+  "file": "{folder}/part one.c"
+},
+{
+  "directory": "{folder}/build",
+  "command": "/usr/bin/c++  -I{folder}/include -O3 -DNDEBUG -o CMakeFiles/app.dir/main.cc.o -c {folder}/main.cc",
+  "file": "{folder}/main.cc"
+}
+]""",
+    "build/CMakeFiles/TargetDirectories.txt": """{folder}/build/CMakeFiles/part.dir
+{folder}/build/CMakeFiles/app.dir
+{folder}/build/CMakeFiles/edit_cache.dir
+{folder}/build/CMakeFiles/rebuild_cache.dir
+""",
+    "build/CMakeFiles/app.dir/link.txt": "/usr/bin/c++ -O3 CMakeFiles/app.dir/main.cc.o -o app  libpart.a -lm \n",
+    "build/CMakeFiles/part.dir/link.txt": "/usr/bin/ar qc libpart.a CMakeFiles/part.dir/part_one.c.o\n"
+    "/usr/bin/ranlib libpart.a\n",
+    "include/part.h": "#pragma once\nextern int part(void);\n",
+    "part one.c": '#include "part.h"\nint part(void) { return 40; }\n',
+    "main.cc": 'extern "C" {\n#include "part.h"\n}\nint main() { return part() - 40; }\n',
+}
+
+
+def test_what_cmake_wrote_names_the_targets_and_their_libraries(
+    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write({name: text.replace("{folder}", str(tmp_path)) for name, text in CMAKE.items()})
+    monkeypatch.chdir(folder / "build")  # the sources are not below it
+    made = create("mine", Project.from_compile_commands("compile_commands.json"))
+    assert made.problems == ()
+    assert paths(made) == ["app", "main.cc", "part one.c"]
+    program = made.dataset.programs["app"]
+    assert (program.language, program.members) == ("c++", ("main.cc", "part one.c"))
+    assert program.link is not None
+    assert program.link.words == ("-lm",)
+
+
 # --------------------------------------------------------------------------------------------------- targets
 
 

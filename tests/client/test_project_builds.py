@@ -206,7 +206,7 @@ def test_build_that_fails_or_compiles_nothing_is_an_error(
     with pytest.raises(ProjectError, match="the build failed: `make all` ended with 2"):
         Project.from_build("make all")
     assert "bad.c" in capfd.readouterr().err
-    with pytest.raises(ProjectError, match="has compiled nothing.*: clean the project first"):
+    with pytest.raises(ProjectError, match=r"has compiled nothing.*: clean the project first"):
         Project.from_build("make nothing")
     with pytest.raises(ProjectError, match="'no-such-make' is not on PATH"):
         Project.from_build("no-such-make -j2")
@@ -229,6 +229,9 @@ def test_aiocg_cc_records_and_does_not_search(write: Callable[..., Path], place:
     refused = place.run(sys.executable, "-P", "-m", "aiocg.cli", "cc", "-c", str(folder / "main.c"))
     assert refused.returncode == 1
     assert "which cannot be written" in refused.stderr
+    place.environment["AIOCG_CC_RECORD"] = "build.jsonl"
+    relative = place.run(sys.executable, "-P", "-m", "aiocg.cli", "c++", "-c", str(folder / "main.c"))
+    assert "must be an absolute path" in relative.stderr
     (folder / "build.jsonl").write_text("{}\n")
     with pytest.raises(ProjectError, match="was not written by a build with AIOCG_CC_RECORD"):
         Project.from_record(folder / "build.jsonl")
@@ -344,6 +347,24 @@ def test_interrupt_leaves_no_process_and_no_dataset(
     assert list((tmp_path / "site/datasets/benchmark").iterdir()) == []
     assert place.processes() == []
     assert place.leftovers() == []
+
+
+def test_interrupt_of_a_build_ends_all_of_it(write: Callable[..., Path], place: Any, tmp_path: Path) -> None:
+    write({"Makefile": "all: a b\na b:\n\ttouch ../started-$@; sleep 100 & sleep 100\n"})
+    place.environment["AIOCG_SITE_DATA"] = str(tmp_path / "site")
+    process = subprocess.Popen(
+        [*CREATE, "mine", "--make", "make -j2"], env=place.environment, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "started-b").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode not in (0, None)
+    assert "Traceback" not in errors
+    assert place.processes() == []
+    assert place.leftovers() == []
+    assert not (tmp_path / "site").exists()
 
 
 def test_command_says_what_was_made_and_what_not(write: Callable[..., Path], place: Any) -> None:
