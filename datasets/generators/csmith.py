@@ -52,6 +52,8 @@ PARAMETERS: dict[str, Parameter] = {**_LIMITS, **dict.fromkeys(_SWITCHES.split()
 """Csmith's own options, without those that make programs whose behaviour is undefined, or that check nothing."""
 
 _LENIENT = ("-w", "-Wno-error=incompatible-pointer-types")  # with floats, Csmith takes any pointer for one to bytes
+_PACKED = b"#pragma pack(1)"
+_UNALIGNED = ("-fmax-type-align=1",)  # Csmith points into packed structs, which C leaves undefined
 
 _PREFIX = "compiler_gym-0.2.5.data/purelib/compiler_gym/third_party/csmith/csmith"
 _INCLUDE = f"{_PREFIX}/include/csmith-2.3.0"
@@ -209,8 +211,9 @@ class CsmithDataset(SeededDataset):
 
         def compiled(flags: Sequence[str] = ()) -> bytes:
             csmith = find_csmith()
-            own = (*program_flags("c"), *_LENIENT, "-isystem", str(csmith.headers))
-            return compile_source(source(csmith), SOURCE, (*own, *flags))
+            text = source(csmith)
+            own = (*program_flags("c"), *_LENIENT, *(_UNALIGNED if _PACKED in text else ()))
+            return compile_source(text, SOURCE, (*own, "-isystem", str(csmith.headers), *flags))
 
         def sources() -> list[BenchmarkSource]:
             csmith = find_csmith()

@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -159,6 +160,17 @@ def test_it_can_be_compiled_again_with_more_flags(dataset: CsmithDataset) -> Non
     assert checked is not None
     assert b"__ubsan_handle" in checked.content and b"__ubsan_handle" not in benchmark.content
     assert checked.sources == benchmark.sources
+
+
+def test_pointers_into_packed_structs_are_no_undefined_behaviour(dataset: CsmithDataset, tmp_path: Path) -> None:
+    benchmark, executable = dataset["57"], tmp_path / "program"
+    assert b"#pragma pack(1)" in benchmark.sources[0].contents
+    checks = ("-fsanitize=alignment", "-fsanitize-trap=alignment")
+    for flags, exit_code in ((checks, 0), ((*checks, "-fmax-type-align=8"), -signal.SIGILL)):
+        checked = benchmark.recompiled(flags)
+        assert checked is not None
+        link(checked.content, executable, find_toolchain())
+        assert run(executable).exit_code == exit_code
 
 
 def test_the_dataset_knows_what_it_needs(dataset: CsmithDataset, own_cache: Path) -> None:
