@@ -13,7 +13,7 @@ from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.llvm.observations.observation import Observation, Subject, count, text
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
 
-_MODULE_ID = re.compile(r"\A; ModuleID = .*\n")
+_MODULE_NAMES = re.compile(r'\A(?:; ModuleID = .*\n)?(?:source_filename = ".*"\n)?')
 
 INSTRUCTION_COUNT = "IrInstructionCount"
 DICT_KEYS = tuple(f"{name}Count" for name in INST_COUNT_NAMES)  # CompilerGym's spelling
@@ -26,7 +26,7 @@ def _ir(subject: Subject) -> str:
 
 def _ir_sha1(subject: Subject) -> str:
     if "sha1" not in subject.state.memo:
-        text = _MODULE_ID.sub("", subject.engine.text(subject.state))
+        text = _MODULE_NAMES.sub("", subject.engine.text(subject.state))
         subject.state.memo["sha1"] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     digest: str = subject.state.memo["sha1"]
     return digest
@@ -97,7 +97,7 @@ def _mapping(
 
 OBSERVATIONS = (
     text("Ir", "The program as textual LLVM IR.", _ir),
-    text("IrSha1", "SHA1 of the textual IR without the line that names the module, in hex.", _ir_sha1),
+    text("IrSha1", "SHA1 of the textual IR without the lines that name the module and its source, in hex.", _ir_sha1),
     Observation(ObservationSpec("Bitcode", "binary", "The program as LLVM bitcode.", default=b""), _bitcode),
     count(INSTRUCTION_COUNT, "Number of IR instructions.", _instruction_count),
     *(
