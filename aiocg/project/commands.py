@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -141,17 +140,17 @@ class Project:
         """Build a project and record what it compiles and links. Its output appears on standard error.
 
         Args:
-            command: such as `make -j2`, quoted as for a shell; it is carried out in the working directory. Compilers
-                that it starts by name, as `cc` or `g++-12`, are recorded; what is up to date is not compiled again.
+            command: for the shell, such as `make -j2`, or the words of a command; it is carried out in the working
+                directory. Compilers that it starts by name, as `cc` or `g++-12`, are recorded; what is up to date is
+                not compiled again.
             root: as for `from_compile_commands`.
 
         Raises:
             ProjectError: when the build fails, or nothing was compiled.
             Cancelled: when the event of `aiocg.datasets.cancellable` was set; the build has been ended.
         """
-        words = shlex.split(command) if isinstance(command, str) else list(command)
-        text = shlex.join(words)
-        if not words:
+        text = command if isinstance(command, str) else shlex.join(command)
+        if not text.strip():
             raise ProjectError("the build command is empty")
         with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
             shims, log = Path(scratch, "bin"), Path(scratch, "build.jsonl")
@@ -164,7 +163,7 @@ class Project:
                 VARIABLE: str(log),
                 "CCACHE_DISABLE": "1",
             }
-            status = _run_build(words, environment)
+            status = _run_build(["/bin/sh", "-c", text], environment)
             if status:
                 raise ProjectError(f"the build failed: `{text}` ended with {status}; what it said is above")
             if not log.exists():
@@ -202,8 +201,6 @@ class Project:
 
 
 def _run_build(words: Sequence[str], environment: Mapping[str, str]) -> int:
-    if shutil.which(words[0], path=environment["PATH"]) is None:
-        raise ProjectError(f"the build command {words[0]!r} is not on PATH")
     try:
         process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=2, process_group=0)
     except OSError as error:
