@@ -37,7 +37,7 @@ from aiocg.datasets.toolchain import find_toolchain, loader_environment
 
 __all__ = ["Finding", "curate", "main", "to_toml"]
 
-TIMEOUT = 60.0  # seconds; what takes longer is no program for an environment
+TIMEOUT = 300.0  # seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -139,7 +139,10 @@ def _examine(program: Program, root: Path) -> Finding:
     key = hashlib.sha256("\0".join(fields).encode()).hexdigest()
     if entry := cache.read(key):
         return Finding(**json.loads(entry))
-    finding = _compile([*toolchain.command(program.language), *DEFAULT_FLAGS, *flags], program, source)
+    try:
+        finding = _compile([*toolchain.command(program.language), *DEFAULT_FLAGS, *flags], program, source)
+    except TimedOut:
+        return Finding(0, "", f"takes longer than {TIMEOUT:.0f} seconds")  # which it may not the next time
     cache.write(key, json.dumps(dataclasses.asdict(finding)).encode())
     return finding
 
@@ -149,10 +152,7 @@ def _compile(command: Iterable[str], program: Program, source: Path) -> Finding:
     with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
         output = Path(scratch, "output.ll")
         words = [*command, "-S", "-emit-llvm", "-o", str(output), "-x", program.language, source.name]
-        try:
-            status, messages = run_bounded(words, cwd=str(source.parent), env=environment, timeout=TIMEOUT)
-        except TimedOut:
-            return Finding(0, "", f"takes longer than {TIMEOUT:.0f} seconds")
+        status, messages = run_bounded(words, cwd=str(source.parent), env=environment, timeout=TIMEOUT)
         if status:
             error = re.search(r"error: (.*)", messages)
             return Finding(0, "", error[1] if error else f"clang ended with status {status}")

@@ -1,21 +1,21 @@
-"""Programs out of source distributions: one that is made here, and two small ones of the package index."""
+"""Programs out of a source distribution that is made here."""
 
+import contextlib
 import dataclasses
 import hashlib
 import io
 import os
-import random
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import aiocg
-from aiocg.datasets import BenchmarkInitError, BenchmarkNotFound, DownloadError, InstallError
+from aiocg.datasets import BenchmarkNotFound, DownloadError, InstallError
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.headers import headers_directory
 from aiocg.datasets.sdist import SdistDataset, curate
-from aiocg.datasets.sdist.manifest import Project, projects
+from aiocg.datasets.sdist.manifest import Project
 
 HEADER = "#include <assert.h>\nstatic inline int checked(int x) { assert(x > 0); return x; }\n"
 SOURCES = {
@@ -52,43 +52,53 @@ select = ["cxx/*.cc", "src/*.c"]
 """
 
 
-@pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A description without its derived parts, whose archive lies where pip is configured to look."""
-    links = tmp_path / "links"
-    links.mkdir()
-    with tarfile.open(links / "tiny-1.0.tar.gz", "w:gz") as archive:
+@pytest.fixture(scope="module")
+def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the archive."""
+    folder = tmp_path_factory.mktemp("links")
+    with tarfile.open(folder / "tiny-1.0.tar.gz", "w:gz") as archive:
         for name, text in SOURCES.items():
             member = tarfile.TarInfo(f"tiny-1.0/{name}")
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
     headers_directory()  # before pip is configured to look nowhere else
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(links))
-    monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path / "site"))
-    folder = tmp_path / "projects"
-    folder.mkdir()
-    (folder / "tiny.toml").write_text(DESCRIPTION)
     return folder
 
 
+@pytest.fixture(scope="module")
+def index(links: Path) -> Iterator[Path]:
+    """The same folder, in which alone pip is configured to look."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_CONFIG_FILE", os.devnull)
+        patch.setenv("PIP_EXTRA_INDEX_URL", "")
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(links))
+        yield links
+
+
+@pytest.fixture(scope="module")
+def curated(index: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with the description, its derived parts filled in, and what was said about them."""
+    folder = tmp_path_factory.mktemp("projects")
+    (folder / "tiny.toml").write_text(DESCRIPTION)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert curate.main(["--directory", str(folder), "--jobs", "2", "--verbose", "tiny"]) == 0
+    return folder, said.getvalue()
+
+
 @pytest.fixture
-def dataset(directory: Path, tmp_path: Path) -> SdistDataset:
+def dataset(curated: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SdistDataset:
     """The programs of that archive, with nothing installed."""
-    assert curate.main(["--directory", str(directory), "--jobs", "2"]) == 0
-    dataset = SdistDataset(directory)
-    dataset.uninstall()
-    return dataset
+    monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path / "site"))
+    return SdistDataset(curated[0])
 
 
 def test_curating_keeps_what_is_a_program_and_says_why_it_leaves_out_the_rest(
-    directory: Path, capsys: pytest.CaptureFixture[str]
+    curated: tuple[Path, str], index: Path
 ) -> None:
-    assert curate.main(["--directory", str(directory), "--verbose", "tiny"]) == 0
+    directory, said = curated
     text = (directory / "tiny.toml").read_text()
-    said = capsys.readouterr().out
     project = Project.read(directory / "tiny.toml")
     assert [program.name for program in project.programs()] == [
         "tiny/src/deep/two.c",
@@ -98,7 +108,7 @@ def test_curating_keeps_what_is_a_program_and_says_why_it_leaves_out_the_rest(
     ]
     assert "3 left out" in said and "src/same.c: is tiny/src/one.c" in said
     assert "src/empty.c: has no function" in said and "src/wrong.c: use of undeclared identifier" in said
-    archive = (directory.parent / "links" / project.file).read_bytes()
+    archive = (index / project.file).read_bytes()
     assert (project.sha256, project.bytes) == (hashlib.sha256(archive).hexdigest(), len(archive))
     assert curate.main(["--directory", str(directory)]) == 0  # from the cache
     assert (directory / "tiny.toml").read_text() == text == curate.to_toml(project)
@@ -162,59 +172,16 @@ def test_what_cannot_be_fetched_says_for_what_it_is_needed(
 
 
 def test_an_archive_that_cannot_be_unpacked_leaves_nothing(
-    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    curated: tuple[Path, str], index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive = tmp_path / "links" / "tiny-1.0.tar.gz"
-    archive.write_bytes(archive.read_bytes()[:200])
-    project = Project.read(directory / "tiny.toml")
-    broken = dataclasses.replace(project, sha256=hashlib.sha256(archive.read_bytes()).hexdigest(), bytes=200)
-    (directory / "tiny.toml").write_text(
-        curate.to_toml(broken).replace("sources = '''\n", "sources = '''\nsrc/one.c\n")
-    )
-    dataset = SdistDataset(directory)
+    monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path / "site"))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    project = Project.read(curated[0] / "tiny.toml")
+    half = (index / project.file).read_bytes()[:200]
+    (tmp_path / project.file).write_bytes(half)
+    broken = dataclasses.replace(project, sha256=hashlib.sha256(half).hexdigest(), bytes=len(half))
+    (tmp_path / "tiny.toml").write_text(curate.to_toml(broken))
+    dataset = SdistDataset(tmp_path)
     with pytest.raises(InstallError):
         dataset.install()
     assert not dataset.installed
-
-
-def test_the_descriptions_that_are_shipped_are_in_order() -> None:
-    dataset = SdistDataset()
-    assert dataset.size >= 2500 and len(projects()) >= 30
-    names = [uri.path for uri in dataset.benchmark_uris()]
-    assert len(names) == len(set(names)) and names == sorted(names)
-    for name, project in projects().items():
-        assert project.name == name and project.license and len(project.sha256) == 64 and 0 < project.bytes < 32e6
-        assert project.file.lower().replace("_", "-").startswith(f"{name}-{project.version}".lower().replace("_", "-"))
-        assert any(project.programs()) and all(group.select for group in project.groups)
-
-
-def test_the_descriptions_are_as_the_tool_writes_them() -> None:
-    from aiocg.datasets.sdist.manifest import PROJECTS_DIRECTORY
-
-    for path in PROJECTS_DIRECTORY.glob("*.toml"):
-        assert curate.to_toml(Project.read(path)) == path.read_text(), path.name
-
-
-@pytest.mark.parametrize("name", ["lz4/lz4libs/lz4hc.c", "fasttext/src/productquantizer.cc"])
-def test_published_packages_compile(name: str) -> None:
-    benchmark = SdistDataset()[name]
-    assert len(benchmark.content) > 10_000
-    with pytest.raises(BenchmarkInitError, match="no-such-flag"):
-        assert benchmark.recompiled(["-fno-such-flag"]).content  # type: ignore[union-attr]
-
-
-@pytest.mark.slow
-async def test_programs_of_small_packages_are_accepted_by_llvm() -> None:
-    """Sixty, drawn from the packages of which the index holds less than a megabyte."""
-    dataset = SdistDataset()
-    small = [name for name, project in projects().items() if project.bytes < 1e6]
-    names = [uri.path for uri in dataset.benchmark_uris() if uri.path.partition("/")[0] in small]
-    drawn = random.Random(5).sample(names, 60)
-    async with aiocg.Runtime(workers=1) as runtime:
-        for name in drawn:
-            env = await runtime.make("llvm-v0", benchmark=dataset[name])
-            await env.reset()
-            before = await env.observe("IrInstructionCount")
-            await env.step(["mem2reg", "instcombine"])
-            assert 0 < await env.observe("IrInstructionCount") <= before, name
-            await env.close()
