@@ -28,5 +28,6 @@ async def measure(effort: Effort) -> Results:
         results.add(what, [run["once"][what] * MILLI for run in runs], "ms", budget)
     growth = [bytes_ / KIB for run in runs for bytes_ in run["memory"]]
     results.add(f"growth over {count // 10:,} names, shuffled", growth, "KiB", CONSTANT)
-    results.note(f"{count:,} names in a file. Memory is what the process has allocated, without pages of that file.")
+    results.note(f"{count:,} names in a file. Times are of the processor. Memory is what the process has")
+    results.note("allocated, without the pages of that file.")
     return results

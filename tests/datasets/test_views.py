@@ -4,6 +4,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import BenchmarkNotFound, DatasetError
+from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, IndexNotFound
+from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.registry import default_datasets
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.datasets.views import DatasetView, extent
@@ -325,3 +327,74 @@ def test_nothing_is_enumerated_or_computed_before_it_is_asked_for() -> None:
     assert (dataset.enumerated, dataset.computed) == (0, 0)
     assert len(list(itertools.islice(view, 10))) == 10
     assert (dataset.enumerated, dataset.computed) == (0, 10)
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Numbers:
+    """A hundred numbers, of which number n has n instructions, the code of n % 40, and failed if it ends in 9."""
+    monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path))
+    dataset = Numbers(100)
+    DatasetIndex.of(dataset).record(
+        IndexRow(
+            uri=str(dataset.uri_at(number)),
+            position=number,
+            llvm="22.1.8",
+            status="BenchmarkInitError" if number % 10 == 9 else "ok",
+            ir_hash=str(number % 40),
+            instructions=number,
+            instructions_oz=number // 2,
+        )
+        for number in range(100)
+    )
+    return dataset
+
+
+def test_programs_are_selected_by_what_was_measured(measured: Numbers) -> None:
+    assert numbers_of(measured.select((20, 30))) == [*range(20, 29), 30]
+    assert numbers_of(measured.select((95, None))) == [95, 96, 97, 98]
+    assert numbers_of(measured.select((None, 3), where="instructions_oz > 0")) == [2, 3]
+    assert numbers_of(measured.select(unique=True)) == [number for number in range(40) if number % 10 != 9]
+    assert numbers_of(measured.select((200, None))) == []
+    with pytest.raises(DatasetError, match="SQL"):
+        measured.select(where="no_such_column > 1")
+    with pytest.raises(IndexNotFound, match="others-v0"):
+        Numbers(5, "others-v0").select(unique=True)
+
+
+def test_a_selection_from_a_view_keeps_to_the_view_and_its_order(measured: Numbers) -> None:
+    chosen = set(numbers_of(measured.select((20, 70))))
+    for view in (
+        measured.shuffled(4),
+        measured[::-3],
+        measured.split(1)["train"].shuffled(2)[5:],
+        measured.select((30, None)).shuffled(1),
+        measured[50:],
+    ):
+        expected = [number for number in numbers_of(view) if number in chosen]
+        selection = view.select((20, 70))
+        assert numbers_of(selection) == expected
+        for place, uri in enumerate(selection.benchmark_uris()):
+            assert selection.position(uri) == place
+        assert numbers_of(selection[2:9:2]) == expected[2:9:2]
+        assert numbers_of(selection.select((20, 70))) == expected
+
+
+def test_what_is_unique_in_the_whole_is_so_in_all_parts_together(measured: Numbers) -> None:
+    parts = measured.split(0, train=0.5, test=0.5)
+    found = [numbers_of(part.select(unique=True)) for part in parts.values()]
+    assert sorted(itertools.chain(*found)) == numbers_of(measured.select(unique=True))
+
+
+def test_a_selection_is_split_shuffled_and_searched_like_any_view(measured: Numbers) -> None:
+    selection = measured.select((10, 59), unique=False)
+    parts = selection.split(0)
+    assert sorted(itertools.chain(*map(numbers_of, parts.values()))) == numbers_of(selection)
+    assert "11" in selection
+    assert "19" not in selection
+    assert "60" not in selection
+
+
+def test_what_was_measured_of_an_endless_dataset_can_be_selected(measured: Numbers) -> None:
+    endless = Numbers()
+    assert numbers_of(endless.select((10, 12))) == [10, 11, 12]
+    assert numbers_of(endless[11:].select((10, 13))) == [11, 12, 13]
