@@ -6,6 +6,7 @@ from aiocg.datasets.generators.llvm_stress import LlvmStressDataset
 from aiocg.datasets.own.installed import own_datasets
 from aiocg.datasets.programs import ProgramsDataset
 from aiocg.datasets.published import published_datasets
+from aiocg.datasets.sdist import SdistDataset
 
 __all__ = ["default_datasets"]
 
@@ -21,6 +22,7 @@ def default_datasets() -> Datasets:
             ProgramsDataset(),
             CsmithDataset(),
             LlvmStressDataset(),
+            SdistDataset(),
             *published_datasets(),
         ]
     )
