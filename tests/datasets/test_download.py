@@ -64,6 +64,12 @@ def _starts(server: PublishedServer) -> list[int | None]:
     return [request.start for request in server.requests]
 
 
+def _size(folder: Path) -> int:
+    """Return how much has come."""
+    partial = folder / "set.bin.partial"
+    return partial.stat().st_size if partial.exists() else 0
+
+
 def _wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not condition():
@@ -322,7 +328,7 @@ def test_a_pause_may_be_a_date() -> None:
 def test_a_server_that_falls_silent_is_left(
     published_server: PublishedServer, monkeypatch: pytest.MonkeyPatch, stall_after: int
 ) -> None:
-    monkeypatch.setattr(module, "READ_TIMEOUT", 0.3)
+    monkeypatch.setattr(module, "READ_TIMEOUT", 0.6)
     url = published_server.publish("set.bin", CONTENT, Misbehaviour(stall_after=stall_after, times=1))
     assert download([url], SHA256).read_bytes() == CONTENT
     assert published_server.count() == 2
@@ -331,7 +337,7 @@ def test_a_server_that_falls_silent_is_left(
 def test_a_server_that_stays_silent_is_named(
     published_server: PublishedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "READ_TIMEOUT", 0.3)
+    monkeypatch.setattr(module, "READ_TIMEOUT", 0.6)
     url = published_server.publish("set.bin", CONTENT, Misbehaviour(stall_after=-1))
     with pytest.raises(DownloadError, match="silent"):
         download([url], SHA256)
@@ -352,11 +358,10 @@ def test_cancelling_stops_at_once_and_keeps_what_has_come(published_server: Publ
 
     with ThreadPoolExecutor() as pool:
         ended = pool.submit(fetch)
-        _wait_until(lambda: bool(published_server.count()))
-        time.sleep(0.2)
+        _wait_until(lambda: _size(folder) == 131_072)
         asked = time.monotonic()
         stop.set()
-        assert ended.result() - asked < 1
+        assert ended.result() - asked < 5
     assert (folder / "set.bin.partial").read_bytes() == CONTENT[:131_072]
     assert download([url], SHA256).read_bytes() == CONTENT
     assert _starts(published_server) == [None, 131_072]
@@ -365,12 +370,11 @@ def test_cancelling_stops_at_once_and_keeps_what_has_come(published_server: Publ
 def test_ctrl_c_stops_at_once_and_keeps_what_has_come(published_server: PublishedServer, folder: Path) -> None:
     url = published_server.publish("set.bin", CONTENT, Misbehaviour(stall_after=131_072, times=1))
     process = _start(url)
-    _wait_until(lambda: bool(published_server.count()))
-    time.sleep(0.3)
+    _wait_until(lambda: _size(folder) == 131_072)
     begun = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in process.communicate()[1]
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
     assert (folder / "set.bin.partial").read_bytes() == CONTENT[:131_072]
 
 
@@ -413,8 +417,7 @@ def test_when_the_process_that_fetches_is_killed_the_next_one_goes_on(
 ) -> None:
     url = published_server.publish("set.bin", CONTENT, Misbehaviour(stall_after=200_000, times=1))
     first = _start(url)
-    _wait_until(lambda: (folder / "set.bin.partial").exists() and bool(published_server.count()))
-    _wait_until(lambda: (folder / "set.bin.partial").stat().st_size > 100_000)
+    _wait_until(lambda: _size(folder) > 100_000)
     second = _start(url)
     time.sleep(0.5)
     assert second.poll() is None

@@ -1,6 +1,7 @@
 """Datasets published as an archive, from a server on this machine, with real bitcode."""
 
 import bz2
+import contextlib
 import hashlib
 import io
 import os
@@ -316,7 +317,7 @@ def test_cancelling_stops_an_installation(published_server: PublishedServer, arc
         begun = time.monotonic()
         with cancellable(stop), pytest.raises(error):
             use()
-        assert time.monotonic() - begun < 1.3
+        assert time.monotonic() - begun < 5
         timer.join()
     assert not dataset.installed
 
@@ -348,26 +349,29 @@ def test_of_several_processes_one_installs_and_the_next_goes_on_when_it_is_kille
 
 
 def _holds_connection(pid: int) -> bool:
-    folder = f"/proc/{pid}/fd"
-    targets = [os.readlink(os.path.join(folder, name)) for name in os.listdir(folder)]
-    return any(target.startswith("socket:") for target in targets)
+    found = False
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found |= os.readlink(f"/proc/{pid}/fd/{descriptor}").startswith("socket:")
+    return found
 
 
 def test_a_process_killed_while_it_unpacks_leaves_nothing_that_counts(
     published_server: PublishedServer, archive: bytes, bitcode: dict[str, bytes], site: Path
 ) -> None:
-    many = _archive({f"set/{n // 100}/{n}.bc": bitcode["a"] for n in range(3000)} | {"set/a.bc": bitcode["a"]})
+    many = _archive({f"set/{n}.bc": bitcode["a"] for n in range(100)} | {"set/a.bc": bitcode["a"]})
     url = published_server.publish("set.tar.bz2", many)
-    command = [sys.executable, "-P", "-c", SCRIPT, url, _sha256(many)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        while not (site / "set-v0" / ".new-contents" / "2").exists():
-            assert process.poll() is None
-            time.sleep(0.001)
-        process.kill()
+    end = "if event == 'open' and str(arguments[0]).endswith('/50.bc'): os.kill(os.getpid(), 9)"
+    ending = f"import os, sys\ndef end(event, arguments):\n    {end}\nsys.addaudithook(end)\n"
+    arguments = [url, _sha256(many)]
+    killed = subprocess.run([sys.executable, "-P", "-c", ending + SCRIPT, *arguments], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    assert (site / "set-v0" / ".new-contents" / "49.bc").exists()
     dataset = _dataset(published_server, many)
     assert not dataset.installed
+    command = [sys.executable, "-P", "-c", SCRIPT, *arguments]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"BC\n"
     assert dataset.installed
-    assert len(dataset) == 3001
+    assert len(dataset) == 101
     assert _left(dataset.site_data_path) == ["contents", "names"]
     assert published_server.count() == 1
