@@ -10,14 +10,17 @@ import zipfile
 from pathlib import Path
 
 from aiocg.datasets.cache import cache_directory
-from aiocg.datasets.errors import CacheError, DownloadError
+from aiocg.datasets.errors import CacheError, DownloadError, ToolchainNotFound
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
+from aiocg.datasets.toolchain import CLANG_WHEEL, find_toolchain
 
 __all__ = ["are_installed", "headers_directory", "hosted_flags"]
 
 WHEEL = "ziglang-0.13.0-py3-none-manylinux_2_12_x86_64.manylinux2010_x86_64.musllinux_1_1_x86_64.whl"
 SHA256 = "3ce0c9f16547e5d61b32e0d226926e9a2552ef4b91fccf7ab5ea1a623a77824b"
+
+OLDEST_CXX_CLANG = 16  # that understands this libc++
 
 _LIBRARY = "ziglang/lib/"
 _CXX_FOLDERS = ("libcxx/include", "libcxxabi/include")
@@ -46,10 +49,16 @@ def hosted_flags(language: str) -> tuple[str, ...]:
     Raises:
         DownloadError: when the headers are not there and cannot be fetched.
         CacheError: when they cannot be kept.
+        ToolchainNotFound: when clang is too old for these headers of C++, or there is none.
         Cancelled: when the event of `cancellable` was set.
     """
-    root = headers_directory()
     cxx = language == "c++"
+    if cxx and find_toolchain().major < OLDEST_CXX_CLANG:
+        raise ToolchainNotFound(
+            f"clang {find_toolchain().version} is too old for the headers of libc++, which need {OLDEST_CXX_CLANG}",
+            f"install the wheel with `pip install {CLANG_WHEEL}`, or set AIOCG_CLANG to a newer clang",
+        )
+    root = headers_directory()
     folders = (*_CXX_FOLDERS, *_C_FOLDERS) if cxx else _C_FOLDERS
     return (
         "--target=x86_64-unknown-linux-gnu",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.datasets import BenchmarkInitError, DownloadError, compile_source, headers
+from aiocg.datasets import BenchmarkInitError, DownloadError, ToolchainNotFound, compile_source, headers
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.headers import headers_directory, hosted_flags
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
@@ -73,6 +73,18 @@ def test_all_standard_headers_are_there_and_no_others_are_read(
 def test_what_only_the_machine_has_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkInitError, match=r"gnu/libc-version\.h"):
         compile_source("#include <gnu/libc-version.h>\nint main(void) { return 0; }", "own.c", hosted_flags("c"))
+
+
+def test_a_clang_that_is_too_old_for_the_headers_of_cxx_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clang = tmp_path / "clang"
+    clang.write_text("#!/bin/sh\necho 'clang version 14.0.6'\n")
+    clang.chmod(0o755)
+    monkeypatch.setenv("AIOCG_CLANG", str(clang))
+    with pytest.raises(ToolchainNotFound, match=r"14\.0\.6 is too old.* 16"):
+        hosted_flags("c++")
+    assert "-nostdlibinc" in hosted_flags("c")
 
 
 def test_offline_they_cannot_be_fetched(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
