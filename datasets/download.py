@@ -52,7 +52,7 @@ def download(urls: Sequence[str], sha256: str, *, file_name: str = "", descripti
     It is safe in several threads and processes at once: one of them fetches, the others wait. What has arrived when
     it is stopped stays, and the next call goes on from there. It uses the proxies and certificates that `requests`
     takes from the environment. `AIOCG_OFFLINE` forbids fetching, and `AIOCG_DATASET_MIRROR` (an `http://`,
-    `https://` or `file:///` address of a folder) replaces all addresses.
+    `https://` or `file:///` address, or the path of a folder) replaces all addresses.
 
     Args:
         urls: where it is published, best first.
@@ -69,9 +69,7 @@ def download(urls: Sequence[str], sha256: str, *, file_name: str = "", descripti
     target = cache_directory() / "downloads" / sha256 / name
     if digest_of(target) == sha256:
         return target
-    sources = [f"{mirror()}/{urllib.parse.quote(name)}"] if mirror() else list(urls)
-    if is_offline():
-        sources = [url for url in sources if url.startswith("file:")]
+    sources = _sources(urls, name)
     if is_offline() and not sources:
         raise DownloadError(
             name, f"AIOCG_OFFLINE is set, and it is not in the cache; unset it, or put the file at {target}"
@@ -86,6 +84,14 @@ def download(urls: Sequence[str], sha256: str, *, file_name: str = "", descripti
     except OSError as error:
         raise CacheError(str(error.filename or target.parent), error.strerror or str(error)) from error
     return target
+
+
+def _sources(urls: Sequence[str], name: str) -> list[str]:
+    """Return the addresses that the user's settings leave."""
+    if chosen := mirror():
+        folder = f"file://{urllib.parse.quote(chosen)}" if chosen.startswith("/") else chosen
+        urls = [f"{folder}/{urllib.parse.quote(name)}"]
+    return [url for url in urls if url.startswith("file:") or not is_offline()]
 
 
 def digest_of(path: Path) -> str:
@@ -167,7 +173,7 @@ class _Address:
 
 def _fetch(addresses: list[_Address], partial: "_Partial", name: str, title: str, target: Path) -> None:
     """Complete the file from whichever address is due, until it is whole or nobody is left to ask."""
-    patience = TOTAL_PAUSE
+    patience, furthest = TOTAL_PAUSE, partial.size
     while not partial.complete and (left := [address for address in addresses if address.attempts > 0]):
         address = min(left, key=lambda one: one.due)
         pause = max(0.0, address.due - time.monotonic())
@@ -176,12 +182,13 @@ def _fetch(addresses: list[_Address], partial: "_Partial", name: str, title: str
             break
         patience -= pause
         _wait(pause, f"{title}: waiting for {_without_password(address.url)}")
-        before = partial.size
         try:
             _continue(partial, address.url, title)
         except _Failure as failure:
-            address.note(failure, partial.size - before)
+            address.note(failure, partial.size - furthest)
+            furthest = max(furthest, partial.size)
     if not partial.complete:
+        partial.remove_if_empty()
         raise DownloadError(
             name,
             "none of its addresses gives it; try again later, set AIOCG_DATASET_MIRROR to the address of a folder that "
@@ -232,6 +239,11 @@ class _Partial:
         self.path.write_bytes(b"")
         self.size = 0
         self.digest = hashlib.sha256()
+
+    def remove_if_empty(self) -> None:
+        """Leave nothing behind when nothing has come."""
+        if not self.size:
+            self.path.unlink(missing_ok=True)
 
     def append(self, chunks: Iterable[bytes], advance: Advance) -> None:
         """Write what comes; when there is no room for it, the file is removed."""
@@ -304,12 +316,12 @@ def _receive(url: str, start: int) -> Iterator[_Head | bytes]:
     Raises:
         _Failure: when it does not answer, refuses, stalls or breaks off.
     """
-    import requests  # here, because most programs fetch nothing
-    import urllib3
-
     if url.startswith("file:"):
         yield from _read_file(url, start)
         return
+    import requests  # here, because most programs fetch nothing
+    import urllib3
+
     headers = {"Accept-Encoding": "identity", "User-Agent": "aiocg"}
     if start:
         headers["Range"] = f"bytes={start}-"

@@ -131,7 +131,7 @@ def test_an_unreachable_address_is_passed_over(published_server: PublishedServer
     assert download(urls, SHA256).read_bytes() == CONTENT
 
 
-def test_the_error_says_what_is_wrong_with_each_address(published_server: PublishedServer) -> None:
+def test_the_error_says_what_is_wrong_with_each_address(published_server: PublishedServer, folder: Path) -> None:
     page = Misbehaviour(content=b"<p>Please log in</p>", headers={"Content-Type": "text/html"})
     busy = published_server.publish("busy", CONTENT, Misbehaviour(status=503))
     login = published_server.publish("login", CONTENT, page)
@@ -149,6 +149,7 @@ def test_the_error_says_what_is_wrong_with_each_address(published_server: Publis
     assert "AIOCG_DATASET_MIRROR" in caught.value.reason
     assert published_server.count("busy") == module.ATTEMPTS
     assert published_server.count("login") == published_server.count("gone") == 1
+    assert [path.name for path in folder.iterdir()] == [".lock"]
 
 
 def test_a_mirror_replaces_the_addresses(published_server: PublishedServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,15 +159,18 @@ def test_a_mirror_replaces_the_addresses(published_server: PublishedServer, monk
     assert [request.name for request in published_server.requests] == ["mine/set.bin"]
 
 
+@pytest.mark.parametrize("written", [str, Path.as_uri])
 def test_a_folder_can_be_the_mirror_even_offline(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, written: Callable[[Path], str]
 ) -> None:
     _begin(folder, CONTENT[:1000])
+    place = tmp_path / "a mirror"
+    place.mkdir()
     monkeypatch.setenv("AIOCG_OFFLINE", "1")
-    monkeypatch.setenv("AIOCG_DATASET_MIRROR", tmp_path.as_uri())
+    monkeypatch.setenv("AIOCG_DATASET_MIRROR", written(place))
     with pytest.raises(DownloadError, match="No such file"):
         download(["http://127.0.0.1:1/set.bin"], SHA256)
-    (tmp_path / "set.bin").write_bytes(CONTENT)
+    (place / "set.bin").write_bytes(CONTENT)
     assert download(["http://127.0.0.1:1/set.bin"], SHA256).read_bytes() == CONTENT
 
 
@@ -268,6 +272,17 @@ def test_breaking_off_does_not_count_while_the_file_comes_forward(
     monkeypatch.setattr(module, "CHUNK", 16_384)
     assert download([url], SHA256).read_bytes() == CONTENT
     assert published_server.count() > 3 * module.ATTEMPTS
+
+
+def test_beginning_again_and_again_comes_to_an_end(
+    published_server: PublishedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ADVANCE", 16_384)
+    turns = (Misbehaviour(ranges=False, cut_after=cut, times=1) for _ in range(50) for cut in (70_000, 140_000))
+    url = published_server.publish("set.bin", CONTENT, *turns)
+    with pytest.raises(DownloadError, match="broke off"):
+        download([url], SHA256)
+    assert published_server.count() < 2 * module.ATTEMPTS + 1
 
 
 def test_a_content_length_that_is_too_great_does_no_harm(published_server: PublishedServer) -> None:
