@@ -4,6 +4,7 @@ from bench import (
     datasets,
     features,
     fork_memory,
+    generators,
     greedy_step,
     observations,
     program_size,
@@ -24,5 +25,6 @@ CATALOG = (
     Measurement("scaling", "1 to 1,000 environments with random actions", scaling.measure),
     Measurement("memory", "idle forks", fork_memory.measure),
     Measurement("datasets", "a million names: in order, shuffled, split, mixed, in constant memory", datasets.measure),
+    Measurement("generators", "programs made of seeds, written and compiled, beside Csmith's", generators.measure),
     Measurement("startup", "from a fresh interpreter to the first environment", startup.measure),
 )

@@ -19,6 +19,7 @@ _STATE = Place("state", U64, U64.low, U64.high, addressable=False)
 _CALLS_IN_A_PHASE = 10
 _IN_SIGHT = 16  # variables, and functions, that random code sees
 _CALL = 9  # instructions of a call from a phase
+_BUDGETS = (30, 60, 80, 120, 160, 240, 320)  # instructions of a function of random statements
 _LENGTHS = (8, 16, 16, 32, 32, 64)
 _SCALARS = (U8, I16, I32, I32, U32, I64, U64, *INTEGERS, F64, *REALS)
 _NAMES = ("update", "step", "process", "combine", "advance", "adjust", "visit", "resolve", "compute", "scan")
@@ -90,10 +91,9 @@ class _Program:
 
     def _grow_to_size(self) -> None:
         limit = max(4000, min(60_000, ROUND_WORK * 60 // self._size))
-        while self._left() >= 40:
+        while (left := self._left()) >= 40:
             self._declare_something()
-            budget = min(self._left() - 12, self._rng.choice((20, 30, 40, 60, 80, 120, 160, 240)))
-            self._add(self._unit(max(budget, 16), limit))
+            self._add(self._unit(min(left - 12, 320), limit))
         for function in self._globals.functions:
             if function.name not in self._called:
                 self._call(function)
@@ -121,8 +121,9 @@ class _Program:
                 found = idiom(self._rng, self._name, limit)
                 if found.work <= limit and self._price(found) <= budget:
                     return found
+        budget = min(budget, self._rng.choice(_BUDGETS))
         if choice < 60:
-            return helper(self._rng, self._name("helper"), self._globals.functions[-_IN_SIGHT:], budget)
+            return helper(self._rng, self._name("helper"), self._globals.functions[-_IN_SIGHT:], min(budget, 40))
         return routine(self._rng, self._name(self._rng.choice(_NAMES)), self._globals, budget, limit)
 
     def _price(self, function: Function) -> int:
