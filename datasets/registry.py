@@ -3,6 +3,7 @@
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.generators.csmith import CsmithDataset
 from aiocg.datasets.generators.llvm_stress import LlvmStressDataset
+from aiocg.datasets.generators.random_c.dataset import RandomProgramsDataset
 from aiocg.datasets.own.installed import own_datasets
 from aiocg.datasets.programs import ProgramsDataset
 from aiocg.datasets.published import published_datasets
@@ -20,6 +21,7 @@ def default_datasets() -> Datasets:
         [
             *own_datasets(),
             ProgramsDataset(),
+            RandomProgramsDataset(),
             CsmithDataset(),
             LlvmStressDataset(),
             SdistDataset(),
