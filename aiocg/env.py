@@ -9,7 +9,7 @@ from aiocg.env_base import EnvBase
 from aiocg.episode import Episode
 from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded
 from aiocg.plan import Plan, Plans, Reading, Spaces, check_known
-from aiocg.preparation import prepare, run_once
+from aiocg.preparation import carrying_runs, prepare, run_once
 from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.session import Session
 from aiocg.snapshot import Snapshot
@@ -70,6 +70,7 @@ class Env(EnvBase):
             await self.choose_actions(options["action_space"])
         if seed is not None:
             self._action_space.seed(seed)
+        target = carrying_runs(target, self._default_plan.at_reset.observe)
         await prepare(target)
         await run_once(self._default_plan.prepare)
         if self._session.closed:

@@ -1,5 +1,6 @@
 """Does without blocking the event loop what must be done before a request: compile a benchmark, fetch a file."""
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterable
 
@@ -8,9 +9,25 @@ import anyio.to_thread
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.frontend import cancellable
 
-__all__ = ["in_thread", "prepare", "run_once"]
+__all__ = ["carrying_runs", "in_thread", "prepare", "run_once"]
+
+_RUNNING = ("Runtime", "IsRunnable", "Execution")  # how the names of observations begin that run the program
 
 _done: set[Callable[[], object]] = set()
+
+
+def carrying_runs(benchmark: Benchmark, observed: Iterable[str]) -> Benchmark:
+    """Return a benchmark that carries the run that is measured, if something observed runs the program.
+
+    Otherwise it is the same one: what the run needs may have to be fetched first.
+    """
+    program = benchmark.program
+    if program is None or program.carried is None or not any(name.startswith(_RUNNING) for name in observed):
+        return benchmark
+    measured = program.measured or next(iter(program.runs), "")
+    if measured in program.carried or measured not in program.runs:
+        return benchmark
+    return benchmark.replace(program=dataclasses.replace(program, carried=(*program.carried, measured)))
 
 
 async def prepare(benchmark: Benchmark) -> None:

@@ -227,8 +227,8 @@ class Benchmark:
         return cls(uri, lambda: data)
 
     def replace(self, *, program: BenchmarkProgram | None) -> "Benchmark":
-        """Return a benchmark of the same content that is built and run otherwise."""
-        return Benchmark(
+        """Return a benchmark of the same content, and with the same tests, that is built and run otherwise."""
+        other = Benchmark(
             self.uri,
             lambda: self.content,
             sources=self._sources,
@@ -236,6 +236,8 @@ class Benchmark:
             program=program,
             recompile=self._recompile,
         )
+        other._callbacks = self._callbacks
+        return other
 
     def recompiled(self, flags: Sequence[str]) -> "Benchmark | None":
         """Return a benchmark of the same sources, compiled with more flags; None when there are no sources."""

@@ -74,6 +74,6 @@ def anghabench_v0() -> AnghaBenchDataset:
         manifest_urls=stored("anghabench-v0-linux-manifest.bz2"),
         manifest_sha256="a038d25d39ee9472662a9704dfff19c9e3512ff6a70f1067af85c5cb3784b477",
         size=1042976,
-        deprecated="use anghabench-v1, whose list has no functions that do not compile",
+        deprecated="use anghabench-v1",
         sort_order=100,
     )

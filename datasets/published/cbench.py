@@ -32,9 +32,10 @@ PARAMETER = "dataset"
 class CBenchDataset(TarDatasetWithManifest):
     """The programs of cBench.
 
-    Their inputs are another archive, which is not fetched for optimising. Validation fetches it; so does
-    `cbench-v1/crc32?dataset=3`, which is the program with that input alone. A name without a number is the program with
-    all inputs. Once these are installed, its environments can run it on the first, and without them on none.
+    Their inputs are another archive, which is not fetched for optimising. Validation fetches it, for all inputs. A
+    reset whose observation or reward needs to run the program does, for the first. And `cbench-v1/crc32?dataset=3`
+    does, which is the program with that input alone. Once it is there, every environment can run the program on the
+    first input.
 
     Args:
         urls: where the archive of programs is published, best first.

@@ -141,6 +141,19 @@ async def test_optimising_fetches_no_inputs_and_validation_does(
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_a_reward_that_runs_the_program_fetches_its_inputs(make: Make, runtime: aiocg.Runtime) -> None:
+    dataset = make()
+    env = await open_program(runtime, dataset, "crc32")
+    assert not dataset.inputs_path.exists()
+    env.reward_space = "runtime"
+    await env.reset()
+    _, reward, terminated, *_ = await env.step("Oz")
+    assert isinstance(reward, float) and not terminated and dataset.inputs_path.exists()
+    assert str(env.benchmark.uri) == "benchmark://cbench-v1/crc32" and env.benchmark.program is not None
+    assert env.benchmark.program.carried == ("0",) and len(env.benchmark.program.runs) == 20
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_chosen_input_comes_with_the_program(make: Make, runtime: aiocg.Runtime) -> None:
     env = await open_program(runtime, make(), "crc32?dataset=6")
     (run,) = await env.observe("Execution")
