@@ -53,7 +53,7 @@ class Compiled:
         bitcode: the module.
         flags: the user's options that it was compiled with.
         left_out: options of other compilers that clang does not know.
-        files: the files that were read, absolute; the source alone where they are not known for certain.
+        files: the files that were read, absolute.
     """
 
     bitcode: bytes
@@ -87,7 +87,7 @@ def compile_unit(unit: Unit) -> Compiled:
         dependencies = Dependencies.from_json(facts["dependencies"])
         if dependencies.hold():
             left_out = tuple(facts["left_out"])
-            return Compiled(bitcode, _without(options, left_out), left_out, tuple(dependencies.files))
+            return Compiled(bitcode, _without(options, left_out), left_out, tuple(facts["files"]))
     return _compiled(unit, words, options, toolchain, cache, key)
 
 
@@ -110,23 +110,26 @@ def _compiled(
                 if not set(unknown) - set(left_out):
                     raise
                 left_out += unknown
-        dependencies = _dependencies(rule, unit, words, started)
-    if dependencies is None:
-        return Compiled(bitcode, _without(options, left_out), left_out, (str(unit.source),))
-    header = json.dumps({"dependencies": dependencies.to_json(), "left_out": left_out}).encode()
+        written = os.fsdecode(rule.read_bytes())
+        dependencies = Dependencies.collect(written, os.path.realpath(unit.directory), words, started)
+    result = Compiled(bitcode, _without(options, left_out), left_out, _files(written, unit.directory))
+    if dependencies is None:  # it may be another program the next time
+        return result
+    header = json.dumps({"dependencies": dependencies.to_json(), "left_out": left_out, "files": result.files}).encode()
     try:
         cache.write(key, header + b"\n" + bitcode)
     except CacheError as error:
         warnings.warn(f"{unit.source} was compiled but not kept: {error}", CacheWarning, stacklevel=2)
-    return Compiled(bitcode, _without(options, left_out), left_out, tuple(dependencies.files))
+    return result
 
 
-def _dependencies(rule: Path, unit: Unit, words: Sequence[str], started: int) -> Dependencies | None:
-    try:
-        text = os.fsdecode(rule.read_bytes())
-    except OSError:
-        return None
-    return Dependencies.collect(text, os.path.realpath(unit.directory), words, started)
+def _files(rule: str, directory: Path) -> tuple[str, ...]:
+    """Return the files that a rule for `make` names after the colon, absolute."""
+    body = rule.replace("\\\n", " ").partition(": ")[2].split("\n", 1)[0]
+    names = re.findall(r"(?:\\[ #]|[^ \t])+", body)
+    return tuple(
+        os.path.normpath(directory / re.sub(r"\\([ #])", r"\1", name).replace("$$", "$")) for name in names
+    )
 
 
 def _key(unit: Unit, words: Sequence[str], toolchain: Toolchain) -> str:

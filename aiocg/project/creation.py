@@ -1,5 +1,6 @@
 """From a project to a dataset: compile, join what belongs together, run it once, write everything down."""
 
+import contextlib
 import json
 import os
 import tempfile
@@ -139,11 +140,12 @@ def _modules(project: Project, draft: Draft, problems: list[Problem]) -> list[_M
         if not unit.source.is_file():
             raise BenchmarkInitError(str(unit.source), "the source is no longer there")
         result = compile_unit(unit)
+        files = [str(unit.source), *(path for path in result.files if _within(path, project.root))]
         sources = {}
-        for path in {str(unit.source): None, **dict.fromkeys(result.files)}:
-            own = _within(path, project.root)
-            if own or path == str(unit.source):
-                sources[_plain(own or os.path.basename(path))] = draft.keep(Path(path).read_bytes())
+        for path in dict.fromkeys(files):
+            with contextlib.suppress(OSError):  # it is for people only, and may be gone again
+                name = _within(path, project.root) or os.path.basename(path)
+                sources[_plain(name)] = draft.keep(Path(path).read_bytes())
         return _Module(unit, draft.keep(result.bitcode), result.flags, result.left_out, sources)
 
     def read(path: Path) -> _Module:
@@ -264,7 +266,8 @@ def _targets(
         cplusplus = any(part.cplusplus for part in selected)
         made.append(Target(name, selected, list(link), cplusplus))
     result = []
-    for target in [*made, *(one for one in found if one.name not in chosen)]:
+    everything = [*made, *(one for one in found if one.name not in chosen)]
+    for target in sorted(everything, key=lambda one: not one.is_program):  # libraries last
         problems += [Problem(target.name, remark) for remark in target.remarks]
         if any(not part.content for part in target.parts):
             result.append(target)

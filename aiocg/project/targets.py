@@ -16,6 +16,9 @@ __all__ = ["Part", "Target", "TargetFinder", "closure", "targets_by_symbols"]
 _IDLE = ("-Wl,--whole-archive", "-Wl,--no-whole-archive", "-Wl,--dependency-file", "-Wl,-Map", "-Wl,--print-")
 """Options of a link that are about archives which are joined already, or about what else it writes."""
 
+_LIBRARY_OPTIONS = {"-shared", "-r", "-Wl,-r", "-Wl,-shared"}
+"""Options with which something else than a program is linked."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
@@ -107,6 +110,16 @@ def _distance(name: str, other: str) -> int:
     return len(here) + len(there) - 2 * shared
 
 
+@dataclass(slots=True)
+class _Inputs:
+    """What a link line names: parts that are linked in any case, those that are if needed, libraries looked into."""
+
+    target: Target
+    certain: list[Part] = field(default_factory=list)
+    candidates: list[Part] = field(default_factory=list)
+    seen: set[Path] = field(default_factory=set)
+
+
 class TargetFinder:
     """Finds out what link lines are about, from the files that the build has left.
 
@@ -126,70 +139,73 @@ class TargetFinder:
     def target(self, linking: Linking) -> Target:
         """Return what a link line makes."""
         command = linking.command
-        partial = not {"-shared", "-r", "-Wl,-r", "-Wl,-shared"}.isdisjoint(command.words)
+        partial = not _LIBRARY_OPTIONS.isdisjoint(command.words)
         target = Target(linking.output.name, cplusplus=command.cplusplus, is_program=not partial)
-        roots: list[Part] = []
-        candidates: list[Part] = []
-        self._collect(linking, target, roots, candidates, set())
-        target.parts = closure(roots, candidates)
+        inputs = _Inputs(target)
+        self._collect(linking, inputs)
+        target.parts = closure(inputs.certain, inputs.candidates)
         target.cplusplus |= any(part.cplusplus for part in target.parts)
         return target
 
-    def _collect(
-        self, linking: Linking, target: Target, roots: list[Part], candidates: list[Part], seen: set[Path]
-    ) -> None:
+    def _collect(self, linking: Linking, inputs: "_Inputs") -> None:
         """Sort the inputs of a link line into what is linked in any case, and what only if it is needed."""
-        seen.add(linking.output)
+        nested = bool(inputs.seen)  # of a library that is linked by itself, options are its own
+        inputs.seen.add(linking.output)
         command, directory = linking.command, linking.directory
-        sources, inputs = iter(linking.units), iter(command.inputs)
+        sources, named = iter(linking.units), iter(command.inputs)
         folders = _library_folders(command.words, directory)
         whole = False
         for token in command.tokens:
             if token.kind == "input":
-                one = next(inputs)
+                one = next(named)
                 if one.language:
-                    self._add_unit(next(sources), None, target, roots)
+                    self._add_unit(next(sources), None, inputs, inputs.certain)
                 else:
-                    path = Path(os.path.normpath(directory / one.path))
-                    self._add_file(path, target, roots, roots if whole else candidates, seen)
+                    self._add_file(directory / one.path, inputs, whole)
             elif token.kind == "linking":
                 for word in _linker_words(token.words):
                     whole = {"-Wl,--whole-archive": True, "-Wl,--no-whole-archive": False}.get(word, whole)
                     file = self._library(word, folders) if word.startswith("-") else directory / word
-                    if file is not None and (self._is_linked_here(file) or ".so" not in file.name):
-                        path = Path(os.path.normpath(file))
-                        self._add_file(path, target, roots, roots if whole else candidates, seen)
+                    if file is not None and (".so" not in file.name or self._is_linked_here(file)):
+                        self._add_file(file, inputs, whole)
                         continue
                     if file is not None:
-                        _add_word(f"-L{file.parent}", target)
-                    if not word.startswith("-L"):
-                        _add_word(word, target)
+                        _add_word(f"-L{file.parent}", inputs.target)
+                    if word.startswith("-l") or not (nested or word.startswith("-L") or self._is_about_ours(word)):
+                        _add_word(word, inputs.target)
             elif token.words[0] in ("-pthread", "-m32", "-m64"):
-                _add_word(token.words[0], target)
+                _add_word(token.words[0], inputs.target)
 
-    def _add_file(
-        self, path: Path, target: Target, roots: list[Part], candidates: list[Part], seen: set[Path]
-    ) -> None:
-        if path not in self._objects and path not in self._linkings:
-            path = Path(os.path.realpath(path))
+    def _add_file(self, path: Path, inputs: "_Inputs", whole: bool = False) -> None:
+        """Add a file that is linked; `whole` if all members of an archive are."""
+        path = self._known(path)
+        place = inputs.certain if whole else inputs.candidates
         if path in self._objects:
-            self._add_unit(self._objects[path], path, target, roots)
+            self._add_unit(self._objects[path], path, inputs, inputs.certain)
         elif path in self._linkings:
-            if path not in seen:  # a shared library of the project's own, or a part that was linked before
-                self._collect(self._linkings[path], target, roots, candidates, seen)
+            if path not in inputs.seen:  # a shared library of the project's own, or a part that was linked before
+                self._collect(self._linkings[path], inputs)
         elif path in self._archives:
-            for member in self._archives[path]:
-                self._add_file(member, target, candidates, candidates, seen)
+            for member in map(self._known, self._archives[path]):
+                if member in self._objects:
+                    self._add_unit(self._objects[member], member, inputs, place)
+                else:
+                    self._add_binary(member, inputs, place)
         elif is_archive(path):
             try:
-                for name, content in archive_members(path):
-                    candidates.append(self._member(name, content))
+                place += [self._member(name, content) for name, content in archive_members(path)]
             except (ValueError, OSError) as error:
-                target.remarks.append(str(error))
+                inputs.target.remarks.append(str(error))
         elif ".so" in path.name:
-            _add_word(str(path), target)
+            _add_word(str(path), inputs.target)
         else:
-            self._add_binary(path, target, roots)
+            self._add_binary(path, inputs, inputs.certain)
+
+    def _known(self, path: Path) -> Path:
+        """Return a path as the project's commands have it, which may have come to it by a link."""
+        normal = Path(os.path.normpath(path))
+        known = normal in self._objects or normal in self._linkings or normal in self._archives
+        return normal if known else Path(os.path.realpath(normal))
 
     def _library(self, word: str, folders: Sequence[Path]) -> Path | None:
         """Return the file that `-lname` stands for, if it is in one of the folders or will be."""
@@ -201,21 +217,25 @@ class TargetFinder:
         return next((p for p in paths if p in self._archives or p in self._linkings or p.is_file()), None)
 
     def _is_linked_here(self, path: Path) -> bool:
-        return path in self._linkings or Path(os.path.realpath(path)) in self._linkings
+        return self._known(path) in self._linkings
 
-    def _add_unit(self, unit: Unit, path: Path | None, target: Target, roots: list[Part]) -> None:
+    def _is_about_ours(self, word: str) -> bool:
+        """Say whether an option tells where libraries of the project's own are found when the program runs."""
+        return "rpath" in word and any(str(output.parent) in word for output in self._linkings)
+
+    def _add_unit(self, unit: Unit, path: Path | None, inputs: "_Inputs", place: list[Part]) -> None:
         if unit in self._parts:
-            roots.append(self._parts[unit])
+            place.append(self._parts[unit])
         elif path is not None:
-            self._add_binary(path, target, roots)
+            self._add_binary(path, inputs, place)
         else:
-            target.remarks.append(f"{unit.input.path} is missing, as it does not compile")
+            inputs.target.remarks.append(f"{unit.input.path} is missing, as it does not compile")
 
-    def _add_binary(self, path: Path, target: Target, roots: list[Part]) -> None:
+    def _add_binary(self, path: Path, inputs: "_Inputs", place: list[Part]) -> None:
         try:
-            roots.append(self._binary(path.name, path.read_bytes()))
+            place.append(self._binary(path.name, path.read_bytes()))
         except OSError as error:
-            target.remarks.append(f"{path} cannot be read: {error.strerror}")
+            inputs.target.remarks.append(f"{path} cannot be read: {error.strerror}")
 
     def _member(self, name: str, content: bytes) -> Part:
         """Find the translation unit that a member of an archive was compiled from: by its content, then by its name."""
@@ -265,7 +285,7 @@ def _linker_words(words: Sequence[str]) -> Iterator[str]:
 
 def _add_word(word: str, target: Target) -> None:
     """Add an option or library, if a dataset may have it and it is not about something that is joined already."""
-    if word in ("-shared", "-r", "-Wl,-r", "-Wl,-shared") or word.startswith(_IDLE):
+    if word in _LIBRARY_OPTIONS or word.startswith(_IDLE):
         return
     if not is_harmless(word):
         target.remarks.append(f"the linker's option {word} is left out")
