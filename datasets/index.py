@@ -34,7 +34,7 @@ class IndexRow:
         uri: its name.
         position: its number in the dataset, as of `uri_at`.
         llvm: the version of LLVM that it was measured with, such as "22.1.8".
-        status: "ok", or the kind of error that it ended in.
+        status: "ok", or what failed: "compilation", "loading" into LLVM, "crash", "timeout", or another kind of error.
         detail: the message of that error, or "".
         ir_hash: equal for programs that are the same but for the names of module and source file.
         instructions: IR instructions.
@@ -146,9 +146,18 @@ class DatasetIndex:
             conditions.append(f"position IN ({first})")
         return array("Q", (position for (position,) in self._query("position", " AND ".join(conditions), llvm)))
 
-    def known(self, llvm: str) -> dict[int, str]:
-        """Return the status of each program that was measured with a version of LLVM, by its number."""
-        return dict(self._query("position, status", "", llvm)) if self.exists else {}
+    def recorded(self, llvm: str, where: str = "") -> "array[int]":
+        """Return the numbers of the programs that were measured with a version of LLVM, in ascending order.
+
+        Args:
+            llvm: the version.
+            where: an SQL expression over `COLUMNS`.
+
+        Raises:
+            DatasetError: when the expression is wrong, or the file cannot be read.
+        """
+        found = self._query("position", where, llvm) if self.exists else ()
+        return array("Q", (position for (position,) in found))
 
     def versions(self) -> dict[str, int]:
         """Return how many programs were measured with each version of LLVM, most first."""

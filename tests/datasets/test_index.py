@@ -31,7 +31,8 @@ def test_rows_come_back_in_the_order_of_the_dataset(index: DatasetIndex) -> None
     index.record(rows)
     assert index.exists
     assert list(index.rows()) == sorted(rows, key=lambda one: one.position)
-    assert index.known(LLVM) == {1: "ok", 2: "ok", 3: "ok"}
+    assert list(index.recorded(LLVM)) == [1, 2, 3]
+    assert list(index.recorded(LLVM, "instructions < 99")) == [2, 3]
     assert index.versions() == {LLVM: 3}
 
 
@@ -82,7 +83,7 @@ def test_wrong_expression_says_what_there_is(index: DatasetIndex, where: str) ->
 
 
 def test_what_was_never_measured_names_the_command(index: DatasetIndex) -> None:
-    assert index.known(LLVM) == {}
+    assert list(index.recorded(LLVM)) == []
     assert index.versions() == {}
     with pytest.raises(IndexNotFound, match=r"aiocg dataset index things-v0"):
         index.positions()
@@ -161,7 +162,7 @@ def test_processes_write_at_once(index: DatasetIndex) -> None:
         subprocess.Popen([sys.executable, "-P", "-c", script, str(index.path), str(first)]) for first in (0, 20, 40)
     ]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
-    assert len(index.known(LLVM)) == 60
+    assert len(index.recorded(LLVM)) == 60
 
 
 @pytest.mark.slow

@@ -1,0 +1,9 @@
+"""Whole datasets at once: compiling and measuring all programs, on all cores, into the index of the dataset.
+
+    summary = await aiocg.corpus.measure(datasets["sdist-v0"], limit=500)
+    dataset.select(instructions=(500, 5000), unique=True)
+"""
+
+from aiocg.corpus.measure import NOT_RUNNABLE, Summary, measure
+
+__all__ = ["NOT_RUNNABLE", "Summary", "measure"]

@@ -1,0 +1,259 @@
+"""Compiling and measuring all programs of a dataset, on all cores, so that one can stop at any time and go on later."""
+
+import bisect
+import contextlib
+import dataclasses
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import anyio
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.errors import CacheError, DatasetError, DownloadError, InstallError
+from aiocg.datasets.index import DatasetIndex, IndexRow
+from aiocg.datasets.progress import Advance, progress
+from aiocg.datasets.uri import BenchmarkUri
+from aiocg.datasets.views import DatasetView
+from aiocg.errors import DeadlineExceeded, ServiceError, WorkerCrashed
+from aiocg.prefetching import Prefetch, prefetch
+from aiocg.preparation import prepare
+from aiocg.runtime import Runtime
+
+if TYPE_CHECKING:
+    from array import array
+
+    from aiocg.env import Env
+
+__all__ = ["NOT_RUNNABLE", "Summary", "measure"]
+
+ENVIRONMENT = "llvm-v0"
+OBSERVED = ("IrSha1", "IrInstructionCount", "IrInstructionCountOz", "ObjectTextSizeBytes", "ObjectTextSizeOz")
+LEVEL = "Oz"  # what is applied before a program is run and compared with itself
+
+NOT_RUNNABLE = "not runnable"
+"""What `IndexRow.run` says of a program that was to be run and does not say how."""
+
+TIMEOUT = 120.0  # seconds for measuring one program
+IN_FLIGHT = 2  # programs at once for each worker
+INTERVAL = 1.0  # seconds after which measurements are recorded at the latest
+BATCH = 200  # measurements after which they are
+
+_DONE = "status != 'ok' OR run != ''"  # what is not to be measured again when programs are run, too
+
+
+@dataclasses.dataclass(slots=True)
+class Summary:
+    """What came of measuring a dataset.
+
+    Attributes:
+        llvm: the version of LLVM.
+        skipped: how many programs had been measured before.
+        measured: how many were now.
+        statuses: how many of those ended in which status, see `IndexRow`.
+        runs: how many of those that were run ended in what.
+        unavailable: programs that could not be fetched, with the reason for the first one; they are in no index.
+        reason: that reason.
+        seconds: how long it took.
+    """
+
+    llvm: str = ""
+    skipped: int = 0
+    measured: int = 0
+    statuses: Counter[str] = dataclasses.field(default_factory=Counter)
+    runs: Counter[str] = dataclasses.field(default_factory=Counter)
+    unavailable: int = 0
+    reason: str = ""
+    seconds: float = 0.0
+
+
+async def measure(
+    dataset: Dataset,
+    *,
+    runtime: Runtime | None = None,
+    limit: int | None = None,
+    again: bool = False,
+    run: bool = False,
+    workers: int | None = None,
+    on_row: Callable[[IndexRow], None] | None = None,
+) -> Summary:
+    """Measure the programs of a dataset and record that in its index.
+
+    Each program is compiled if need be, loaded and verified by a worker, hashed, and its size is taken before and after
+    `-Oz`. What a program fails in is recorded as its status: no program, not even one that crashes the compiler, stops
+    the others. What was measured before with the same version of LLVM is not measured again, so that one can stop this
+    at any time and call it again.
+
+    Args:
+        dataset: a dataset or a view of one.
+        runtime: whose workers to use; by default one is started for the time being.
+        limit: how many programs to look at, from the first; all if None.
+        again: measure those again that failed before.
+        run: run each program that can be run, before and after `-Oz`, and compare what it does.
+        workers: processes to start where there is no runtime, by default one for each core.
+        on_row: called with each measurement.
+
+    Raises:
+        DatasetError: when the dataset has no end and there is no limit, or the index cannot be written.
+        ServiceError: when no worker can be started.
+    """
+    size = dataset.size
+    if limit is None and not size and not isinstance(dataset, DatasetView):
+        raise DatasetError(f"{dataset.name} has no end: give a limit, or take a slice of it")
+    count = size if limit is None else min(limit, size) if size else limit
+    async with contextlib.AsyncExitStack() as stack:
+        if runtime is None:
+            runtime = await stack.enter_async_context(Runtime(workers=workers or len(os.sched_getaffinity(0))))
+        env = await stack.enter_async_context(await runtime.make(ENVIRONMENT, action_space="Pipelines"))
+        measuring = _Measuring(dataset, count, env.compiler_version, again, run, on_row)
+        measuring.advance = stack.enter_context(progress(f"Measuring {dataset.name}", count, unit="programs"))
+        return await measuring.work(runtime)
+
+
+class _Measuring:
+    """One pass over a dataset."""
+
+    def __init__(
+        self, dataset: Dataset, count: int, llvm: str, again: bool, run: bool, on_row: Callable[[IndexRow], None] | None
+    ) -> None:
+        self._dataset = dataset
+        self._count = count
+        self._run = run
+        self._on_row = on_row
+        self._index = DatasetIndex.of(dataset)
+        conditions = (["status = 'ok'"] if again else []) + ([_DONE] if run else [])
+        self._known = self._index.recorded(llvm, " AND ".join(f"({one})" for one in conditions))
+        self._numbers: dict[BenchmarkUri, int] = {}  # of the programs that are under way
+        self._rows: list[IndexRow] = []
+        self._recorded = time.monotonic()
+        self.summary = Summary(llvm)
+        self.advance: Advance = lambda amount: None
+
+    async def work(self, runtime: Runtime) -> Summary:
+        """Measure all that is to be measured."""
+        started = time.monotonic()
+        lanes = IN_FLIGHT * runtime.workers
+        try:
+            async with prefetch(self._benchmarks(), ahead=lanes) as benchmarks, anyio.create_task_group() as tasks:
+                for _ in range(lanes):
+                    tasks.start_soon(self._lane, runtime, benchmarks)
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+        finally:
+            self._record()
+            self.summary.seconds = time.monotonic() - started
+        return self.summary
+
+    def _benchmarks(self) -> Iterator[Benchmark]:
+        """Enumerate the programs that are to be measured."""
+        for place in range(self._count):
+            number = _number(self._dataset, place)
+            if _contains(self._known, number):
+                self.summary.skipped += 1
+                self.advance(1)
+                continue
+            uri = self._dataset.uri_at(place)
+            self._numbers[uri] = number
+            yield self._dataset.benchmark_from_parsed_uri(uri)
+
+    async def _lane(self, runtime: Runtime, benchmarks: Prefetch) -> None:
+        async with await runtime.make(ENVIRONMENT, action_space="Pipelines") as env:
+            env.timeout = TIMEOUT
+            async for benchmark in benchmarks:
+                try:
+                    self._add(await self._row(env, benchmark))
+                except (DownloadError, InstallError, CacheError) as error:
+                    self.summary.unavailable += 1
+                    self.summary.reason = self.summary.reason or str(error)
+                self.advance(1)
+
+    async def _row(self, env: "Env", benchmark: Benchmark) -> IndexRow:
+        """Measure one program.
+
+        Raises:
+            DownloadError, InstallError, CacheError: when there is no telling, as it is not there.
+        """
+        row = IndexRow(str(benchmark.uri), self._numbers.pop(benchmark.uri), self.summary.llvm)
+        try:
+            await prepare(benchmark)
+        except (DownloadError, InstallError, CacheError):
+            raise
+        except DatasetError as error:
+            return dataclasses.replace(row, status="compilation", detail=str(error))
+        try:
+            await env.reset(benchmark=benchmark)
+            digest, instructions, instructions_oz, text_size, text_size_oz = await env.observe(*OBSERVED)
+            measured = dataclasses.replace(
+                row,
+                ir_hash=digest,
+                instructions=int(instructions),
+                instructions_oz=int(instructions_oz),
+                text_size=int(text_size),
+                text_size_oz=int(text_size_oz),
+            )
+            return dataclasses.replace(measured, run=await _behaviour(env)) if self._run else measured
+        except (DatasetError, ServiceError) as error:
+            return dataclasses.replace(row, status=_status(error), detail=str(error))
+
+    def _add(self, row: IndexRow) -> None:
+        self.summary.measured += 1
+        self.summary.statuses[row.status] += 1
+        if row.run:
+            self.summary.runs[row.run] += 1
+        self._rows.append(row)
+        if self._on_row is not None:
+            self._on_row(row)
+        if len(self._rows) >= BATCH or time.monotonic() - self._recorded > INTERVAL:
+            self._record()
+
+    def _record(self) -> None:
+        rows, self._rows = self._rows, []
+        self._index.record(rows)
+        self._recorded = time.monotonic()
+
+
+async def _behaviour(env: "Env") -> str:
+    """Run the program before and after `-Oz` and say how they differ."""
+    program = env.benchmark.program
+    if program is None or not program.runs:
+        return NOT_RUNNABLE
+    _, _, terminated, _, info = await env.step(LEVEL)
+    if terminated:
+        return f"{LEVEL}: {info['error']}"
+    result = await env.validate(sanitizers=(), runs=(next(iter(program.runs)),))
+    return "ok" if result.okay() else result.error_details
+
+
+def _status(error: Exception) -> str:
+    """Return the kind of an error, in one word."""
+    if isinstance(error, DatasetError):
+        return "loading"
+    if isinstance(error, DeadlineExceeded):
+        return "timeout"
+    if isinstance(error, WorkerCrashed):
+        return "crash"
+    return str(getattr(error, "code", "error"))
+
+
+def _number(dataset: Dataset, place: int) -> int:
+    """Return the number that the n-th program of a view has in the dataset itself."""
+    whole = dataset
+    while isinstance(whole, DatasetView):
+        place, whole = whole.indices[place], whole.whole
+    return place
+
+
+def _contains(numbers: "array[int]", number: int) -> bool:
+    place = bisect.bisect_left(numbers, number)
+    return place < len(numbers) and numbers[place] == number
+
+
+def _first(group: BaseExceptionGroup) -> BaseException:
+    """Return the error that a group began with."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,162 @@
+"""Tests of measuring whole datasets: real programs, real workers, and programs that go wrong."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aiocg.corpus import NOT_RUNNABLE, measure
+from aiocg.datasets.errors import DatasetError, IndexNotFound
+from aiocg.datasets.files import FilesDataset
+from aiocg.datasets.generators.csmith import CsmithDataset
+from aiocg.datasets.index import DatasetIndex, IndexRow
+from aiocg.datasets.programs import ProgramsDataset
+from aiocg.runtime import Runtime
+
+LOOP = "int f(int *a, int n) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }\n"
+
+
+@pytest.fixture(autouse=True)
+def own_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Indexes of its own for each test."""
+    monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path / "site"))
+    return tmp_path / "site"
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> FilesDataset:
+    """A folder with two equal programs, a damaged one, one that does not compile and one that is no IR."""
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "1_loop.c").write_text(LOOP)
+    (folder / "2_same.c").write_text(LOOP)
+    (folder / "3_wrong.c").write_text("int f(void) { return nowhere; }\n")
+    (folder / "4_damaged.bc").write_bytes(b"BC\xc0\xde" + bytes(range(256)))
+    (folder / "5_text.ll").write_text("this is no IR\n")
+    (folder / "6_main.c").write_text("int main(void) { return 0; }\n")
+    return FilesDataset("mixed-v0", folder)
+
+
+async def test_sizes_and_hashes_are_those_of_the_programs() -> None:
+    dataset, rows = ProgramsDataset(), list[IndexRow]()
+    async with Runtime(workers=1) as runtime:
+        summary = await measure(dataset, runtime=runtime, limit=3, on_row=rows.append)
+        assert (summary.measured, summary.skipped, dict(summary.statuses)) == (3, 0, {"ok": 3})
+        stored = list(DatasetIndex.of(dataset).rows())
+        assert sorted(rows, key=lambda row: row.position) == stored
+        assert [row.position for row in stored] == [0, 1, 2]
+        async with await runtime.make("llvm-v0") as env:
+            for row in stored:
+                await env.reset(benchmark=row.uri)
+                expected = await env.observe("IrSha1", "IrInstructionCountO0", "IrInstructionCountOz")
+                assert expected == [row.ir_hash, row.instructions, row.instructions_oz]
+                assert row.text_size is not None and row.text_size_oz is not None
+                assert row.text_size > row.text_size_oz > 0
+    again = await measure(dataset, limit=4, workers=1)
+    assert (again.measured, again.skipped) == (1, 3)
+
+
+async def test_programs_that_fail_are_recorded_and_the_others_go_on(mixed: FilesDataset) -> None:
+    summary = await measure(mixed, workers=1)
+    rows = {row.uri.rpartition("/")[2]: row for row in DatasetIndex.of(mixed).rows()}
+    assert rows["3_wrong.c"].status == "compilation"
+    assert "nowhere" in rows["3_wrong.c"].detail
+    assert rows["4_damaged.bc"].status in ("loading", "crash")
+    assert rows["5_text.ll"].status == "loading"
+    assert summary.statuses["ok"] == 3
+    assert rows["1_loop.c"].ir_hash == rows["2_same.c"].ir_hash != rows["6_main.c"].ir_hash
+    assert [str(one.uri).rpartition("/")[2] for one in mixed.select(unique=True)] == ["1_loop.c", "6_main.c"]
+    assert (await measure(mixed, workers=1)).measured == 0
+    Path(mixed.directory, "3_wrong.c").write_text("int g(void) { return 1; }\n")
+    repaired = await measure(mixed, workers=1, again=True)
+    assert repaired.measured == 3
+    assert repaired.statuses["ok"] == 1
+
+
+async def test_programs_are_run_where_they_can_be(mixed: FilesDataset) -> None:
+    dataset = ProgramsDataset()
+    await measure(dataset, limit=2, workers=1)
+    summary = await measure(dataset, limit=2, workers=1, run=True)
+    assert (summary.measured, dict(summary.runs)) == (2, {"ok": 2})
+    assert (await measure(dataset, limit=2, workers=1, run=True)).measured == 0
+    assert (await measure(mixed[:1], workers=1, run=True)).runs == {NOT_RUNNABLE: 1}
+    assert (await measure(mixed[:1], workers=1, run=True)).measured == 0
+
+
+async def test_view_is_measured_under_the_numbers_of_the_whole() -> None:
+    dataset = ProgramsDataset()
+    await measure(dataset[5:9][::-2], workers=1)
+    assert [row.position for row in DatasetIndex.of(dataset).rows()] == [6, 8]
+    assert [str(dataset.uri_at(row.position)) for row in DatasetIndex.of(dataset).rows()] == [
+        row.uri for row in DatasetIndex.of(dataset).rows()
+    ]
+
+
+async def test_endless_dataset_needs_a_limit() -> None:
+    with pytest.raises(DatasetError, match="has no end"):
+        await measure(CsmithDataset())
+
+
+async def test_what_cannot_be_fetched_is_not_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from aiocg.datasets.published import published_datasets
+
+    monkeypatch.setenv("AIOCG_OFFLINE", "1")
+    monkeypatch.setenv("AIOCG_CACHE", str(tmp_path / "empty"))
+    blas = next(one for one in published_datasets() if one.name == "chstone-v0")
+    summary = await measure(blas, workers=1, limit=2)
+    assert (summary.measured, summary.unavailable) == (0, 2)
+    assert "AIOCG_OFFLINE" in summary.reason
+    with pytest.raises(IndexNotFound):
+        list(DatasetIndex.of(blas).rows())
+
+
+async def test_cancelling_keeps_what_was_measured() -> None:
+    dataset, enough = ProgramsDataset(), asyncio.Event()
+    done = list[IndexRow]()
+
+    def note(row: IndexRow) -> None:
+        done.append(row)
+        if len(done) == 3:
+            enough.set()
+
+    task = asyncio.create_task(measure(dataset, workers=1, on_row=note))
+    await enough.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    stored = len(list(DatasetIndex.of(dataset).rows()))
+    assert stored == len(done)
+    assert (await measure(dataset, limit=stored + 1, workers=1)).skipped >= 3
+
+
+SCRIPT = """
+import asyncio, sys
+from aiocg.corpus import measure
+from aiocg.datasets.programs import ProgramsDataset
+asyncio.run(measure(ProgramsDataset(), workers=1, on_row=lambda row: print(row.uri, flush=True)))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+async def test_signal_leaves_an_index_to_go_on_with(number: signal.Signals, own_site: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", SCRIPT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "AIOCG_SITE_DATA": str(own_site)},
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(3):
+            assert process.stdout.readline()
+        process.send_signal(number)
+        process.stdout.read()
+    index = DatasetIndex.of(ProgramsDataset())
+    stored = len(index.recorded("LLVM 22.1.8")) if index.exists else 0
+    assert number == signal.SIGKILL or stored >= 3
+    summary = await measure(ProgramsDataset()[:5], workers=1)
+    assert summary.measured + summary.skipped == 5
