@@ -162,6 +162,15 @@ def test_long_names_are_unpacked(tmp_path: Path, target: Path) -> None:
         assert _files(target.with_name(f"out{number}")) == {name: b"x"}
 
 
+def test_an_archive_as_github_makes_it_is_unpacked(tmp_path: Path, target: Path) -> None:
+    path = tmp_path / "archive"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT, pax_headers={"comment": "d8034ac"}) as archive:
+        archive.addfile(_member("set-d8034ac", type=tarfile.DIRTYPE)[0])
+        archive.addfile(_member("set-d8034ac/file", b"x")[0], io.BytesIO(b"x"))
+    unpack(path, target, strip_prefix="set-d8034ac")
+    assert _files(target) == {"file": b"x"}
+
+
 def test_of_modes_only_executable_is_taken(tmp_path: Path, target: Path) -> None:
     archive = _tar(
         tmp_path / "archive",
