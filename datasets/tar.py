@@ -87,6 +87,9 @@ class TarDataset(Dataset):
 
     # ------------------------------------------------------------------------------------- what subclasses override
 
+    parameters: tuple[str, ...] = ()
+    """What the query of a program's URI may say; `make_benchmark` reads it."""
+
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
         """Make a benchmark; by default of bitcode as it is.
 
@@ -248,6 +251,11 @@ class TarDataset(Dataset):
                 f"the dataset {self.name} has no program {uri.path!r}",
                 [str(BenchmarkUri(self.scheme, self.name, name)) for name in near],
             )
+        unknown = [f"parameter {key!r}" for key, _ in uri.params if key not in self.parameters]
+        unknown += [f"part {uri.fragment!r}"] if uri.fragment else []
+        if unknown:
+            plain = str(BenchmarkUri(self.scheme, self.name, uri.path))
+            raise BenchmarkNotFound(str(uri), f"a program of {self.name} has no {unknown[0]}", [plain])
         return self.make_benchmark(uri, lambda: self._fetch(uri))
 
     def _fetch(self, uri: BenchmarkUri) -> Path:
@@ -332,9 +340,7 @@ class TarDatasetWithManifest(TarDataset):
         return Manifest.read(kept if kept.exists() else self._manifest())
 
     def _manifest(self) -> Path:
-        return download(
-            self.manifest_urls, self.manifest_sha256, description=f"Downloading the names of {self.name}"
-        )
+        return download(self.manifest_urls, self.manifest_sha256, description=f"Downloading the names of {self.name}")
 
 
 def _read(path: Path, uri: BenchmarkUri) -> bytes:

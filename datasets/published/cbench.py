@@ -47,6 +47,8 @@ class CBenchDataset(TarDatasetWithManifest):
         size: how many programs there are, 0 when that is not known.
     """
 
+    parameters = (PARAMETER,)
+
     def __init__(
         self,
         *,
@@ -105,19 +107,12 @@ class CBenchDataset(TarDatasetWithManifest):
                 unpack(archive, self.inputs_path, strip_prefix="runtime_data")
         return self.inputs_path
 
-    def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
-        """Make the benchmark of one program.
+    def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
+        """Make the benchmark of one program, with the input that its URI names, or with all.
 
         Raises:
-            BenchmarkNotFound: when there is no such program, or it has no such input.
+            BenchmarkNotFound: when the program has no such input.
         """
-        if uri.fragment or any(key != PARAMETER for key, _ in uri.params):
-            reason = f"a program of {self.name} has one parameter, {PARAMETER!r}"
-            raise BenchmarkNotFound(str(uri), reason, [f"{self.root}/{uri.path}?{PARAMETER}=0"])
-        return super().benchmark_from_parsed_uri(uri)
-
-    def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        """Make the benchmark of one program, with the input that its URI names, or with all."""
         return super().make_benchmark(uri, fetch).replace(program=self._program(uri))
 
     def _program(self, uri: BenchmarkUri) -> BenchmarkProgram:

@@ -95,6 +95,8 @@ async def test_a_published_program_is_optimised(make: Make) -> None:
     ("name", "error", "message"),
     [
         ("brokn", BenchmarkNotFound, "no program 'brokn'; did you mean 'benchmark://npb-v0/broken'"),
+        ("0?size=1", BenchmarkNotFound, "has no parameter 'size'; did you mean 'benchmark://npb-v0/0'"),
+        ("0#main", BenchmarkNotFound, "has no part 'main'"),
         ("broken", BenchmarkInitError, "is not LLVM bitcode"),
         ("lost", BenchmarkInitError, "is not there any more"),
     ],

@@ -221,7 +221,7 @@ async def test_what_a_run_says_to_a_sanitizer_is_heard(make: Make, runtime: aioc
         ("crc32?dataset=-1", "has no input '-1'"),
         ("bitcount?dataset=2", "inputs 0 to 1"),
         ("adpcm?dataset=0", "it has no inputs: it cannot be validated"),
-        ("crc32?input=1", "has one parameter, 'dataset'"),
+        ("crc32?input=1", "has no parameter 'input'; did you mean 'benchmark://cbench-v1/crc32'"),
         ("crc", "no program 'crc'; did you mean 'benchmark://cbench-v1/crc32'"),
     ],
 )
