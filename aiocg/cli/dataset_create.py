@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add", "build", "create", "pack"]
 
+SHOWN = 50  # problems in the table
+
 _PROJECT, _PROGRAMS = "The project (one of these)", "Its programs"
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -233,9 +235,11 @@ def _print(made: "Creation") -> None:
         console.print(table)
     if made.problems:
         table = Table("what", "is otherwise than in the project")
-        for problem in made.problems:
+        for problem in made.problems[:SHOWN]:
             table.add_row(problem.subject, problem.reason)
         console.print(table)
+        if len(made.problems) > SHOWN:
+            print_line(f"and {len(made.problems) - SHOWN} more: --json tells all")
     first = made.targets[0] if made.targets else next(iter(programs))
     counts = f"{_counted(len(made.targets), 'target')}, {_counted(made.units, 'translation unit')}"
     print_line(f"{name}: {counts}, in {made.dataset.directory}")
