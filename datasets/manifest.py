@@ -22,6 +22,7 @@ import itertools
 import lzma
 import mmap
 import os
+import re
 import struct
 import tempfile
 import warnings
@@ -43,11 +44,11 @@ MAGIC = b"aiocg-1\n"
 CHUNK = 4 << 20  # bytes of text that are read at once
 CANDIDATES = 300  # names with something in common with one that is missing, for each thing in common
 
-_OPENERS: tuple[tuple[bytes, Any], ...] = (
-    (b"\x1f\x8b", gzip.open),
-    (b"BZh", bz2.open),
-    (b"\xfd7zXZ\x00", lzma.open),
-    (b"", open),
+_OPENERS: tuple[tuple[bytes, Any], ...] = (  # by how a file begins; a list of names may well begin with "BZh"
+    (rb"\x1f\x8b\x08", gzip.open),
+    (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", bz2.open),
+    (rb"\xfd7zXZ\x00", lzma.open),
+    (rb"", open),
 )
 
 
@@ -206,8 +207,8 @@ def _names(path: Path) -> Iterator[list[bytes]]:
     """
     try:
         with open(path, "rb") as packed:
-            beginning = packed.read(6)
-        opener = next(opener for magic, opener in _OPENERS if beginning.startswith(magic))
+            beginning = packed.read(10)
+        opener = next(opener for magic, opener in _OPENERS if re.match(magic, beginning))
         with opener(path, "rb") as text, progress(f"Reading the names in {path.name}") as _:
             while lines := text.readlines(CHUNK):
                 check_cancelled()
