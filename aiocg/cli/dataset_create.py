@@ -225,18 +225,20 @@ def _as_json(made: "Creation") -> dict[str, object]:
 
 def _print(made: "Creation") -> None:
     from rich.table import Table
+    from rich.text import Text
 
     name, programs = made.dataset.name, made.dataset.programs
     if made.targets:
         table = Table("target", "units", "runs", title=f"Programs of {name}")
         for path in made.targets:
             program = programs[path]
-            table.add_row(f"{name}/{path}", str(len(program.members)), ", ".join(run.name for run in program.runs))
+            runs = ", ".join(run.name for run in program.runs)
+            table.add_row(Text(f"{name}/{path}"), str(len(program.members)), Text(runs))
         console.print(table)
     if made.problems:
         table = Table("what", "is otherwise than in the project")
         for problem in made.problems[:SHOWN]:
-            table.add_row(problem.subject, problem.reason)
+            table.add_row(Text(problem.subject), Text(problem.reason))
         console.print(table)
         if len(made.problems) > SHOWN:
             print_line(f"and {len(made.problems) - SHOWN} more: --json tells all")

@@ -23,7 +23,9 @@ SUFFIXES = {".tar.xz": "xz", ".tar.gz": "gz", ".tar.bz2": "bz2"}
 
 
 def pack(dataset: OwnDataset, output: str | os.PathLike[str]) -> Path:
-    """Write a dataset into one file, whole or not at all. Equal datasets give equal files, but for the time in a `.tar.gz`.
+    """Write a dataset into one file, whole or not at all.
+
+    Equal datasets give equal files, but for the time in a `.tar.gz`.
 
     Args:
         dataset: one that is installed.

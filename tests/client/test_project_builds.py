@@ -368,12 +368,12 @@ def test_interrupt_of_a_build_ends_all_of_it(write: Callable[..., Path], place: 
 
 
 def test_command_says_what_was_made_and_what_not(write: Callable[..., Path], place: Any) -> None:
-    folder = write({"good.c": "int main(void) { return 0; }\n", "bad.c": "int\n"})
+    folder = write({"good.c": "int main(void) { return 0; }\n", "[/bad].c": "int\n"})
     place.environment["AIOCG_CACHE"] = os.environ["AIOCG_CACHE"]
     done = place.run(*CREATE, "mine", "--sources", str(folder), "--run", "good: ./good")
     assert done.returncode == 0, done.stderr
     assert "mine: 1 target, 1 translation unit" in done.stdout
-    assert "bad.c" in done.stdout
+    assert "[/bad].c" in done.stdout
     assert default_datasets()["mine"].validatable
     both = place.run(*CREATE, "yours", "--sources", str(folder), "--bitcode", str(folder))
     assert both.returncode == 2
