@@ -16,15 +16,20 @@ from hypothesis import strategies as st
 from aiocg.datasets import BenchmarkNotFound, InvalidBenchmarkUri
 from aiocg.datasets.generators.random_c import values
 from aiocg.datasets.generators.random_c.cost import estimate
-from aiocg.datasets.generators.random_c.dataset import DEFAULT_SIZE, RandomProgramsDataset
+from aiocg.datasets.generators.random_c.dataset import DEFAULT_SIZE, MIN_SIZE, RandomProgramsDataset
 from aiocg.datasets.generators.random_c.idioms import IDIOMS
 from aiocg.datasets.generators.random_c.idioms.kit import Kit
-from aiocg.datasets.generators.random_c.program import MIN_SIZE, random_program
+from aiocg.datasets.generators.random_c.program import random_program
 from aiocg.datasets.generators.random_c.rng import Rng
 from aiocg.datasets.generators.random_c.types import F32, F64, I32, I64, INTEGERS, LIMIT, U8, U32, Scalar, common_type
 from aiocg.datasets.generators.random_c.values import Value
 
-GOLDEN = {}
+GOLDEN = {
+    (0, 50): "ac85b88676d52e42d83a325da89ebdb46d8a6a2b0726dd7d38ebfdcd3fbb7fa0",
+    (1, 300): "1643f27e0a7f0ed4942a63cafbb1727949801b3866e15d3ab991605d65632120",
+    (7, 1000): "8adb1e0d364986893e4081435d527701f638f497045be0b677c033d9ccf016d2",
+    (4294967295, 5000): "138d45734782f784ce4732ba9df2fca7bd181d4ba870b749f1568307a0b76e57",
+}
 
 CONSTRUCTS = {
     "for loop": r"\bfor \(",
@@ -131,7 +136,7 @@ def test_estimated_size_is_what_was_asked_for(seed: int, size: int) -> None:
 
 
 def test_all_constructs_appear_in_fifty_programs() -> None:
-    text = "\n".join(random_program(seed, 1200) for seed in range(50))
+    text = "\n".join(random_program(seed, 2000) for seed in range(50))
     assert [name for name, pattern in CONSTRUCTS.items() if not re.search(pattern, text)] == []
 
 

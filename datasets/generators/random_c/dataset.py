@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
 from aiocg.datasets.frontend import compile_source
-from aiocg.datasets.generators.random_c.program import MAX_SIZE, MIN_SIZE, random_program
 from aiocg.datasets.generators.seeded import Integer, SeededDataset, Value
 from aiocg.datasets.programs import program_flags
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["DEFAULT_SIZE", "RandomProgramsDataset"]
+__all__ = ["DEFAULT_SIZE", "MAX_SIZE", "MIN_SIZE", "RandomProgramsDataset"]
 
-DEFAULT_SIZE = 1000  # IR instructions
+MIN_SIZE, DEFAULT_SIZE, MAX_SIZE = 50, 1000, 50_000  # IR instructions
 
 _SOURCE = "program.c"
 _RUNS = {name: ProgramRun((argument,)) for name, argument in (("small", "1"), ("medium", "4"), ("large", "16"))}
@@ -42,6 +41,8 @@ class RandomProgramsDataset(SeededDataset):
         size = int(values.get("size", DEFAULT_SIZE))
 
         def source() -> bytes:
+            from aiocg.datasets.generators.random_c.program import random_program  # here, because few datasets are used
+
             return random_program(seed, size).encode()
 
         def compiled(flags: Sequence[str] = ()) -> bytes:

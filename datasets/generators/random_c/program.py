@@ -9,12 +9,11 @@ from aiocg.datasets.generators.random_c.statements import Body, mixed
 from aiocg.datasets.generators.random_c.types import F64, I16, I32, I64, INTEGERS, REALS, U8, U32, U64, Scalar
 from aiocg.datasets.generators.random_c.values import Value
 
-__all__ = ["MAX_SIZE", "MIN_SIZE", "random_program"]
+__all__ = ["random_program"]
 
-MIN_SIZE, MAX_SIZE = 50, 50_000  # IR instructions
-ROUND_WORK = 12_000_000  # instructions, not optimised, that one round may execute, on the whole
+ROUND_WORK = 30_000_000  # instructions, not optimised, that one round may execute, on the whole
 
-_WORK = 12_000_000  # that the rounds of an argument of 1 execute at most, unless a single one is more
+_WORK = 30_000_000  # that the rounds of an argument of 1 execute at most, unless a single one is more
 _STATE = Place("state", U64, U64.low, U64.high, addressable=False)
 _CALLS_IN_A_PHASE = 10
 _IN_SIGHT = 16  # variables, and functions, that random code sees
@@ -66,7 +65,7 @@ def random_program(seed: int, size: int) -> str:
 
     Args:
         seed: any whole number; the same seed and size give the same text, everywhere.
-        size: about how many IR instructions it is to have, unoptimised, from `MIN_SIZE` to `MAX_SIZE`.
+        size: about how many IR instructions it is to have, unoptimised; 50 or more.
     """
     return _Program(Rng(seed), size).text(f"seed {seed}, size {size}")
 
@@ -116,13 +115,13 @@ class _Program:
     def _unit(self, budget: int, limit: int) -> Function:
         """Write one function: an idiom of real code, a small helper, or random statements."""
         choice = self._rng.below(100)
-        if choice < 50:
+        if choice < 66:
             for _ in range(4):
                 found = idiom(self._rng, self._name, limit)
                 if found.work <= limit and self._price(found) <= budget:
                     return found
         budget = min(budget, self._rng.choice(_BUDGETS))
-        if choice < 60:
+        if choice < 74:
             return helper(self._rng, self._name("helper"), self._globals.functions[-_IN_SIGHT:], min(budget, 40))
         return routine(self._rng, self._name(self._rng.choice(_NAMES)), self._globals, budget, limit)
 
@@ -239,7 +238,7 @@ class _Program:
             functions += [*self._digests.values(), _function("digest", self._digest.lines)]
         work = sum(phase.work for phase in self._phases) + 10
         main = _MAIN.format(
-            rounds=max(1, min(_WORK // work, 10**5)),
+            rounds=max(1, min(_WORK // work, 10**6)),
             body="\n".join(f"    {line}" for line in body),
             end="    state = digest(state);\n" if self._digest.lines else "",
         )

@@ -9,7 +9,7 @@ from aiocg.datasets.generators.random_c.scope import Function
 
 __all__ = ["IDIOMS", "idiom"]
 
-IDIOMS: tuple[Idiom, ...] = (
+IDIOMS: tuple[Idiom, ...] = (  # those that are there twice are drawn more often
     *numbers.IDIOMS,
     *arrays.IDIOMS,
     *sorting.IDIOMS,

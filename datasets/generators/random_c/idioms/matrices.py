@@ -285,6 +285,7 @@ def _binomials(kit: Kit) -> Function:
 
 IDIOMS: tuple[Idiom, ...] = (
     _product,
+    _product,
     _transposed,
     _vector_product,
     _plane_stencil,
