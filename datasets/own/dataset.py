@@ -4,7 +4,6 @@ import difflib
 import functools
 import hashlib
 import os
-import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -120,7 +119,7 @@ class OwnDataset(Dataset):
             InstallError: when it cannot be removed.
         """
         try:
-            remove(self.directory)
+            _remove(self.directory)
         except OSError as error:
             raise InstallError(str(self.root), f"cannot be removed: {error}") from error
 
@@ -201,7 +200,7 @@ def _link_flags_of(clang: Path, language: str) -> tuple[str, ...]:
     return link_flags(clang, language)
 
 
-def remove(directory: Path) -> None:
+def _remove(directory: Path) -> None:
     """Remove a folder so that nobody sees a part of it.
 
     Raises:
@@ -209,8 +208,6 @@ def remove(directory: Path) -> None:
     """
     with tempfile.TemporaryDirectory(prefix=".old-", dir=directory.parent) as aside:
         os.rename(directory, Path(aside, directory.name))
-        shutil.rmtree(aside, ignore_errors=True)
-        os.makedirs(aside, exist_ok=True)
 
 
 def _description(program: Program) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from aiocg.datasets.errors import InstallError
-from aiocg.datasets.own.dataset import OwnDataset, remove
+from aiocg.datasets.own.dataset import OwnDataset
 from aiocg.datasets.own.installed import check_name, directory_of
 from aiocg.datasets.own.manifest import CONTENT, FORMAT, MANIFEST, VERSION, Header, Program, text
 
@@ -115,7 +115,7 @@ class Draft:
 
 def _remove_forgotten(folder: Path) -> None:
     """Remove drafts whose process was killed and could not do it."""
-    for path in folder.glob(".new-*"):
+    for path in (*folder.glob(".new-*"), *folder.glob(".old-*")):
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < time.time() - FORGOTTEN:
                 shutil.rmtree(path)
@@ -135,11 +135,20 @@ def put_in_place(directory: Path, name: str, *, replace: bool) -> Path:
     check_name(name, replace=replace)
     target = directory_of(name)
     try:
-        if replace and target.exists():
-            remove(target)
-        os.rename(directory, target)
+        with tempfile.TemporaryDirectory(prefix=".old-", dir=target.parent) as aside:
+            if replace and target.exists():
+                os.rename(target, Path(aside, name))
+            _move(directory, target, Path(aside, name))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            shutil.rmtree(directory)
         raise InstallError(name, f"cannot be put to {target}: {error.strerror}") from error
     return target
+
+
+def _move(directory: Path, target: Path, aside: Path) -> None:
+    """Move a folder to its place; if that fails, what was moved aside comes back."""
+    try:
+        os.rename(directory, target)
+    except OSError:
+        if aside.exists():
+            os.rename(aside, target)
+        raise
