@@ -9,15 +9,13 @@ from aiocg.datasets.download import download
 from aiocg.datasets.errors import BenchmarkNotFound
 from aiocg.datasets.published.addresses import STORE, stored
 from aiocg.datasets.published.cbench_runs import COMMANDS, program_of
-from aiocg.datasets.tar import TarDatasetWithManifest
+from aiocg.datasets.tar import TarDataset
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["REFERENCES", "CBenchDataset"]
 
 URLS = stored("cBench-v1-linux.tar.bz2")
 SHA256 = "601fff3944c866f6617e653b6eb5c1521382c935f56ca1f36a9f5cf1a49f3de5"
-MANIFEST_URLS = stored("cbench-v1-manifest.bz2")
-MANIFEST_SHA256 = "eeffd7593aeb696a160fd22e6b0c382198a65d0918b8440253ea458cfe927741"
 INPUT_URLS = (f"{STORE}cBench-v0-runtime-data.tar.bz2",)
 INPUT_SHA256 = "a1b5b5d6b115e5809ccaefc2134434494271d184da67e2ee43d7f84d07329055"
 REFERENCES = {
@@ -29,7 +27,7 @@ PARAMETER = "dataset"
 """The parameter of a URI that chooses one input by its number."""
 
 
-class CBenchDataset(TarDatasetWithManifest):
+class CBenchDataset(TarDataset):
     """The programs of cBench.
 
     Their inputs are another archive, which is not fetched for optimising. Validation fetches it, for all inputs. A
@@ -40,11 +38,8 @@ class CBenchDataset(TarDatasetWithManifest):
     Args:
         urls: where the archive of programs is published, best first.
         sha256: its checksum, in hexadecimal.
-        manifest_urls: where the list of names is published, best first.
-        manifest_sha256: its checksum, in hexadecimal.
         input_urls: where the archive of inputs is published, best first.
         input_sha256: its checksum, in hexadecimal.
-        size: how many programs there are, 0 when that is not known.
     """
 
     parameters = (PARAMETER,)
@@ -54,11 +49,8 @@ class CBenchDataset(TarDatasetWithManifest):
         *,
         urls: Sequence[str] = URLS,
         sha256: str = SHA256,
-        manifest_urls: Sequence[str] = MANIFEST_URLS,
-        manifest_sha256: str = MANIFEST_SHA256,
         input_urls: Sequence[str] = INPUT_URLS,
         input_sha256: str = INPUT_SHA256,
-        size: int = 23,
     ) -> None:
         super().__init__(
             "benchmark://cbench-v1",
@@ -67,12 +59,10 @@ class CBenchDataset(TarDatasetWithManifest):
             sha256=sha256,
             strip_prefix="cBench-v1",
             suffix=".bc",
-            manifest_urls=manifest_urls,
-            manifest_sha256=manifest_sha256,
             license="BSD 3-Clause",
             references=REFERENCES,
             validatable=True,
-            size=size,
+            size=len(COMMANDS),
             sort_order=-1,
         )
         self.input_urls = tuple(input_urls)
@@ -114,6 +104,9 @@ class CBenchDataset(TarDatasetWithManifest):
             BenchmarkNotFound: when the program has no such input.
         """
         return super().make_benchmark(uri, fetch).replace(program=self._program(uri))
+
+    def _read_names(self) -> Sequence[str]:
+        return tuple(COMMANDS)
 
     def _program(self, uri: BenchmarkUri) -> BenchmarkProgram:
         numbers = uri.param(PARAMETER)
