@@ -29,8 +29,9 @@ _HOMES = {
     "Reward": "aiocg.rewards",
     "Runtime": "aiocg.runtime",
     "Snapshot": "aiocg.snapshot",
+    "prefetch": "aiocg.prefetching",
 }
-_MODULES = ("errors", "llvm", "metrics", "minimize", "search", "validation")
+_MODULES = ("corpus", "errors", "llvm", "metrics", "minimize", "search", "validation")
 
 __all__ = [
     "AiocgError",
@@ -47,20 +48,23 @@ __all__ = [
     "Runtime",
     "Snapshot",
     "__version__",
+    "corpus",
     "errors",
     "llvm",
     "metrics",
     "minimize",
+    "prefetch",
     "search",
     "validation",
 ]
 
 if TYPE_CHECKING:
-    from aiocg import errors, llvm, metrics, minimize, search, validation
+    from aiocg import corpus, errors, llvm, metrics, minimize, search, validation
     from aiocg.candidate import Candidate
     from aiocg.datasets import Benchmark, BenchmarkUri, Dataset, Datasets
     from aiocg.env import Env
     from aiocg.errors import AiocgError
+    from aiocg.prefetching import prefetch
     from aiocg.rewards import CostReward, Reward
     from aiocg.runtime import Runtime
     from aiocg.snapshot import Snapshot

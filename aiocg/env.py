@@ -65,7 +65,7 @@ class Env(EnvBase):
         deadline = self._deadline(timeout)
         options = options or {}
         chosen = benchmark if benchmark is not None else options.get("benchmark")
-        target = self._runtime.benchmark(chosen) if chosen is not None else self._benchmark
+        target = await self._runtime.find_benchmark(chosen) if chosen is not None else self._benchmark
         if options.get("action_space") is not None:
             await self.choose_actions(options["action_space"])
         if seed is not None:

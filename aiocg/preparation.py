@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import anyio.to_thread
 
@@ -10,6 +11,8 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.frontend import cancellable
 
 __all__ = ["carrying_runs", "in_thread", "prepare", "run_once"]
+
+T = TypeVar("T")
 
 _RUNNING = ("Runtime", "IsRunnable", "Execution")  # how the names of observations begin that run the program
 
@@ -51,12 +54,12 @@ async def run_once(preparations: Iterable[Callable[[], object]]) -> None:
             _done.add(preparation)
 
 
-async def in_thread(function: Callable[[], object]) -> None:
-    """Run a function in a thread; cancelling this ends the compilers and downloads that it has started."""
+async def in_thread(function: Callable[[], T]) -> T:
+    """Return what a function returns in a thread; cancelling this ends the compilers and downloads it has started."""
     stop = threading.Event()
     try:
         with cancellable(stop):
-            await anyio.to_thread.run_sync(function, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(function, abandon_on_cancel=True)
     except BaseException:
         stop.set()
         raise

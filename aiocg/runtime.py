@@ -19,6 +19,7 @@ from aiocg.env import Env
 from aiocg.errors import RuntimeClosed, WorkerStartError
 from aiocg.folder import RuntimeFolder
 from aiocg.placement import choose_worker
+from aiocg.preparation import in_thread
 from aiocg.registry import EnvironmentSpec, environment
 from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.session import Session
@@ -114,7 +115,7 @@ class Runtime:
             WorkerStartError: when no worker can be started; EnvironmentNotSupported when its compiler is missing.
         """
         spec = environment(id)
-        target = self.benchmark(benchmark if benchmark is not None else spec.benchmark)
+        target = await self.find_benchmark(benchmark if benchmark is not None else spec.benchmark)
         supervisor = await self._supervisor(spec)
         session = Session(self._choose(supervisor))  # before waiting, so that it counts for the next one's choice
         welcome = await asyncio.shield(session.worker.welcome)
@@ -165,6 +166,14 @@ class Runtime:
             DatasetError: when there is none.
         """
         return target if isinstance(target, Benchmark) else resolve(target, self.datasets)
+
+    async def find_benchmark(self, target: BenchmarkLike) -> Benchmark:
+        """Do as `benchmark`, in a thread: the first name of a dataset may need a list of names to be fetched.
+
+        Raises:
+            DatasetError: when there is none.
+        """
+        return target if isinstance(target, Benchmark) else await in_thread(lambda: self.benchmark(target))
 
     # ---------------------------------------------------------------------------------------- workers
 

@@ -27,15 +27,20 @@ _HOMES = {
     "CompilationCancelled": "errors",
     "Dataset": "dataset",
     "DatasetError": "errors",
+    "DatasetIndex": "index",
     "DatasetNotFound": "errors",
+    "DatasetView": "views",
     "Datasets": "collection",
     "DownloadError": "errors",
     "FilesDataset": "files",
     "IndexNotFound": "errors",
     "InstallError": "errors",
     "InvalidBenchmarkUri": "errors",
+    "Mixture": "mixture",
     "ProgramRun": "benchmark",
     "ProgramsDataset": "programs",
+    "TarDataset": "tar",
+    "TarDatasetWithManifest": "tar",
     "Toolchain": "toolchain",
     "ToolchainNotFound": "errors",
     "cancellable": "frontend",
@@ -43,6 +48,7 @@ _HOMES = {
     "compile_source": "frontend",
     "default_datasets": "registry",
     "find_toolchain": "toolchain",
+    "mix": "mixture",
     "resolve": "resolution",
 }
 
@@ -58,15 +64,20 @@ __all__ = [
     "CompilationCancelled",
     "Dataset",
     "DatasetError",
+    "DatasetIndex",
     "DatasetNotFound",
+    "DatasetView",
     "Datasets",
     "DownloadError",
     "FilesDataset",
     "IndexNotFound",
     "InstallError",
     "InvalidBenchmarkUri",
+    "Mixture",
     "ProgramRun",
     "ProgramsDataset",
+    "TarDataset",
+    "TarDatasetWithManifest",
     "Toolchain",
     "ToolchainNotFound",
     "cancellable",
@@ -74,6 +85,7 @@ __all__ = [
     "compile_source",
     "default_datasets",
     "find_toolchain",
+    "mix",
     "resolve",
 ]
 
@@ -97,11 +109,15 @@ if TYPE_CHECKING:
     )
     from aiocg.datasets.files import FilesDataset
     from aiocg.datasets.frontend import cancellable, compile_file, compile_source
+    from aiocg.datasets.index import DatasetIndex
+    from aiocg.datasets.mixture import Mixture, mix
     from aiocg.datasets.programs import ProgramsDataset
     from aiocg.datasets.registry import default_datasets
     from aiocg.datasets.resolution import resolve
+    from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest
     from aiocg.datasets.toolchain import Toolchain, find_toolchain
     from aiocg.datasets.uri import BenchmarkUri
+    from aiocg.datasets.views import DatasetView
 else:
 
     def __getattr__(name: str) -> Any:

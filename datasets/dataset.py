@@ -2,6 +2,7 @@
 
 import abc
 import itertools
+import operator
 import random
 import re
 from collections.abc import Iterator, Mapping
@@ -152,6 +153,17 @@ class Dataset(abc.ABC):
             return uri
         raise IndexError(f"{self.name} has no benchmark number {index}")
 
+    def position(self, uri: BenchmarkUri) -> int:
+        """Return the number of a name: what `uri_at` undoes.
+
+        Raises:
+            BenchmarkNotFound: when it is not one of the names.
+        """
+        for number, name in enumerate(self.benchmark_uris()):
+            if name == uri:
+                return number
+        raise BenchmarkNotFound(str(uri), f"{uri} is not in the dataset {self.root}")
+
     def benchmarks(self) -> Iterator[Benchmark]:
         """Enumerate the benchmarks lazily, in the order of `benchmark_uris`."""
         return map(self.benchmark_from_parsed_uri, self.benchmark_uris())
@@ -249,17 +261,26 @@ class Dataset(abc.ABC):
         return select(self, instructions, unique=unique, where=where)
 
     @overload
-    def __getitem__(self, uri: str | BenchmarkUri) -> Benchmark: ...
+    def __getitem__(self, key: str | BenchmarkUri | int) -> Benchmark: ...
 
     @overload
-    def __getitem__(self, uri: slice) -> "DatasetView": ...
+    def __getitem__(self, key: slice) -> "DatasetView": ...
 
-    def __getitem__(self, uri: "str | BenchmarkUri | slice") -> "Benchmark | DatasetView":
-        if isinstance(uri, slice):
+    def __getitem__(self, key: "str | BenchmarkUri | int | slice") -> "Benchmark | DatasetView":
+        """Return the benchmark of a name or number, or a view of those of a slice.
+
+        Raises:
+            BenchmarkNotFound, InvalidBenchmarkUri: as `benchmark`.
+            IndexError: when there are not so many.
+        """
+        if isinstance(key, slice):
             from aiocg.datasets.views import sliced  # it imports this module
 
-            return sliced(self, uri)
-        return self.benchmark(uri)
+            return sliced(self, key)
+        if isinstance(key, str | BenchmarkUri):
+            return self.benchmark(key)
+        number = operator.index(key)
+        return self.benchmark_from_parsed_uri(self.uri_at(number + self.size if number < 0 else number))
 
     def __contains__(self, uri: object) -> bool:
         if not isinstance(uri, str | BenchmarkUri):

@@ -237,6 +237,19 @@ class TarDataset(Dataset):
         """
         return BenchmarkUri(self.scheme, self.name, self.names[index])
 
+    def position(self, uri: BenchmarkUri) -> int:
+        """Return the number of a name.
+
+        Raises:
+            BenchmarkNotFound: when it is not one of the names.
+        """
+        try:
+            if uri == BenchmarkUri(self.scheme, self.name, uri.path):
+                return self.names.index(uri.path)
+        except ValueError:
+            pass
+        raise BenchmarkNotFound(str(uri), f"{uri} is not one of the names of {self.root}")
+
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
         """Make a benchmark; its program is fetched when its content is asked for.
 

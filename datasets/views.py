@@ -112,15 +112,10 @@ class DatasetView(Dataset):
     def position(self, uri: BenchmarkUri) -> int:
         """Return the number of a name: what `uri_at` undoes.
 
-        This is quick when the dataset has a method `position`; otherwise names are enumerated until it is found.
-
         Raises:
             BenchmarkNotFound: when it is not in this view.
         """
-        if find := getattr(self.whole, "position", None):
-            index = _index(self.indices, find(uri))
-        else:
-            index = next((index for index, name in enumerate(self.benchmark_uris()) if name == uri), None)
+        index = _index(self.indices, self.whole.position(uri))
         if index is None:
             raise BenchmarkNotFound(str(uri), f"{uri} is not among these {self.size} benchmarks of {self.root}")
         return index

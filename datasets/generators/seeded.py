@@ -153,6 +153,16 @@ class SeededDataset(Dataset):
             raise IndexError(f"{self.name} has no seed {index}: seeds are from 0 to {SEEDS - 1}")
         return BenchmarkUri(self.scheme, self.name, str(index))
 
+    def position(self, uri: BenchmarkUri) -> int:
+        """Return the seed of a program without parameters.
+
+        Raises:
+            BenchmarkNotFound: when it is none.
+        """
+        if uri.params:
+            raise BenchmarkNotFound(str(uri), f"{uri} has parameters: {self.name} enumerates programs without")
+        return self._seed(uri)
+
     def benchmark_from_seed(self, seed: int, **parameters: Value) -> Benchmark:
         """Make the benchmark of a seed.
 
