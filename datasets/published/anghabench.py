@@ -5,8 +5,7 @@ from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.published.addresses import github_archive, stored
-from aiocg.datasets.published.compiled import c_benchmark
-from aiocg.datasets.tar import TarDatasetWithManifest
+from aiocg.datasets.published.compiled import SourcesDataset, c_benchmark
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["AnghaBenchDataset", "anghabench_v0"]
@@ -17,14 +16,14 @@ MANIFEST_URLS = stored("anghabench-v1-linux-manifest.bz2")
 MANIFEST_SHA256 = "14df85f650199498cf769715e9f0d7841d09f9fa62a95b8ecc242bdaf227f33a"
 
 
-class AnghaBenchDataset(TarDatasetWithManifest):
+class AnghaBenchDataset(SourcesDataset):
     """The functions of AnghaBench, compiled when they are asked for.
 
     Args:
         name: the dataset's name.
         urls: where the archive is published, best first.
         sha256: its checksum, in hexadecimal.
-        manifest_urls: where the list of names is published, best first.
+        manifest_urls: where the list of names is published, best first; none for all files of the archive.
         manifest_sha256: its checksum, in hexadecimal.
         size: how many functions there are, 0 when that is not known.
         deprecated: why it should not be used any more.

@@ -8,8 +8,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.download import download
 from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.published.addresses import STORE, github_file, stored
-from aiocg.datasets.published.compiled import QUIET, TIMEOUT, read_source
-from aiocg.datasets.tar import TarDatasetWithManifest
+from aiocg.datasets.published.compiled import QUIET, TIMEOUT, SourcesDataset, read_source
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["CLgenDataset"]
@@ -30,13 +29,13 @@ HEADER_SHA256 = "f95b9f4c8b1d09114e491846d0d41425d24930ac167e024f45dab8071d19f3f
 TARGET = "nvptx64-nvidia-nvcl"
 
 
-class CLgenDataset(TarDatasetWithManifest):
+class CLgenDataset(SourcesDataset):
     """The kernels of CLgen, compiled when they are asked for with the headers of libclc and not those of clang.
 
     Args:
         urls: where the archive of kernels is published, best first.
         sha256: its checksum, in hexadecimal.
-        manifest_urls: where the list of names is published, best first.
+        manifest_urls: where the list of names is published, best first; none for all files of the archive.
         manifest_sha256: its checksum, in hexadecimal.
         library_urls: where the headers of libclc are published, best first.
         library_sha256: the checksum of their archive, in hexadecimal.

@@ -1,4 +1,4 @@
-"""Benchmarks of published C sources, which are compiled when their content is asked for."""
+"""Published sources, and benchmarks of C sources, which are compiled when their content is asked for."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -8,9 +8,10 @@ from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled
 from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.headers import hosted_flags
 from aiocg.datasets.process import Cancelled
+from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["C_FLAGS", "QUIET", "TIMEOUT", "c_benchmark", "header_flags", "read_source"]
+__all__ = ["C_FLAGS", "QUIET", "TIMEOUT", "SourcesDataset", "c_benchmark", "header_flags", "read_source"]
 
 TIMEOUT = 300.0  # seconds for one program
 
@@ -28,6 +29,28 @@ C_FLAGS = (
     "-Wno-error=return-mismatch",
 )
 """The flags for C beside those for headers. What clang 10 only warned of, no later clang shall refuse."""
+
+
+class SourcesDataset(TarDatasetWithManifest):
+    """A published archive of sources. CompilerGym published a list of those that compile.
+
+    That list may be gone while the archive is not. Then a dataset can be made without addresses of the list
+    (`manifest_urls=()`): it has all sources of the archive, in the order of their names.
+    """
+
+    @property
+    def size(self) -> int:
+        """How many programs there are."""
+        return super().size if self.manifest_urls else len(self.names)
+
+    def _install(self) -> None:
+        if self.manifest_urls:
+            super()._install()
+        else:
+            TarDataset._install(self)
+
+    def _read_names(self) -> Sequence[str]:
+        return super()._read_names() if self.manifest_urls else TarDataset._read_names(self)
 
 
 def c_benchmark(

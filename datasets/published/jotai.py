@@ -5,8 +5,7 @@ from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, ProgramRun
 from aiocg.datasets.published.addresses import github_file, stored
-from aiocg.datasets.published.compiled import c_benchmark
-from aiocg.datasets.tar import TarDatasetWithManifest
+from aiocg.datasets.published.compiled import SourcesDataset, c_benchmark
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["PROGRAM", "JotaiBenchDataset", "jotai_runnable"]
@@ -25,7 +24,7 @@ PROGRAM = BenchmarkProgram("c", runs={"0": ProgramRun(("0",), timeout=30.0)})
 """How a program is run: the argument is the number of the data. Each program has several, and this one always."""
 
 
-class JotaiBenchDataset(TarDatasetWithManifest):
+class JotaiBenchDataset(SourcesDataset):
     """The programs, compiled when they are asked for.
 
     Args:
@@ -33,7 +32,7 @@ class JotaiBenchDataset(TarDatasetWithManifest):
         description: one line for people.
         urls: where the archive is published, best first.
         sha256: its checksum, in hexadecimal.
-        manifest_urls: where the list of names is published, best first.
+        manifest_urls: where the list of names is published, best first; none for all files of the archive.
         manifest_sha256: its checksum, in hexadecimal.
         size: how many programs there are, 0 when that is not known.
         program: how each is built and run, if that is to be known.

@@ -11,8 +11,7 @@ from pathlib import Path
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.published.addresses import stored
-from aiocg.datasets.published.compiled import QUIET, TIMEOUT, header_flags, read_source
-from aiocg.datasets.tar import TarDatasetWithManifest
+from aiocg.datasets.published.compiled import QUIET, TIMEOUT, SourcesDataset, header_flags, read_source
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["PRELUDE", "REFERENCES", "POJ104Dataset", "repaired"]
@@ -67,13 +66,13 @@ def _with_type(match: "re.Match[bytes]") -> bytes:
     return match[0] if is_code and re.search(rb"[\w*&]$", before) else b"int " + match[0]
 
 
-class POJ104Dataset(TarDatasetWithManifest):
+class POJ104Dataset(SourcesDataset):
     """The programs, compiled when they are asked for.
 
     Args:
         urls: where the archive is published, best first.
         sha256: its checksum, in hexadecimal.
-        manifest_urls: where the list of names is published, best first.
+        manifest_urls: where the list of names is published, best first; none for all files of the archive.
         manifest_sha256: its checksum, in hexadecimal.
         size: how many programs there are, 0 when that is not known.
     """

@@ -166,6 +166,20 @@ def test_a_function_of_anghabench_is_compiled_once(make: Callable[[str], Any], l
         assert dataset["curl/lib/none"].content
 
 
+def test_without_a_manifest_all_sources_are_listed(
+    make: Callable[[str], Any], published_server: PublishedServer
+) -> None:
+    """That it is gone is an error, for else numbers would mean other programs; but one can do without it."""
+    dataset = make("anghabench-v1")
+    published_server.withdraw("anghabench-v1-manifest.bz2")
+    with pytest.raises(DownloadError, match="manifest"):
+        dataset.install()
+    assert not dataset.installed
+    listed = anghabench.AnghaBenchDataset(urls=dataset.urls, sha256=dataset.sha256, manifest_urls=())
+    assert listed.size == 1 and listed.uri_at(0).path == "curl/lib/extr_list.c_drop" and listed.installed
+    assert is_bitcode(listed["curl/lib/extr_list.c_drop"].content)
+
+
 def test_a_program_of_chstone_has_all_its_files(make: Callable[[str], Any]) -> None:
     dataset = make("chstone-v0")
     assert dataset.size == 12 and dataset.uri_at(10).path == "motion" and not dataset.installed
