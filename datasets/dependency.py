@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from aiocg.datasets.cache import cache_directory
+
 __all__ = ["Dependencies"]
 
 _NAMED = re.compile(
@@ -45,12 +47,14 @@ class Dependencies:
         Args:
             makefile_rule: what clang wrote for `-MD`.
             directory: where it ran, free of symbolic links.
-            flags: its flags, whose include directories count as the user's own.
+            flags: its flags, whose include directories count as the user's own, but for the headers that we fetch.
             started: when it started, in nanoseconds since the epoch; a file touched since then may not be the
                 one read.
             exclude: a file that is part of the key already.
         """
-        own = [directory, *(os.path.join(directory, folder) for folder in _include_directories(flags))]
+        fetched = str(cache_directory() / "headers") + os.sep
+        folders = [folder for folder in _include_directories(flags) if not folder.startswith(fetched)]
+        own = [directory, *(os.path.join(directory, folder) for folder in folders)]
         roots = tuple(os.path.realpath(folder) + os.sep for folder in own)
         files: dict[str, str] = {}
         absent: set[str] = set()

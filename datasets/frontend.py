@@ -56,6 +56,7 @@ def compile_file(
     path: str | os.PathLike[str],
     flags: Iterable[str] = (),
     *,
+    inputs: str = "",
     toolchain: Toolchain | None = None,
     timeout: float = TIMEOUT,
 ) -> bytes:
@@ -66,6 +67,8 @@ def compile_file(
     Args:
         path: a file with a suffix of `LANGUAGES`.
         flags: for clang, after `DEFAULT_FLAGS`; relative paths in them are relative to the working directory.
+        inputs: what identifies all other files that clang reads, when they are known never to change under this name,
+            such as the checksum of the archive they are from. Otherwise each is looked at again for changes.
         toolchain: the clang to use; by default `find_toolchain()`.
         timeout: seconds.
 
@@ -81,7 +84,8 @@ def compile_file(
         raise BenchmarkInitError(str(path), f"cannot be read: {error.strerror}") from error
     absolute = absolute_flags(flags)
     directory = os.path.realpath(source.parent)
-    return _Compilation(toolchain or find_toolchain(), source.name, text, absolute, directory, timeout).result()
+    toolchain = toolchain or find_toolchain()
+    return _Compilation(toolchain, source.name, text, absolute, directory, timeout, inputs).result()
 
 
 def compile_source(
@@ -181,6 +185,7 @@ class _Compilation:
         flags: absolute flags.
         directory: where the source file lies, free of symbolic links, or "" when there is only its text.
         timeout: seconds.
+        inputs: what identifies all other files, or "" when they have to be looked at.
     """
 
     def __init__(
@@ -191,6 +196,7 @@ class _Compilation:
         flags: tuple[str, ...],
         directory: str,
         timeout: float,
+        inputs: str = "",
     ) -> None:
         suffix = os.path.splitext(name)[1]
         if suffix not in _COMPILED:
@@ -203,6 +209,7 @@ class _Compilation:
         self.flags = (*DEFAULT_FLAGS, *_known_flags(flags, toolchain))
         self.directory = directory
         self.timeout = timeout
+        self.inputs = inputs
         self.cache = Cache(cache_directory() / "bitcode")
         # a fixed date, so that __DATE__ and __TIME__ do not make every compilation another program
         self.environment = {**os.environ, **loader_environment(), "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
@@ -224,6 +231,7 @@ class _Compilation:
         """Hash all that determines the result, except the files that clang reads by itself."""
         search = [f"{name}={self.environment.get(name, '')}" for name in _SEARCH_VARIABLES]
         fields = [_FORMAT, self.toolchain.identity, self.name, self.directory, *search, *self.flags]
+        fields += [f"inputs={self.inputs}"] if self.inputs else []
         digest = hashlib.sha256()
         for field in (*map(os.fsencode, fields), self.text):
             digest.update(len(field).to_bytes(8, "little"))
@@ -267,6 +275,8 @@ class _Compilation:
         return _read_bitcode(output, self.name, self.flags), self._dependencies(rule, directory, started)
 
     def _dependencies(self, rule: Path, directory: str, started: int) -> Dependencies | None:
+        if self.inputs:
+            return Dependencies({})
         try:
             text = os.fsdecode(rule.read_bytes())
         except OSError:

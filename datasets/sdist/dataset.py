@@ -11,6 +11,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, DownloadError, InstallError
 from aiocg.datasets.frontend import compile_file
+from aiocg.datasets.headers import SHA256 as HEADERS
 from aiocg.datasets.headers import are_installed, headers_directory, hosted_flags
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
@@ -147,7 +148,9 @@ class SdistDataset(Dataset):
 
     def _compile(self, program: Program, more: Sequence[str] = ()) -> bytes:
         root = self._root(program)
-        return compile_file(root / program.path, (*program_flags(program, root), *more))
+        flags = (*program_flags(program, root), *more)
+        inputs = "" if more else f"{program.project.folder} {HEADERS}"  # more flags may name more files
+        return compile_file(root / program.path, flags, inputs=inputs)
 
 
 def program_flags(program: Program, root: Path) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import subprocess
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,19 @@ def test_all_standard_headers_are_there_and_no_others_are_read(
         if not Path(path).resolve().is_relative_to(headers_directory())
         and not Path(path).resolve().is_relative_to(resources / "clang")
     ] == []
+
+
+@pytest.fixture
+def usual_headers() -> Path:
+    """The place of the headers in the usual cache; ask for it before an empty one."""
+    return headers_directory().parent
+
+
+def test_what_includes_them_is_compiled_once(usual_headers: Path, logging_clang: Any, own_cache: Path) -> None:
+    (own_cache / "headers").symlink_to(usual_headers)
+    text = "#include <map>\n#include <string>\nstd::map<std::string, int> table;\n"
+    contents = {compile_source(text, "map.cc", hosted_flags("c++")) for _ in range(2)}
+    assert len(contents) == 1 and logging_clang.runs == 1
 
 
 def test_what_only_the_machine_has_is_not_found(tmp_path: Path) -> None:

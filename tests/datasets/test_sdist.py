@@ -8,6 +8,7 @@ import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,20 @@ def test_a_program_is_compiled_with_its_flags_and_our_files(dataset: SdistDatase
     dataset.uninstall()
     assert not dataset.installed and dataset.site_data_size_in_bytes == 0
     dataset.uninstall()  # which is no error
+
+
+@pytest.fixture
+def usual_headers() -> Path:
+    """The place of the headers in the usual cache; ask for it before an empty one."""
+    return headers_directory().parent
+
+
+def test_a_program_is_compiled_once(
+    dataset: SdistDataset, usual_headers: Path, logging_clang: Any, own_cache: Path
+) -> None:
+    (own_cache / "headers").symlink_to(usual_headers)
+    contents = {SdistDataset(dataset._directory)["tiny/cxx/list.cc"].content for _ in range(3)}
+    assert len(contents) == 1 and logging_clang.runs == 1
 
 
 @pytest.mark.parametrize("name", ["tiny/src/one.c", "tiny/src/deep/two.c", "tiny/cxx/list.cc"])
