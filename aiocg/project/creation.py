@@ -117,7 +117,8 @@ def create(
         programs, parts = _programs(modules, project.root, draft, problems)
         found = _targets(project, parts, link, targets or {}, problems)
         joined = _joined(found, programs, draft, problems)
-        recorded = record_runs(joined, list(runs), draft)
+        failed = {problem.subject for problem in problems} - {one.path for one in joined}  # which is told already
+        recorded = record_runs(joined, [run for run in runs if run.target not in failed], draft)
         problems += [Problem(*problem) for problem in recorded.problems]
         all_targets = [recorded.programs.get(one.path, one) for one in joined]
         dataset = draft.finish(

@@ -163,7 +163,8 @@ def test_targets_can_be_described_by_hand(write: Callable[..., Path]) -> None:
     assert made.dataset.programs["main"].members == ("main.c", "one.c")
     with pytest.raises(ProjectError, match=r"is to have 'three\.c', which is none of main\.c, one\.c, two\.c"):
         from_database(folder, *lines, targets={"x": ["three.c"]}, replace=True)
-    both = from_database(folder, *lines, targets={"both": ["main.c", "one.c", "two.c"]}, replace=True)
+    chosen = {"both": ["main.c", "one.c", "two.c"]}
+    both = from_database(folder, *lines, targets=chosen, runs=[parse_run("both: ./both")], replace=True)
     assert "not joined" in problems(both)["both"]
     assert "both" not in both.dataset.programs
 
