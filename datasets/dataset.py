@@ -5,6 +5,7 @@ import itertools
 import operator
 import random
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
@@ -47,6 +48,14 @@ def random_index(rng: RandomGenerator | None, size: int) -> int:
 def random_fraction(rng: RandomGenerator | None) -> float:
     """Draw a float from [0, 1)."""
     return random.random() if rng is None else float(rng.random())
+
+
+def _size_of(path: Path) -> int:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:  # it is being removed
+        return 0
+    return 0 if stat.S_ISDIR(status.st_mode) else status.st_size
 
 
 class Dataset(abc.ABC):
@@ -121,7 +130,7 @@ class Dataset(abc.ABC):
     @property
     def site_data_size_in_bytes(self) -> int:
         """How much disk space the installed files take; 0 when there are none."""
-        return sum(path.lstat().st_size for path in self.site_data_path.rglob("*") if not path.is_dir())
+        return sum(map(_size_of, self.site_data_path.rglob("*")))
 
     @property
     def installed(self) -> bool:
