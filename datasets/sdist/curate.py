@@ -6,7 +6,8 @@
 A new description needs `project`, `version`, `license`, `file` and groups with `folder`, `select` and perhaps `omit`
 and `flags`; see `aiocg.datasets.sdist.manifest`. What this writes depends on these, on the headers and on clang, and
 on nothing else. Left out is what does not compile, has no function, or is the same program as one before it, by its
-IR. What has been found out about a file is kept in the cache, so that one can stop this and go on.
+IR; programs that two packages share are found only when both are curated at once. What has been found out about a
+file is kept in the cache, so that one can stop this and go on.
 """
 
 import argparse
