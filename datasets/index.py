@@ -167,14 +167,31 @@ class DatasetIndex:
             counted = connection.execute("SELECT llvm, count(*) FROM programs GROUP BY llvm ORDER BY 2 DESC, 1 DESC")
             return dict(counted.fetchall())
 
+    def query(self, sql: str, llvm: str = "") -> "Iterator[Any]":
+        """Enumerate the rows that an SQL query finds, as tuples.
+
+        Args:
+            sql: a query of the table `programs`, in which `:llvm` stands for the version.
+            llvm: the version, by default the one with the most rows.
+
+        Raises:
+            IndexNotFound: when nothing has been recorded.
+            DatasetError: when the query is wrong, or the file cannot be read.
+        """
+        return self._run(sql, llvm)
+
     def _query(self, columns: str, where: str, llvm: str) -> Iterator[Any]:
+        condition = f"AND ({where}\n)" if where else ""  # the line break ends a comment in the expression
+        return self._run(
+            f"SELECT {columns} FROM programs WHERE llvm = :llvm {condition} ORDER BY position", llvm, where
+        )
+
+    def _run(self, sql: str, llvm: str, where: str = "") -> Iterator[Any]:
         version = llvm or next(iter(self.versions()), "")
         if not version:
             raise IndexNotFound(self.dataset)
-        condition = f"AND ({where}\n)" if where else ""  # the line break ends a comment in the expression
-        query = f"SELECT {columns} FROM programs WHERE llvm = :llvm {condition} ORDER BY position"
         with self._errors(where), self._open() as connection:
-            yield from connection.execute(query, {"llvm": version})
+            yield from connection.execute(sql, {"llvm": version})
 
     @contextlib.contextmanager
     def _open(self, writable: bool = False) -> "Iterator[sqlite3.Connection]":

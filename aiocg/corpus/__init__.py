@@ -5,5 +5,6 @@
 """
 
 from aiocg.corpus.measure import NOT_RUNNABLE, Summary, measure
+from aiocg.corpus.statistics import Statistics, statistics_of
 
-__all__ = ["NOT_RUNNABLE", "Summary", "measure"]
+__all__ = ["NOT_RUNNABLE", "Statistics", "Summary", "measure", "statistics_of"]
