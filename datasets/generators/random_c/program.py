@@ -85,14 +85,14 @@ class _Program:
         self._called: set[str] = set()
         self._spent = estimate(_MAIN.format(rounds=1, body="", end=""))
         self._names = 0
-        self._bounds = False
+        self._bounds = size >= 200  # nearly all of these use `bounded`
         self._grow_to_size()
 
     def _grow_to_size(self) -> None:
         limit = max(4000, min(60_000, ROUND_WORK * 60 // self._size))
-        while (left := self._left()) >= 40:
+        while self._left() >= 40:
             self._declare_something()
-            self._add(self._unit(min(left - 12, 320), limit))
+            self._add(self._unit(max(20, min(self._left() - 12, 320)), limit))
         for function in self._globals.functions:
             if function.name not in self._called:
                 self._call(function)
@@ -129,12 +129,13 @@ class _Program:
         """Estimate the instructions of a function, and of the digests of the arrays that it wants declared."""
         arrays = [p for p in function.parameters if isinstance(p, Array)]
         missing = [p for p in arrays if not any(_alike(p, array) for array in self._globals.arrays)]
-        return estimate(function.text) + sum(8 if _digest_name(p) in self._digests else 40 for p in missing)
+        bounds = 0 if self._bounds or "bounded(" not in function.text else estimate(_BOUNDED)
+        return estimate(function.text) + bounds + sum(8 if _digest_name(p) in self._digests else 40 for p in missing)
 
     def _add(self, function: Function) -> None:
         self._spent += estimate(function.text)
         self._globals.functions.append(function)
-        if self._rng.chance(20 if function.pure else 85):
+        if not function.pure or self._rng.chance(50):  # others may call it first
             self._call(function)
 
     def _call(self, function: Function) -> None:

@@ -69,7 +69,7 @@ def _stirred(kit: Kit) -> Function:
         return x;
     }
     """
-    text = "\n        ".join(lines)
+    text = "\n    ".join(lines)
     return kit.define("mix", kind, [scalar_parameter("x", kind)], 50, template, lines=text)
 
 
