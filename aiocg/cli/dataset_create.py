@@ -107,7 +107,7 @@ def build(
 ) -> None:
     """Link the program of a saved state: what a search has found, as an executable.
 
-    Example: aiocg search greedy my-set/app --state best.json && aiocg dataset build best.json -o app
+    Example: aiocg dataset build best.json -o app, after aiocg search greedy my-set/app --state best.json
     """
     from aiocg.cli.loop import run
     from aiocg.cli.output import check_writable

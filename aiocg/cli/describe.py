@@ -1,6 +1,5 @@
-"""`aiocg envs`, `aiocg datasets` and `aiocg describe`: what there is."""
+"""`aiocg envs` and `aiocg describe`: what environments there are, and what is in them."""
 
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +8,6 @@ from rich.table import Table
 
 from aiocg.cli.loop import run
 from aiocg.cli.output import console, print_json
-from aiocg.datasets import default_datasets
 from aiocg.env import Env
 from aiocg.registry import environments
 from aiocg.runtime import Runtime
@@ -44,50 +42,6 @@ def envs(json: Json = False) -> None:
         column.no_wrap = True
     for spec in environments().values():
         table.add_row(spec.id, spec.observation_space or "-", spec.reward_space or "-", spec.description)
-    console.print(table)
-
-
-def datasets(
-    name: Annotated[str | None, typer.Argument(help="Dataset whose benchmarks to list.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(help="Benchmarks to list at most.", min=1)] = 100,
-    json: Json = False,
-) -> None:
-    """List the datasets, or the benchmarks of one.
-
-    Example: aiocg datasets programs-v0
-    """
-    found = default_datasets()
-    if name is not None:
-        _list_benchmarks(found[name], limit, json)
-        return
-    if json:
-        print_json({"datasets": [_dataset_row(dataset) for dataset in found.datasets()]})
-        return
-    table = Table("dataset", "benchmarks", "license", "description", title="Datasets")
-    for dataset in found.datasets():
-        row = _dataset_row(dataset)
-        table.add_row(row["name"], str(row["size"] or "unbounded"), row["license"], escape(row["description"]))
-    console.print(table)
-
-
-def _dataset_row(dataset: Any) -> dict[str, Any]:
-    return {
-        "name": dataset.name,
-        "size": dataset.size,
-        "license": dataset.license,
-        "description": dataset.description,
-    }
-
-
-def _list_benchmarks(dataset: Any, limit: int, json: bool) -> None:
-    benchmarks = list(islice(dataset.benchmarks(), limit))
-    if json:
-        rows = [{"uri": str(benchmark.uri), "description": benchmark.description} for benchmark in benchmarks]
-        print_json({"dataset": dataset.name, "benchmarks": rows})
-        return
-    table = Table("benchmark", "description", title=dataset.name)
-    for benchmark in benchmarks:
-        table.add_row(str(benchmark.uri), escape(benchmark.description))
     console.print(table)
 
 

@@ -6,5 +6,6 @@
 
 from aiocg.corpus.measure import NOT_RUNNABLE, Summary, measure
 from aiocg.corpus.statistics import Statistics, statistics_of
+from aiocg.corpus.verification import Verification, verify
 
-__all__ = ["NOT_RUNNABLE", "Statistics", "Summary", "measure", "statistics_of"]
+__all__ = ["NOT_RUNNABLE", "Statistics", "Summary", "Verification", "measure", "statistics_of", "verify"]

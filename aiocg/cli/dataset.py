@@ -1,0 +1,298 @@
+"""`aiocg dataset`: what datasets there are, installing, checking, measuring and removing them."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from aiocg.cli import dataset_create, dataset_list, dataset_show
+from aiocg.cli.dataset_list import find_dataset, row_of
+from aiocg.cli.loop import run
+from aiocg.cli.output import console, errors, fail, print_json, print_line
+from aiocg.datasets.dataset import Dataset
+
+if TYPE_CHECKING:
+    from aiocg.corpus import Summary, Verification
+    from aiocg.datasets.index import DatasetIndex, IndexRow
+
+__all__ = ["app"]
+
+SHOWN = 20  # problems in a table
+
+app = typer.Typer(
+    help="Datasets of programs: find, install, check and measure them, and make your own.", no_args_is_help=True
+)
+
+Name = Annotated[str, typer.Argument(help="The dataset; `aiocg dataset list` lists them.")]
+Names = Annotated[list[str], typer.Argument(help="Datasets; `aiocg dataset list` lists them.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
+
+
+def info(name: Name, json: Json = False) -> None:
+    """Tell all about a dataset: where it comes from, whether it is installed and where, what was measured of it.
+
+    Example: aiocg dataset info cbench-v1
+    """
+    from aiocg.datasets.index import DatasetIndex
+
+    dataset = find_dataset(name)
+    found, indexed = _info(dataset), _indexed(DatasetIndex.of(dataset))
+    if json:
+        print_json({**found, "index": indexed})
+        return
+    table = Table.grid("", "", padding=(0, 2))
+    for key, shown in (
+        ("dataset", found["root"]),
+        ("description", found["description"]),
+        ("benchmarks", str(found["size"] or "unbounded")),
+        ("runnable", "yes" if found["runnable"] else "no"),
+        ("licence", found["license"]),
+        ("deprecated", found["deprecated"]),
+        ("installed", _installation(found)),
+        *(("reference", f"{title}: {address}") for title, address in found["references"].items()),
+        *(("parameter", f"{parameter}: {values}") for parameter, values in found["parameters"].items()),
+        *(("measured", f"{one['programs']} programs, {one['ok']} ok, with {one['llvm']}") for one in indexed),
+    ):
+        if shown:
+            table.add_row(Text(key, style="bold"), Text(shown, overflow="fold"))
+    console.print(table)
+
+
+def _info(dataset: Dataset) -> dict[str, Any]:
+    parameters = getattr(dataset, "parameters", {})
+    described = parameters.items() if isinstance(parameters, dict) else ((name, "") for name in parameters)
+    path = dataset.site_data_path
+    return {
+        **row_of(dataset),
+        "root": str(dataset.root),
+        "version": dataset.version,
+        "references": dataset.references,
+        "parameters": {name: str(values) for name, values in described},
+        "directory": str(path) if path.exists() else None,
+        "bytes": dataset.site_data_size_in_bytes,
+    }
+
+
+def _installation(found: dict[str, Any]) -> str:
+    if found["directory"] and found["bytes"]:
+        part = "" if found["installed"] else "in part, "
+        return f"{part}{decimal(found['bytes'])} in {found['directory']}"
+    return "yes" if found["installed"] else f"no; `aiocg dataset install {found['name']}` does that"
+
+
+def _indexed(index: "DatasetIndex") -> list[dict[str, Any]]:
+    ok = "SELECT count(*) FROM programs WHERE llvm = :llvm AND status = 'ok'"
+    return [
+        {"llvm": llvm, "programs": programs, "ok": next(index.query(ok, llvm))[0]}
+        for llvm, programs in index.versions().items()
+    ]
+
+
+def install(names: Names, json: Json = False) -> None:
+    """Fetch datasets, so that they can be used without the network. Using one for the first time does it, too.
+
+    What was interrupted goes on where it was. AIOCG_DATASET_MIRROR names a folder or server to fetch from instead.
+
+    Example: aiocg dataset install cbench-v1
+    """
+    rows = []
+    for dataset in [find_dataset(name) for name in names]:
+        if dataset.deprecated:
+            errors.print(f"note: {dataset.name} is deprecated: {dataset.deprecated}", markup=False)
+        before = dataset.installed
+        if not before:
+            dataset.install()
+        size, path = dataset.site_data_size_in_bytes, dataset.site_data_path
+        rows.append({"name": dataset.name, "new": not before, "directory": str(path) if size else None, "bytes": size})
+        if not json:
+            state = "is installed" if before else "installed"
+            print_line(f"{dataset.name}: {state}" + (f", {decimal(size)} in {path}" if size else ""))
+    if json:
+        print_json({"datasets": rows})
+
+
+def verify(
+    name: Name,
+    sample: Annotated[int, typer.Option(help="How many programs to load into LLVM.", min=0)] = 10,
+    seed: Annotated[int, typer.Option(help="Decides which.")] = 0,
+    json: Json = False,
+) -> None:
+    """Check the files of an installed dataset, and load some of its programs into LLVM.
+
+    The exit status is 1 if anything is wrong.
+
+    Example: aiocg dataset verify programs-v0 --sample 50
+    """
+    from aiocg.corpus import verify as verify_dataset
+
+    dataset = find_dataset(name)
+    found = run(verify_dataset(dataset, sample=sample, seed=seed))
+    if json:
+        print_json({"dataset": dataset.name, "okay": found.okay, **_verification(found)})
+    else:
+        _print_verification(dataset, found)
+    if not found.okay:
+        sys.exit(1)
+
+
+def _verification(found: "Verification") -> dict[str, Any]:
+    return {"files": found.files, "damaged": found.damaged, "loaded": found.loaded, "failed": found.failed}
+
+
+def _print_verification(dataset: Dataset, found: "Verification") -> None:
+    _print_problems({**found.damaged, **found.failed})
+    if found.files is not None:
+        print_line(f"{found.files - len(found.damaged)} of {found.files} files are as they should be")
+    print_line(f"{found.loaded} of {found.loaded + len(found.failed)} programs were loaded into LLVM")
+    if found.damaged:
+        print_line(f"remove and install it again: aiocg dataset remove {dataset.name}")
+
+
+def _print_problems(problems: dict[str, str]) -> None:
+    if not problems:
+        return
+    table = Table("what", "problem")
+    table.columns[0].overflow = "fold"
+    for subject, problem in list(problems.items())[:SHOWN]:
+        table.add_row(Text(subject), Text(problem.partition("\n")[0]))
+    console.print(table)
+    if len(problems) > SHOWN:
+        print_line(f"and {len(problems) - SHOWN} more")
+
+
+def remove(
+    names: Names,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Remove installed datasets from the disk. Downloads and compiled programs stay in the cache.
+
+    A published dataset can be installed again. One of your own is gone for good, unless you have packed it.
+
+    Example: aiocg dataset remove blas-v0 --yes
+    """
+    found = [_removable(name) for name in names]
+    rows = []
+    for dataset in found:
+        size, own = dataset.site_data_size_in_bytes, _is_own(dataset)
+        question = f"Remove {dataset.name}{' for good' if own else ''} ({decimal(size)} in {dataset.site_data_path})?"
+        if not yes and not typer.confirm(question, err=True):
+            continue
+        dataset.uninstall()
+        if own:
+            _forget(dataset)
+        rows.append({"name": dataset.name, "bytes": size})
+        if not json:
+            print_line(f"{dataset.name}: removed, {decimal(size)} freed")
+    if json:
+        print_json({"removed": rows})
+
+
+def _removable(name: str) -> Dataset:
+    """Return a dataset of which something is installed; exit with a message if there is nothing."""
+    dataset = find_dataset(name)
+    if type(dataset).uninstall is Dataset.uninstall:
+        fail(f"{dataset.name} comes with aiocg: nothing is installed for it that could be removed")
+    if not dataset.installed and not dataset.site_data_size_in_bytes:
+        fail(f"{dataset.name} is not installed")
+    return dataset
+
+
+def _is_own(dataset: Dataset) -> bool:
+    from aiocg.datasets.own.dataset import OwnDataset
+
+    return isinstance(dataset, OwnDataset)
+
+
+def _forget(dataset: Dataset) -> None:
+    """Remove the index of a dataset of one's own: the next one of that name has other programs."""
+    from aiocg.datasets.index import DatasetIndex
+
+    DatasetIndex.of(dataset).path.unlink(missing_ok=True)
+
+
+def index(
+    name: Name,
+    limit: Annotated[
+        int | None, typer.Option(help="Look at this many programs, from the first.", min=1, show_default=False)
+    ] = None,
+    execute: Annotated[bool, typer.Option("--run", help="Run those that can be, before and after -Oz.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Measure those again that failed.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compile and measure all programs of a dataset, so that they can be chosen by size and without duplicates.
+
+    What was measured stays: stop it with Ctrl-C whenever you like, and call it again to go on.
+
+    Example: aiocg dataset index sdist-v0 --limit 500
+    """
+    from aiocg.corpus import measure
+
+    dataset = find_dataset(name)
+    failures: dict[str, str] = {}
+    count = 0
+
+    def note(row: "IndexRow") -> None:
+        nonlocal count
+        count += 1
+        if row.status != "ok":
+            failures[row.uri] = f"{row.status}: {row.detail}"
+
+    try:
+        summary = run(measure(dataset, limit=limit, again=again, run=execute, workers=workers, on_row=note))
+    except KeyboardInterrupt:
+        errors.print(f"interrupted; {count} programs were measured, and stay so: the same command goes on from there")
+        sys.exit(130)
+    if json:
+        print_json({"dataset": dataset.name, **_summary(summary), "failures": failures})
+    else:
+        _print_problems(failures)
+        _print_summary(dataset, summary)
+    if summary.unavailable:
+        fail(f"{summary.unavailable} programs of {dataset.name} could not be fetched: {summary.reason}")
+
+
+def _summary(summary: "Summary") -> dict[str, Any]:
+    return {
+        "llvm": summary.llvm,
+        "measured": summary.measured,
+        "skipped": summary.skipped,
+        "statuses": dict(summary.statuses),
+        "runs": dict(summary.runs),
+        "unavailable": summary.unavailable,
+        "seconds": round(summary.seconds, 3),
+    }
+
+
+def _print_summary(dataset: Dataset, summary: "Summary") -> None:
+    statuses = ", ".join(f"{number} {status}" for status, number in summary.statuses.most_common())
+    rate = f" in {summary.seconds:.1f} s" if summary.measured else ""
+    print_line(
+        f"measured  {summary.measured} programs{rate} with {summary.llvm}" + (f": {statuses}" if statuses else "")
+    )
+    if summary.skipped:
+        print_line(f"skipped   {summary.skipped} that were measured before")
+    for outcome, number in summary.runs.most_common(SHOWN):
+        print_line(f"runs      {number} {outcome.partition(chr(10))[0]}")
+    if summary.measured or summary.skipped:
+        print_line(f"try: aiocg dataset stats {dataset.name}")
+
+
+app.command("list")(dataset_list.list_datasets)
+app.command("info")(info)
+app.command("show")(dataset_show.show)
+app.command("install")(install)
+app.command("verify")(verify)
+app.command("remove")(remove)
+app.command("index")(index)
+app.command("stats")(dataset_show.stats)
+app.command("create")(dataset_create.create)
+app.command("build")(dataset_create.build)
+app.command("pack")(dataset_create.pack)
+app.command("add")(dataset_create.add)

@@ -1,0 +1,329 @@
+"""`aiocg dataset stats` and `aiocg dataset show`: what the programs of a dataset are like."""
+
+import contextlib
+import dataclasses
+import itertools
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from aiocg.cli.dataset_list import find_dataset
+from aiocg.cli.loop import run
+from aiocg.cli.output import console, fail, print_json, print_line
+from aiocg.datasets import default_datasets, resolve
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.errors import BenchmarkNotFound, IndexNotFound, InvalidBenchmarkUri
+from aiocg.datasets.uri import BenchmarkUri
+
+if TYPE_CHECKING:
+    from aiocg.corpus.statistics import Distribution, Statistics
+    from aiocg.datasets.index import IndexRow
+
+__all__ = ["show", "stats"]
+
+BAR = 40  # characters
+AT_ONCE = 1000  # rows of the index that are looked up by one query
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
+
+
+def stats(
+    name: Annotated[str, typer.Argument(help="A dataset that `aiocg dataset index` has measured.")],
+    llvm: Annotated[
+        str, typer.Option(help="The version of LLVM it was measured with, by default the one with the most programs.")
+    ] = "",
+    json: Json = False,
+) -> None:
+    """Tell what the programs of a dataset are like, as far as it was measured: sizes, duplicates, failures.
+
+    Example: aiocg dataset stats programs-v0
+    """
+    from aiocg.corpus.statistics import statistics_of
+    from aiocg.datasets.index import DatasetIndex
+
+    found = statistics_of(DatasetIndex.of(find_dataset(name)), llvm)
+    if json:
+        print_json(dataclasses.asdict(found))
+    else:
+        _print_statistics(found)
+
+
+def _print_statistics(found: "Statistics") -> None:
+    print_line(f"{found.dataset}: {found.programs} programs measured with {found.llvm}")
+    print_line("status      " + _counts(found.statuses))
+    if found.runs:
+        print_line("runs        " + _counts(found.runs))
+    print_line(f"duplicates  {found.duplicates}")
+    rows = {
+        "instructions": found.instructions,
+        "instructions, -Oz": found.instructions_oz,
+        "bytes of code": found.text_size,
+        "bytes of code, -Oz": found.text_size_oz,
+        "-Oz / before": found.ratio,
+    }
+    present = {title: row for title, row in rows.items() if row is not None}
+    if not present:
+        return
+    percentiles = next(iter(present.values())).percentiles
+    table = Table("", "least", *(f"{percent} %" for percent in percentiles), "most", "mean")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for title, row in present.items():
+        values = (row.minimum, *row.percentiles.values(), row.maximum, row.mean)
+        table.add_row(title, *(f"{value:.2f}" if row is found.ratio else f"{value:.0f}" for value in values))
+    console.print(table)
+    if found.instructions is not None:
+        _print_histogram("IR instructions", found.instructions, 0)
+    if found.ratio is not None:
+        _print_histogram("-Oz / before", found.ratio, 1)
+
+
+def _counts(counts: Any) -> str:
+    return ", ".join(f"{number} {what}" for what, number in counts.items())
+
+
+def _print_histogram(title: str, distribution: "Distribution", digits: int) -> None:
+    full = "█" if console.encoding.startswith("utf") else "#"
+    most = max(bar.count for bar in distribution.histogram)
+    table = Table.grid("", "", "", padding=(0, 1))
+    table.columns[0].justify = table.columns[1].justify = "right"
+    for bar in distribution.histogram:
+        width = -(-BAR * bar.count // most)
+        table.add_row(f"{bar.low:.{digits}f} to {bar.high:.{digits}f}", str(bar.count), full * width)
+    print_line(f"programs by {title}, without the upper bound")
+    console.print(table)
+
+
+def show(
+    target: Annotated[str, typer.Argument(help="A dataset, or one program by its URI or path.")],
+    instructions: Annotated[
+        str, typer.Option(help="The least and the greatest number of IR instructions, such as 500:5000 or :100.")
+    ] = "",
+    unique: Annotated[bool, typer.Option("--unique", help="Of programs with equal code, the first only.")] = False,
+    where: Annotated[
+        str, typer.Option(help='An SQL condition on the index, such as "instructions_oz < 0.5 * instructions".')
+    ] = "",
+    shuffle: Annotated[int | None, typer.Option(help="In an order that this seed decides.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(help="Programs to list at most.", min=1)] = 20,
+    fetch: Annotated[bool, typer.Option("--fetch", help="Of one program: fetch its dataset if need be.")] = False,
+    json: Json = False,
+) -> None:
+    """List programs of a dataset, all or those that you describe; or tell all about one program.
+
+    Example: aiocg dataset show programs-v0 --instructions 100:300 --unique
+
+    Example: aiocg dataset show generator://csmith-v0/7
+    """
+    bounds = _bounds(instructions)
+    selecting = bounds is not None or unique or bool(where)
+    if dataset := _dataset_named(target):
+        view = dataset.select(bounds, unique=unique, where=where) if selecting else dataset
+        _list(view if shuffle is None else view.shuffled(shuffle), limit, json)
+    elif selecting or shuffle is not None:
+        resolve(target, default_datasets())  # it is no dataset: if it is nothing else either, that is to be said
+        fail(f"--instructions, --unique, --where and --shuffle are for datasets, and {target} is a program", 2)
+    else:
+        _show(target, fetch, json)
+
+
+def _bounds(text: str) -> tuple[int | None, int | None] | None:
+    if not text:
+        return None
+    low, colon, high = text.partition(":")
+    if not colon or not all(part == "" or (part.isascii() and part.isdigit()) for part in (low, high)):
+        fail(f"the bounds {text!r} are not of the form 500:5000, 500: or :5000", 2)
+    return int(low) if low else None, int(high) if high else None
+
+
+def _dataset_named(target: str) -> Dataset | None:
+    with contextlib.suppress(InvalidBenchmarkUri):
+        uri = BenchmarkUri.from_string(target)
+        if uri == BenchmarkUri(uri.scheme, uri.dataset) and uri.dataset in default_datasets():
+            return find_dataset(target)
+    return None
+
+
+# ----------------------------------------------------------------------------------------------- many programs
+
+
+def _list(view: Dataset, limit: int, json: bool) -> None:
+    uris = list(itertools.islice(view.benchmark_uris(), limit))
+    numbers = [_number(view, place) for place in range(len(uris))]
+    rows = _rows(view, numbers)
+    found: list[dict[str, Any]] = [
+        {
+            "uri": str(uri),
+            "position": number,
+            "description": view.benchmark_from_parsed_uri(uri).description,
+            "measured": _measurements(rows.get(number)),
+        }
+        for uri, number in zip(uris, numbers, strict=True)
+    ]
+    size = _size(view)
+    if json:
+        print_json({"dataset": view.name, "count": size, "programs": found})
+        return
+    if not found:
+        print_line(f"no program of {view.name} is so")
+        return
+    measured = ("instructions", "after -Oz", "bytes", "after -Oz", "status") if rows else ()
+    table = Table("program", *measured, "description", title=view.name)
+    table.columns[0].overflow = "fold"
+    for column in table.columns[1:5] if rows else ():
+        column.justify = "right"
+    for one in found:
+        cells = _cells(one["measured"]) if rows else []
+        table.add_row(Text(_short(one["uri"])), *cells, Text(one["description"]))
+    console.print(table)
+    if size is None or size > len(found):
+        print_line(f"{len(found)} of {'unbounded many' if size is None else size}; --limit shows more")
+
+
+def _size(view: Dataset) -> int | None:
+    """Return how many programs there are, None when there is no end."""
+    from aiocg.datasets.views import DatasetView
+
+    return view.size if view.size or isinstance(view, DatasetView) else None
+
+
+def _number(dataset: Dataset, place: int) -> int:
+    """Return the number that the n-th program of a view has in the dataset itself."""
+    from aiocg.datasets.views import DatasetView
+
+    while isinstance(dataset, DatasetView):
+        place, dataset = dataset.indices[place], dataset.whole
+    return place
+
+
+def _rows(dataset: Dataset, numbers: list[int]) -> "dict[int, IndexRow]":
+    """Return what the index knows of programs, by their numbers."""
+    from aiocg.datasets.index import DatasetIndex
+
+    index = DatasetIndex.of(dataset)
+    found: dict[int, IndexRow] = {}
+    with contextlib.suppress(IndexNotFound):
+        for start in range(0, len(numbers), AT_ONCE):
+            among = ", ".join(map(str, numbers[start : start + AT_ONCE]))
+            found |= {row.position: row for row in index.rows(f"position IN ({among})")}
+    return found
+
+
+def _measurements(row: "IndexRow | None") -> dict[str, Any] | None:
+    """Return what was measured of a program, for JSON."""
+    if row is None:
+        return None
+    values = dataclasses.asdict(row)
+    del values["uri"], values["position"]
+    return values
+
+
+def _cells(measured: dict[str, Any] | None) -> list[str]:
+    if measured is None:
+        return ["", "", "", "", "not measured"]
+    numbers = [measured[key] for key in ("instructions", "instructions_oz", "text_size", "text_size_oz")]
+    return [*("" if number is None else str(number) for number in numbers), measured["status"]]
+
+
+def _short(uri: str) -> str:
+    return uri.removeprefix("benchmark://")
+
+
+# ------------------------------------------------------------------------------------------------- one program
+
+
+def _show(target: str, fetch: bool, json: bool) -> None:
+    datasets = default_datasets()
+    benchmark = resolve(target, datasets)
+    name = benchmark.uri.dataset
+    dataset = datasets[name] if name and name in datasets else None
+    row = _row_of(dataset, benchmark.uri) if dataset is not None else None
+    available = fetch or dataset is None or dataset.installed
+    if available and row is None:
+        row = run(_measure(benchmark))
+    program = benchmark.program
+    found = {
+        "uri": str(benchmark.uri),
+        "description": benchmark.description,
+        "language": program.language if program is not None else None,
+        "runs": list(program.runs) if program is not None else [],
+        "installed": available,
+        "sources": [{"name": one.filename, "bytes": len(one.contents)} for one in benchmark.sources]
+        if available
+        else None,
+        "measured": _measurements(row),
+    }
+    if json:
+        print_json(found)
+    else:
+        _print_program(found, dataset)
+
+
+def _row_of(dataset: Dataset, uri: BenchmarkUri) -> "IndexRow | None":
+    from aiocg.datasets.index import DatasetIndex
+
+    if not DatasetIndex.of(dataset).exists:
+        return None
+    try:
+        number = dataset.position(uri)
+    except BenchmarkNotFound:  # one with parameters, which is not enumerated
+        return None
+    return _rows(dataset, [number]).get(number)
+
+
+async def _measure(benchmark: Benchmark) -> "IndexRow":
+    """Compile a program and measure it as `aiocg dataset index` does, without keeping it."""
+    from aiocg.corpus.measure import ENVIRONMENT, OBSERVED
+    from aiocg.datasets.index import IndexRow
+    from aiocg.runtime import Runtime
+
+    async with Runtime(workers=1) as runtime:
+        env = await runtime.make(ENVIRONMENT, benchmark=benchmark)
+        await env.reset()
+        digest, *numbers = await env.observe(*OBSERVED)
+        instructions, instructions_oz, text_size, text_size_oz = map(int, numbers)
+        return IndexRow(
+            str(benchmark.uri),
+            0,
+            env.compiler_version,
+            ir_hash=digest,
+            instructions=instructions,
+            instructions_oz=instructions_oz,
+            text_size=text_size,
+            text_size_oz=text_size_oz,
+        )
+
+
+def _print_program(found: dict[str, Any], dataset: Dataset | None) -> None:
+    table = Table.grid("", "", padding=(0, 2))
+    sources = found["sources"] or []
+    lines = [
+        ("program", found["uri"]),
+        ("description", found["description"]),
+        ("language", found["language"]),
+        ("runs", ", ".join(found["runs"])),
+        *(("source", f"{one['name']}, {one['bytes']} bytes") for one in sources),
+        *_measured_lines(found["measured"]),
+    ]
+    for key, text in lines:
+        if text:
+            table.add_row(Text(key, style="bold"), Text(text, overflow="fold"))
+    console.print(table)
+    if not found["installed"] and dataset is not None:
+        print_line(f"{dataset.name} is not installed; --fetch fetches what it takes to say more")
+
+
+def _measured_lines(measured: dict[str, Any] | None) -> list[tuple[str, str]]:
+    if measured is None:
+        return []
+    if measured["status"] != "ok":
+        return [("fails", f"{measured['status']}: {measured['detail']}")]
+    return [
+        ("instructions", f"{measured['instructions']}, {measured['instructions_oz']} after -Oz"),
+        ("bytes of code", f"{measured['text_size']}, {measured['text_size_oz']} after -Oz"),
+        ("hash", measured["ir_hash"]),
+        ("run", measured["run"]),
+        ("measured with", measured["llvm"]),
+    ]
