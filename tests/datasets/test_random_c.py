@@ -25,10 +25,10 @@ from aiocg.datasets.generators.random_c.types import F32, F64, I32, I64, INTEGER
 from aiocg.datasets.generators.random_c.values import Value
 
 GOLDEN = {
-    (0, 50): "ac85b88676d52e42d83a325da89ebdb46d8a6a2b0726dd7d38ebfdcd3fbb7fa0",
-    (1, 300): "4f86b66f18f0eb02afd5237ae79a7572d0ec8d2dea355209bd4427dacbcf1684",
-    (7, 1000): "b7979d6ddd251471755cdd29475a71ff02185703de49efd5c1885ae48ff1ac4a",
-    (4294967295, 5000): "7c7c636c73d49e1224794be868e5e583599bde5750daadafe50e1a7dbcea19b8",
+    (0, 50): "69631d1e1db7b8b1050cc363c1662cc9635ed61283b9cc6f29bcc9667a5cdbb9",
+    (1, 300): "6f5636e504614076234e9291d70e87fb0cb9298baf85e71c7ed97d2d59339142",
+    (7, 1000): "0a6376f458e0e8c3264621b290e1692f148719652fe2332a6095ef32b7917fd9",
+    (4294967295, 5000): "23896e5fc98fa57e67cea22764be43a7bc3262b5ff3946c8e6c0f50209f45786",
 }
 
 CONSTRUCTS = {

@@ -72,12 +72,19 @@ class Expressions:
         """Draw a condition."""
         if depth > 1 and self._rng.chance(25):
             return logical(self._rng.choice(("&&", "||")), self.condition(depth - 1), self.condition(depth - 1))
-        if self._rng.chance(12) and any(isinstance(place.type, Real) for place in self._scope.places):
-            return compare(self._rng.choice(_COMPARISONS[:4]), self._real_leaf(), self.real(depth - 1))
-        left = self.integer(depth - 1)
+        reals = [place.value for place in self._scope.places if isinstance(place.type, Real)]
+        if reals and self._rng.chance(12):
+            return compare(self._rng.choice(_COMPARISONS[:4]), self._rng.choice(reals), self.real(depth - 1))
+        left = self.varying(depth - 1)
         if self._rng.chance(25):
             return compare(self._rng.choice(("==", "!=")), self._bit_test(left), constant(0))
         return compare(self._rng.choice(_COMPARISONS), left, self._integer_leaf())
+
+    def varying(self, depth: int) -> Value:
+        """Draw an integer expression that is no constant if there is any variable: clang drops dead branches itself."""
+        value = self.integer(depth)
+        places = [place.value for place in self._scope.places if isinstance(place.type, Integer)]
+        return self._rng.choice(places) if value.constant and places else value
 
     def never(self) -> Value:
         """Draw a condition that does not hold, as the range of a variable shows."""

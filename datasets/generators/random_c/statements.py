@@ -138,6 +138,8 @@ class Body:
         if target is None:
             return self._declaration(left)
         value = self._value(target.type, left)
+        if value.text == target.text:
+            value = arithmetic("+", value, constant(1))
         if isinstance(target.type, Integer) and self._rng.chance(25) and self._update(target, value):
             return None
         self.write(f"{target.text} = {fit(value, target.type, target.low, target.high).text};")
@@ -260,7 +262,9 @@ class Body:
     def _switch(self, left: int) -> None:
         cases = self._rng.choice(_CASES)
         share = max(4, min(left // len(cases) - 2, 20))
-        selector = wrapped(self._value(I32, 8), cases[-1] + 1 + self._rng.below(2))
+        with self._expressions() as expressions:
+            value = expressions.varying(1)
+        selector = wrapped(value, cases[-1] + 1 + self._rng.below(2))
         outer, self._in_loop = self._in_loop, False  # a break would leave the switch only
         with self._nested(f"switch ({selector.text}) {{"):
             for case in cases:

@@ -5,6 +5,7 @@ amounts are constants or masked. Where the ranges allow it, the plain operation 
 """
 
 import dataclasses
+import re
 from collections.abc import Callable
 
 from aiocg.datasets.generators.random_c.types import (
@@ -24,6 +25,7 @@ from aiocg.datasets.generators.random_c.types import (
 __all__ = ["Value", "arithmetic", "bitwise", "bounded", "cast", "compare", "conditional", "constant", "convert"]
 __all__ += ["fit", "invert", "logical", "negate", "quotient", "real_constant", "rotate", "shift", "wrapped"]
 
+_VARIABLE = re.compile(r"\b(?!u?int\d+_t\b|float\b|double\b)[a-z_]")
 _HUGE = 1e30  # a product of numbers below it overflows no double; a float's range ends at 3e38
 _SUFFIXES: dict[Scalar, str] = {I32: "", U32: "u", I64: "ll", U64: "ull"}
 _EXACT: dict[str, Callable[[float, float], float]] = {
@@ -50,6 +52,11 @@ class Value:
     low: float
     high: float
     atomic: bool = False
+
+    @property
+    def constant(self) -> bool:
+        """Whether there is no variable in it, so that clang computes it."""
+        return not _VARIABLE.search(self.text)
 
     def __str__(self) -> str:
         return self.text if self.atomic else f"({self.text})"
