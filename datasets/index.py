@@ -88,7 +88,7 @@ class DatasetIndex:
     @property
     def exists(self) -> bool:
         """Whether anything has been recorded."""
-        return self.path.exists()
+        return self.path.exists() and self.path.stat().st_size > 0  # it is empty before the first row
 
     def record(self, rows: Iterable[IndexRow]) -> None:
         """Keep rows, in the place of older ones of the same programs and version: all of them or, on an error, none.
@@ -114,6 +114,7 @@ class DatasetIndex:
             IndexNotFound: when nothing has been recorded.
             DatasetError: when the expression is wrong, or the file cannot be read.
         """
+        self._check(where)
         for values in self._query(", ".join(COLUMNS), where, llvm):
             yield IndexRow(*values)
 
@@ -136,6 +137,7 @@ class DatasetIndex:
             IndexNotFound: when nothing has been recorded.
             DatasetError: when the expression is wrong, or the file cannot be read.
         """
+        self._check(where)
         low, high = instructions or (None, None)
         conditions = ["status = 'ok'"]
         conditions += [f"instructions >= {int(low)}"] if low is not None else []
@@ -156,6 +158,7 @@ class DatasetIndex:
         Raises:
             DatasetError: when the expression is wrong, or the file cannot be read.
         """
+        self._check(where)
         found = self._query("position", where, llvm) if self.exists else ()
         return array("Q", (position for (position,) in found))
 
@@ -180,17 +183,36 @@ class DatasetIndex:
         """
         return self._run(sql, llvm)
 
+    def _check(self, where: str) -> None:
+        """Refuse what is not one expression over the columns.
+
+        Raises:
+            DatasetError: which says what SQLite says.
+        """
+        import sqlite3
+
+        if not where:
+            return
+        with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+            connection.execute(_CREATE)
+            try:
+                # What breaks out of the brackets is an error between the words, and the other way round.
+                for condition in (f"({where}\n)", f"CASE WHEN {where}\n THEN 1 END"):
+                    connection.execute(f"EXPLAIN SELECT 1 FROM programs WHERE {condition}", {"llvm": ""})
+            except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+                raise DatasetError(
+                    f"{where!r} selects nothing: {error}; it must be an SQL expression over {', '.join(COLUMNS)}"
+                ) from error
+
     def _query(self, columns: str, where: str, llvm: str) -> Iterator[Any]:
         condition = f"AND ({where}\n)" if where else ""  # the line break ends a comment in the expression
-        return self._run(
-            f"SELECT {columns} FROM programs WHERE llvm = :llvm {condition} ORDER BY position", llvm, where
-        )
+        return self._run(f"SELECT {columns} FROM programs WHERE llvm = :llvm {condition} ORDER BY position", llvm)
 
-    def _run(self, sql: str, llvm: str, where: str = "") -> Iterator[Any]:
+    def _run(self, sql: str, llvm: str) -> Iterator[Any]:
         version = llvm or next(iter(self.versions()), "")
         if not version:
             raise IndexNotFound(self.dataset)
-        with self._errors(where), self._open() as connection:
+        with self._errors(), self._open() as connection:
             yield from connection.execute(sql, {"llvm": version})
 
     @contextlib.contextmanager
@@ -210,16 +232,12 @@ class DatasetIndex:
             yield connection
 
     @contextlib.contextmanager
-    def _errors(self, where: str = "") -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
         import sqlite3
 
         try:
             yield
         except sqlite3.OperationalError as error:
-            if where:
-                raise DatasetError(
-                    f"{where!r} selects nothing: {error}; it must be an SQL expression over {', '.join(COLUMNS)}"
-                ) from error
             raise DatasetError(f"the index {self.path} cannot be used: {error}") from error
         except (sqlite3.DatabaseError, OSError) as error:
             raise DatasetError(f"the index {self.path} is damaged or cannot be reached ({error}); remove it") from error

@@ -73,12 +73,28 @@ def test_positions_by_size_and_hash_and_expression(index: DatasetIndex) -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["nonsense = 1", "instructions >", "1; DROP TABLE programs", "instructions) OR (1", "'", "no_function(1)"]
+    "where",
+    [
+        "nonsense = 1",
+        "instructions >",
+        "1; DROP TABLE programs",
+        "1); DROP TABLE programs; SELECT (1",
+        "instructions) OR (1",
+        "1 THEN 1 END, CASE WHEN 1",
+        "'",
+        "no_function(1)",
+        "count(*) > 1",
+        ":x > 3",
+        "?",
+        "a\0b",
+    ],
 )
 def test_wrong_expression_says_what_there_is(index: DatasetIndex, where: str) -> None:
     index.record([row(0)])
-    with pytest.raises(DatasetError, match=r"SQL expression over uri, position, llvm, status"):
-        list(index.rows(where + " " if where != "instructions) OR (1" else "instructions) OR (1 ("))
+    for use in (index.rows, lambda where: index.positions(where=where), lambda where: index.recorded(LLVM, where)):
+        with pytest.raises(DatasetError, match=r"SQL expression over uri, position, llvm, status") as caught:
+            list(use(where))
+        assert str(caught.value).startswith(repr(where))
     assert list(index.rows()) == [row(0)]
 
 
@@ -89,6 +105,16 @@ def test_what_was_never_measured_names_the_command(index: DatasetIndex) -> None:
         index.positions()
     with pytest.raises(IndexNotFound):
         ProgramsDataset().select((1, 2))
+
+
+def test_writer_killed_before_the_first_row_has_measured_nothing(index: DatasetIndex) -> None:
+    index.path.parent.mkdir()
+    index.path.touch()
+    assert (index.exists, index.versions(), list(index.recorded(LLVM))) == (False, {}, [])
+    with pytest.raises(IndexNotFound):
+        index.positions()
+    index.record([row(0)])
+    assert list(index.rows()) == [row(0)]
 
 
 def test_failure_while_recording_keeps_nothing_of_it(index: DatasetIndex) -> None:
