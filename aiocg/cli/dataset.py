@@ -11,7 +11,7 @@ from rich.text import Text
 from aiocg.cli import dataset_create, dataset_list, dataset_show
 from aiocg.cli.dataset_list import find_dataset, row_of
 from aiocg.cli.loop import run
-from aiocg.cli.output import console, errors, fail, print_json, print_line
+from aiocg.cli.output import console, counted, errors, fail, print_json, print_line
 from aiocg.datasets.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -54,7 +54,10 @@ def info(name: Name, json: Json = False) -> None:
         ("installed", _installation(found)),
         *(("reference", f"{title}: {address}") for title, address in found["references"].items()),
         *(("parameter", f"{parameter}: {values}") for parameter, values in found["parameters"].items()),
-        *(("measured", f"{one['programs']} programs, {one['ok']} ok, with {one['llvm']}") for one in indexed),
+        *(
+            ("measured", f"{counted(one['programs'], 'program')}, {one['ok']} ok, with {one['llvm']}")
+            for one in indexed
+        ),
     ):
         if shown:
             table.add_row(Text(key, style="bold"), Text(shown, overflow="fold"))
@@ -219,6 +222,10 @@ def index(
     limit: Annotated[
         int | None, typer.Option(help="Look at this many programs, from the first.", min=1, show_default=False)
     ] = None,
+    sample: Annotated[
+        int | None, typer.Option(help="Look at this many programs, drawn at random.", min=1, show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides which, with --sample.")] = 0,
     execute: Annotated[bool, typer.Option("--run", help="Run those that can be, before and after -Oz.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Measure those again that failed.")] = False,
     workers: Annotated[
@@ -233,8 +240,12 @@ def index(
     Example: aiocg dataset index sdist-v0 --limit 500
     """
     from aiocg.corpus import measure
+    from aiocg.datasets.views import extent
 
+    if limit is not None and sample is not None:
+        fail("--limit and --sample exclude each other: the first programs, or some that are drawn", 2)
     dataset = find_dataset(name)
+    part = dataset if sample is None else dataset[: extent(dataset)].shuffled(seed)[:sample]
     failures: dict[str, str] = {}
     count = 0
 
@@ -245,9 +256,11 @@ def index(
             failures[row.uri] = f"{row.status}: {row.detail}"
 
     try:
-        summary = run(measure(dataset, limit=limit, again=again, run=execute, workers=workers, on_row=note))
+        summary = run(measure(part, limit=limit, again=again, run=execute, workers=workers, on_row=note))
     except KeyboardInterrupt:
-        errors.print(f"interrupted; {count} programs were measured, and stay so: the same command goes on from there")
+        errors.print(
+            f"interrupted; {counted(count, 'program')} measured, which is kept: the same command goes on from there"
+        )
         sys.exit(130)
     if json:
         print_json({"dataset": dataset.name, **_summary(summary), "failures": failures})
@@ -255,7 +268,7 @@ def index(
         _print_problems(failures)
         _print_summary(dataset, summary)
     if summary.unavailable:
-        fail(f"{summary.unavailable} programs of {dataset.name} could not be fetched: {summary.reason}")
+        fail(f"{counted(summary.unavailable, 'program')} of {dataset.name} could not be fetched: {summary.reason}")
 
 
 def _summary(summary: "Summary") -> dict[str, Any]:
@@ -274,7 +287,8 @@ def _print_summary(dataset: Dataset, summary: "Summary") -> None:
     statuses = ", ".join(f"{number} {status}" for status, number in summary.statuses.most_common())
     rate = f" in {summary.seconds:.1f} s" if summary.measured else ""
     print_line(
-        f"measured  {summary.measured} programs{rate} with {summary.llvm}" + (f": {statuses}" if statuses else "")
+        f"measured  {counted(summary.measured, 'program')}{rate} with {summary.llvm}"
+        + (f": {statuses}" if statuses else "")
     )
     if summary.skipped:
         print_line(f"skipped   {summary.skipped} that were measured before")
