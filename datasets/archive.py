@@ -8,6 +8,7 @@ be in one is decided here, for all formats and all versions of Python alike (`ta
 - A link, symbolic or hard, to a file of the archive becomes a second name of that file; so there are no symbolic links
   in the result. One to a folder, or to nothing, is left out. One that leads out of the archive is an error.
 - Devices, pipes, sparse files and encrypted files are errors.
+- No path has more than 100 parts: deeper folders could not be removed again.
 - There is no more in it than the disk can take, and not suspiciously more than its own size.
 """
 
@@ -41,6 +42,7 @@ HARMLESS = 256 << 20  # bytes that may be unpacked whatever the ratio
 RESERVE = 64 << 20  # bytes of the disk that are left free
 LOOK_EVERY = 4 << 20  # bytes between looks at the disk
 BLOCK = 4 << 10  # bytes that a file takes at least
+DEEPEST = 100  # folders in each other, with the file in the last one
 CHUNK = 1 << 20  # bytes that are read at once; no header is longer
 
 _DAMAGED = (
@@ -127,6 +129,7 @@ def _unpack(archive: Path, folder: Path, strip_prefix: str, title: str) -> None:
                 raise
             # so say gzip and bz2 that what they read makes no sense
             raise _refusal(archive, limits.member, f"or what follows it is damaged: {error}") from error
+
 
 def _refusal(archive: Path, member: str, reason: str) -> InstallError:
     subject = f"its member {member!r}" if member else "its beginning"
@@ -323,6 +326,8 @@ def _parts(name: str) -> tuple[str, ...]:
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     if name.startswith("/") or ".." in parts:
         raise _Refused("leads out of the archive")
+    if len(parts) > DEEPEST:
+        raise _Refused(f"lies more than {DEEPEST} folders deep")
     return parts
 
 

@@ -6,6 +6,7 @@ import operator
 import random
 import re
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
@@ -158,8 +159,9 @@ class Dataset(abc.ABC):
         Raises:
             IndexError: when there are not so many.
         """
-        for uri in itertools.islice(self.benchmark_uris(), index, None):
-            return uri
+        if 0 <= index <= sys.maxsize:
+            for uri in itertools.islice(self.benchmark_uris(), index, None):
+                return uri
         raise IndexError(f"{self.name} has no benchmark number {index}")
 
     def position(self, uri: BenchmarkUri) -> int:
@@ -289,7 +291,10 @@ class Dataset(abc.ABC):
         if isinstance(key, str | BenchmarkUri):
             return self.benchmark(key)
         number = operator.index(key)
-        return self.benchmark_from_parsed_uri(self.uri_at(number + self.size if number < 0 else number))
+        place = number + self.size if number < 0 else number
+        if place < 0:
+            raise IndexError(f"{self.name} has no benchmark number {number}")
+        return self.benchmark_from_parsed_uri(self.uri_at(place))
 
     def __contains__(self, uri: object) -> bool:
         if not isinstance(uri, str | BenchmarkUri):

@@ -216,8 +216,11 @@ class TarDataset(Dataset):
             try:
                 temporary.write_text("".join(f"{name}\n" for name in names), "utf-8", "surrogateescape")
                 temporary.replace(listing)
-            except OSError:  # an installation of somebody else's
+            except OSError:  # an installation of somebody else's, or a full disk
                 return names
+            finally:
+                with contextlib.suppress(OSError):
+                    temporary.unlink(missing_ok=True)
         return Manifest.read(listing)
 
     @property

@@ -9,6 +9,7 @@ import bisect
 import itertools
 import math
 import operator
+import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -180,7 +181,7 @@ def sliced(dataset: Dataset, part: slice) -> DatasetView:
         given = [operator.index(place) for place in (part.start, part.stop) if place is not None]
         if min(given, default=0) < 0:
             raise DatasetError(f"{dataset.root} has no end to count from: use places from 0, such as [1000:2000]")
-        places = range(max([UNBOUNDED_DRAW, *given]))
+        places = range(min(max([UNBOUNDED_DRAW, *given]), sys.maxsize))  # as long as `len` can say
     return DatasetView(whole, places[part])
 
 

@@ -223,6 +223,7 @@ OUT = "leads out of the archive"
 LINK_OUT = "which is not in the archive"
 STRANGE = "in its name"
 OTHER = "neither a file nor a folder"
+DEEP = "lies more than 100 folders deep"
 TWICE = "stands where another one is"
 
 
@@ -245,6 +246,8 @@ TWICE = "stands where another one is"
         ([_member("a\x1b[2Jb", b"x")], STRANGE),
         ([_member("a", b"x", pax_headers={"path": "a\0b"})], STRANGE),
         ([_member("a\udcff", b"x")], STRANGE),
+        ([_member("/".join("a" * 101), type=tarfile.DIRTYPE)], DEEP),
+        ([_member("/".join("a" * 5000), b"x")], DEEP),
         ([_member("a", b"x"), _member("a", b"y")], TWICE),
         ([_member("a", b"x"), _member("./a", b"y")], TWICE),
         ([_member("a", b"x"), _member("a/b", b"y")], TWICE),
@@ -259,6 +262,12 @@ def test_a_hostile_tar_is_refused(
     last = members[-1][0]
     message = _refused(_tar(tmp_path / "archive", [_member("good", b"x"), *members]), target, words)
     assert words == TWICE or f"its member {last.pax_headers.get('path', last.name)!r}" in message
+
+
+def test_a_hundred_folders_may_lie_in_each_other(tmp_path: Path, target: Path) -> None:
+    name = "/".join("a" * 100)
+    unpack(_tar(tmp_path / "archive", [_member(name, b"x")]), target)
+    assert _files(target) == {name: b"x"}
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path, target: Path) -> None:

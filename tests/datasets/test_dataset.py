@@ -134,3 +134,10 @@ def test_an_index_out_of_range_is_refused() -> None:
     assert Numbers(3).uri_at(2).path == "2"
     with pytest.raises(IndexError):
         Numbers(3).uri_at(3)
+
+
+@pytest.mark.parametrize("index", [3, -4, -7, 2**70, -(2**70)])
+def test_a_number_is_counted_from_either_end_and_not_beyond(index: int) -> None:
+    assert Numbers(3)[-3].content == b"0"
+    with pytest.raises(IndexError):
+        Numbers(3)[index]

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import io
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -375,3 +376,26 @@ def test_a_process_killed_while_it_unpacks_leaves_nothing_that_counts(
     assert len(dataset) == 101
     assert _left(dataset.site_data_path) == ["contents", "names"]
     assert published_server.count() == 1
+
+
+def test_a_negative_number_is_not_counted_twice(published_server: PublishedServer, archive: bytes) -> None:
+    dataset = _dataset(published_server, archive)
+    assert [dataset[number].uri.path for number in (-1, -3)] == ["zz", "a"]
+    for beyond in (-4, -6, 2**70):
+        with pytest.raises(IndexError):
+            dataset[beyond]
+
+
+def test_names_for_which_there_is_no_room_leave_nothing(
+    published_server: PublishedServer, archive: bytes, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = _dataset(published_server, archive)
+    dataset.install()
+    monkeypatch.setattr(dataset, "list_names", lambda: ["a" * 5000])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        assert len(dataset.names) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert _left(site / "set-v0") == ["contents"]

@@ -242,6 +242,13 @@ def test_what_has_no_end_is_sliced_before_it_is_shuffled_or_split() -> None:
             dataset[part]
 
 
+def test_a_slice_of_what_has_no_end_is_no_longer_than_can_be_counted() -> None:
+    view = Numbers()[: 2**70]
+    assert len(view) == view.size == 2**63 - 1
+    assert len(Numbers()[2**70 :]) == 0
+    assert list(view.shuffled(0)[:3].indices) == list(Numbers()[: 2**64].shuffled(0)[:3].indices)
+
+
 def test_a_slice_without_an_end_ends_where_random_draws_do() -> None:
     view = Positioned()[1000:]
     assert extent(Numbers()) == 2**32
