@@ -11,7 +11,7 @@ from rich.text import Text
 
 from aiocg.cli.dataset_list import find_dataset
 from aiocg.cli.loop import run
-from aiocg.cli.output import console, fail, print_json, print_line
+from aiocg.cli.output import console, counted, fail, print_json, print_line
 from aiocg.datasets import default_datasets, resolve
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
@@ -52,7 +52,7 @@ def stats(
 
 
 def _print_statistics(found: "Statistics") -> None:
-    print_line(f"{found.dataset}: {found.programs} programs measured with {found.llvm}")
+    print_line(f"{found.dataset}: {counted(found.programs, 'program')} measured with {found.llvm}")
     print_line("status      " + _counts(found.statuses))
     if found.runs:
         print_line("runs        " + _counts(found.runs))

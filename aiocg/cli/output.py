@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-__all__ = ["check_writable", "console", "fail", "print_json", "print_line", "write_file"]
+__all__ = ["check_writable", "console", "counted", "errors", "fail", "print_json", "print_line", "write_file"]
 
 console = Console(stderr=False, highlight=False, soft_wrap=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -22,6 +22,11 @@ def print_json(value: dict[str, Any]) -> None:
 def print_line(text: str) -> None:
     """Print text as it is, on one line however long, so that it can be copied."""
     console.print(text, markup=False, soft_wrap=True)
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number with the name of what is counted: "1 program", "2 programs"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def check_writable(path: Path | None) -> None:
