@@ -96,7 +96,7 @@ class DatasetIndex:
         Raises:
             DatasetError: when the file cannot be written.
         """
-        values = [dataclasses.astuple(row) for row in rows]
+        values = [tuple(map(_storable, dataclasses.astuple(row))) for row in rows]
         if not values:
             return
         places = ", ".join("?" * len(COLUMNS))
@@ -221,8 +221,10 @@ class DatasetIndex:
 
         if writable:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        address = f"{self.path.absolute().as_uri()}?mode={'rwc' if writable else 'ro'}"
+        # Whoever reads may write, too: what a killed writer has begun is undone before anything can be read.
+        address = f"{self.path.absolute().as_uri()}?mode={'rwc' if writable else 'rw'}"
         with contextlib.closing(sqlite3.connect(address, uri=True, timeout=_TIMEOUT)) as connection:
+            connection.execute(f"PRAGMA query_only = {not writable}")
             (found,) = connection.execute("PRAGMA user_version").fetchone()
             if found > _FORMAT:
                 raise DatasetError(f"the index {self.path} was written by a later version of aiocg; remove it")
@@ -237,7 +239,12 @@ class DatasetIndex:
 
         try:
             yield
-        except sqlite3.OperationalError as error:
+        except (sqlite3.Error, OSError) as error:
+            if type(error) is sqlite3.DatabaseError:  # no database, or a corrupt one
+                raise DatasetError(f"the index {self.path} is damaged ({error}); remove it") from error
             raise DatasetError(f"the index {self.path} cannot be used: {error}") from error
-        except (sqlite3.DatabaseError, OSError) as error:
-            raise DatasetError(f"the index {self.path} is damaged or cannot be reached ({error}); remove it") from error
+
+
+def _storable(value: Any) -> Any:
+    """Spell out what no text can hold: the bytes of a file name that is none."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value

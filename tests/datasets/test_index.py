@@ -204,3 +204,40 @@ def test_a_million_rows(index: DatasetIndex) -> None:
 
 def test_columns_are_those_of_a_row() -> None:
     assert COLUMNS[:4] == ("uri", "position", "llvm", "status")
+
+
+CUT_SHORT = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("PRAGMA cache_size = 2")  # so that the file is changed before the transaction is over
+connection.execute("UPDATE programs SET detail = 'changed' || detail")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_reading_undoes_what_a_killed_writer_has_begun(index: DatasetIndex) -> None:
+    rows = [row(number, detail="x" * 500) for number in range(500)]
+    index.record(rows)
+    subprocess.run([sys.executable, "-c", CUT_SHORT, str(index.path)])
+    assert index.path.with_name(f"{index.path.name}-journal").stat().st_size
+    assert list(index.rows()) == rows
+
+
+def test_a_query_changes_nothing(index: DatasetIndex) -> None:
+    index.record([row(0)])
+    with pytest.raises(DatasetError, match="readonly"):
+        list(index.query("DELETE FROM programs"))
+    assert list(index.rows()) == [row(0)]
+
+
+def test_an_index_is_not_to_be_removed_for_what_it_was_asked(index: DatasetIndex) -> None:
+    index.record([row(0)])
+    for wrong in ("randomblob(1 << 40)", "abs(-9223372036854775808)"):
+        with pytest.raises(DatasetError) as caught:
+            list(index.rows(wrong))
+        assert "remove it" not in str(caught.value)
+
+
+def test_bytes_of_a_name_that_is_no_text_are_spelt_out(index: DatasetIndex) -> None:
+    index.record([row(0, detail="/home/\udcff.c: no such header")])
+    assert [one.detail for one in index.rows()] == ["/home/\\udcff.c: no such header"]
