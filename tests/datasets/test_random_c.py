@@ -145,6 +145,12 @@ def test_no_program_jumps_or_is_volatile() -> None:
     assert not re.search(r"\bgoto\b|\bvolatile\b|\bsetjmp\b", text)
 
 
+def test_main_ends_with_its_checksum_and_nowhere_else() -> None:
+    for seed, size in itertools.product(range(300), (80, 300)):
+        main = random_program(seed, size).partition("\nint main(")[2]
+        assert main.count("return ") == 1, (seed, size)
+
+
 def test_every_idiom_keeps_to_the_work_that_it_is_allowed() -> None:
     for idiom, seed in itertools.product(IDIOMS, range(10)):
         function = idiom(Kit(Rng(seed), lambda word: f"{word}_1", 60_000))

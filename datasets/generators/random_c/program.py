@@ -80,8 +80,8 @@ class _Program:
         self._structures: list[Structure] = []
         self._declarations: list[str] = []
         self._digests: dict[str, str] = {}  # the functions that mix arrays into the state, by their names
-        self._digest = Body(rng, Scope(), 0, _STATE)
-        self._phases = [Body(rng, Scope(), ROUND_WORK, _STATE)]
+        self._digest = Body(rng, Scope(), 0, _STATE, whole=False)
+        self._phases = [Body(rng, Scope(), ROUND_WORK, _STATE, whole=False)]
         self._called: set[str] = set()
         self._spent = estimate(_MAIN.format(rounds=1, body="", end=""))
         self._names = 0
@@ -143,7 +143,7 @@ class _Program:
         phase = self._phases[-1]
         if self._size > 600 and len(phase.lines) >= _CALLS_IN_A_PHASE:
             self._spent += phase.spent + _CALL
-            phase = Body(self._rng, Scope(), ROUND_WORK, _STATE)
+            phase = Body(self._rng, Scope(), ROUND_WORK, _STATE, whole=False)
             self._phases.append(phase)
         self._called.add(function.name)
         self._provide(function)

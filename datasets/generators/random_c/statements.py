@@ -33,6 +33,7 @@ class Body:
         scope: the parameters and what else is seen.
         work: how many instructions one call may execute.
         result: what the function returns; its text is not used.
+        whole: the statements are the whole function, so that they may return from it early.
 
     Attributes:
         scope: what is seen by the next statement.
@@ -41,13 +42,14 @@ class Body:
         work: how many instructions one call executes, at most.
     """
 
-    def __init__(self, rng: Rng, scope: Scope, work: int, result: Place) -> None:
+    def __init__(self, rng: Rng, scope: Scope, work: int, result: Place, *, whole: bool = True) -> None:
         self.lines: list[str] = []
         self.work = 0
         self._rng = rng
         self.scope = scope
         self._work_limit = work
         self._result = result
+        self._whole = whole
         self._frequency = 1  # how often the present block is executed, at most
         self._depth = 1
         self.spent = 0
@@ -190,7 +192,7 @@ class Body:
             self._block(share)
             if self._in_loop and self._rng.chance(25):
                 self.write(self._rng.choice(("break;", "continue;")))
-            elif self._rng.chance(8):
+            elif self._whole and self._rng.chance(8):
                 self._return(1)
         if left - share > 16 and self._rng.chance(45):
             self.lines.pop()
