@@ -109,7 +109,7 @@ def test_help_has_an_example_of_the_command(aiocg: Run, words: list[str]) -> Non
 
 def test_no_arguments_show_the_commands(aiocg: Run) -> None:
     done = aiocg()
-    for word in ("search", "envs", "datasets", "describe", "replay"):
+    for word in ("search", "envs", "dataset", "datasets", "describe", "replay"):
         assert word in done.out + done.err
 
 
@@ -138,7 +138,10 @@ def test_datasets_lists_datasets_and_the_benchmarks_of_one(aiocg: Run) -> None:
     assert "benchmark://programs-v0/" in aiocg("datasets", "programs-v0").out
     rows = {row["name"]: row for row in aiocg("datasets", "--json").json["datasets"]}
     assert {"programs-v0", "cbench-v1", "csmith-v0"} <= set(rows)
-    assert all(set(row) >= {"name", "size", "license", "description"} for row in rows.values())
+    keys = {"name", "size", "installed", "runnable", "license", "description", "deprecated"}
+    assert all(set(row) == keys for row in rows.values())
+    assert aiocg("dataset", "list", "--json").json == aiocg("datasets", "--json").json
+    assert "cBench-v0" in aiocg("datasets", "--deprecated", "--json").out
     listed = aiocg("datasets", "programs-v0", "--limit", "3", "--json").json
     assert listed["dataset"] == "programs-v0"
     assert len(listed["benchmarks"]) == 3

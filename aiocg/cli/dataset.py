@@ -181,7 +181,8 @@ def remove(
     rows = []
     for dataset in found:
         size, own = dataset.site_data_size_in_bytes, _is_own(dataset)
-        question = f"Remove {dataset.name}{' for good' if own else ''} ({decimal(size)} in {dataset.site_data_path})?"
+        what = f"{decimal(size)} in {dataset.site_data_path}" if size else "what it has put into the cache"
+        question = f"Remove {dataset.name}{' for good' if own else ''} ({what})?"
         if not yes and not typer.confirm(question, err=True):
             continue
         dataset.uninstall()
@@ -189,7 +190,7 @@ def remove(
             _forget(dataset)
         rows.append({"name": dataset.name, "bytes": size})
         if not json:
-            print_line(f"{dataset.name}: removed, {decimal(size)} freed")
+            print_line(f"{dataset.name}: removed" + (f", {decimal(size)} freed" if size else ""))
     if json:
         print_json({"removed": rows})
 

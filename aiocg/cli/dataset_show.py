@@ -43,8 +43,11 @@ def stats(
     """
     from aiocg.corpus.statistics import statistics_of
     from aiocg.datasets.index import DatasetIndex
+    from aiocg.datasets.progress import progress
 
-    found = statistics_of(DatasetIndex.of(find_dataset(name)), llvm)
+    dataset = find_dataset(name)
+    with progress(f"Counting the programs of {dataset.name}"):
+        found = statistics_of(DatasetIndex.of(dataset), llvm)
     if json:
         print_json(dataclasses.asdict(found))
     else:
