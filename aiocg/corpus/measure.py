@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
@@ -18,9 +19,9 @@ from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.progress import Advance, progress
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.datasets.views import DatasetView
-from aiocg.errors import DeadlineExceeded, ServiceError, WorkerCrashed
+from aiocg.errors import DeadlineExceeded, ServiceError, WorkerCrashed, WorkerStartError
 from aiocg.prefetching import Prefetch, prefetch
-from aiocg.preparation import prepare
+from aiocg.preparation import in_thread, prepare
 from aiocg.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -98,9 +99,9 @@ async def measure(
 
     Raises:
         DatasetError: when the dataset has no end and there is no limit, or the index cannot be written.
-        ServiceError: when no worker can be started.
+        WorkerStartError: when no worker can be started, or kept running.
     """
-    size = dataset.size
+    size = await in_thread(lambda: dataset.size)  # the first time, a list of names may have to be fetched
     if limit is None and not size and not isinstance(dataset, DatasetView):
         raise DatasetError(f"{dataset.name} has no end: give a limit, or take a slice of it")
     count = size if limit is None else min(limit, size) if size else limit
@@ -108,7 +109,8 @@ async def measure(
         if runtime is None:
             runtime = await stack.enter_async_context(Runtime(workers=workers or len(os.sched_getaffinity(0))))
         env = await stack.enter_async_context(await runtime.make(ENVIRONMENT, action_space="Pipelines"))
-        measuring = _Measuring(dataset, count, env.compiler_version, again, run, on_row)
+        llvm = env.compiler_version
+        measuring = await in_thread(lambda: _Measuring(dataset, count, llvm, again, run, on_row))
         measuring.advance = stack.enter_context(progress(f"Measuring {dataset.name}", count, unit="programs"))
         return await measuring.work(runtime)
 
@@ -126,7 +128,7 @@ class _Measuring:
         self._index = DatasetIndex.of(dataset)
         conditions = (["status = 'ok'"] if again else []) + ([_DONE] if run else [])
         self._known = self._index.recorded(llvm, " AND ".join(f"({one})" for one in conditions))
-        self._numbers: dict[BenchmarkUri, int] = {}  # of the programs that are under way
+        self._under_way: list[tuple[BenchmarkUri, int]] = []  # a list of names may have one several times
         self._rows: list[IndexRow] = []
         self._recorded = time.monotonic()
         self.summary = Summary(llvm)
@@ -143,7 +145,7 @@ class _Measuring:
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
-            self._record()
+            await self._record()
             self.summary.seconds = time.monotonic() - started
         return self.summary
 
@@ -155,16 +157,16 @@ class _Measuring:
                 self.summary.skipped += 1
                 self.advance(1)
                 continue
-            uri = self._dataset.uri_at(place)
-            self._numbers[uri] = number
-            yield self._dataset.benchmark_from_parsed_uri(uri)
+            benchmark = self._dataset.benchmark_from_parsed_uri(self._dataset.uri_at(place))
+            self._under_way.append((benchmark.uri, number))
+            yield benchmark
 
     async def _lane(self, runtime: Runtime, benchmarks: Prefetch) -> None:
         async with await runtime.make(ENVIRONMENT, action_space="Pipelines") as env:
             env.timeout = TIMEOUT
             async for benchmark in benchmarks:
                 try:
-                    self._add(await self._row(env, benchmark))
+                    await self._add(await self._row(env, benchmark))
                 except (DownloadError, InstallError, CacheError) as error:
                     self.summary.unavailable += 1
                     self.summary.reason = self.summary.reason or str(error)
@@ -175,8 +177,11 @@ class _Measuring:
 
         Raises:
             DownloadError, InstallError, CacheError: when there is no telling, as it is not there.
+            WorkerStartError: when there is no telling, as no worker can be started any more.
         """
-        row = IndexRow(str(benchmark.uri), self._numbers.pop(benchmark.uri), self.summary.llvm)
+        uri, number = next(one for one in self._under_way if one[0] == benchmark.uri)
+        self._under_way.remove((uri, number))
+        row = IndexRow(str(uri), number, self.summary.llvm)
         try:
             await prepare(benchmark)
         except (DownloadError, InstallError, CacheError):
@@ -195,10 +200,12 @@ class _Measuring:
                 text_size_oz=int(text_size_oz),
             )
             return dataclasses.replace(measured, run=await _behaviour(env)) if self._run else measured
+        except WorkerStartError:
+            raise
         except (DatasetError, ServiceError) as error:
             return dataclasses.replace(row, status=_status(error), detail=str(error))
 
-    def _add(self, row: IndexRow) -> None:
+    async def _add(self, row: IndexRow) -> None:
         self.summary.measured += 1
         self.summary.statuses[row.status] += 1
         if row.run:
@@ -207,12 +214,13 @@ class _Measuring:
         if self._on_row is not None:
             self._on_row(row)
         if len(self._rows) >= BATCH or time.monotonic() - self._recorded > INTERVAL:
-            self._record()
+            await self._record()
 
-    def _record(self) -> None:
-        rows, self._rows = self._rows, []
-        self._index.record(rows)
-        self._recorded = time.monotonic()
+    async def _record(self) -> None:
+        """Write what has been measured, in a thread: another process may be writing, and the disk takes its time."""
+        rows, self._rows, self._recorded = self._rows, [], time.monotonic()
+        with anyio.CancelScope(shield=True):  # who stops this wants to go on later
+            await anyio.to_thread.run_sync(self._index.record, rows)
 
 
 async def _behaviour(env: "Env") -> str:

@@ -1,10 +1,15 @@
 """Tests of measuring whole datasets: real programs, real workers, and programs that go wrong."""
 
 import asyncio
+import contextlib
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +20,10 @@ from aiocg.datasets.files import FilesDataset
 from aiocg.datasets.generators.csmith import CsmithDataset
 from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.programs import ProgramsDataset
+from aiocg.datasets.uri import BenchmarkUri
+from aiocg.errors import WorkerStartError
 from aiocg.runtime import Runtime
+from aiocg.supervision import Policy
 
 LOOP = "int f(int *a, int n) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }\n"
 
@@ -112,6 +120,76 @@ async def test_what_cannot_be_fetched_is_not_recorded(monkeypatch: pytest.Monkey
     assert "AIOCG_OFFLINE" in summary.reason
     with pytest.raises(IndexNotFound):
         list(DatasetIndex.of(blas).rows())
+
+
+class Repeating(ProgramsDataset):
+    """A list of names that has one name several times, and takes so many seconds to be counted."""
+
+    patience = 0.0
+
+    @property
+    def size(self) -> int:
+        time.sleep(self.patience)
+        return 4
+
+    def uri_at(self, index: int) -> BenchmarkUri:
+        return super().uri_at(index // 3)
+
+
+async def test_a_name_that_is_there_several_times_is_measured_under_each_number() -> None:
+    summary = await measure(Repeating(), workers=2)
+    rows = list(DatasetIndex.of(Repeating()).rows())
+    assert (summary.measured, dict(summary.statuses)) == (4, {"ok": 4})
+    assert [row.position for row in rows] == [0, 1, 2, 3]
+    assert [row.uri.rpartition("/")[2] for row in rows] == ["adpcm", "adpcm", "adpcm", "aes"]
+
+
+async def test_nothing_is_recorded_of_programs_for_which_there_is_no_worker() -> None:
+    rows = list[IndexRow]()
+    async with Runtime(workers=1, policy=Policy(first_delay=0.01, max_delay=0.02)) as runtime:
+
+        def end_worker(row: IndexRow) -> None:
+            rows.append(row)
+            assert runtime.folder is not None
+            shutil.rmtree(runtime.folder, ignore_errors=True)  # without which no worker can be started
+            for process in runtime._supervisors["llvm"].processes():
+                os.kill(process, signal.SIGKILL)
+
+        with pytest.raises(WorkerStartError, match="giving up"):
+            await measure(ProgramsDataset(), runtime=runtime, on_row=end_worker)
+    assert {row.status for row in rows} <= {"ok", "crash"}
+    assert list(DatasetIndex.of(ProgramsDataset()).rows()) == sorted(rows, key=lambda row: row.position)
+
+
+def _keep_writing(index: DatasetIndex) -> Iterator[None]:
+    """Be another process that writes to an index until this is gone on with."""
+    with contextlib.closing(sqlite3.connect(index.path)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+
+
+async def test_the_loop_goes_on_while_a_dataset_is_measured() -> None:
+    dataset, longest = Repeating(), 0.0
+    second = dataset[1:2]
+    dataset.patience = 1.0
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.01)
+            longest = max(longest, time.monotonic() - before)
+
+    async with Runtime(workers=1) as runtime, await runtime.make("llvm-v0", benchmark="programs-v0/aes"):
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0.1)
+        await measure(dataset, runtime=runtime, limit=1)
+        writer = _keep_writing(DatasetIndex.of(dataset))
+        next(writer)
+        asyncio.get_running_loop().call_later(1.0, next, writer, None)
+        await measure(second, runtime=runtime)
+        watching.cancel()
+    assert longest < 0.7
 
 
 async def test_cancelling_keeps_what_was_measured() -> None:
