@@ -83,7 +83,20 @@ class DatasetIndex:
     @classmethod
     def of(cls, dataset: "Dataset") -> "DatasetIndex":
         """Return the index of a dataset; views have that of the whole."""
-        return cls(site_data_directory() / "indexes" / dataset.scheme / f"{dataset.name}.sqlite", dataset.name)
+        return cls.named(dataset.scheme, dataset.name)
+
+    @classmethod
+    def named(cls, scheme: str, name: str) -> "DatasetIndex":
+        """Return the index of the dataset of this name."""
+        return cls(site_data_directory() / "indexes" / scheme / f"{name}.sqlite", name)
+
+    def forget(self) -> None:
+        """Remove all that was recorded, because the dataset has other programs now.
+
+        Raises:
+            OSError: when that is not possible.
+        """
+        self.path.unlink(missing_ok=True)
 
     @property
     def exists(self) -> bool:

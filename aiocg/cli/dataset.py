@@ -186,8 +186,6 @@ def remove(
         if not yes and not typer.confirm(question, err=True):
             continue
         dataset.uninstall()
-        if own:
-            _forget(dataset)
         rows.append({"name": dataset.name, "bytes": size})
         if not json:
             print_line(f"{dataset.name}: removed" + (f", {decimal(size)} freed" if size else ""))
@@ -209,13 +207,6 @@ def _is_own(dataset: Dataset) -> bool:
     from aiocg.datasets.own.dataset import OwnDataset
 
     return isinstance(dataset, OwnDataset)
-
-
-def _forget(dataset: Dataset) -> None:
-    """Remove the index of a dataset of one's own: the next one of that name has other programs."""
-    from aiocg.datasets.index import DatasetIndex
-
-    DatasetIndex.of(dataset).path.unlink(missing_ok=True)
 
 
 def index(

@@ -12,6 +12,7 @@ from pathlib import Path
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InstallError, ToolchainNotFound
+from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.own.manifest import CONTENT, Program, Run, read, read_header
 from aiocg.datasets.toolchain import find_clang, link_flags
 from aiocg.datasets.uri import BenchmarkUri
@@ -120,6 +121,7 @@ class OwnDataset(Dataset):
         """
         try:
             _remove(self.directory)
+            DatasetIndex.of(self).forget()
         except OSError as error:
             raise InstallError(str(self.root), f"cannot be removed: {error}") from error
 

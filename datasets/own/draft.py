@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Self
 
 from aiocg.datasets.errors import InstallError
+from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.own.dataset import OwnDataset
 from aiocg.datasets.own.installed import check_name, directory_of
 from aiocg.datasets.own.manifest import CONTENT, FORMAT, MANIFEST, VERSION, Header, Program, text
+from aiocg.datasets.uri import DEFAULT_SCHEME
 
 __all__ = ["Draft", "put_in_place"]
 
@@ -139,6 +141,7 @@ def put_in_place(directory: Path, name: str, *, replace: bool) -> Path:
             if replace and target.exists():
                 os.rename(target, Path(aside, name))
             _move(directory, target, Path(aside, name))
+            DatasetIndex.named(DEFAULT_SCHEME, name).forget()
     except OSError as error:
         raise InstallError(name, f"cannot be put to {target}: {error.strerror}") from error
     return target

@@ -17,6 +17,7 @@ __all__ = ["check_name", "directory_of", "own_datasets"]
 MANIFEST = "aiocg-dataset.jsonl"
 RESERVED = ("user-v0", "clang-v0")
 """Names that stand for the dataset in the names of benchmarks that belong to none."""
+LONGEST = 100  # letters of a name, which is that of a folder
 
 
 def directory_of(name: str) -> Path:
@@ -51,6 +52,8 @@ def check_name(name: str, *, replace: bool = False) -> None:
     from aiocg.datasets.registry import default_datasets  # it imports this module
 
     BenchmarkUri(DEFAULT_SCHEME, name)
+    if len(name) > LONGEST:
+        raise InstallError(name, f"its name has {len(name)} letters, and may have {LONGEST}")
     own = directory_of(name)
     if (own / MANIFEST).exists():
         if not replace:

@@ -97,7 +97,10 @@ def add(archive: str | os.PathLike[str], *, replace: bool = False) -> OwnDataset
         content = Path(scratch, "content")
         unpack(path, content, description=f"Unpacking {path.name}")
         folder = _only_folder(content, path)
-        names = _verified(folder)
+        try:
+            names = _verified(folder)
+        except InstallError as error:  # the folder means nothing to anybody
+            raise InstallError(str(archive), error.reason.replace(f"{folder}{os.sep}", "")) from error
         for found in folder.rglob("*"):
             inside = str(found.relative_to(folder))
             if found.is_symlink() or not (found.is_dir() or inside in names):

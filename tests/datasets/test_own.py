@@ -24,6 +24,7 @@ from aiocg.datasets import (
     default_datasets,
 )
 from aiocg.datasets.frontend import cancellable, compile_source
+from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.own.dataset import OwnDataset
 from aiocg.datasets.own.draft import Draft
 from aiocg.datasets.own.installed import directory_of, own_datasets
@@ -159,6 +160,24 @@ def test_names_of_other_datasets_are_refused(name: str) -> None:
 def test_malformed_names_are_refused_and_leave_nothing(name: str, site: Path) -> None:
     with pytest.raises(InvalidBenchmarkUri):
         Draft(name)
+    assert not site.exists()
+
+
+def test_what_was_measured_goes_with_the_programs() -> None:
+    dataset = made(count=3)
+    index = DatasetIndex.of(dataset)
+    index.record([IndexRow(str(dataset.uri_at(0)), 0, "LLVM 22")])
+    assert index.exists
+    made(count=2, replace=True)
+    assert not index.exists
+    index.record([IndexRow(str(dataset.uri_at(0)), 0, "LLVM 22")])
+    made(replace=True).uninstall()
+    assert not index.exists
+
+
+def test_name_that_no_folder_can_have_is_refused(site: Path) -> None:
+    with pytest.raises(InstallError, match="its name has 300 letters"):
+        Draft("x" * 300)
     assert not site.exists()
 
 
@@ -327,6 +346,16 @@ def test_foreign_and_hostile_files_are_refused_and_leave_nothing(tmp_path: Path)
         add(tmp_path / "none.tar.xz")
     assert list(directory_of("").iterdir()) == []
     assert add(packed(archive, good)).size == 2
+
+
+def test_file_that_is_refused_is_named_and_not_where_it_was_unpacked(tmp_path: Path) -> None:
+    dataset = made()
+    lines = manifest_lines(dataset)
+    lines[0]["version"] = 2
+    write_manifest(dataset, lines)
+    with pytest.raises(InstallError, match=r"cannot install .*new\.tar\.xz: its format has version 2.*newer") as caught:
+        add(packed(tmp_path / "new.tar.xz", members_of(dataset)))
+    assert str(directory_of("")) not in str(caught.value)
 
 
 def test_name_of_a_shipped_dataset_is_not_taken_by_a_file(tmp_path: Path) -> None:
