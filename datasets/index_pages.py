@@ -57,7 +57,7 @@ def addresses(file_name: str, sha256: str = "") -> list[str]:
             except _NoAnswer as error:
                 answers.append(f"{_without_password(place)}: {error}")
                 continue
-            here = [link for link in links if _is_file(link, file_name, sha256)]
+            here = [_with_password(link, place) for link in links if _is_file(link, file_name, sha256)]
             found += (urllib.parse.urldefrag(link).url for link in here)
             answers.append(f"{_without_password(place)}: {'has it' if here else 'does not have it'}")
     if not found:
@@ -213,6 +213,13 @@ def _session(settings: Mapping[str, str]) -> "requests.Session":
     for scheme in ("http://", "https://"):
         session.mount(scheme, HTTPAdapter(max_retries=retry))
     return session
+
+
+def _with_password(link: str, place: str) -> str:
+    """Add to a link the name and password that the address of its page has, if it leads to the same server."""
+    parts, page = urllib.parse.urlsplit(link), urllib.parse.urlsplit(place)
+    same = (parts.scheme, parts.netloc) == (page.scheme, page.netloc.rpartition("@")[2])
+    return urllib.parse.urlunsplit(parts._replace(netloc=page.netloc)) if same else link
 
 
 def _without_password(url: str) -> str:

@@ -1,5 +1,6 @@
 """Packages made here, served by a real HTTP server, and fetched by the real pip, or without it."""
 
+import base64
 import contextlib
 import functools
 import hashlib
@@ -48,10 +49,15 @@ class Index(http.server.SimpleHTTPRequestHandler):
 
     requests: list[str]
     broken = ""
+    password = ""
     page_type = "text/html"
 
     def do_GET(self) -> None:
         self.requests.append(self.path)
+        if Index.password and self.headers.get("Authorization") != f"Basic {Index.password}":
+            self.send_response(401)
+            self.end_headers()
+            return
         if self.path.endswith(".whl") and Index.broken == "hang":
             time.sleep(30)
         if self.path.endswith(".whl") and Index.broken == "truncated":
@@ -91,7 +97,7 @@ def index(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> I
     folder.mkdir(parents=True)
     wheel = make_wheel(folder)
     (folder / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{NAME}">{NAME}</a></body></html>')
-    Index.requests, Index.broken, Index.page_type = [], "", "text/html"
+    Index.requests, Index.broken, Index.password, Index.page_type = [], "", "", "text/html"
     handler = functools.partial(Index, directory=str(tmp_path / "served"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
@@ -293,6 +299,21 @@ def test_an_index_may_answer_in_json(sdist: tuple[str, bytes], own_cache: Path, 
     (tmp_path / "served" / "simple" / "tiny" / "index.html").write_text(json.dumps(answer))
     Index.page_type = "application/vnd.pypi.simple.v1+json"
     assert fetch_archive(SDIST, digest).read_bytes() == content
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_the_password_of_an_index_is_for_its_files_too_and_for_no_other_server(
+    sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absolute: bool
+) -> None:
+    digest, content = sdist
+    root = os.environ["PIP_INDEX_URL"]
+    file = f"{root}/tiny/{SDIST}" if absolute else SDIST
+    page = tmp_path / "served" / "simple" / "tiny" / "index.html"
+    page.write_text(f'<a href="{file}">this</a><a href="http://other.example/{SDIST}">that</a>')
+    Index.password = base64.b64encode(b"some one:se:cret").decode()
+    monkeypatch.setenv("PIP_INDEX_URL", root.replace("//", "//some%20one:se%3Acret@"))
+    assert fetch_archive(SDIST, digest).read_bytes() == content
+    assert addresses(SDIST, digest)[1] == f"http://other.example/{SDIST}"
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "{}/links.html"])
