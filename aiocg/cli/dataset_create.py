@@ -83,12 +83,13 @@ def create(
     requests: list[RunRequest] = [parse_run(one) for one in run or ()]
     requests += read_runs(runs) if runs is not None else []
     targets = dict(_target(one) for one in target or ())
-    project = _project(compile_commands, make, record, sources, bitcode, shlex.split(flags), root)
+    libraries = _words("--link", link)
+    project = _project(compile_commands, make, record, sources, bitcode, _words("--flags", flags), root)
     made = create_dataset(
         name,
         project,
         targets=targets,
-        link=shlex.split(link),
+        link=libraries,
         runs=requests,
         description=description,
         license=license,
@@ -203,6 +204,13 @@ def _project(
     if bitcode is not None:
         return Project.from_bitcode(bitcode)
     return Project.from_build(make, root)
+
+
+def _words(option: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        fail(f"{option} {text!r} cannot be taken apart as a shell would: {error}", 2)
 
 
 def _target(text: str) -> tuple[str, list[str]]:

@@ -131,7 +131,7 @@ class Project:
             commands = [(list(map(str, entry["arguments"])), Path(entry["directory"])) for entry in entries]
         except OSError as error:
             raise ProjectError(f"{path} cannot be read: {error.strerror}") from None
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise ProjectError(f"{path} was not written by a build with {VARIABLE} set") from None
         return _project(commands, root)
 
@@ -243,17 +243,23 @@ def _json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ProjectError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProjectError(f"{path} is not JSON: {error}") from None
 
 
 def _words_of_entry(entry: Any, number: int, path: PathLike, folder: Path) -> tuple[list[str], Path]:
     try:
         directory = folder / entry.get("directory", "")
-        words = entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])
-        words = list(map(str, words))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ProjectError(f"{path}: entry {number} is no compilation: it lacks `arguments` or `command`") from error
+        given = entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])
+        words = [word for word in given if isinstance(word, str)] if isinstance(given, list) else []
+    except ValueError as error:
+        raise ProjectError(f"{path}: the command of entry {number} cannot be read: {error}") from None
+    except (AttributeError, KeyError, TypeError):
+        words = []
+    if not words or "\0" in "".join(words):
+        raise ProjectError(
+            f"{path}: entry {number} is no compilation: it needs `directory`, and `arguments`, a list, or `command`"
+        )
     if not {"-c", "-S", "-E"} & set(words):
         words.append("-c")  # some tools leave out what is the same in all entries
     return words, directory

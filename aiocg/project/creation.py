@@ -123,7 +123,7 @@ def create(
         all_targets = [recorded.programs.get(one.path, one) for one in joined]
         dataset = draft.finish(
             [*all_targets, *programs.values()],
-            description=description or f"{project.root.name}: {len(all_targets)} targets, {len(programs)} units",
+            description=description or f"{project.root.name}: targets: {len(all_targets)}, units: {len(programs)}",
             license=license,
             compiler=find_toolchain().identity,
         )
@@ -170,9 +170,9 @@ def _modules(project: Project, draft: Draft, problems: list[Problem]) -> list[_M
             problems.append(Problem(subject, f"compiled without {unknown}, which clang does not know"))
         modules.append(result)
     if not modules:
-        if not results:
-            raise ProjectError(f"there are no programs in {project.root}")
         first = f": {problems[0].subject}: {problems[0].reason}" if problems else ""
+        if not results:
+            raise ProjectError(f"there are no programs in {project.root}{first}")
         raise ProjectError(f"none of {len(results)} files could be compiled{first}")
     return modules
 

@@ -37,6 +37,8 @@ LONGEST_HEADER = 1 << 20  # bytes
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 """The name of a file below `content`."""
 
+ExitStatus = Annotated[int, msgspec.Meta(ge=0, le=255)]
+
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """What the dataset is.
@@ -68,7 +70,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     arguments: tuple[str, ...] = ()
     stdout: Digest | None = None
-    exit_status: int = 0
+    exit_status: ExitStatus = 0
     stdin: Digest | None = None
     files: dict[str, Digest] = {}
     environment: dict[str, str] = {}
@@ -217,6 +219,10 @@ def _check(program: Program, dataset: str) -> None:
         raise ValueError(f"the names of its runs are wrong: {', '.join(names)}; measured: {program.measured!r}")
     if any(not run.timeout > 0 for run in program.runs):
         raise ValueError("a run has no time")
+    for run in program.runs:
+        words = (*run.arguments, *run.environment, *run.environment.values())
+        if "\0" in "".join(words) or any(not name or "=" in name for name in run.environment):
+            raise ValueError(f"no program can be run like its run {run.name!r}")
 
 
 def _is_below(name: str) -> bool:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from aiocg.cli.dataset_create import create as create_command
 from aiocg.datasets import InstallError, default_datasets
 from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.toolchain import find_clang, find_toolchain
@@ -140,13 +142,39 @@ def test_nothing_that_compiles_is_an_error_and_leaves_nothing(write: Callable[..
     assert list(directory_of("").iterdir()) == []
 
 
-@pytest.mark.parametrize("text", ["", "{}", '[{"file": "a.c"}]', "[1]", '[{"command": "cc \'"}]'])
+BAD_DATABASES = {
+    "nothing": "",
+    "no list": "{}",
+    "no command": '[{"file": "a.c"}]',
+    "no object": "[1]",
+    "half a quotation": '[{"command": "cc \'"}]',
+    "arguments in one word": '[{"arguments": "cc -c a.c"}]',
+    "no arguments": '[{"arguments": []}]',
+    "a NUL": r'[{"arguments": ["cc", "-c", "a.c\u0000"]}]',
+    "lists in lists without end": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", BAD_DATABASES.values(), ids=BAD_DATABASES)
 def test_bad_database_is_refused(text: str, write: Callable[..., Path]) -> None:
     folder = write({"cc.json": text})
     with pytest.raises(ProjectError, match=r"cc\.json"):
         Project.from_compile_commands(folder / "cc.json")
     with pytest.raises(ProjectError, match="cannot be read"):
         Project.from_compile_commands(folder / "none.json")
+
+
+@pytest.mark.parametrize("option", ["link", "flags"])
+def test_options_with_half_a_quotation_are_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options: dict[str, Any] = {"sources": Path("."), option: "-lm 'x"}
+    with pytest.raises((SystemExit, typer.Exit)):
+        create_command("mine", **options)
+    assert f"""--{option} "-lm 'x" cannot be taken apart""" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_command_lines_that_make_no_sense_are_named_if_there_are_no_others(write: Callable[..., Path]) -> None:
+    with pytest.raises(ProjectError, match=r"there are no programs in .*: cc -c a.c -o: .*-o"):
+        from_database(write({"a.c": "int f(void) { return 1; }\n"}), "cc -c a.c -o")
 
 
 def test_targets_can_be_described_by_hand(write: Callable[..., Path]) -> None:

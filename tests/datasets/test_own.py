@@ -231,6 +231,9 @@ CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     ),
     "an unknown language": (lambda lines: lines[1].update(language="rust"), "line 2 is damaged"),
     "no time for a run": (lambda lines: lines[1]["runs"][0].update(timeout=0), "has no time"),
+    "an argument that cannot be": (lambda lines: lines[1]["runs"][0].update(arguments=["a\0b"]), "no program can"),
+    "a variable that cannot be": (lambda lines: lines[1]["runs"][0].update(environment={"A=B": ""}), "no program can"),
+    "an exit status that cannot be": (lambda lines: lines[1]["runs"][0].update(exit_status=10**30), "is damaged"),
     "a measured run that is not there": (lambda lines: lines[1].update(measured="two"), "names of its runs"),
 }
 
