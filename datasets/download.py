@@ -65,6 +65,7 @@ def download(urls: Sequence[str], sha256: str, *, file_name: str = "", descripti
         CacheError: when it cannot be kept.
         Cancelled: when the event of `cancellable` was set.
     """
+    sha256 = sha256.lower()
     name = file_name or _last_part(urls[0])
     target = cache_directory() / "downloads" / sha256 / name
     if digest_of(target) == sha256:
@@ -116,7 +117,8 @@ def _digest(path: Path) -> "hashlib._Hash":
 
 
 def _last_part(url: str) -> str:
-    return urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2]) or "file"
+    name = urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
+    return "file" if name in ("", ".", "..") else name
 
 
 # ------------------------------------------------------------------------------------------------- the addresses

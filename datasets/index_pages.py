@@ -126,28 +126,32 @@ class _NoAnswer(Exception):
 
 def _links(place: str, session: "requests.Session", settings: Mapping[str, str]) -> list[str]:
     """Return the absolute addresses on a page, or of what is in a folder."""
-    import requests
-
     if place.startswith("file:"):
         return _local_links(Path(urllib.parse.unquote(urllib.parse.urlsplit(place).path)))
     if not place.startswith(("http:", "https:")):
         return _local_links(Path(place).expanduser())
+    try:
+        return _served_links(place, session, settings)
+    except OSError as error:  # all errors of `requests` are such
+        raise _NoAnswer(str(error)) from error
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+        raise _NoAnswer(f"is no page of an index: {error}") from error
+
+
+def _served_links(place: str, session: "requests.Session", settings: Mapping[str, str]) -> list[str]:
     host = urllib.parse.urlsplit(place)
     trusted = settings.get("trusted-host", "").split()
     verify = False if {host.hostname, host.netloc.rpartition("@")[2]} & set(trusted) else None
     timeout = float(settings.get("default-timeout", settings.get("timeout", 15)))
-    try:
-        answer = session.get(place, timeout=timeout, verify=verify)
-        if not answer.ok:
-            raise _NoAnswer(f"{answer.status_code} {answer.reason}")
-        if "json" in answer.headers.get("Content-Type", ""):
-            return [
-                f"{urllib.parse.urljoin(answer.url, file['url'])}#sha256={file.get('hashes', {}).get('sha256', '')}"
-                for file in answer.json()["files"]
-            ]
-        return _anchors(answer.text, answer.url)
-    except (requests.RequestException, KeyError, ValueError) as error:
-        raise _NoAnswer(str(error)) from error
+    answer = session.get(place, timeout=timeout, verify=verify)
+    if not answer.ok:
+        raise _NoAnswer(f"{answer.status_code} {answer.reason}")
+    if "json" in answer.headers.get("Content-Type", ""):
+        return [
+            f"{_joined(answer.url, file['url'])}#sha256={file.get('hashes', {}).get('sha256', '')}"
+            for file in answer.json()["files"]
+        ]
+    return _anchors(answer.text, answer.url)
 
 
 def _local_links(path: Path) -> list[str]:
@@ -158,6 +162,8 @@ def _local_links(path: Path) -> list[str]:
         return _anchors(page.read_text(errors="replace"), page.absolute().as_uri())
     except OSError as error:
         raise _NoAnswer(error.strerror or str(error)) from error
+    except AssertionError as error:  # so says `html.parser` that it does not understand a page
+        raise _NoAnswer(f"is no page of links: {error}") from error
 
 
 class _Anchors(html.parser.HTMLParser):
@@ -171,9 +177,17 @@ class _Anchors(html.parser.HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         target = dict(attrs).get("href")
         if target and tag == "base":
-            self.base = urllib.parse.urljoin(self.base, target)
+            self.base = _joined(self.base, target) or self.base
         elif target and tag == "a":
-            self.links.append(urllib.parse.urljoin(self.base, target))
+            self.links.append(_joined(self.base, target))
+
+
+def _joined(base: str, target: str) -> str:
+    """Return the absolute address of a link; "" when it is none, which does not make the others wrong."""
+    try:
+        return urllib.parse.urljoin(base, target)
+    except ValueError:
+        return ""
 
 
 def _anchors(page: str, url: str) -> list[str]:
@@ -223,5 +237,4 @@ def _with_password(link: str, place: str) -> str:
 
 
 def _without_password(url: str) -> str:
-    parts = urllib.parse.urlsplit(url)
-    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return re.sub(r"//[^/]*@", "//", url)

@@ -111,6 +111,23 @@ def test_the_name_in_the_cache_can_be_chosen(published_server: PublishedServer) 
 # ------------------------------------------------------------------------------------------------------ addresses
 
 
+def test_a_checksum_may_be_written_in_capitals(published_server: PublishedServer, folder: Path) -> None:
+    url = published_server.publish("set.bin", CONTENT)
+    assert download([url], SHA256.upper()) == download([url], SHA256) == folder / "set.bin"
+    assert published_server.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "name"), [("a/..", "file"), ("%2e%2e", "file"), ("a%2f..%2f..%2fevil", "evil"), ("a/", "file")]
+)
+def test_no_address_leads_out_of_the_cache(tmp_path: Path, folder: Path, address: str, name: str) -> None:
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / name).write_bytes(CONTENT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIOCG_DATASET_MIRROR", str(tmp_path / "mirror"))
+        assert download([f"https://one.example/{address}"], SHA256) == folder / name
+
+
 def test_an_address_without_the_file_is_passed_over(published_server: PublishedServer) -> None:
     urls = [published_server.url("nowhere/set.bin"), published_server.publish("set.bin", CONTENT)]
     assert download(urls, SHA256).read_bytes() == CONTENT

@@ -301,6 +301,34 @@ def test_an_index_may_answer_in_json(sdist: tuple[str, bytes], own_cache: Path, 
     assert fetch_archive(SDIST, digest).read_bytes() == content
 
 
+_FILES = ("null", "[1]", '[{"url": 1}]', '[{"url": "x", "hashes": 0}]')
+NONSENSE = ("[]", "{", *(f'{{"files": {files}}}' for files in _FILES))
+
+
+@pytest.mark.parametrize(
+    ("kind", "page"),
+    [*(("application/json", page) for page in NONSENSE), ("text/html", f"<![odd[ x><a href={SDIST}>")],
+)
+def test_a_page_that_makes_no_sense_is_an_answer_among_others(
+    sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, page: str
+) -> None:
+    digest, content = sdist
+    (tmp_path / "served" / "simple" / "tiny" / "index.html").write_text(page)
+    Index.page_type = kind
+    with pytest.raises(DownloadError) as caught:
+        addresses(SDIST, digest)
+    assert "no page of an index" in caught.value.diagnostics or "Expecting" in caught.value.diagnostics
+    (tmp_path / SDIST).write_bytes(content)
+    monkeypatch.setenv("PIP_FIND_LINKS", f"http://[bad/ {tmp_path}")
+    assert addresses(SDIST, digest) == [(tmp_path / SDIST).as_uri()]
+
+
+def test_a_link_that_makes_no_sense_does_not_hide_the_others(sdist: tuple[str, bytes], tmp_path: Path) -> None:
+    page = tmp_path / "served" / "simple" / "tiny" / "index.html"
+    page.write_text(f'<base href="http://[bad"><a href="http://[worse"><a href="{SDIST}">')
+    assert addresses(SDIST, sdist[0]) == [f"{os.environ['PIP_INDEX_URL']}/tiny/{SDIST}"]
+
+
 @pytest.mark.parametrize("absolute", [False, True])
 def test_the_password_of_an_index_is_for_its_files_too_and_for_no_other_server(
     sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absolute: bool
