@@ -146,9 +146,8 @@ def test_most_programs_have_the_size_that_was_asked_for(size: int, seeds: int, l
 
 
 @pytest.mark.slow
-def test_the_largest_programs_do_the_same_too(library: Library, tmp_path: Path) -> None:
-    for seed in (1, 2):
-        check(seed, MAX_SIZE, library, tmp_path / "program")
+def test_the_largest_program_does_the_same_too(library: Library, tmp_path: Path) -> None:
+    check(1, MAX_SIZE, library, tmp_path / "program")
 
 
 @pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)])
