@@ -42,6 +42,7 @@ def commands() -> list[list[str]]:
     return [[*line, "--budget", "2"] if line[:2] == ["aiocg", "search"] else line for line in lines]
 
 
+@pytest.mark.slow
 def test_commands_of_the_example_do_what_it_says(place: Any, example: Path) -> None:
     shown = commands()
     assert [line[:3] for line in shown] == [

@@ -78,7 +78,7 @@ def generate(uri: str, identity: str, commands: Sequence[Sequence[str]], result:
         timeout: seconds for each command.
 
     Raises:
-        BenchmarkInitError: when a command fails or takes too long.
+        BenchmarkInitError: when a command fails, takes too long, or leaves no file or an empty one.
         CompilationCancelled: when the event of `cancellable` was set.
     """
     cache, key = Cache(cache_directory() / "generated"), _key(identity, commands, result)
@@ -89,9 +89,13 @@ def generate(uri: str, identity: str, commands: Sequence[Sequence[str]], result:
         with tempfile.TemporaryDirectory(prefix="aiocg-") as folder:
             for command in commands:
                 _run(uri, identity, command, folder, timeout)
-            content = Path(folder, result).read_bytes()
+            path = Path(folder, result)
+            content = path.read_bytes() if path.exists() else b""
     except OSError as error:
         raise BenchmarkInitError(uri, f"cannot be generated in {tempfile.gettempdir()}: {error}") from error
+    if not content:
+        writer = f"{os.path.basename(commands[-1][0])} ({identity})"
+        raise BenchmarkInitError(uri, f"{writer} has written nothing to {result}, and says that all is well")
     try:
         cache.write(key, zlib.compress(content, 1))  # to a fourth of its size
     except CacheError as error:

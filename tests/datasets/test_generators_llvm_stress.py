@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.datasets import InvalidBenchmarkUri, ToolchainNotFound
+from aiocg.datasets import BenchmarkInitError, InvalidBenchmarkUri, ToolchainNotFound
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.generators.llvm_stress import LlvmStressDataset, find_llvm_stress
 
@@ -75,3 +75,16 @@ def test_an_llvm_stress_without_its_assembler_is_reported(
     monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), "/bin")))
     with pytest.raises(ToolchainNotFound, match="there is no llvm-as beside"):
         _ = dataset["1"].content
+
+
+@pytest.mark.parametrize("writing", ["true", ": > function.bc"])
+def test_tools_that_write_nothing_are_reported_and_nothing_is_kept(
+    dataset: LlvmStressDataset, tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch, writing: str
+) -> None:
+    for name, command in (("llvm-stress", "echo LLVM version 22.1.8"), ("llvm-as", writing)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{command}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), "/bin")))
+    with pytest.raises(BenchmarkInitError, match=r"llvm-as \(LLVM version 22\.1\.8\) has written nothing to function\.bc"):
+        _ = dataset["1"].content
+    assert not (own_cache / "generated").exists()
