@@ -270,6 +270,9 @@ def _targets(
     everything = [*made, *(one for one in found if one.name not in chosen)]
     for target in sorted(everything, key=lambda one: not one.is_program):  # libraries last
         problems += [Problem(target.name, remark) for remark in target.remarks]
+        if objects := [part.name for part in target.parts if part.content]:
+            reason = f"linked as machine code, as nothing here compiles C or C++ to {_few(objects)}"
+            problems.append(Problem(target.name, f"{reason}; if the build had it already, clean the project first"))
         if any(not part.content for part in target.parts):
             result.append(target)
         else:

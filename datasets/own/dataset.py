@@ -214,5 +214,6 @@ def _remove(directory: Path) -> None:
 
 def _description(program: Program) -> str:
     if program.members:
-        return f"a program of {len(program.members)} translation units"
+        count = len(program.members)
+        return f"a program of {count} translation unit{'' if count == 1 else 's'}"
     return f"a translation unit in {'C++' if program.language == 'c++' else 'C'}"

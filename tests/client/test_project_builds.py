@@ -163,7 +163,8 @@ libwhole.a: registers.o asked.o
         }
     )
     made = create("mine", Project.from_build(["make"]), runs=[parse_run("app: ./app")])
-    assert made.problems == ()
+    (problem,) = made.problems
+    assert problem.reason.startswith("linked as machine code, as nothing here compiles C or C++ to seven.o; ")
     program = made.dataset.programs["app"]
     assert program.members == ("main.c", "shared.c", "registers.c", "asked.c")
     assert program.link is not None

@@ -85,6 +85,6 @@ def test_tools_that_write_nothing_are_reported_and_nothing_is_kept(
         (tmp_path / name).write_text(f"#!/bin/sh\n{command}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), "/bin")))
-    with pytest.raises(BenchmarkInitError, match=r"llvm-as \(LLVM version 22\.1\.8\) has written nothing to function\.bc"):
+    with pytest.raises(BenchmarkInitError, match=r"llvm-as \(LLVM version 22.*\) has written nothing to function\.bc"):
         _ = dataset["1"].content
     assert not (own_cache / "generated").exists()

