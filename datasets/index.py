@@ -33,13 +33,13 @@ class IndexRow:
     Attributes:
         uri: its name.
         position: its number in the dataset, as of `uri_at`.
-        llvm: the version of LLVM that it was measured with, such as "22.1.8".
+        llvm: the version of LLVM that it was measured with, such as "LLVM 22.1.8".
         status: "ok", or what failed: "compilation", "loading" into LLVM, "crash", "timeout", or another kind of error.
-        detail: the message of that error, or "".
+        detail: the message of that error, or why a size is missing, or "".
         ir_hash: equal for programs that are the same but for the names of module and source file.
         instructions: IR instructions.
         instructions_oz: IR instructions after `-Oz`.
-        text_size: bytes of code in an object.
+        text_size: bytes of code in an object; None where LLVM makes no code for the program's machine.
         text_size_oz: the same after `-Oz`.
         run: "ok" when it runs and does the same after `-Oz`, or what went wrong; "" when it was not run.
     """

@@ -95,6 +95,17 @@ async def test_programs_are_run_where_they_can_be(mixed: FilesDataset) -> None:
     assert (await measure(mixed[:1], workers=1, run=True)).measured == 0
 
 
+async def test_program_for_another_machine_has_no_object_code(tmp_path: Path) -> None:
+    (tmp_path / "kernel.ll").write_text(
+        'target triple = "nvptx64-nvidia-nvcl"\ndefine i32 @f(i32 %x) {\n  ret i32 %x\n}\n'
+    )
+    dataset = FilesDataset("kernels-v0", tmp_path, (".ll",))
+    await measure(dataset, workers=1)
+    (row,) = DatasetIndex.of(dataset).rows()
+    assert (row.status, row.instructions, row.text_size) == ("ok", 1, None)
+    assert "nvptx64" in row.detail
+
+
 async def test_view_is_measured_under_the_numbers_of_the_whole() -> None:
     dataset = ProgramsDataset()
     await measure(dataset[5:9][::-2], workers=1)
