@@ -281,7 +281,7 @@ def _project(commands: Iterable[tuple[Sequence[str], Path]], root: PathLike | No
             problems.append((shlex.join(words)[:100], str(error)))
             continue
         command = whole.plain()
-        if command.mode not in ("link", "compile") or all(_PROBE.fullmatch(one.path) for one in command.inputs):
+        if command.mode not in ("link", "compile") or _is_probe(command, directory):
             continue
         dropped.update({token.words[0] for token in whole.tokens} - {token.words[0] for token in command.tokens})
         found = tuple(_units(command, directory))
@@ -297,6 +297,11 @@ def _project(commands: Iterable[tuple[Sequence[str], Path]], root: PathLike | No
     for word, count in sorted(dropped.items()):
         problems.append((f"{count} command lines", f"are taken without {word}, which is about more than the program"))
     return Project(_root(units, root), tuple(units), _last_of_each(linkings), (), archives, tuple(problems))
+
+
+def _is_probe(command: CommandLine, directory: Path) -> bool:
+    """Say whether a command finds out what a compiler can do, by what it compiles or by where it is carried out."""
+    return bool(_PROBE.fullmatch(f"{directory}/")) or all(_PROBE.fullmatch(one.path) for one in command.inputs)
 
 
 def _units(command: CommandLine, directory: Path) -> Iterator[Unit]:

@@ -63,7 +63,7 @@ def archive_members(path: Path) -> Iterator[tuple[str, bytes]]:
         start, name = position + _HEADER.size, field.rstrip(b" ")
         special = name in (b"/", b"//", b"/SYM64/")
         stored = 0 if thin and not special else size
-        if end != b"`\n" or start + stored > len(content):
+        if end != b"`\n" or size < 0 or start + stored > len(content):
             raise ValueError(f"the archive {path} is damaged at byte {position}")
         data = content[start : start + stored]
         position = start + stored + stored % 2

@@ -224,6 +224,24 @@ def test_second_time_takes_what_was_compiled_from_the_cache(
         compilations()
 
 
+def test_probes_of_build_systems_are_left_out(write: Callable[..., Path]) -> None:
+    folder = write({"a.c": "int f(void) { return 1; }\n"})
+    scratch = "build/CMakeFiles/CMakeScratch/TryCompile-x1"
+    entries = [
+        ("cc -c -o x.o /usr/share/cmake/Modules/CMakeCCompilerABI.c", scratch),
+        ("cc -v CMakeFiles/cmTC_1.dir/x.o -o cmTC_1", scratch),
+        ("cc CMakeCCompilerId.c", "build/CMakeFiles/3.25.1/CompilerIdC"),
+        ("cc -o conftest conftest.c", "."),
+        ("cc -c meson-private/tmp1/testfile.c", "."),
+        ("cc -c a.c", "."),
+    ]
+    lines = [{"arguments": line.split(), "directory": str(folder / place)} for line, place in entries]
+    (folder / "build.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    project = Project.from_record(folder / "build.jsonl")
+    assert [unit.source for unit in project.units] == [folder / "a.c"]
+    assert (project.linkings, project.problems) == ((), ())
+
+
 def test_sources_and_bitcode_of_a_folder(write: Callable[..., Path]) -> None:
     folder = write(
         {
@@ -344,9 +362,11 @@ def test_symbols_of_objects_and_members_of_archives(write: Callable[..., Path]) 
     assert list(archive_members(archive)) == [(long, content)]
     archive.write_bytes(b"!<thin>\n" + table + header)
     assert list(archive_members(archive)) == [(str(folder / long), content)]
-    archive.write_bytes(b"!<arch>\n" + table + header + content[:-10])
-    with pytest.raises(ValueError, match="is damaged at byte"):
-        list(archive_members(archive))
+    backwards = header[:48] + b"-60".ljust(10) + header[58:]
+    for damaged in (table + header + content[:-10], table + backwards):
+        archive.write_bytes(b"!<arch>\n" + damaged)
+        with pytest.raises(ValueError, match="is damaged at byte"):
+            list(archive_members(archive))
 
 
 # ------------------------------------------------------------------------------------------------------ runs
