@@ -21,6 +21,8 @@ __all__ = ["SUFFIXES", "add", "own_dataset", "pack"]
 SUFFIXES = {".tar.xz": "xz", ".tar.gz": "gz", ".tar.bz2": "bz2"}
 """The files that a dataset can be packed into, by the ends of their names."""
 
+_MACHINE_CODE = (b"\x7fELF", b"!<arch>\n")  # a linker also takes scripts, which name any file of the machine
+
 
 def pack(dataset: OwnDataset, output: str | os.PathLike[str]) -> Path:
     """Write a dataset into one file, whole or not at all.
@@ -143,11 +145,15 @@ def _verified(directory: Path) -> list[str]:
     try:
         _, programs = read(directory)
         digests = sorted({digest for program in programs for digest in program.digests()})
+        linked = {digest for program in programs if program.link for digest in program.link.files.values()}
         for digest in digests:
             check_cancelled()
             with open(directory / CONTENT / digest, "rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != digest:
                     raise InstallError(directory.name, f"it is damaged: {CONTENT}/{digest} has another content")
+                file.seek(0)
+                if digest in linked and not file.read(8).startswith(_MACHINE_CODE):
+                    raise InstallError(directory.name, f"{CONTENT}/{digest} is to be linked and is no object code")
     except OSError as error:
         raise InstallError(directory.name, f"it is damaged: {error.filename}: {error.strerror}") from error
     return [MANIFEST, *(f"{CONTENT}/{digest}" for digest in digests)]

@@ -43,7 +43,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "site"
 
 
-def made(name: str = "mine", *, count: int = 1, replace: bool = False) -> OwnDataset:
+def made(
+    name: str = "mine", *, count: int = 1, replace: bool = False, linked: bytes = b"\x7fELF\2\1\1\0"
+) -> OwnDataset:
     """Write a dataset with a target that has a run, and some units."""
     with Draft(name, replace=replace) as draft:
         module, source = draft.keep(compile_source(SOURCE)), draft.keep(SOURCE)
@@ -58,7 +60,7 @@ def made(name: str = "mine", *, count: int = 1, replace: bool = False) -> OwnDat
             files={"in.txt": draft.keep(b"given")},
             output_files={"out.txt": draft.keep(b"written"), "log": None},
         )
-        link = Link(words=("object-0.o", "-lm"), files={"object-0.o": draft.keep(b"\x7fELF")})
+        link = Link(words=("object-0.o", "-lm"), files={"object-0.o": draft.keep(linked)})
         target = Program(
             path="app", module=module, language="c++", members=(units[0].path,), link=link, runs=(run,), measured="one"
         )
@@ -102,7 +104,7 @@ def test_target_says_how_it_is_linked_and_run() -> None:
     assert program is not None
     assert program.command[0] == "{clang++}"
     assert program.command[-4:] == ("program", "program.o", "object-0.o", "-lm")
-    assert program.files["object-0.o"] == b"\x7fELF"
+    assert program.files["object-0.o"].startswith(b"\x7fELF")
     run = program.runs["one"]
     assert (run.arguments, run.files["in.txt"], run.expected_output()) == (("in.txt",), b"given", b"printed")
     assert dict(run.output_files) == {"out.txt": b"written", "log": None}
@@ -161,6 +163,15 @@ def test_malformed_names_are_refused_and_leave_nothing(name: str, site: Path) ->
     with pytest.raises(InvalidBenchmarkUri):
         Draft(name)
     assert not site.exists()
+
+
+@pytest.mark.parametrize("content", [b"INPUT(/etc/passwd)\n", b"!<thin>\n/etc/passwd", b""])
+def test_what_is_packed_to_be_linked_must_be_machine_code(tmp_path: Path, content: bytes) -> None:
+    dataset = made(linked=content)
+    with tarfile.open(tmp_path / "mine.tar.xz", "w:xz") as archive:
+        archive.add(dataset.directory, dataset.name)
+    with pytest.raises(InstallError, match="is no object code"):
+        add(tmp_path / "mine.tar.xz", replace=True)
 
 
 def test_what_was_measured_goes_with_the_programs() -> None:
