@@ -361,3 +361,17 @@ def test_ctrl_c_while_downloading_installs_nothing(place: Any, tmp_path: Path) -
         )
         _interrupted(place, "install", "blas-v0", when=lambda: server.count(LIST) > 0)
     assert not [path for path in site.rglob("*") if path.is_file() and not path.name.endswith(".lock")]
+
+
+def test_programs_of_a_dataset_without_an_end_are_shown_in_any_order(aiocg: Run) -> None:
+    programs = [aiocg("show", "aiocg-v0", "--shuffle", seed, "--limit", "3", "--json") for seed in ("1", "1", "2")]
+    first, again, other = ([one["uri"] for one in done.json["programs"]] for done in programs)
+    assert first == again != other and len(set(first)) == 3
+
+
+def test_list_has_room_for_descriptions_on_a_narrow_terminal() -> None:
+    narrow = {**os.environ, "COLUMNS": "80"}
+    words = [sys.executable, "-P", "-m", "aiocg.cli", "dataset", "list"]
+    lines = subprocess.run(words, env=narrow, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("1041333" in line and "Compile-only" in line for line in lines)

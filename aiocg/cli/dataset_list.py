@@ -25,13 +25,15 @@ Deprecated = Annotated[bool, typer.Option("--deprecated", help="Also those that 
 def list_datasets(deprecated: Deprecated = False, json: Json = False) -> None:
     """List the datasets. Those that are not installed are fetched when they are first used, or by `install`.
 
+    `aiocg dataset info` tells all about one, its licence too.
+
     Example: aiocg dataset list
     """
     rows = [row_of(dataset) for dataset in default_datasets().datasets(with_deprecated=deprecated)]
     if json:
         print_json({"datasets": rows})
         return
-    table = Table("dataset", "benchmarks", "installed", "runnable", "licence", "description", title="Datasets")
+    table = Table("dataset", "benchmarks", "installed", "runnable", "description", title="Datasets")
     table.columns[0].no_wrap = True
     table.columns[1].justify = "right"
     for row in rows:
@@ -40,7 +42,6 @@ def list_datasets(deprecated: Deprecated = False, json: Json = False) -> None:
             str(row["size"] or "unbounded"),
             "yes" if row["installed"] else "no",
             "yes" if row["runnable"] else "no",
-            escape(row["license"]),
             escape(row["description"] + (f" (deprecated: {row['deprecated']})" if row["deprecated"] else "")),
         ]
         table.add_row(*cells)

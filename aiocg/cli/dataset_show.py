@@ -120,11 +120,13 @@ def show(
 
     Example: aiocg dataset show generator://csmith-v0/7
     """
+    from aiocg.datasets.views import extent
+
     bounds = _bounds(instructions)
     selecting = bounds is not None or unique or bool(where)
     if dataset := _dataset_named(target):
         view = dataset.select(bounds, unique=unique, where=where) if selecting else dataset
-        _list(view if shuffle is None else view.shuffled(shuffle), limit, json)
+        _list(view if shuffle is None else view[: extent(view)].shuffled(shuffle), limit, json)
     elif selecting or shuffle is not None:
         resolve(target, default_datasets())  # it is no dataset: if it is nothing else either, that is to be said
         fail(f"--instructions, --unique, --where and --shuffle are for datasets, and {target} is a program", 2)
