@@ -11,7 +11,7 @@ from rich.text import Text
 from aiocg.cli import dataset_create, dataset_list, dataset_show
 from aiocg.cli.dataset_list import find_dataset, row_of
 from aiocg.cli.loop import run
-from aiocg.cli.output import console, counted, errors, fail, print_json, print_line
+from aiocg.cli.output import Json, console, counted, errors, fail, print_json, print_line
 from aiocg.datasets.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ app = typer.Typer(
 
 Name = Annotated[str, typer.Argument(help="The dataset; `aiocg dataset list` lists them.")]
 Names = Annotated[list[str], typer.Argument(help="Datasets; `aiocg dataset list` lists them.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
 
 
 def info(name: Name, json: Json = False) -> None:
@@ -106,8 +105,11 @@ def install(names: Names, json: Json = False) -> None:
         if dataset.deprecated:
             errors.print(f"note: {dataset.name} is deprecated: {dataset.deprecated}", markup=False)
         before = dataset.installed
-        if not before:
-            dataset.install()
+        try:
+            dataset.install()  # also what is there may need more, such as the inputs of its programs
+        except KeyboardInterrupt:
+            errors.print(f"{dataset.name} is not installed yet; the same command goes on from here", markup=False)
+            raise
         size, path = dataset.site_data_size_in_bytes, dataset.site_data_path
         rows.append({"name": dataset.name, "new": not before, "directory": str(path) if size else None, "bytes": size})
         if not json:
@@ -183,7 +185,8 @@ def remove(
         size, own = dataset.site_data_size_in_bytes, _is_own(dataset)
         what = f"{decimal(size)} in {dataset.site_data_path}" if size else "what it has put into the cache"
         question = f"Remove {dataset.name}{' for good' if own else ''} ({what})?"
-        if not yes and not typer.confirm(question, err=True):
+        if not yes and not _confirmed(question):
+            errors.print(f"{dataset.name} is kept", markup=False)
             continue
         dataset.uninstall()
         rows.append({"name": dataset.name, "bytes": size})
@@ -201,6 +204,17 @@ def _removable(name: str) -> Dataset:
     if not dataset.installed and not dataset.site_data_size_in_bytes:
         fail(f"{dataset.name} is not installed")
     return dataset
+
+
+def _confirmed(question: str) -> bool:
+    """Ask; exit with a message when nobody answers."""
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        errors.print()  # the question has not ended its line
+        fail("nobody answered: give --yes to remove without being asked")
 
 
 def _is_own(dataset: Dataset) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aiocg.cli.output import console, fail, print_json, print_line
+from aiocg.cli.output import Json, console, fail, print_json, print_line
 
 if TYPE_CHECKING:
     from aiocg.project import Creation, Project, RunRequest
@@ -18,7 +18,6 @@ SHOWN = 50  # problems in the table
 
 _PROJECT, _PROGRAMS = "The project (one of these)", "Its programs"
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def create(

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from aiocg.cli.output import console, print_json
+from aiocg.cli.output import Json, console, print_json
 from aiocg.datasets import default_datasets
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError
@@ -16,9 +16,8 @@ from aiocg.datasets.uri import BenchmarkUri
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["Json", "datasets", "find_dataset", "list_datasets", "row_of"]
+__all__ = ["datasets", "find_dataset", "list_datasets", "row_of"]
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Deprecated = Annotated[bool, typer.Option("--deprecated", help="Also those that should not be used any more.")]
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from aiocg.cli.dataset_list import find_dataset
 from aiocg.cli.loop import run
-from aiocg.cli.output import console, counted, fail, print_json, print_line
+from aiocg.cli.output import Json, console, counted, fail, print_json, print_line
 from aiocg.datasets import default_datasets, resolve
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
@@ -27,7 +27,6 @@ __all__ = ["show", "stats"]
 BAR = 40  # characters
 AT_ONCE = 1000  # rows of the index that are looked up by one query
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
 
 
 def stats(
@@ -280,25 +279,14 @@ def _row_of(dataset: Dataset, uri: BenchmarkUri) -> "IndexRow | None":
 
 async def _measure(benchmark: Benchmark) -> "IndexRow":
     """Compile a program and measure it as `aiocg dataset index` does, without keeping it."""
-    from aiocg.corpus.measure import ENVIRONMENT, OBSERVED
+    from aiocg.corpus.measure import ENVIRONMENT, measured_row
     from aiocg.datasets.index import IndexRow
     from aiocg.runtime import Runtime
 
     async with Runtime(workers=1) as runtime:
         env = await runtime.make(ENVIRONMENT, benchmark=benchmark)
         await env.reset()
-        digest, *numbers = await env.observe(*OBSERVED)
-        instructions, instructions_oz, text_size, text_size_oz = map(int, numbers)
-        return IndexRow(
-            str(benchmark.uri),
-            0,
-            env.compiler_version,
-            ir_hash=digest,
-            instructions=instructions,
-            instructions_oz=instructions_oz,
-            text_size=text_size,
-            text_size_oz=text_size_oz,
-        )
+        return await measured_row(env, IndexRow(str(benchmark.uri), 0, env.compiler_version))
 
 
 def _print_program(found: dict[str, Any], dataset: Dataset | None) -> None:
@@ -327,8 +315,14 @@ def _measured_lines(measured: dict[str, Any] | None) -> list[tuple[str, str]]:
         return [("fails", f"{measured['status']}: {measured['detail']}")]
     return [
         ("instructions", f"{measured['instructions']}, {measured['instructions_oz']} after -Oz"),
-        ("bytes of code", f"{measured['text_size']}, {measured['text_size_oz']} after -Oz"),
+        ("bytes of code", _code_size(measured)),
         ("hash", measured["ir_hash"]),
         ("run", measured["run"]),
         ("measured with", measured["llvm"]),
     ]
+
+
+def _code_size(measured: dict[str, Any]) -> str:
+    if measured["text_size"] is None:
+        return f"none: {measured['detail']}"
+    return f"{measured['text_size']}, {measured['text_size_oz']} after -Oz"

@@ -7,13 +7,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from aiocg.cli.loop import run
-from aiocg.cli.output import console, print_json
+from aiocg.cli.output import Json, console, print_json
 from aiocg.env import Env
 from aiocg.registry import environments
 from aiocg.runtime import Runtime
 from aiocg.spaces import ActionSpace, ParametrizedActions, TargetedActions
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
 def envs(json: Json = False) -> None:

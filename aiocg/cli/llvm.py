@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aiocg.cli.loop import run
-from aiocg.cli.output import check_writable, console, fail, print_line, write_file
+from aiocg.cli.output import Json, check_writable, console, fail, print_line, write_file
 from aiocg.llvm.audit import audit as run_audit
 from aiocg.llvm.audit_report import Report
 
@@ -40,7 +40,7 @@ def audit(
         int | None, typer.Option(help="Worker processes, in pairs; one per processor by default.", min=2)
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the table as Markdown.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
+    json: Json = False,
 ) -> None:
     """Look for passes that crash, hang, miscompile, or differ from one process to another.
 

@@ -4,11 +4,15 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
+import typer
 from rich.console import Console
 
-__all__ = ["check_writable", "console", "counted", "errors", "fail", "print_json", "print_line", "write_file"]
+__all__ = ["Json", "check_writable", "console", "counted", "errors", "fail", "print_json", "print_line", "write_file"]
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line, instead of tables.")]
+"""The option that all commands have which give a result."""
 
 console = Console(stderr=False, highlight=False, soft_wrap=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from aiocg.cli.loop import run
-from aiocg.cli.output import check_writable, fail, print_json, print_line, write_file
+from aiocg.cli.output import Json, check_writable, fail, print_json, print_line, write_file
 from aiocg.runtime import Runtime
 from aiocg.spaces.actions import join_texts
 from aiocg.state import CompilerEnvState
@@ -17,7 +17,7 @@ def replay(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the program at that state as bitcode.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Replay a saved state and compare the reward that it earns with the one it says.
 

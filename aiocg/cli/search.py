@@ -14,7 +14,7 @@ from rich.text import Text
 
 from aiocg import search
 from aiocg.cli.loop import run
-from aiocg.cli.output import check_writable, console, fail, print_json, print_line, write_file
+from aiocg.cli.output import Json, check_writable, console, fail, print_json, print_line, write_file
 from aiocg.env import Env
 from aiocg.errors import NotExpressible
 from aiocg.metrics import Comparison, percent_over, ratio
@@ -43,7 +43,6 @@ Workers = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the optimised program as bitcode.")]
 State = Annotated[Path | None, typer.Option("--state", help="Write the best state as JSON, for `aiocg replay`.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
 
 SearchFunction = Callable[[Env, search.Budget, Callable[[Progress], None]], Awaitable[SearchResult]]
 

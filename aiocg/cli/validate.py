@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from aiocg.cli.loop import run
-from aiocg.cli.output import console, fail, print_json, print_line
+from aiocg.cli.output import Json, console, fail, print_json, print_line
 from aiocg.runtime import Runtime
 from aiocg.state import CompilerEnvState
 from aiocg.validation import Options, Sanitizer, ValidationResult, validate_states
@@ -26,7 +26,7 @@ def validate(
     ] = None,
     flakiness: Annotated[int, typer.Option(help="How often a test is tried before it counts as failed.", min=1)] = 5,
     workers: Annotated[int | None, typer.Option(help="Worker processes; one per processor by default.", min=1)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
+    json: Json = False,
 ) -> None:
     """Check that states can be reached again, earn what they say, and leave the program what it was.
 

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 
     from aiocg.env import Env
 
-__all__ = ["NOT_RUNNABLE", "Summary", "measure"]
+__all__ = ["ENVIRONMENT", "NOT_RUNNABLE", "Summary", "measure", "measured_row"]
 
 ENVIRONMENT = "llvm-v0"
+"""What programs are measured in."""
+
 OBSERVED = ("IrSha1", "IrInstructionCount", "IrInstructionCountOz")
 SIZES = ("ObjectTextSizeBytes", "ObjectTextSizeOz")
 LEVEL = "Oz"  # what is applied before a program is run and compared with itself
@@ -191,9 +193,7 @@ class _Measuring:
             return dataclasses.replace(row, status="compilation", detail=str(error))
         try:
             await env.reset(benchmark=benchmark)
-            digest, instructions, instructions_oz = await env.observe(*OBSERVED)
-            row = dataclasses.replace(row, instructions=int(instructions), instructions_oz=int(instructions_oz))
-            measured = dataclasses.replace(row, ir_hash=digest, **await _sizes(env))
+            measured = await measured_row(env, row)
             return dataclasses.replace(measured, run=await _behaviour(env)) if self._run else measured
         except WorkerStartError:
             raise
@@ -216,6 +216,21 @@ class _Measuring:
         rows, self._rows, self._recorded = self._rows, [], time.monotonic()
         with anyio.CancelScope(shield=True):  # who stops this wants to go on later
             await anyio.to_thread.run_sync(self._index.record, rows)
+
+
+async def measured_row(env: "Env", row: IndexRow) -> IndexRow:
+    """Measure the program of an environment that has just been reset.
+
+    Args:
+        env: on the environment `ENVIRONMENT`.
+        row: what is known without measuring.
+
+    Raises:
+        ServiceError: when that fails.
+    """
+    digest, instructions, instructions_oz = await env.observe(*OBSERVED)
+    row = dataclasses.replace(row, instructions=int(instructions), instructions_oz=int(instructions_oz))
+    return dataclasses.replace(row, ir_hash=digest, **await _sizes(env))
 
 
 async def _sizes(env: "Env") -> dict[str, Any]:
