@@ -234,11 +234,6 @@ class Runtime:
         """The private folder with the workers' sockets, None while there is none."""
         return self._folder.path if self._folder is not None else None
 
-    @property
-    def workers(self) -> int:
-        """How many processes there are for each compiler, once it is in use."""
-        return self._count
-
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers that are up."""
         return [pid for supervisor in self._supervisors.values() for pid in supervisor.processes()]

@@ -140,7 +140,7 @@ class _Measuring:
     async def work(self, runtime: Runtime) -> Summary:
         """Measure all that is to be measured."""
         started = time.monotonic()
-        lanes = IN_FLIGHT * runtime.workers
+        lanes = IN_FLIGHT * runtime.worker_count
         try:
             async with prefetch(self._benchmarks(), ahead=lanes) as benchmarks, anyio.create_task_group() as tasks:
                 for _ in range(lanes):
