@@ -41,7 +41,7 @@ class ProgramsDataset(Dataset):
             "C and C++ programs with inputs of three sizes and checked outputs, shipped with aiocg",
             license="MIT",
             validatable=True,
-            sort_order=-2,
+            sort_order=-4,
         )
         self._benchmarks: weakref.WeakValueDictionary[str, Benchmark] = weakref.WeakValueDictionary()
 

@@ -52,7 +52,7 @@ def info(name: Name, json: Json = False) -> None:
         ("deprecated", found["deprecated"]),
         ("installed", _installation(found)),
         *(("reference", f"{title}: {address}") for title, address in found["references"].items()),
-        *(("parameter", f"{parameter}: {values}") for parameter, values in found["parameters"].items()),
+        *(("parameter", f"{name}: {values}" if values else name) for name, values in found["parameters"].items()),
         *(
             ("measured", f"{counted(one['programs'], 'program')}, {one['ok']} ok, with {one['llvm']}")
             for one in indexed

@@ -19,7 +19,6 @@ SHOWN = 50  # problems in the table
 _PROJECT, _PROGRAMS = "The project (one of these)", "Its programs"
 
 
-
 def create(
     name: Annotated[str, typer.Argument(help="The new dataset's name.")],
     compile_commands: Annotated[

@@ -28,7 +28,6 @@ BAR = 40  # characters
 AT_ONCE = 1000  # rows of the index that are looked up by one query
 
 
-
 def stats(
     name: Annotated[str, typer.Argument(help="A dataset that `aiocg dataset index` has measured.")],
     llvm: Annotated[

@@ -45,6 +45,7 @@ class SdistDataset(Dataset):
             "C and C++ source files out of the source distributions of Python packages, fetched from the package index",
             license="each package's own",
             references={"The Python Package Index": "https://pypi.org"},
+            sort_order=-2,
         )
         self._directory = directory
 

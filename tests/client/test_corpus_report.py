@@ -179,7 +179,7 @@ def test_what_was_measured_before_is_kept(
 def test_unknown_dataset_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         report.main(["--measure", "csmiht-v0"])
-    assert "there is no dataset csmiht-v0; there are programs-v0, cbench-v1" in capsys.readouterr().err
+    assert "there is no dataset csmiht-v0; there are programs-v0, aiocg-v0" in capsys.readouterr().err
 
 
 def test_notes_are_read_strictly(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class RandomProgramsDataset(SeededDataset):
             parameters={"size": Integer(MIN_SIZE, MAX_SIZE)},
             license="MIT",
             validatable=True,
-            sort_order=5,
+            sort_order=-3,
         )
 
     def benchmark_of_seed(self, uri: BenchmarkUri, seed: int, values: Mapping[str, Value]) -> Benchmark:
