@@ -164,7 +164,8 @@ async def test_nothing_is_recorded_of_programs_for_which_there_is_no_worker() ->
             assert runtime.folder is not None
             shutil.rmtree(runtime.folder, ignore_errors=True)  # without which no worker can be started
             for process in runtime._supervisors["llvm"].processes():
-                os.kill(process, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
 
         with pytest.raises(WorkerStartError, match="giving up"):
             await measure(ProgramsDataset(), runtime=runtime, on_row=end_worker)

@@ -1,6 +1,7 @@
 """What becomes of environments when their compiler crashes, hangs, or is killed."""
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -80,7 +81,8 @@ async def test_a_worker_that_is_killed_every_time_is_blamed_in_the_end(runtime: 
         if hanging.done():
             break
         for pid in runtime.worker_pids():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     _, _, terminated, _, info = await hanging
     assert terminated and "SIGKILL" in info["error_details"]
 
@@ -135,7 +137,8 @@ async def test_an_expand_that_is_killed_from_outside_gives_the_same_results(runt
     for _ in range(4):
         await asyncio.sleep(0.15)
         for pid in runtime.worker_pids():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may be gone since the last time
+                os.kill(pid, signal.SIGKILL)
     results = await expansion
     assert [r.observation for r in results] == [2 + n for n in range(12)]
     assert all(r.error is None for r in results)
@@ -210,7 +213,8 @@ async def test_random_kills_do_not_change_any_result(runtime: aiocg.Runtime) -> 
         while True:
             await asyncio.sleep(rng.uniform(0.05, 0.3))
             if pids := runtime.worker_pids():
-                os.kill(rng.choice(pids), signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(rng.choice(pids), signal.SIGKILL)
 
     undisturbed = await all_walks()
     killer = asyncio.create_task(kill())
@@ -343,7 +347,8 @@ async def test_a_session_whose_rebuild_is_killed_every_time_ends(runtime: aiocg.
     stepping = None
     for turn in range(20):
         for pid in runtime.worker_pids():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         stepping = stepping or env.submit("double")
         await asyncio.sleep(0.3 * (turn + 1))  # as above
         if stepping.done():
