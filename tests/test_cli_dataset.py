@@ -1,24 +1,22 @@
 """`aiocg dataset`: installing, checking, measuring, showing and removing, with real archives, compilers and workers."""
 
-import io
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiocg import cli
+from aiocg.datasets import default_datasets
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.tar import TarDataset
 
+from .command_line import Run, runner
 from .datasets.published_server import Misbehaviour, PublishedServer
 from .datasets.published_sets import pack
 
@@ -30,24 +28,6 @@ SOURCES = {
     "d_long.c": "".join(f"int f{n}(int x) {{ return x * {n} + x / {n + 1}; }}\n" for n in range(40)),
 }
 LIST = "llvm_bitcodes-10.0.0-blas-v0-manifest.bz2"  # which is fetched first
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a command ended."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        """The object on the last line."""
-        found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
-        return found
-
-
-Run = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -62,18 +42,7 @@ def aiocg(site: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     """Run `aiocg dataset` in this process, with a fresh folder as the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*arguments: object, answer: str = "") -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["aiocg", "dataset", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
-        status: object = 0
-        try:
-            cli.main()
-        except SystemExit as ending:
-            status = ending.code or 0
-        return Outcome(int(str(status)), *capfd.readouterr())
-
-    return run
+    return runner(monkeypatch, capfd, "dataset")
 
 
 @pytest.fixture
@@ -375,3 +344,17 @@ def test_list_has_room_for_descriptions_on_a_narrow_terminal() -> None:
     lines = subprocess.run(words, env=narrow, capture_output=True, text=True, check=True).stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert any("1041333" in line and "Compile-only" in line for line in lines)
+
+
+# ------------------------------------------------------------------------------------------------------- a sample
+
+
+def test_sample_is_what_the_seed_draws(aiocg: Run) -> None:
+    dataset = default_datasets()["programs-v0"]
+    assert aiocg("index", "programs-v0", "--workers", "1", "--sample", "2", "--seed", "3").status == 0
+    drawn = {str(uri) for uri in dataset.shuffled(3)[:2].benchmark_uris()}
+    assert {row.uri for row in DatasetIndex.of(dataset).rows()} == drawn
+
+
+def test_sample_and_limit_exclude_each_other(aiocg: Run) -> None:
+    assert aiocg("index", "programs-v0", "--sample", "2", "--limit", "1").status == 2

@@ -1,7 +1,6 @@
 """Benchmarks made from a compiler's command line, which can be built again from their optimised form."""
 
 import os
-import re
 import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import ServiceError
 from aiocg.llvm import tools
 from aiocg.llvm.command_line import CommandLine, Input, parse
+from aiocg.llvm.recording import is_driver
 
 if TYPE_CHECKING:
     from aiocg.env import Env
@@ -30,8 +30,6 @@ TIMEOUT = 600.0  # seconds for one step of building
 
 _RUN = "default"
 _HERE = "<program>"  # stands in a command for what is linked
-
-_DRIVER = re.compile(r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99|tcc)(?:-\d[\d.]*)?")
 
 
 def benchmark_from_command_line(
@@ -210,7 +208,7 @@ class CommandLineBenchmark(Benchmark):
 
 def _check(command: CommandLine, text: str, directory: Path) -> None:
     """Refuse a command line that no benchmark can be made of."""
-    if not _DRIVER.fullmatch(os.path.basename(command.driver)):
+    if not is_driver(command.driver):
         raise BenchmarkInitError(
             text, f"{command.driver} is no C or C++ compiler's driver that is known, such as cc or g++"
         )

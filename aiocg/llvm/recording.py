@@ -23,7 +23,7 @@ __all__ = ["VARIABLE", "is_driver", "record", "recording_commands", "replace_pro
 VARIABLE = "AIOCG_CC_RECORD"
 
 _USUAL = {"cc": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
-_COMPILER = r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99)(?:-\d[\d.]*)?"
+_COMPILER = r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99|tcc)(?:-\d[\d.]*)?"
 
 
 def is_driver(word: str) -> bool:

@@ -1,0 +1,46 @@
+"""Running the command line in the process of a test."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from aiocg import cli
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The object on the last line."""
+        found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
+        return found
+
+
+Run = Callable[..., Outcome]
+
+
+def runner(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str) -> Run:
+    """Return a function that runs `aiocg`, with these words before its arguments and `answer` on standard input."""
+
+    def run(*arguments: object, answer: str = "") -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["aiocg", *words, *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+        status: object = 0
+        try:
+            cli.main()
+        except SystemExit as ending:
+            status = ending.code or 0
+        return Outcome(int(str(status)), *capfd.readouterr())
+
+    return run
