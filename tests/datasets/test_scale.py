@@ -1,9 +1,8 @@
-"""A million programs take no more memory than ten, and the page about that is true."""
+"""A million programs take no more memory than ten."""
 
 import asyncio
 import itertools
 import re
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -18,8 +17,6 @@ from aiocg.datasets.manifest import Manifest
 from aiocg.datasets.mixture import mix
 from aiocg.datasets.uri import BenchmarkUri
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/datasets_at_scale.md"
 MILLION = 1_041_333
 LITTLE = 1_000_000  # bytes; a list of the names would take a hundred times as much
 
@@ -133,18 +130,3 @@ def test_an_agent_takes_one_program_after_another_from_a_million(million: Named)
     started = time.monotonic()
     assert len(set(asyncio.run(agent()))) == 100
     assert time.monotonic() - started < 60
-
-
-def blocks(language: str) -> list[str]:
-    """Return the page's code blocks in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_block_of_the_page_runs(number: int, place: Any) -> None:
-    script = place.folder / "block.py"
-    script.write_text(blocks("python")[number], encoding="utf-8")
-    done = place.run(sys.executable, "-P", str(script))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
-    assert place.leftovers() == []

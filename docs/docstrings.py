@@ -1,0 +1,44 @@
+"""Our docstrings as the site's tools read them: what is written for people who read the sources is spelt out for them.
+
+- What stands indented behind `::`, which editors and `help()` show as it is, becomes a code block.
+- `low, high: the bounds.` in a section becomes an entry for each of the names.
+"""
+
+import ast
+import re
+import textwrap
+from typing import Any
+
+import griffe
+
+LITERAL = re.compile(r"(?P<words>[^\n]*?) ?::\n\n(?P<code>(?: {4}[^\n]*(?:\n|$)|\n)+)")
+SEVERAL = re.compile(r"^    (?P<names>\*{0,2}\w+(?:, \*{0,2}\w+)+): (?P<text>.*(?:\n {5,}.*)*)", re.MULTILINE)
+
+
+class Spelt(griffe.Extension):
+    """Changes each docstring when its object has been read."""
+
+    def on_instance(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        """Spell out one object's docstring."""
+        if obj.docstring is not None:
+            head, *sections = re.split(r"(?m)^(?=(?:Args|Attributes|Raises):$)", obj.docstring.value)
+            sections = [SEVERAL.sub(_one_by_one, section) for section in sections]
+            obj.docstring.value = LITERAL.sub(_fenced, "".join([head, *sections]))
+
+
+def _one_by_one(match: re.Match[str]) -> str:
+    return "\n".join(f"    {name}: {match['text']}" for name in match["names"].split(", "))
+
+
+def _fenced(match: re.Match[str]) -> str:
+    code = textwrap.dedent(match["code"]).strip("\n")
+    words = f"{match['words']}:\n\n" if match["words"] else ""
+    return f"{words}```{'python' if _is_python(code) else 'text'}\n{code}\n```\n\n"
+
+
+def _is_python(code: str) -> bool:
+    try:
+        compile(code, "docstring", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+    except SyntaxError:
+        return False
+    return True

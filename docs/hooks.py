@@ -1,0 +1,114 @@
+"""What the site has beside the Markdown of this folder: the command line, the examples, pages of the repository's root.
+
+The pages here link to files of the repository (`../examples/custom_reward.py`), so that they can be followed in a clone
+and on a server for repositories. The site has a page for each of those, and the links are made to lead there.
+"""
+
+import posixpath
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".toml": "toml", ".md": "markdown", "": "make"}
+FENCED = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made here."""
+    pages = {
+        "contributing.md": links_from("CONTRIBUTING.md", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")),
+        "changelog.md": links_from("CHANGELOG.md", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
+        "reference/cli.md": command_line(),
+        **example_pages(),
+    }
+    for uri, content in pages.items():
+        files.append(File.generated(config, uri, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Make links that leave the folder lead to the site's page of the file."""
+    if page.file.generated_by is not None:
+        return markdown
+    return links_from(f"docs/{page.file.src_uri}", markdown)
+
+
+def links_from(path: str, markdown: str) -> str:
+    """Return the Markdown of a file of the repository with links that hold on the site.
+
+    Raises:
+        PluginError: when a link leads to a file that the site has no page for.
+    """
+    folder = posixpath.dirname(site_page(path, path)) or "."
+
+    def replace(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[1]))
+        if target.startswith("docs/") and path.startswith("docs/"):
+            return match[0]  # mkdocs looks at these itself
+        return f"]({posixpath.relpath(site_page(target, path), folder)}{match[2] or ''})"
+
+    parts = FENCED.split(markdown)
+    return "".join(part if part.startswith("```") else LINK.sub(replace, part) for part in parts)
+
+
+def site_page(target: str, source: str) -> str:
+    """Return the page of the site that shows a file of the repository."""
+    if target.startswith("docs/"):
+        return target.removeprefix("docs/")
+    if target in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        return target.lower()
+    if target == "README.md":
+        return "index.md"
+    parts = target.split("/")
+    if parts[0] == "examples" and (ROOT / target).exists():
+        name = parts[1].removesuffix(".py").removesuffix(".c") if len(parts) > 1 else "index"
+        return f"examples/{name}.md"
+    raise PluginError(f"{source} links to {target}, which the site has no page for; see docs/hooks.py")
+
+
+def command_line() -> str:
+    """Return the reference of the command line, as Typer writes it."""
+    command = [sys.executable, "-P", "-m", "typer", "aiocg.cli.app", "utils", "docs", "--name", "aiocg"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.replace("# `aiocg`\n", "# Command line\n", 1)
+
+
+def example_pages() -> dict[str, str]:
+    """Return a page for each example, and one that lists them."""
+    listed = subprocess.run(["git", "ls-files", "examples"], cwd=ROOT, capture_output=True, text=True, check=True)
+    groups: dict[str, list[str]] = {}
+    for path in listed.stdout.splitlines():
+        groups.setdefault(path.split("/")[1], []).append(path)
+    pages, rows = {}, []
+    for name, paths in groups.items():
+        uri = site_page(f"examples/{name}", "the list of examples")
+        ordered = sorted(paths, key=lambda path: (not path.endswith("README.md"), path))
+        pages[uri] = f"# examples/{name}\n\n" + "\n\n".join(map(shown, ordered)) + "\n"
+        rows.append(f"- [examples/{name}]({posixpath.basename(uri)}){summary(ordered[0])}")
+    pages["examples/index.md"] = "# Examples\n\nThe tests run all of them.\n\n" + "\n".join(rows) + "\n"
+    return pages
+
+
+def shown(path: str) -> str:
+    """Return a file of the repository as Markdown."""
+    text = (ROOT / path).read_text(encoding="utf-8").rstrip("\n")
+    if path.endswith("README.md"):
+        return links_from(path, text.partition("\n")[2].strip())
+    heading = f"## {path.split('/', 2)[2]}\n\n" if path.count("/") > 1 else ""
+    return f"{heading}```{LANGUAGES.get(Path(path).suffix, 'text')}\n{text}\n```"
+
+
+def summary(path: str) -> str:
+    """Return what the first line of an example says of it."""
+    line = (ROOT / path).read_text(encoding="utf-8").partition("\n")[0]
+    if path.endswith(".py"):
+        return ": " + line.strip('" ')
+    return ": " + line.strip("# ") if path.endswith(".md") else ""

@@ -1,0 +1,114 @@
+"""The documentation tells the truth: its code runs, its commands exist, its links hold, and every page can be found.
+
+`docs_page` says how a page is run and how its blocks are marked.
+"""
+
+import importlib.util
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from .docs_page import C_LIBRARY, blocks, has_c_library
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+NAMES = [str(page.relative_to(ROOT / "docs")) for page in PAGES]
+NAVIGATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+MADE = {"contributing.md", "changelog.md", "examples/index.md", "reference/cli.md"}  # by docs/hooks.py
+
+
+
+def has(page: Path, mark: str) -> bool:
+    """Has a page a block with this mark that a reader can run?"""
+    return any(block.mark == mark for block in blocks(page) if block.language == "python" or block.commands())
+
+
+def run_page(place: Any, page: Path, *options: str) -> None:
+    (place.folder / "examples").symlink_to(ROOT / "examples")
+    place.environment["AIOCG_SITE_DATA"] = str(place.folder / "site-data")
+    done = place.run(sys.executable, "-P", str(ROOT / "tests/docs_page.py"), str(page), *options)
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    assert "Traceback" not in done.stderr
+    assert int(done.stdout.splitlines()[-1].split()[0]) > 0
+    assert place.leftovers() == []
+    assert place.processes() == []
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if has(p, "") or has(p, C_LIBRARY)], ids=lambda page: page.stem)
+def test_code_of_the_page_runs(page: Path, place: Any) -> None:
+    if not has(page, "") and not has_c_library():
+        pytest.skip("needs the C library's headers (apt install libc6-dev)")
+    run_page(place, page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in PAGES if has(p, "slow")], ids=lambda page: page.stem)
+def test_slow_code_of_the_page_runs(page: Path, place: Any) -> None:
+    run_page(place, page, "--slow")
+
+
+def test_commands_of_all_pages_exist_with_their_options() -> None:
+    """Those, too, that are not run: they stand indented, or need a network."""
+    from aiocg.cli.app import app
+
+    root: Any = typer.main.get_command(app)
+    lines = {
+        line.strip()
+        for page in PAGES
+        for line in page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+        if re.match(r"(\$ | {4})?aiocg [a-z]", line)
+    }
+    assert len(lines) > 20
+    for line in sorted(lines):
+        command, path = root, "aiocg"
+        for word in shlex.split(line.removeprefix("$ "), comments=True)[1:]:
+            if word.startswith("-") and path != "aiocg cc":
+                known = [option for one in command.params for option in (*one.opts, *one.secondary_opts)]
+                assert word.partition("=")[0] in (*known, "--help"), f"{line}: {path} has no {word}; it has {known}"
+            elif hasattr(command, "commands"):
+                assert word in command.commands, f"{line}: {path} has no command {word}"
+                command, path = command.commands[word], f"{path} {word}"
+
+
+def test_every_page_is_in_the_navigation_and_everything_in_it_is_a_page() -> None:
+    listed = re.findall(r"([\w/]+\.md)$", NAVIGATION, re.MULTILINE)
+    assert sorted(listed) == sorted({*NAMES, *MADE})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links_between_pages_hold_with_their_anchors(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(#[^)\s]*)?\)", text):
+        file = (page.parent / target).resolve() if target else page
+        if str(file).endswith(tuple(f"docs/{made}" for made in MADE)):
+            continue
+        assert file.exists(), f"{page.name} links to {target}"
+        if anchor and file.parent.name != "reference":
+            assert anchor[1:] in anchors(file), f"{page.name} links to {target}{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that the site, and GitHub, make of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.slow
+def test_site_is_built_without_a_warning_and_needs_no_network_to_be_read(place: Any) -> None:
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("needs mkdocs: pip install -e '.[docs]'")
+    site = place.folder / "site"
+    place.environment["NO_MKDOCS_2_WARNING"] = "1"
+    build = ["-m", "mkdocs", "build", "--strict", "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(site)]
+    done = place.run(sys.executable, "-P", *build)
+    assert done.returncode == 0, done.stderr
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > len(PAGES)
+    for page in pages:
+        loaded = re.findall(r'<(?:script|img|link)[^>]*(?:src|href)="(https?:[^"]*)"', page.read_text(encoding="utf-8"))
+        assert loaded == [], f"{page.name} loads {loaded}"
