@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any
 
 from aiocg.candidate import Candidate
 from aiocg.env_base import EnvBase
@@ -10,6 +10,7 @@ from aiocg.episode import Episode
 from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded
 from aiocg.plan import Plan, Plans, Reading, Spaces, check_known
 from aiocg.preparation import carrying_runs, prepare, run_once
+from aiocg.requests import Receiver, ReceiverT
 from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.session import Session
 from aiocg.snapshot import Snapshot
@@ -19,6 +20,7 @@ from aiocg.step import StepRequest, StepResult
 from aiocg.transport.messages import Action, Expanded, Observed
 
 if TYPE_CHECKING:
+    from aiocg.datasets.benchmark import Benchmark
     from aiocg.runtime import BenchmarkLike
     from aiocg.validation import ValidationResult
 
@@ -73,6 +75,11 @@ class Env(EnvBase):
         target = carrying_runs(target, self._default_plan.at_reset.observe)
         await prepare(target)
         await run_once(self._default_plan.prepare)
+        result: tuple[Any, dict[str, Any]] = await self.begin(target, deadline)
+        return result
+
+    def begin(self, target: "Benchmark", timeout: float = RESET_TIMEOUT) -> "asyncio.Future[Any]":
+        """Do as `reset`, as a future and without a task, where an earlier one has prepared target and observations."""
         if self._session.closed:
             raise EnvClosed("this environment was closed")
         if self._session.error is not None or self._session.pending:
@@ -88,8 +95,7 @@ class Env(EnvBase):
                 self.learn_targets(self._episode, plan.targets_from, plan.at_reset.observe, reply)
             return observation, {"benchmark": str(target.uri), "state": reply.state}
 
-        result: tuple[Any, dict[str, Any]] = await self._session.open(target, plan.at_reset.observe, deadline, finish)
-        return result
+        return self._session.open(target, plan.at_reset.observe, timeout, finish)
 
     def _replace_session(self) -> None:
         session = self._runtime.new_session(self.spec)
@@ -135,6 +141,21 @@ class Env(EnvBase):
             action, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout
         )
 
+    def start_step(
+        self,
+        action: Any,
+        *,
+        observation_spaces: Spaces = None,
+        reward_spaces: Spaces = None,
+        timeout: float | None = None,
+    ) -> "asyncio.Future[StepResult]":
+        """Do as `step`, as a future; where nothing has to be found out first that costs no task, as with `submit`."""
+        prepare = self._chosen_plan(observation_spaces, reward_spaces).prepare
+        start = self.step if prepare or self._action_space.targets_from else self.submit
+        return asyncio.ensure_future(
+            start(action, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout)
+        )
+
     async def step_texts(
         self,
         texts: Sequence[str],
@@ -149,7 +170,8 @@ class Env(EnvBase):
         """
         await run_once(self._chosen_plan(observation_spaces, reward_spaces).prepare)
         encoded = self.action_spaces.language.encode_all(texts)
-        return await self._submit(encoded, observation_spaces, reward_spaces, timeout)
+        future: asyncio.Future[StepResult] = self._session.future()
+        return await self._submit(encoded, observation_spaces, reward_spaces, timeout, future)
 
     def submit(
         self,
@@ -165,19 +187,28 @@ class Env(EnvBase):
         result is what `step` returns; after a step that ends the episode, those behind it raise ResetNeeded. Where the
         action space depends on the state, the action is understood in the last one that is known.
         """
-        return self._submit(self._action_space.encode(action), observation_spaces, reward_spaces, timeout)
+        encoded = self._action_space.encode(action)
+        return self._submit(encoded, observation_spaces, reward_spaces, timeout, self._session.future())
+
+    def deliver(self, actions: tuple[Action, ...], receiver: Receiver) -> None:
+        """Do as `submit` with actions that are encoded, and tell a receiver in place of a future, which costs less."""
+        self._submit(actions, None, None, None, receiver)
 
     def _submit(
-        self, actions: tuple[Action, ...], observation_spaces: Spaces, reward_spaces: Spaces, timeout: float | None
-    ) -> "asyncio.Future[StepResult]":
+        self,
+        actions: tuple[Action, ...],
+        observation_spaces: Spaces,
+        reward_spaces: Spaces,
+        timeout: float | None,
+        receiver: ReceiverT,
+    ) -> ReceiverT:
         plan = self._chosen_plan(observation_spaces, reward_spaces)
         episode = self._running_episode()
         deadline = self._deadline(timeout)
         self._observe_missing(plan, episode, deadline)
-        step = StepRequest(self, plan, episode, self._session, actions, deadline)
-        self._session.send(step)
+        self._session.send(StepRequest(self, plan, episode, self._session, actions, deadline, receiver))
         episode.expected_costs = plan.costs
-        return step.future
+        return receiver
 
     def _chosen_plan(self, observations: Spaces, rewards: Spaces, targets_from: str | None = None) -> Plan:
         """Return the plan for what a call asks for, where None is the default."""
@@ -462,14 +493,6 @@ class Env(EnvBase):
             await self._session.step(
                 (), (source,), self._deadline(None), lambda reply: self.learn_targets(episode, source, (source,), reply)
             )
-
-    def _deadline(self, timeout: float | None) -> float:
-        seconds = self.timeout if timeout is None else timeout
-        if type(seconds) is not float and isinstance(seconds, SupportsFloat):
-            seconds = float(seconds)
-        if not isinstance(seconds, float) or not seconds > 0:
-            raise ValueError(f"a timeout is a positive number of seconds, not {seconds!r}")
-        return seconds
 
 
 def _sources(name: str, spaces: Mapping[str, ObservationSpace]) -> set[str]:

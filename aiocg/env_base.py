@@ -1,7 +1,7 @@
 """What an environment is set to, and where it stands; what it does is in `env`."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from aiocg.episode import Episode
 from aiocg.errors import InvalidAction, ResetNeeded
@@ -32,7 +32,6 @@ class EnvBase:
         action_spaces: all action spaces of the compiler, by name.
         observation_spaces: all that can be observed, by name.
         reward_spaces: all rewards, by name; more can be added.
-        timeout: default deadline of a step, in seconds of execution.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class EnvBase:
         self.compiler_version = welcome.compiler_version
         self.action_spaces, self.observation_spaces = spaces
         self.reward_spaces = reward_spaces
-        self.timeout = STEP_TIMEOUT
+        self._timeout = STEP_TIMEOUT
         self._runtime = runtime
         self._welcome = welcome
         self._session = session
@@ -147,6 +146,18 @@ class EnvBase:
             self._episode.reward = 0.0
 
     @property
+    def timeout(self) -> float:
+        """Default deadline of a step, in seconds of execution."""
+        return self._timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self._timeout = _positive(seconds)
+
+    def _deadline(self, timeout: float | None) -> float:
+        return self._timeout if timeout is None else _positive(timeout)
+
+    @property
     def parameters(self) -> Mapping[str, str]:
         """The parameters that were sent and taken, by key; they outlast resets, and forks have them too."""
         return self._session.parameters
@@ -167,6 +178,16 @@ class EnvBase:
     def episode_reward(self) -> float | None:
         """Sum of the rewards since the reset, None without a reward space."""
         return self._episode.reward if self._episode is not None and self._reward_space is not None else None
+
+    def carry_reward(self, reward: float) -> None:
+        """Begin the sum of the rewards at what the actions so far had earned when they were first taken.
+
+        Raises:
+            ResetNeeded: when there is no episode.
+        """
+        if self._episode is None:
+            raise ResetNeeded("reset the environment first")
+        self._episode.reward = reward
 
     @property
     def actions(self) -> list[Any]:
@@ -232,6 +253,14 @@ class EnvBase:
 
     def __repr__(self) -> str:
         return f"<Env {self.spec.id} {self.benchmark.uri} {len(self.action_texts)} actions>"
+
+
+def _positive(seconds: float) -> float:
+    if type(seconds) is not float and isinstance(seconds, SupportsFloat):
+        seconds = float(seconds)
+    if not isinstance(seconds, float) or not seconds > 0:
+        raise ValueError(f"a timeout is a positive number of seconds, not {seconds!r}")
+    return seconds
 
 
 def _check_one(kind: str, name: object) -> None:

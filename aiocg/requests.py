@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError
@@ -41,12 +41,28 @@ Finish = Callable[[Any], Any]  # turns a reply into the caller's result
 Recover = Callable[[Exception], Any]  # turns an error into the caller's result, or raises
 
 
+class Receiver(Protocol):
+    """Whoever is told how a request went: a future, or what costs less where many are told at once."""
+
+    def done(self) -> bool:
+        """Does nobody want to know any more?"""
+
+    def set_result(self, result: Any, /) -> None:
+        """Take the result."""
+
+    def set_exception(self, exception: Exception, /) -> None:
+        """Take the error in place of a result."""
+
+
+ReceiverT = TypeVar("ReceiverT", bound=Receiver)
+
+
 class Pending:
     """A request without a reply.
 
     Attributes:
         session: the session it belongs to, None for those of the worker as a whole.
-        future: done when the reply is in.
+        future: done when the reply is in; or another receiver of it.
         attempts: how often a worker died while executing it.
         doing: what it does, for error messages.
     """
@@ -57,7 +73,7 @@ class Pending:
     def __init__(
         self,
         session: "Session | None",
-        future: "asyncio.Future[Any] | None" = None,
+        future: Receiver | None = None,
         finish: Finish | None = None,
         recover: Recover | None = None,
     ) -> None:
@@ -209,7 +225,7 @@ class PendingStep(Pending):
         actions: tuple[Any, ...],
         observe: tuple[str, ...],
         timeout: float,
-        future: "asyncio.Future[Any] | None" = None,
+        future: Receiver | None = None,
         finish: Finish | None = None,
         recover: Recover | None = None,
     ) -> None:

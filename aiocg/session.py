@@ -186,10 +186,18 @@ class Session:
             self.worker.abandon(self)
 
     def close(self) -> None:
-        """Free the session on its worker; idempotent, callable while requests are in flight."""
+        """Free the session on its worker; idempotent, callable while requests are in flight, and in any thread."""
         if not self.closed:
             self.closed = True
-            self.worker.release(self)
+            try:
+                here = asyncio.get_running_loop() is self._loop
+            except RuntimeError:
+                here = False
+            if here:
+                self.worker.release(self)
+            else:
+                with contextlib.suppress(RuntimeError):  # the loop is closed: so is the worker
+                    self._loop.call_soon_threadsafe(self.worker.release, self)
 
     def __del__(self) -> None:
         # An environment or snapshot that is simply dropped must not hold memory on the worker. Collection may happen

@@ -1,13 +1,12 @@
 """One step under way, from its submission to what `Env.step` returns."""
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.episode import Episode
 from aiocg.errors import ResetNeeded, SessionLost, WorkerCrashed, WorkerFailure
 from aiocg.plan import Plan
-from aiocg.requests import PendingStep
+from aiocg.requests import PendingStep, Receiver
 from aiocg.session import Session
 from aiocg.transport.messages import Action, Observed
 
@@ -29,12 +28,19 @@ class StepRequest(PendingStep):
     """
 
     __slots__ = ("_env", "_episode", "_plan")
-    future: "asyncio.Future[StepResult]"
+    future: "Receiver"
 
     def __init__(
-        self, env: "Env", plan: Plan, episode: Episode, session: Session, actions: tuple[Action, ...], timeout: float
+        self,
+        env: "Env",
+        plan: Plan,
+        episode: Episode,
+        session: Session,
+        actions: tuple[Action, ...],
+        timeout: float,
+        receiver: "Receiver",
     ) -> None:
-        super().__init__(session, actions, plan.observe, timeout, session.future())
+        super().__init__(session, actions, plan.observe, timeout, receiver)
         self._env = env
         self._plan = plan
         self._episode = episode

@@ -8,6 +8,7 @@ from aiocg.spaces.actions import (
     TextActions,
 )
 from aiocg.spaces.named import Commandline, CommandlineFlag, NamedDiscrete
+from aiocg.spaces.nothing import NoObservation
 from aiocg.spaces.observation import ObservationSpace
 from aiocg.spaces.permutation import Permutation
 from aiocg.spaces.scalar import Scalar
@@ -21,6 +22,7 @@ __all__ = [
     "DiscreteActions",
     "Json",
     "NamedDiscrete",
+    "NoObservation",
     "ObservationSpace",
     "ParametrizedActions",
     "Permutation",

@@ -356,8 +356,10 @@ async def test_a_failed_reset_over_steps_in_flight_leaves_no_episode(env: aiocg.
 
 @pytest.mark.parametrize("timeout", ["3", None, 0, -1.0, float("nan")])
 async def test_a_timeout_that_is_no_positive_number_is_refused(env: aiocg.Env, timeout: object) -> None:
-    if timeout is None:
-        env.timeout = "long"  # type: ignore[assignment]
+    if timeout is None:  # which is the default, and that must be a number
+        with pytest.raises(ValueError, match="positive number of seconds"):
+            env.timeout = timeout  # type: ignore[assignment]
+        return
     for request in (
         env.step("double", timeout=timeout),  # type: ignore[arg-type]
         env.observe("value", timeout=timeout),  # type: ignore[arg-type]
@@ -365,7 +367,7 @@ async def test_a_timeout_that_is_no_positive_number_is_refused(env: aiocg.Env, t
         with pytest.raises(ValueError, match="positive number of seconds"):
             await request
     with pytest.raises(ValueError, match="positive number of seconds"):
-        await env.reset(timeout=0 if timeout is None else timeout)  # type: ignore[arg-type]
+        await env.reset(timeout=timeout)  # type: ignore[arg-type]
     assert env.actions == []
 
 

@@ -1,0 +1,23 @@
+"""Environments for blocking code, after Gymnasium's interface. Importing this makes them known to Gymnasium::
+
+    import gymnasium
+
+    import aiocg.gym
+
+    env = gymnasium.make("llvm-autophase-ic-v0", benchmark="programs-v0/qsort")
+    observation, info = env.reset(seed=1)
+    observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+    env.close()
+
+All environments of a process share one runtime, unless they are given another.
+"""
+
+from aiocg.gym.env import CompilerEnv
+from aiocg.gym.llvm import LlvmEnv
+from aiocg.gym.portal import ForkedProcess, Portal
+from aiocg.gym.registration import register_all
+from aiocg.gym.runtime import SyncRuntime, default_runtime, shutdown
+
+__all__ = ["CompilerEnv", "ForkedProcess", "LlvmEnv", "Portal", "SyncRuntime", "default_runtime", "shutdown"]
+
+register_all()

@@ -1,0 +1,162 @@
+"""A portal: an event loop in a thread of its own, through which blocking code uses asynchronous objects."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+from aiocg.errors import AiocgError, RuntimeClosed
+
+__all__ = ["ForkedProcess", "Portal"]
+
+T = TypeVar("T")
+
+
+class ForkedProcess(AiocgError):
+    """Something that belongs to another process was used in a fork of it, where its event loop does not run.
+
+    Attributes:
+        owner: process id of the one that it belongs to.
+    """
+
+    def __init__(self, owner: int) -> None:
+        self.owner = owner
+        super().__init__(
+            f"this runtime belongs to process {owner}, of which this process ({os.getpid()}) is a fork: "
+            "make another runtime here, or let environments use the default one"
+        )
+
+
+class Portal:
+    """An event loop in a daemon thread, for use from any other thread of the process that made it.
+
+    The loop is uvloop's where there is one. Nothing waits for ever: what is under way when the portal is closed fails
+    with RuntimeClosed.
+    """
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._calls: set[_Call[Any]] = set()
+        self._stop: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(started,), name="aiocg-portal", daemon=True)
+        self._thread.start()
+        started.wait()
+
+    @property
+    def forked(self) -> bool:
+        """Is this process a fork of the one that made the portal? Then the portal has no thread here."""
+        return os.getpid() != self._owner
+
+    @property
+    def is_current_thread(self) -> bool:
+        """Is the caller in the thread of the portal's loop?"""
+        return threading.current_thread() is self._thread
+
+    def wait(self, start: Callable[[], "asyncio.Future[T]"]) -> T:
+        """Call a function in the loop's thread that returns a future, and return the future's result.
+
+        An exception in this thread meanwhile, such as KeyboardInterrupt, cancels the future.
+
+        Raises:
+            ForkedProcess: in a fork of the process that made the portal.
+            RuntimeClosed: when the portal is closed.
+        """
+        if os.getpid() != self._owner:  # before anything that another thread may have held when it was forked
+            raise ForkedProcess(self._owner)
+        if self.is_current_thread:
+            raise RuntimeError(
+                "the event loop would wait for itself: asynchronous code, such as a callback of an environment, "
+                "uses the asynchronous environment"
+            )
+        call = _Call(start, self._calls)
+        with self._lock:
+            if self._closed:
+                raise RuntimeClosed("the runtime was closed")
+            self._calls.add(call)
+            self._loop.call_soon_threadsafe(call.begin)
+        return call.outcome(self._loop)
+
+    def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Await what an asynchronous function returns, in the loop's thread; takes and raises what `wait` does."""
+        return self.wait(lambda: asyncio.ensure_future(function(*args)))
+
+    def close(self) -> None:
+        """End the loop and its thread; idempotent. In a fork it does nothing."""
+        if self.forked:
+            return
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._loop.call_soon_threadsafe(self._stop.set)
+        if not self.is_current_thread:
+            self._thread.join()
+
+    def _serve(self, started: threading.Event) -> None:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            self._loop = runner.get_loop()
+            self._stop = asyncio.Event()
+            self._loop.call_soon(started.set)
+            runner.run(self._stop.wait())
+        for call in list(self._calls):  # those that came too late to begin
+            call.fail(RuntimeClosed("the runtime was closed"))
+
+
+class _Call(Generic[T]):
+    """One call through the portal: begun in the loop's thread, waited for in the caller's."""
+
+    __slots__ = ("_calls", "_done", "_error", "_future", "_start")
+
+    def __init__(self, start: Callable[[], "asyncio.Future[T]"], calls: "set[_Call[Any]]") -> None:
+        self._start = start
+        self._calls = calls
+        self._future: asyncio.Future[T] | None = None
+        self._error: BaseException | None = None
+        self._done = threading.Lock()  # held until the outcome is there; quicker than an Event
+        self._done.acquire()
+
+    def begin(self) -> None:
+        try:
+            self._future = self._start()
+        except BaseException as error:
+            self.fail(error)
+        else:
+            self._future.add_done_callback(self._finish)
+
+    def fail(self, error: BaseException) -> None:
+        self._error = error
+        self._finish()
+
+    def _finish(self, future: "asyncio.Future[T] | None" = None) -> None:
+        self._calls.discard(self)
+        self._done.release()
+
+    def _cancel(self) -> None:
+        if self._future is not None:
+            self._future.cancel()
+
+    def outcome(self, loop: asyncio.AbstractEventLoop) -> T:
+        try:
+            self._done.acquire()
+        except BaseException:
+            loop.call_soon_threadsafe(self._cancel)
+            raise
+        if self._error is not None:
+            raise self._error
+        assert self._future is not None
+        try:
+            return self._future.result()
+        except asyncio.CancelledError:
+            raise RuntimeClosed("the runtime was closed meanwhile") from None
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # Windows has none
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,166 @@
+"""How to make an environment, with the state it is in: what a pickle holds, and what a fork of the process uses."""
+
+import contextlib
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.collection import Datasets
+from aiocg.datasets.errors import DatasetError
+from aiocg.env import Env
+from aiocg.env_base import STEP_TIMEOUT
+from aiocg.errors import SessionLost
+from aiocg.rewards import Reward
+from aiocg.spaces import ObservationSpace
+from aiocg.spaces.actions import ActionSpaceLike
+
+if TYPE_CHECKING:
+    from aiocg.datasets.dataset import Dataset
+    from aiocg.runtime import BenchmarkLike, Runtime
+
+__all__ = ["EpisodeRecipe", "Recipe"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EpisodeRecipe:
+    """How to come back to the state of an episode.
+
+    Attributes:
+        benchmark: its program.
+        actions: as texts.
+        reward: what they have earned.
+        state: hash of the state that they lead to.
+    """
+
+    benchmark: "BenchmarkLike"
+    actions: tuple[str, ...]
+    reward: float
+    state: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to make an environment.
+
+    Attributes:
+        benchmark, observation_space, reward_space, action_space, extra_actions, timeout, datasets: as given to
+            `CompilerEnv`.
+        switched_off: the spaces that are None mean none, and not the environment's own.
+        rewards, observations: of the user's.
+        parameters: to be sent, by key.
+        episode: that it is in, None when it needs a reset.
+    """
+
+    benchmark: "BenchmarkLike | None" = None
+    observation_space: str | None = None
+    reward_space: str | None = None
+    switched_off: bool = False
+    action_space: ActionSpaceLike | None = None
+    extra_actions: tuple[str, ...] = ()
+    timeout: float = STEP_TIMEOUT
+    rewards: tuple[Reward, ...] = ()
+    observations: tuple[ObservationSpace, ...] = ()
+    datasets: "Datasets | Iterable[Dataset] | None" = None
+    parameters: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    episode: EpisodeRecipe | None = None
+
+    @classmethod
+    def of(
+        cls,
+        env: Env,
+        *,
+        benchmark: Benchmark | None,
+        own: Iterable[Reward | ObservationSpace],
+        datasets: Datasets | None,
+    ) -> Self:
+        """Return the recipe of an environment as it is.
+
+        Args:
+            env: the environment.
+            benchmark: for its next reset, its present one if None.
+            own: rewards and observations of the user's.
+            datasets: where its benchmarks come from, None for where those of its runtime do.
+        """
+        own = tuple(own)
+        episode = None
+        if env.in_episode:
+            episode = EpisodeRecipe(env.benchmark, env.action_texts, env.episode_reward or 0.0, env.state_hash)
+        return cls(
+            benchmark=benchmark or env.benchmark,
+            observation_space=env.observation_space,
+            reward_space=env.reward_space,
+            switched_off=True,
+            action_space=env.action_space,
+            timeout=env.timeout,
+            rewards=tuple(one for one in own if isinstance(one, Reward)),
+            observations=tuple(one for one in own if isinstance(one, ObservationSpace)),
+            datasets=datasets,
+            parameters=dict(env.parameters),
+            episode=episode,
+        )
+
+    def portable(self, datasets: Datasets) -> Self:
+        """Return a recipe that another process can follow: benchmarks that it can find too are given by name."""
+        episode = self.episode
+        if episode is not None:
+            episode = dataclasses.replace(episode, benchmark=_portable(episode.benchmark, datasets))
+        return dataclasses.replace(self, benchmark=_portable(self.benchmark, datasets), episode=episode)
+
+    async def make(
+        self, runtime: "Runtime", environment: str, find: "Callable[[BenchmarkLike], Awaitable[Benchmark]]"
+    ) -> Env:
+        """Make the environment and bring it to its state.
+
+        Args:
+            runtime: where it will live.
+            environment: its id.
+            find: finds a benchmark.
+
+        Raises:
+            SessionLost: when the actions lead to another state than they did.
+        """
+        env = await runtime.make(
+            environment,
+            benchmark=None if self.benchmark is None else await find(self.benchmark),
+            action_space=self.action_space,
+            extra_actions=self.extra_actions,
+            rewards=self.rewards,
+        )
+        try:
+            for space in self.observations:
+                env.add_observation_space(space)
+            if self.observation_space is not None or self.switched_off:
+                env.observation_space = self.observation_space
+            if self.reward_space is not None or self.switched_off:
+                env.reward_space = self.reward_space
+            env.timeout = self.timeout
+            for key, value in self.parameters.items():
+                await env.send_parameter(key, value)
+            if self.episode is not None:
+                await _replay(env, self.episode, find)
+        except BaseException:
+            await env.close()
+            raise
+        return env
+
+
+async def _replay(
+    env: Env, episode: EpisodeRecipe, find: "Callable[[BenchmarkLike], Awaitable[Benchmark]]"
+) -> None:
+    await env.reset(benchmark=await find(episode.benchmark))
+    if episode.actions:
+        _, _, terminated, _, info = await env.step_texts(episode.actions)
+        if terminated:
+            raise info["error"]
+    if env.state_hash != episode.state:
+        raise SessionLost(episode.state, env.state_hash)
+    env.carry_reward(episode.reward)
+
+
+def _portable(target: Any, datasets: Datasets) -> Any:
+    if isinstance(target, Benchmark):
+        with contextlib.suppress(DatasetError):
+            if datasets.benchmark(target.uri).key == target.key:
+                return str(target.uri)
+    return target

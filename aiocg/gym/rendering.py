@@ -1,0 +1,34 @@
+"""How an environment is shown to people: a line on where it stands, and its default observation."""
+
+from typing import TYPE_CHECKING
+
+from aiocg.step import StepResult
+
+if TYPE_CHECKING:
+    from aiocg.gym.env_base import CompilerEnvBase
+
+__all__ = ["describe"]
+
+
+def describe(env: "CompilerEnvBase", last: StepResult | None) -> str:
+    """Return text on the program, the actions so far, the rewards, and the last default observation.
+
+    Args:
+        env: to be described.
+        last: what its last reset or step returned, None before the first.
+    """
+    if last is None:
+        return f"{env.environment}  {env.benchmark.uri}  not reset yet"
+    observation, reward, terminated, _, info = last
+    texts = env.action_texts
+    parts = [env.environment, str(env.benchmark.uri), f"{len(texts)} action{'' if len(texts) == 1 else 's'}"]
+    if texts:
+        parts.append(f"last {texts[-1]}")
+    if env.reward_space is not None:
+        total = env.episode_reward or 0.0
+        earned = f"{reward:+.4f}" if isinstance(reward, float) else str(reward)  # a list, if one was asked for
+        parts.append(f"{env.reward_space} {earned}, in all {total:.4f}")
+    if terminated:
+        parts.append(f"ended: {info.get('error_details', 'no more actions')}")
+    line = "  ".join(parts)
+    return line if observation is None else f"{line}\n{observation}"
