@@ -15,6 +15,7 @@
     │   ├── WorkerCrashed        the compiler died while executing this request
     │   │   └── DeadlineExceeded the compiler overran its deadline (also a TimeoutError)
     │   ├── SessionLost          the session could not be rebuilt after its worker died
+    │   ├── Interrupted          the request was given up by `Runtime.interrupt`
     │   └── WorkerFailure        the worker reported a failure, by code
     │       ├── ActionFailed, ObservationFailed, ParameterFailed
     └── (datasets) DatasetError  benchmarks and datasets, see `aiocg.datasets.errors`
@@ -34,6 +35,7 @@ __all__ = [
     "DeadlineExceeded",
     "EnvClosed",
     "EnvironmentNotSupported",
+    "Interrupted",
     "InvalidAction",
     "NotExpressible",
     "ObservationFailed",
@@ -174,6 +176,10 @@ class SessionLost(ServiceError):
             f"replaying the actions gave state {found:016x} instead of {expected:016x}: "
             "an action of this episode is not deterministic"
         )
+
+
+class Interrupted(ServiceError):
+    """The request was given up by `Runtime.interrupt`; the environment is where it was before it."""
 
 
 class WorkerFailure(ServiceError):

@@ -16,7 +16,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.env import Env
-from aiocg.errors import RuntimeClosed, WorkerStartError
+from aiocg.errors import Interrupted, RuntimeClosed, WorkerStartError
 from aiocg.folder import RuntimeFolder
 from aiocg.placement import choose_worker
 from aiocg.preparation import in_thread
@@ -237,6 +237,15 @@ class Runtime:
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers that are up."""
         return [pid for supervisor in self._supervisors.values() for pid in supervisor.processes()]
+
+    def interrupt(self) -> None:
+        """Give up all that the environments are doing, which fails with `Interrupted`: say, for the user's Ctrl-C.
+
+        They are then where their last finished request left them, and can be used at once, as the workers that were
+        busy are replaced. Cancelling an await, in contrast, leaves the worker to its work.
+        """
+        for supervisor in self._supervisors.values():
+            supervisor.interrupt(Interrupted("this was interrupted"))
 
     async def statistics(self) -> list[dict[str, Any]]:
         """Return every worker's counters."""

@@ -271,6 +271,12 @@ class Supervisor:
                     process.condemned = execution
                     process.kill()
 
+    def interrupt(self, error: Exception) -> None:
+        """Fail all requests in flight, and replace the workers that had any: what they execute cannot be stopped."""
+        for worker, process in zip(self.workers, self._processes, strict=True):
+            if worker.interrupt(error) and process is not None:
+                process.kill()
+
     async def close(self) -> None:
         """End every worker and wait until they are gone; what is in flight fails with `RuntimeClosed`."""
         self._closing.set()

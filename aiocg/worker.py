@@ -306,6 +306,19 @@ class Worker:
             self._backlog.remove(pending)
             pending.reject(session.error)
 
+    def interrupt(self, error: Exception) -> bool:
+        """Give up every request in flight; return whether the process had any, which it would go on with.
+
+        Rebuilding is not given up: a session that is needed again is rebuilt again, by the next process.
+        """
+        was_busy = not all(isinstance(pending, (PendingClose, PendingUnload)) for pending in self._waiting.values())
+        pendings = [*self._waiting.values(), *self._backlog]
+        self._waiting, self._backlog = {}, deque()
+        for pending in pendings:
+            if not isinstance(pending, PendingRebuild):
+                pending.reject(error)
+        return was_busy
+
     # ------------------------------------------------------------------------------------------ death
 
     def died(self, death: Death) -> None:

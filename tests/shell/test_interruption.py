@@ -1,0 +1,76 @@
+"""Giving up what is being executed: every environment is then where its last finished request left it."""
+
+import asyncio
+
+import pytest
+
+import aiocg
+from aiocg.errors import Interrupted
+from aiocg.testing import scripted_benchmark
+
+
+async def at(runtime: aiocg.Runtime, number: int) -> aiocg.Env:
+    env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(number), reward_space="value")
+    await env.reset()
+    return env
+
+
+async def executing(env: aiocg.Env, action: str) -> "asyncio.Future[object]":
+    """Submit an action, and wait until the worker is at it."""
+    future = env.submit(action)
+    await asyncio.sleep(0.1)
+    assert not future.done()
+    return future
+
+
+async def test_what_hangs_fails_and_its_environment_goes_on_from_before(runtime: aiocg.Runtime) -> None:
+    env = await at(runtime, 5)
+    await env.step("double")
+    future = await executing(env, "hang")
+    runtime.interrupt()
+    with pytest.raises(Interrupted):
+        await future
+    assert env.in_episode
+    assert env.action_texts == ("double",)
+    assert (await env.step("increment"))[:3] == (11, -1.0, False)
+    assert env.episode_reward == -6.0
+
+
+async def test_what_was_cancelled_before_is_not_executed_again(runtime: aiocg.Runtime) -> None:
+    env = await at(runtime, 5)
+    future = await executing(env, "hang")
+    future.cancel()
+    runtime.interrupt()
+    async with asyncio.timeout(20):
+        assert await env.observe("value") == 5
+
+
+async def test_other_environments_of_the_worker_are_where_they_were(runtime: aiocg.Runtime) -> None:
+    envs = [await at(runtime, number) for number in range(6)]
+    await asyncio.gather(*(env.step("double") for env in envs))
+    snapshot = await envs[0].snapshot()
+    queued = [await executing(envs[0], "hang"), *(env.submit("increment") for env in envs[2::2])]
+    runtime.interrupt()
+    outcomes = await asyncio.gather(*queued, return_exceptions=True)
+    assert all(isinstance(outcome, Interrupted) for outcome in outcomes)
+    assert [await env.observe("value") for env in envs] == [0, 2, 4, 6, 8, 10]
+    await envs[1].restore(snapshot)
+    assert await envs[1].observe("value") == 0
+
+
+async def test_idle_workers_are_not_replaced(runtime: aiocg.Runtime) -> None:
+    env = await at(runtime, 5)
+    await at(runtime, 6)
+    before = runtime.worker_pids()
+    runtime.interrupt()
+    assert await env.observe("value") == 5
+    assert runtime.worker_pids() == before
+
+
+async def test_an_environment_can_be_reset_after_it(runtime: aiocg.Runtime) -> None:
+    env = await at(runtime, 5)
+    future = await executing(env, "hang")
+    runtime.interrupt()
+    observation, _ = await env.reset(benchmark=scripted_benchmark(8))
+    assert observation == 8
+    assert isinstance(future.exception(), Interrupted)
