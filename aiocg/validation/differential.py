@@ -100,11 +100,12 @@ class Place:
             try:
                 await env.reset(benchmark=benchmark)
             except (DatasetError, ServiceError) as error:
-                raise Failed(_refused(ErrorKind.COMPILATION_FAILED, error)) from error
+                raise Failed(ValidationError.of_exception(ErrorKind.COMPILATION_FAILED, error)) from error
             if actions:
                 _, _, terminated, _, info = await env.step_texts(actions)
                 if terminated:
-                    raise Failed(_refused(ErrorKind.REPLAY_FAILED, info["error"])) from info["error"]
+                    cause = info["error"]
+                    raise Failed(ValidationError.of_exception(ErrorKind.REPLAY_FAILED, cause)) from cause
             yield env
         finally:
             with anyio.CancelScope(shield=True):
@@ -269,17 +270,14 @@ def _check(place: Place, name: str) -> None:
         raise Skipped(f"the environment {place.env.spec.id} has no observation space {name}")
 
 
-def _refused(kind: ErrorKind, error: Exception) -> ValidationError:
-    return ValidationError(kind=kind, data={"error_type": type(error).__name__, "error_details": str(error)})
-
 
 def not_executed(error: Exception) -> ValidationError:
     """Say what it means that a program was not built and run."""
     if isinstance(error, TimeoutError):
-        return _refused(ErrorKind.EXECUTION_TIMEOUT, error)
+        return ValidationError.of_exception(ErrorKind.EXECUTION_TIMEOUT, error)
     timed_out = error.fields.get("timed_out") if isinstance(error, WorkerFailure) else None
     kinds = {"linking": ErrorKind.COMPILATION_TIMEOUT, "running": ErrorKind.EXECUTION_TIMEOUT}
-    return _refused(kinds.get(str(timed_out), ErrorKind.COMPILATION_FAILED), error)
+    return ValidationError.of_exception(kinds.get(str(timed_out), ErrorKind.COMPILATION_FAILED), error)
 
 
 def _gold(error: ValidationError) -> ValidationError:

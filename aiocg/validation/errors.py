@@ -2,6 +2,7 @@
 
 import enum
 import json
+import traceback
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ __all__ = ["ErrorKind", "ValidationError"]
 class ErrorKind(enum.StrEnum):
     """Kinds of validation errors; the texts are CompilerGym's, where it has the kind."""
 
+    BENCHMARK_UNAVAILABLE = "Benchmark unavailable"
     REPLAY_FAILED = "Replay failed"
     ANOTHER_STATE = "Another state"
     WRONG_REWARD = "Wrong reward"
@@ -28,6 +30,7 @@ class ErrorKind(enum.StrEnum):
     WRONG_OUTPUT = "Wrong output"
     OUTPUT_NOT_GENERATED = "Output not generated"
     WRONG_FILE = "Wrong output (file)"
+    CALLBACK_FAILED = "Validation callback failed"
 
 
 class ValidationError(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +51,14 @@ class ValidationError(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     gold_standard: bool = False
 
+    @classmethod
+    def of_exception(cls, kind: str, error: BaseException, *, trace: bool = False) -> "ValidationError":
+        """Make an error of an exception, with its type and words and, if asked for, where it was raised."""
+        data = {"error_type": type(error).__name__, "error_details": str(error)}
+        if trace:
+            data["traceback"] = "".join(traceback.format_exception(error))
+        return cls(kind=kind, data=data)
+
     @property
     def type(self) -> str:
         """The name that CompilerGym gives the error, such as "Runtime error (1)" or "Gold standard: Memory leak"."""
@@ -56,8 +67,8 @@ class ValidationError(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def can_be_chance(self) -> bool:
-        """Is it worth another try? What a compiler refuses it will refuse again."""
-        return self.kind != ErrorKind.COMPILATION_FAILED
+        """Is it worth another try? What a compiler refuses it will refuse again, and code that is wrong stays wrong."""
+        return self.kind not in (ErrorKind.COMPILATION_FAILED, ErrorKind.CALLBACK_FAILED)
 
     def sort_key(self) -> tuple[str, str]:
         """Return what errors are ordered by."""

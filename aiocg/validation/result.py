@@ -6,8 +6,9 @@ from typing import Self
 
 import msgspec
 
+from aiocg.llvm.legacy_states import Translation
 from aiocg.state import CompilerEnvState
-from aiocg.validation.errors import ValidationError
+from aiocg.validation.errors import ErrorKind, ValidationError
 
 __all__ = ["ValidationResult"]
 
@@ -21,17 +22,21 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         state: what was validated.
         walltime: seconds that it took.
-        reward_validated: the reward was computed again; False when the state has none, or it is not deterministic.
+        reward: what the state earns here and now, None if it has no reward space or could not be reached.
+        reward_validated: the reward was compared with that; False when the state has none, when it is not
+            deterministic, and when the state was found with another compiler, as `translation` says.
         actions_replay_failed: the actions could not be applied again, or led to another program.
         reward_validation_failed: the reward came out different.
         benchmark_semantics_validated: what the program does was compared with what it should do.
         benchmark_semantics_validation_failed: it does something else.
         errors: what is wrong, in detail.
         skipped: what could not be checked here, each with the reason.
+        translation: for a state of CompilerGym's, what became of its command line, and so of `state.actions`.
     """
 
     state: CompilerEnvState
     walltime: float = 0.0
+    reward: float | None = None
     reward_validated: bool = False
     actions_replay_failed: bool = False
     reward_validation_failed: bool = False
@@ -39,12 +44,23 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     benchmark_semantics_validation_failed: bool = False
     errors: tuple[ValidationError, ...] = ()
     skipped: tuple[str, ...] = ()
+    translation: Translation | None = None
 
     def okay(self) -> bool:
         """Say whether nothing is wrong, as far as it was checked."""
         return not (
             self.actions_replay_failed or self.reward_validation_failed or self.benchmark_semantics_validation_failed
         )
+
+    @property
+    def unavailable(self) -> bool:
+        """Could nothing be checked, because the benchmark cannot be had here? That says nothing of the state."""
+        return any(error.kind == ErrorKind.BENCHMARK_UNAVAILABLE for error in self.errors)
+
+    @property
+    def another_compiler(self) -> bool:
+        """Was the state found with another compiler, so that it may well earn another reward here?"""
+        return self.translation is not None and self.translation.another_compiler
 
     @property
     def error_details(self) -> str:
@@ -86,6 +102,7 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return cls(
             state=parts[0].state,
             walltime=sum(part.walltime for part in parts),
+            reward=next((part.reward for part in parts if part.reward is not None), None),
             reward_validated=any(part.reward_validated for part in parts),
             actions_replay_failed=any(part.actions_replay_failed for part in parts),
             reward_validation_failed=any(part.reward_validation_failed for part in parts),
@@ -93,6 +110,7 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             benchmark_semantics_validation_failed=any(part.benchmark_semantics_validation_failed for part in parts),
             errors=tuple(error for part in parts for error in part.errors),
             skipped=tuple(dict.fromkeys(reason for part in parts for reason in part.skipped)),
+            translation=next((part.translation for part in parts if part.translation is not None), None),
         )
 
     def _fields(self) -> tuple[object, ...]:
@@ -118,4 +136,5 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if not self.okay():
             details = self.error_details
             return f"❌  {benchmark}  {details if len(details) <= _WIDTH else details[: _WIDTH - 3] + '...'}"
-        return f"✅  {benchmark}" if self.state.reward is None else f"✅  {benchmark}  {self.state.reward:.4f}"
+        reward = self.reward if self.another_compiler else self.state.reward
+        return f"✅  {benchmark}" if reward is None else f"✅  {benchmark}  {reward:.4f}"

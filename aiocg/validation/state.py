@@ -12,8 +12,9 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env import Env
 from aiocg.errors import AiocgError, ServiceError, UnknownName
+from aiocg.llvm.legacy_states import Translation, modern_state
 from aiocg.search.lanes import spread
-from aiocg.state import CompilerEnvState
+from aiocg.state import CompilerEnvState, LegacyState
 from aiocg.validation.differential import (
     Failed,
     Place,
@@ -31,7 +32,7 @@ from aiocg.validation.result import ValidationResult
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime
 
-__all__ = ["Options", "validate", "validate_env", "validate_states"]
+__all__ = ["Options", "rewards_agree", "validate", "validate_env", "validate_translated"]
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-10  # by which rewards may differ, as in CompilerGym
 
@@ -69,63 +70,55 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             raise TypeError(f"these are not options for a validation: {error}") from error
 
 
-async def validate(runtime: "Runtime", state: CompilerEnvState, **options: Any) -> ValidationResult:
+async def validate(
+    runtime: "Runtime", state: CompilerEnvState | LegacyState, *, environment: str | None = None, **options: Any
+) -> ValidationResult:
     """Validate a state, for example one that somebody else has found.
+
+    A state of CompilerGym's is translated first, as `aiocg.llvm.legacy_states` does it. If its actions are those of
+    another compiler, another reward is no error; the result has what it earns here.
 
     Args:
         runtime: whose workers do it.
         state: what to validate.
+        environment: id of the environment for a state that does not name one; `"llvm-ic-v0"` if None.
         options: the fields of `Options`.
 
     Raises:
         AiocgError: when the environment or the reward space does not exist here, or workers cannot be had.
         DatasetError: when the benchmark does not exist here.
+        TypeError: when there is no such option.
     """
-    env = await runtime.make(state.environment, benchmark=state.benchmark, reward_space=state.reward_space)
-    async with env:
-        return await _validate(runtime, env, state, None, Options.of(**options))
+    chosen = Options.of(**options)
+    translation: Translation | None = None
+    if isinstance(state, LegacyState):
+        state, translation = await modern_state(runtime, state, environment)
+    return await validate_translated(runtime, state, translation, chosen)
 
 
-async def validate_states(
-    runtime: "Runtime",
-    states: Iterable[CompilerEnvState],
-    *,
-    progress: Callable[[int, ValidationResult], None] | None = None,
-    **options: Any,
-) -> list[ValidationResult]:
-    """Validate many states, as many at a time as there are workers, and return the results in their order.
-
-    Args:
-        runtime: whose workers do it.
-        states: what to validate.
-        progress: called with the index of a state and its result, as the results come.
-        options: the fields of `Options`.
+async def validate_translated(
+    runtime: "Runtime", state: CompilerEnvState, translation: Translation | None, options: Options
+) -> ValidationResult:
+    """Validate a state of ours, or what became of one of CompilerGym's.
 
     Raises:
         AiocgError, DatasetError: as `validate`.
     """
-    waiting = iter(enumerate(states))
-    results: dict[int, ValidationResult] = {}
-
-    async def work() -> None:
-        for index, state in waiting:
-            results[index] = await validate(runtime, state, **options)
-            if progress is not None:
-                progress(index, results[index])
-
-    await spread([work] * runtime.worker_count)
-    return [results[index] for index in sorted(results)]
+    env = await runtime.make(state.environment, benchmark=state.benchmark, reward_space=state.reward_space)
+    async with env:
+        return await _validate(runtime, env, state, None, options, translation)
 
 
 async def validate_env(
-    runtime: "Runtime", env: Env, state: CompilerEnvState | None = None, **options: Any
+    runtime: "Runtime", env: Env, state: CompilerEnvState | LegacyState | None = None, **options: Any
 ) -> ValidationResult:
     """Validate a state with the spaces, rewards and benchmark of an environment, which is not touched.
 
     Args:
         runtime: of the environment.
         env: an environment.
-        state: what to validate; if None, the environment's own.
+        state: what to validate; if None, the environment's own. One of CompilerGym's is taken to be of this
+            environment and its reward space.
         options: the fields of `Options`.
 
     Raises:
@@ -135,52 +128,74 @@ async def validate_env(
     chosen = Options.of(**options)
     if state is None:
         return await _validate(runtime, env, env.state, env.state_hash, chosen)
+    translation: Translation | None = None
+    if isinstance(state, LegacyState):
+        state, translation = await modern_state(runtime, state, env.spec.id)
+        reward = state.reward if env.reward_space is not None else None
+        state = msgspec.structs.replace(state, reward_space=env.reward_space, reward=reward)
     if (state.environment, state.benchmark) != (env.spec.id, str(env.benchmark.uri)):
-        return await validate(runtime, state, **options)
-    return await _validate(runtime, env, state, None, chosen)
+        async with await runtime.make(state.environment, benchmark=state.benchmark) as other:
+            other.reward_spaces |= env.reward_spaces
+            return await _validate(runtime, other, state, None, chosen, translation)
+    return await _validate(runtime, env, state, None, chosen, translation)
 
 
 async def _validate(
-    runtime: "Runtime", env: Env, state: CompilerEnvState, state_hash: int | None, options: Options
+    runtime: "Runtime",
+    env: Env,
+    state: CompilerEnvState,
+    state_hash: int | None,
+    options: Options,
+    translation: Translation | None = None,
 ) -> ValidationResult:
     started = time.monotonic()
-    result = await _replay(env, state, state_hash)
+    result = await _replay(env, state, state_hash, translation)
     if not result.actions_replay_failed and options.semantics and env.benchmark.is_validatable():
         result = ValidationResult.join([result, await _semantics(runtime, env, state, options)])
     return msgspec.structs.replace(result, walltime=time.monotonic() - started)
 
 
-async def _replay(env: Env, state: CompilerEnvState, state_hash: int | None) -> ValidationResult:
+async def _replay(
+    env: Env, state: CompilerEnvState, state_hash: int | None, translation: Translation | None
+) -> ValidationResult:
     """Apply the actions in a fresh session and compare the program and the reward that they lead to."""
+    none = ValidationResult(state=state, translation=translation)
     async with await env.sibling() as fresh:
-        fresh.reward_space, fresh.observation_space = state.reward_space, None
+        fresh.observation_space = None
         try:
+            fresh.reward_space = state.reward_space
             await fresh.check_actions(state.actions)
             await fresh.reset()
             if state.actions:
                 _, _, terminated, _, info = await fresh.step_texts(state.actions)
                 if terminated:
                     raise info["error"]
-        except (AiocgError, DatasetError) as error:
-            data = {"error_type": type(error).__name__, "error_details": str(error)}
-            return _replay_failed(state, ValidationError(kind=ErrorKind.REPLAY_FAILED, data=data))
+        except DatasetError as error:
+            return _replay_failed(none, ValidationError.of_exception(ErrorKind.BENCHMARK_UNAVAILABLE, error))
+        except AiocgError as error:
+            return _replay_failed(none, ValidationError.of_exception(ErrorKind.REPLAY_FAILED, error))
         if state_hash is not None and fresh.state_hash != state_hash:
             data = {"expected": f"{state_hash:016x}", "actual": f"{fresh.state_hash:016x}"}
-            return _replay_failed(state, ValidationError(kind=ErrorKind.ANOTHER_STATE, data=data))
+            return _replay_failed(none, ValidationError(kind=ErrorKind.ANOTHER_STATE, data=data))
         reward = fresh.episode_reward
-        if state.reward is None or reward is None or state.reward_space is None:
-            return ValidationResult(state=state)
-        space = fresh.reward_spaces[state.reward_space]
-        if not space.deterministic:
-            return ValidationResult(state=state)
-        if math.isclose(state.reward, reward, rel_tol=RELATIVE, abs_tol=ABSOLUTE):
-            return ValidationResult(state=state, reward_validated=True)
+        result = msgspec.structs.replace(none, reward=reward)
+        if state.reward is None or reward is None or state.reward_space is None or result.another_compiler:
+            return result
+        if not fresh.reward_spaces[state.reward_space].deterministic:
+            return result
+        if rewards_agree(state.reward, reward):
+            return msgspec.structs.replace(result, reward_validated=True)
         wrong = ValidationError(kind=ErrorKind.WRONG_REWARD, data={"expected": state.reward, "actual": reward})
-        return ValidationResult(state=state, reward_validated=True, reward_validation_failed=True, errors=(wrong,))
+        return msgspec.structs.replace(result, reward_validated=True, reward_validation_failed=True, errors=(wrong,))
 
 
-def _replay_failed(state: CompilerEnvState, error: ValidationError) -> ValidationResult:
-    return ValidationResult(state=state, actions_replay_failed=True, errors=(error,))
+def rewards_agree(said: float, found: float) -> bool:
+    """Is a reward what was said, but for rounding?"""
+    return math.isclose(said, found, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+
+
+def _replay_failed(result: ValidationResult, error: ValidationError) -> ValidationResult:
+    return msgspec.structs.replace(result, actions_replay_failed=True, errors=(error,))
 
 
 async def _semantics(runtime: "Runtime", env: Env, state: CompilerEnvState, options: Options) -> ValidationResult:
@@ -229,6 +244,8 @@ async def _callback_test(place: Place, callback: Callable[[Any], Awaitable[Itera
         return [failure.error]
     except (ServiceError, TimeoutError) as error:  # of a request that it made, or of its own
         return [not_executed(error)]
+    except Exception as error:  # the callback is somebody's code, and is to stop nothing but itself
+        return [ValidationError.of_exception(ErrorKind.CALLBACK_FAILED, error, trace=True)]
 
 
 async def _test(

@@ -349,11 +349,11 @@ async def test_many_states_are_validated_in_order(runtime: aiocg.Runtime) -> Non
         for n in range(4)
         for action in ("increment", "refuse")
     ]
-    told: list[int] = []
-    results = await validate_states(runtime, states, progress=lambda index, result: told.append(index))
+    results = [result async for result in validate_states(runtime, states, ordered=True)]
     assert [result.state for result in results] == states
     assert [result.okay() for result in results] == [True, False] * 4
-    assert sorted(told) == list(range(8))
+    unordered = [result async for result in validate_states(runtime, states)]
+    assert sorted(unordered, key=lambda result: states.index(result.state)) == results
 
 
 def test_a_benchmark_of_sources_can_be_compiled_with_more_flags() -> None:

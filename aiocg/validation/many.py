@@ -1,0 +1,151 @@
+"""Validating many states at a time, whatever happens to one of them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from aiocg.datasets.errors import DatasetError
+from aiocg.errors import AiocgError, RuntimeClosed
+from aiocg.llvm.legacy_states import DEFAULT_ENVIRONMENT, Translation, modern_state
+from aiocg.state import CompilerEnvState, LegacyState
+from aiocg.validation.errors import ErrorKind, ValidationError
+from aiocg.validation.result import ValidationResult
+from aiocg.validation.state import Options, validate_translated
+
+if TYPE_CHECKING:
+    from aiocg.runtime import Runtime
+
+__all__ = ["validate_states"]
+
+Outcome = tuple[int, ValidationResult] | Exception | None  # a result, what stops everything, or that one has ended
+
+
+def validate_states(
+    runtime: "Runtime",
+    states: Iterable[CompilerEnvState | LegacyState],
+    *,
+    ordered: bool = False,
+    environment: str | None = None,
+    **options: Any,
+) -> AsyncGenerator[ValidationResult, None]:
+    """Validate many states, as many at a time as there are workers, and yield the results as they come.
+
+    ::
+
+        async for result in validate_states(runtime, CompilerEnvStateReader.read_paths(["results.csv"])):
+            print(result)
+
+    A state that fails in whatever way, also for want of its benchmark, gives a result and stops no other. Leaving the
+    loop early ends what is still under way; `contextlib.aclosing` around it waits for that, too.
+
+    Args:
+        runtime: whose workers do it.
+        states: what to validate; taken one at a time, as workers become free.
+        ordered: yield the results in the order of the states.
+        environment: id of the environment for states that do not name one; `"llvm-ic-v0"` if None.
+        options: the fields of `Options`.
+
+    Raises:
+        TypeError: at once, when there is no such option.
+        RuntimeClosed: when the runtime is closed meanwhile.
+    """
+    results = _results(runtime, enumerate(states), environment, Options.of(**options))
+    return _in_order(results) if ordered else _without_numbers(results)
+
+
+async def _results(
+    runtime: "Runtime",
+    waiting: Iterator[tuple[int, CompilerEnvState | LegacyState]],
+    environment: str | None,
+    options: Options,
+) -> AsyncGenerator[tuple[int, ValidationResult], None]:
+    outcomes: asyncio.Queue[Outcome] = asyncio.Queue(runtime.worker_count)  # who is not read does not work ahead
+
+    async def work() -> None:
+        ending: Outcome = None
+        try:
+            for index, state in waiting:
+                await outcomes.put((index, await _validated(runtime, state, environment, options)))
+        except Exception as error:
+            ending = error
+        await outcomes.put(ending)
+
+    # Plain tasks: a task group must not be left in another task than it was entered in, and generators may be.
+    tasks = [asyncio.create_task(work()) for _ in range(runtime.worker_count)]
+    try:
+        left = len(tasks)
+        while left:
+            outcome = await outcomes.get()
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome is None:
+                left -= 1
+            else:
+                yield outcome
+    finally:
+        for task in tasks:
+            task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _without_numbers(
+    results: AsyncGenerator[tuple[int, ValidationResult], None],
+) -> AsyncGenerator[ValidationResult, None]:
+    try:
+        async for _, result in results:
+            yield result
+    finally:
+        await results.aclose()
+
+
+async def _in_order(
+    results: AsyncGenerator[tuple[int, ValidationResult], None],
+) -> AsyncGenerator[ValidationResult, None]:
+    early: dict[int, ValidationResult] = {}
+    due = 0
+    try:
+        async for index, result in results:
+            early[index] = result
+            while due in early:
+                yield early.pop(due)
+                due += 1
+    finally:
+        await results.aclose()
+
+
+async def _validated(
+    runtime: "Runtime", state: CompilerEnvState | LegacyState, environment: str | None, options: Options
+) -> ValidationResult:
+    """Validate a state; what goes wrong is its result, as long as that does not mean that nothing works any more."""
+    modern, translation = _untranslated(state, environment)
+    try:
+        if isinstance(state, LegacyState):
+            modern, translation = await modern_state(runtime, state, environment)
+        return await validate_translated(runtime, modern, translation, options)
+    except RuntimeClosed:
+        raise
+    except DatasetError as error:
+        wrong = ValidationError.of_exception(ErrorKind.BENCHMARK_UNAVAILABLE, error)
+    except AiocgError as error:
+        wrong = ValidationError.of_exception(ErrorKind.REPLAY_FAILED, error)
+    except Exception as error:  # a dataset or a reward of the user's may raise anything
+        wrong = ValidationError.of_exception(ErrorKind.REPLAY_FAILED, error, trace=True)
+    return ValidationResult(state=modern, actions_replay_failed=True, errors=(wrong,), translation=translation)
+
+
+def _untranslated(
+    state: CompilerEnvState | LegacyState, environment: str | None
+) -> tuple[CompilerEnvState, Translation | None]:
+    """Return what is told of a state whose command line cannot be read."""
+    if isinstance(state, CompilerEnvState):
+        return state, None
+    modern = CompilerEnvState(
+        environment=environment or DEFAULT_ENVIRONMENT,
+        benchmark=state.benchmark,
+        reward=state.reward,
+        walltime=state.walltime,
+    )
+    return modern, Translation(commandline=state.commandline)
