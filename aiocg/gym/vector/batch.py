@@ -1,0 +1,101 @@
+"""Batches: the values of many environments as arrays, in the form that Gymnasium's vectors give them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector.utils import concatenate, create_empty_array
+
+__all__ = ["Infos", "Stack", "batch_infos"]
+
+Infos = dict[str, Any]
+
+_DTYPES: Mapping[str, type[np.generic]] = {"state": np.uint64}  # of what would not fit into NumPy's own choice
+
+
+class Stack:
+    """Puts observations of single environments together.
+
+    Those of a `Box` become one array, whose rows are copied by one call of NumPy's. Those of any other space become
+    what `gymnasium.vector.utils.concatenate` makes of them: a tuple for text, lists, and graphs.
+
+    Args:
+        space: of each.
+    """
+
+    def __init__(self, space: "gymnasium.Space[Any]") -> None:
+        self._space = space
+        self._box = space if isinstance(space, gymnasium.spaces.Box) and space.shape else None
+
+    def __call__(self, rows: Sequence[Any], out: Any = None) -> Any:
+        """Return observations as a batch.
+
+        Args:
+            rows: one for each environment.
+            out: an earlier batch of as many, to be overwritten and returned where it consists of arrays.
+        """
+        box = self._box
+        if box is None or not rows:
+            if out is None:
+                out = create_empty_array(self._space, len(rows), np.empty)
+            return concatenate(self._space, rows, out)
+        if out is None:
+            out = np.empty((len(rows), *box.shape), box.dtype)
+        np.concatenate(rows, out=out.reshape(len(rows) * box.shape[0], *box.shape[1:]))
+        return out
+
+
+def batch_infos(infos: Sequence[Mapping[str, Any]], ids: Sequence[int] | None = None, count: int = 0) -> Infos:
+    """Return the infos of single environments as one, as `gymnasium.vector.VectorEnv` defines it.
+
+    Each key has an array with an entry for each environment, and the same key with an underscore before it says whose
+    entries mean something. Mappings become mappings of the same form.
+
+    Args:
+        infos: of some environments.
+        ids: their places in the batch; all places in order if None.
+        count: number of places, if there are `ids`.
+    """
+    if ids is None:
+        ids, count = range(len(infos)), len(infos)
+    columns: dict[str, tuple[list[int], list[Any]]] = {}
+    for place, info in zip(ids, infos, strict=True):
+        for key, value in info.items():
+            column = columns.get(key)
+            if column is None:
+                column = columns[key] = ([], [])
+            column[0].append(place)
+            column[1].append(value)
+    batch: Infos = {}
+    for key, (places, values) in columns.items():
+        if key != "final_obs" and isinstance(values[0], Mapping):
+            batch[key] = batch_infos(values, places, count)
+        else:
+            batch[key] = _column(key, places, values, count)
+        batch[f"_{key}"] = mask = np.zeros(count, np.bool_)
+        mask[places] = True
+    return batch
+
+
+def _column(key: str, places: list[int], values: list[Any], count: int) -> npt.NDArray[Any]:
+    """Return one value for each environment, zero or None where there is none."""
+    kind = type(values[0])
+    if key == "final_obs":
+        kind = object
+    elif key in _DTYPES:
+        kind = _DTYPES[key]
+    if kind in (int, float, bool) or issubclass(kind, np.number):
+        whole = np.array(values, kind)
+    elif issubclass(kind, np.ndarray):
+        whole = np.stack(values)
+    else:
+        whole = np.empty(len(values), object)
+        for place, value in enumerate(values):  # one by one: NumPy would look into them
+            whole[place] = value
+    if len(places) == count:  # in order, as all come from environments in order
+        return whole
+    column = np.full(count, None, object) if whole.dtype == object else np.zeros((count, *whole.shape[1:]), whole.dtype)
+    column[places] = whole
+    return column

@@ -1,0 +1,195 @@
+"""Which environments of a vector are idle, busy or done; resets those whose episode has ended."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import gymnasium.error
+from gymnasium.vector import AutoresetMode
+
+from aiocg.errors import EnvClosed, ResetNeeded
+from aiocg.gym.vector.errors import EnvsBusy, NothingPending
+from aiocg.gym.vector.lane import Lane
+from aiocg.gym.vector.waiter import Waiter
+from aiocg.transport.messages import Action
+
+__all__ = ["Pool"]
+
+
+class Pool:
+    """The lanes of a vector, and those of them that are done, in the order in which they were.
+
+    Everything happens in callbacks of the event loop: no task waits for any single environment.
+
+    Attributes:
+        lanes: all of them, by index.
+        autoreset: when an environment is reset whose episode has ended.
+        closed: whether `close` was called.
+    """
+
+    def __init__(self, autoreset: AutoresetMode) -> None:
+        self.lanes: list[Lane] = []
+        self.autoreset = autoreset
+        self.closed = False
+        self._ready: deque[Lane] = deque()
+        self._busy = 0
+        self._waiter: Waiter | None = None
+        # In a step of all environments, resets begin when all have stepped, so that programs are dealt out in the order
+        # of the environments, and not in that in which they happen to be done.
+        self._stepping = 0  # environments that have not stepped yet
+        self._ended: list[Lane] = []  # those of which the episode has ended meanwhile
+
+    # ----------------------------------------------------------------------------------------- begin
+
+    def check(self, lanes: Sequence[Lane]) -> None:
+        """Raise unless lanes can be stepped.
+
+        Raises:
+            EnvClosed: after `close`.
+            EnvsBusy: when the result of the last thing that one did was not received.
+            ResetNeeded: when one was never reset, or its episode has ended and it is not reset automatically.
+        """
+        if self.closed:
+            raise EnvClosed("this vector was closed")
+        if self._busy:
+            busy = [lane.index for lane in lanes if lane.busy]
+            if busy:
+                raise EnvsBusy(busy)
+        for lane in lanes:
+            if lane.over:
+                if not lane.started:
+                    raise ResetNeeded(f"environment {lane.index} has not been reset yet: call reset() before stepping")
+                if self.autoreset is AutoresetMode.DISABLED:
+                    ended = [lane.index for lane in lanes if lane.over]
+                    raise ResetNeeded(
+                        f"the episodes of the environments {ended} have ended and autoreset is disabled: "
+                        'reset(options={"reset_mask": terminations | truncations})'
+                    )
+
+    def send(self, lanes: Sequence[Lane], actions: Iterable[tuple[Action, ...]], *, together: bool = False) -> None:
+        """Step lanes that were checked; those whose episode has ended are reset instead.
+
+        Args:
+            lanes: all different.
+            actions: for each, encoded.
+            together: they are all lanes, and nobody receives any of them before all are done.
+        """
+        self._busy += len(lanes)
+        self._stepping = len(lanes) if together and self.autoreset is AutoresetMode.SAME_STEP else 0
+        for lane, action in zip(lanes, actions, strict=True):
+            if lane.over:
+                lane.reset()
+            else:
+                lane.step(action)
+
+    def reset(self, lanes: Sequence[Lane], seeds: Iterable[int | None]) -> None:
+        """Reset lanes, whatever they are doing."""
+        if self.closed:
+            raise EnvClosed("this vector was closed")
+        for lane in lanes:
+            self._drop(lane)
+        self._busy += len(lanes)
+        for lane, seed in zip(lanes, seeds, strict=True):
+            lane.reset(seed)
+
+    def _drop(self, lane: Lane) -> None:
+        if not lane.busy:
+            return
+        lane.drop()
+        self._busy -= 1
+        if lane in self._ready:
+            self._ready.remove(lane)
+        elif lane in self._ended:
+            self._ended.remove(lane)
+        elif self._stepping:
+            self._stepping -= 1
+            self._reset_ended()
+
+    # ------------------------------------------------------------------------------------------ done
+
+    def done(self, lane: Lane) -> None:
+        """Take note that a lane is done with a step or a reset."""
+        ended = lane.over and lane.error is None and self.autoreset is AutoresetMode.SAME_STEP
+        if self._stepping:
+            self._stepping -= 1
+            (self._ended if ended else self._ready).append(lane)
+            self._reset_ended()
+        elif ended:
+            lane.reset_in_step()
+        else:
+            self._ready.append(lane)
+        if self._waiter is not None:
+            self._waiter.tell(len(self._ready))
+
+    def _reset_ended(self) -> None:
+        if not self._stepping:
+            ended, self._ended = self._ended, []
+            for lane in sorted(ended, key=lambda lane: lane.index):
+                lane.reset_in_step()
+
+    # --------------------------------------------------------------------------------------- receive
+
+    @property
+    def busy(self) -> int:
+        """Number of lanes whose result was not received."""
+        return self._busy
+
+    def wait(
+        self, enough: int, finish: Callable[[], Any], deadline: float | None = None
+    ) -> "asyncio.Future[Any]":
+        """Return a future of what a function makes of the lanes that are done, when there are enough; see `Waiter`.
+
+        Raises:
+            EnvClosed: after `close`.
+            NothingPending: when no lane is busy.
+            AlreadyPendingCallError: when someone else waits.
+        """
+        if self.closed:
+            raise EnvClosed("this vector was closed")
+        if not self._busy:
+            raise NothingPending
+        if self._waiter is not None and not self._waiter.future.done():
+            raise gymnasium.error.AlreadyPendingCallError("someone else waits for this vector already", "recv")
+        self._waiter = Waiter(min(enough, self._busy), finish, deadline)
+        self._waiter.tell(len(self._ready))
+        return self._waiter.future
+
+    def take(self, most: int | None = None) -> list[Lane]:
+        """Return the lanes that are done, those first that were first; they can be stepped again.
+
+        Args:
+            most: so many at most, None for all.
+
+        Raises:
+            Exception: what one of them failed with; the others can still be taken.
+        """
+        ready = self._ready
+        for lane in ready:
+            if lane.error is not None:
+                ready.remove(lane)
+                self._busy -= 1
+                error = lane.error
+                lane.received()
+                error.add_note(f"in environment {lane.index} of {len(self.lanes)}")
+                raise error
+        count = len(ready) if most is None else min(most, len(ready))
+        lanes = [ready.popleft() for _ in range(count)]
+        self._busy -= count
+        for lane in lanes:
+            lane.busy = False
+        return lanes
+
+    # ----------------------------------------------------------------------------------------- close
+
+    async def close(self) -> None:
+        """Free all environments; whoever waits gets EnvClosed. Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        for lane in self.lanes:
+            self._drop(lane)
+        if self._waiter is not None and not self._waiter.future.done():
+            self._waiter.future.set_exception(EnvClosed("this vector was closed"))
+        for lane in self.lanes:
+            await lane.env.close()

@@ -1,0 +1,185 @@
+"""Where an environment of a vector gets the program of its next episode from."""
+
+import abc
+import asyncio
+import functools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from aiocg.datasets import resolve
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.collection import Datasets
+from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.errors import DatasetError
+from aiocg.datasets.uri import BenchmarkUri
+from aiocg.prefetching import Prefetch
+from aiocg.preparation import in_thread, prepare
+
+__all__ = ["FixedProgram", "Preparation", "ProgramSource", "ProgramStream", "sources"]
+
+
+class Preparation:
+    """Reads and compiles benchmarks, each once however many environments wait for it.
+
+    Args:
+        limit: how many are compiled at a time.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = asyncio.Semaphore(limit)
+        self._under_way: dict[int, asyncio.Task[None]] = {}
+
+    async def prepare(self, benchmark: Benchmark) -> None:
+        """Have the content of a benchmark at hand.
+
+        Raises:
+            DatasetError: when it has none.
+        """
+        if benchmark.is_loaded:
+            return
+        task = self._under_way.get(id(benchmark))
+        if task is None:
+            task = self._under_way[id(benchmark)] = asyncio.create_task(self._prepare(benchmark))
+            task.add_done_callback(lambda _: self._under_way.pop(id(benchmark)))
+        await asyncio.shield(task)
+
+    async def _prepare(self, benchmark: Benchmark) -> None:
+        async with self._limit:
+            await prepare(benchmark)
+
+
+class ProgramSource(abc.ABC):
+    """What gives an environment a program for each episode.
+
+    Attributes:
+        changes: another one each time, so that one that cannot be had can be left out.
+    """
+
+    changes: bool
+
+    @abc.abstractmethod
+    async def take(self) -> Benchmark:
+        """Return the program of the next episode.
+
+        Raises:
+            DatasetError: when there is none.
+        """
+
+
+class FixedProgram(ProgramSource):
+    """The same program each time."""
+
+    changes = False
+
+    def __init__(self, benchmark: Benchmark, preparation: Preparation) -> None:
+        self.benchmark = benchmark
+        self._preparation = preparation
+
+    async def take(self) -> Benchmark:
+        """Return the program."""
+        await self._preparation.prepare(self.benchmark)
+        return self.benchmark
+
+
+class ProgramStream(ProgramSource):
+    """The next program of several each time, compiled ahead; they begin anew at their end if they can.
+
+    Environments that share a stream get programs in the order in which they ask.
+
+    Args:
+        programs: a dataset, a view of one, a mixture, or anything else that can be iterated over.
+        datasets: where those are looked up that are given by name.
+        ahead: how many programs are compiled ahead.
+    """
+
+    changes = True
+
+    def __init__(self, programs: Iterable[Any], datasets: Datasets, ahead: int) -> None:
+        find = functools.partial(resolve, datasets=datasets)
+        self._programs = Prefetch(map(find, _without_end(programs)), ahead)
+
+    async def take(self) -> Benchmark:
+        """Return the next program; its content is at hand if there is any."""
+        try:
+            return await anext(self._programs)
+        except StopAsyncIteration:
+            raise DatasetError(
+                "there are no more programs: the iterator that was given has ended; give a dataset or a view, which "
+                "begins anew at its end, or an iterator that has none"
+            ) from None
+
+
+def _without_end(programs: Iterable[Any]) -> Iterator[Any]:
+    iterator = iter(programs)
+    while True:
+        first = next(iterator, None)
+        if first is None:
+            raise DatasetError(f"there are no programs in {programs!r}")
+        yield first
+        yield from iterator
+        if iterator is programs:
+            return
+        iterator = iter(programs)
+
+
+async def sources(
+    programs: Any, count: int, datasets: Datasets, preparation: Preparation, ahead: int
+) -> list[ProgramSource]:
+    """Return for each of several environments where it gets its programs from.
+
+    Args:
+        programs: one program for all; a list or tuple with what each environment gets, which may be one program or
+            many; or a dataset, its name, or anything else that can be iterated over, from which all take in turn.
+        count: number of environments.
+        datasets: where names are looked up, in a thread, as that may take long.
+        preparation: compiles the programs that stay the same.
+        ahead: how many programs of a stream to compile ahead.
+
+    Raises:
+        DatasetError: for a benchmark that does not exist.
+        ValueError: for a list of another length.
+    """
+    if isinstance(programs, (list, tuple)):
+        if len(programs) != count:
+            raise ValueError(
+                f"a list of {len(programs)} benchmarks does not go with {count} environments: give one for each, or a "
+                "dataset or an iterator, such as itertools.cycle(benchmarks), from which each episode takes the next"
+            )
+        given = await in_thread(lambda: _found(programs, datasets))
+        made: dict[int, ProgramSource] = {}  # the environments that have the same share it
+        for one in given:
+            if id(one) not in made:
+                made[id(one)] = _source(one, datasets, preparation, 1)
+        return [made[id(one)] for one in given]
+    (one,) = await in_thread(lambda: _found([programs], datasets))
+    return [_source(one, datasets, preparation, ahead)] * count
+
+
+def _source(one: Any, datasets: Datasets, preparation: Preparation, ahead: int) -> ProgramSource:
+    if isinstance(one, Benchmark):
+        return FixedProgram(one, preparation)
+    return ProgramStream(one, datasets, ahead)
+
+
+def _found(programs: Sequence[Any], datasets: Datasets) -> list[Any]:
+    """Return benchmarks, and what gives benchmarks, for what may be given by name."""
+    known: dict[Any, Any] = {}
+    found = []
+    for one in programs:
+        if isinstance(one, (str, os.PathLike, BenchmarkUri)):
+            if one not in known:
+                known[one] = _dataset(one, datasets) or resolve(one, datasets)
+            one = known[one]
+        elif not isinstance(one, (Benchmark, Iterable)):
+            raise TypeError(f"programs are given as benchmarks, their names, datasets or iterators, not as {one!r}")
+        found.append(one)
+    return found
+
+
+def _dataset(name: Any, datasets: Datasets) -> Dataset | None:
+    """Return the dataset that a text names, if it does name one."""
+    if not isinstance(name, str):
+        return None
+    bare = name.partition("://")[2] or name
+    return datasets[name] if bare in datasets else None
