@@ -303,6 +303,17 @@ class Benchmark:
             target.write_bytes(source.contents)
         return len(sources)
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the content rather than the way to it; what is loaded is a plain benchmark, which is not recompiled."""
+        state = (self.uri, self.content, self.sources, self.description, self.program, self.validation_callbacks)
+        return _unpickled, state
+
     def __eq__(self, other: object) -> bool:
         return self.uri == other.uri if isinstance(other, Benchmark) else NotImplemented
 
@@ -314,3 +325,17 @@ class Benchmark:
 
     def __repr__(self) -> str:
         return f"<Benchmark {self.uri}>"
+
+
+def _unpickled(
+    uri: BenchmarkUri,
+    content: bytes,
+    sources: tuple[BenchmarkSource, ...],
+    description: str,
+    program: BenchmarkProgram | None,
+    callbacks: Sequence[ValidationCallback],
+) -> Benchmark:
+    benchmark = Benchmark(uri, lambda: content, sources=lambda: sources, description=description, program=program)
+    for callback in callbacks:
+        benchmark.add_validation_callback(callback)
+    return benchmark

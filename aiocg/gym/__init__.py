@@ -18,6 +18,15 @@ from aiocg.gym.portal import ForkedProcess, Portal
 from aiocg.gym.registration import register_all
 from aiocg.gym.runtime import SyncRuntime, default_runtime, shutdown
 
-__all__ = ["CompilerEnv", "ForkedProcess", "LlvmEnv", "Portal", "SyncRuntime", "default_runtime", "shutdown"]
+__all__ = [
+    "CompilerEnv",
+    "ForkedProcess",
+    "LlvmEnv",
+    "Portal",
+    "SyncRuntime",
+    "default_runtime",
+    "register_all",
+    "shutdown",
+]
 
 register_all()

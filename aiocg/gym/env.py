@@ -31,7 +31,7 @@ class CompilerEnv(CompilerEnvBase):
         observation, info = env.reset(seed=1)
         observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
 
-    It can be used from any thread, by one at a time: calls from several are done one after the other. It is copied by
+    It can be used from any thread; calls from several are done in the order they come. It is copied by
     `fork`, which `copy.deepcopy` does as well; pickling it and loading it elsewhere replays its actions there. In a
     fork of the process it is replayed too, on workers of that process.
 
@@ -168,7 +168,7 @@ class CompilerEnv(CompilerEnvBase):
         """
         if self.render_mode is None:
             raise ValueError(f"make the environment with render_mode=..., one of {', '.join(RENDER_MODES)}")
-        text = describe(self, self._last)
+        text = describe(self.asynchronous, self._last)
         if self.render_mode == "ansi":
             return text
         print(text, flush=True)

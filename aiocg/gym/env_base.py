@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -37,7 +36,7 @@ T = TypeVar("T")
 
 RENDER_MODES = ("human", "ansi")
 _NOTHING = NoObservation()
-_REBUILT = ("asynchronous", "runtime", "_lock", "_datasets", "_next_benchmark", "_last", "_own")  # by a copy
+_REBUILT = ("asynchronous", "runtime", "_datasets", "_next_benchmark", "_last", "_own")  # by a copy
 
 
 class CompilerEnvBase(gymnasium.Env[Any, Any]):
@@ -91,7 +90,6 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
     def _build(self, recipe: Recipe, runtime: SyncRuntime) -> None:
         """Make the asynchronous environment; after this the environment is as the recipe says."""
         self.runtime = runtime
-        self._lock = threading.RLock()
         self._datasets = self._collection(recipe.datasets)
         self._next_benchmark: Benchmark | None = None
         self._last: StepResult | None = None
@@ -114,7 +112,7 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         return {name: value for name, value in self.__dict__.items() if name not in _REBUILT}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._recipe().portable(self._datasets), self._extras())
+        return _rebuild, (type(self), self._recipe().portable(), self._extras())
 
     def fork(self) -> Self:
         """Return an independent environment at the same state; costs the same whatever the size of the program."""
@@ -124,16 +122,13 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         return self._fork(memo)
 
     def _fork(self, memo: dict[int, Any]) -> Self:
-        with self._lock:
-            child = self._run(lambda env: env.fork())
-            other = type(self).__new__(type(self))
-            other.__dict__.update(self.__dict__)
-            other._lock = threading.RLock()
-            other._own = dict(self._own)
-            other.asynchronous = child
-            shared = ("spec", "metadata")
-            extras = {name: value for name, value in self._extras().items() if name not in shared}
-            other.__dict__.update(copy.deepcopy(extras, memo))
+        child = self._run(lambda env: env.fork())
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._own = dict(self._own)
+        other.asynchronous = child
+        extras = {name: value for name, value in self._extras().items() if name != "spec"}
+        other.__dict__.update(copy.deepcopy(extras, memo))
         memo[id(self)] = other
         return other
 
@@ -146,8 +141,7 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         """Return the result of the future that a function makes of the environment behind this one, in its thread."""
         if self.runtime.forked:
             self._move()
-        with self._lock:
-            return self.runtime.wait(lambda: start(self.asynchronous))
+        return self.runtime.wait(lambda: start(self.asynchronous))
 
     def _run(self, function: Callable[[Env], Awaitable[T]]) -> T:
         """Return what an asynchronous function makes of the environment behind this one."""
@@ -162,7 +156,7 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         return self._run(call)
 
     def _move(self) -> None:
-        """Go on in a fork of the process, where neither the workers nor the locks of the other one are of use."""
+        """Go on in a fork of the process, where the workers of the other one are of no use."""
         last = self._last
         self._build(self._recipe(), default_runtime())
         self._last = last

@@ -1,9 +1,136 @@
 """The LLVM environments for blocking code, with what is particular to them."""
 
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from aiocg.gym.env import CompilerEnv
+from aiocg.llvm import measurement, programs
+from aiocg.llvm.benchmarks import benchmark_from_source, make_benchmark
+from aiocg.llvm.builds import benchmark_from_command_line
+from aiocg.llvm.tools import TIMEOUT
+
+if TYPE_CHECKING:
+    from aiocg.datasets.benchmark import Benchmark
+    from aiocg.llvm import ClangInvocation, CommandLineBenchmark
 
 __all__ = ["LlvmEnv"]
 
+PathLike = str | os.PathLike[str]
+
 
 class LlvmEnv(CompilerEnv):
-    """An LLVM environment: `CompilerEnv` with what is particular to LLVM."""
+    """An LLVM environment: `CompilerEnv` with the program as text and file, and benchmarks made of the user's files."""
+
+    # ----------------------------------------------------------------------------------------- the program
+
+    @property
+    def ir(self) -> str:
+        """The program as textual IR."""
+        return self._run(programs.ir)
+
+    @property
+    def ir_sha1(self) -> str:
+        """The SHA-1 of the textual IR without the lines that name the module, 40 hexadecimal digits."""
+        return self._run(programs.ir_sha1)
+
+    def write_ir(self, path: PathLike) -> Path:
+        """Write the program as textual IR and return where it is; see `aiocg.llvm.write_ir`."""
+        return self._run(lambda env: programs.write_ir(env, path))
+
+    def write_bitcode(self, path: PathLike) -> Path:
+        """Write the program as bitcode and return where it is; see `aiocg.llvm.write_bitcode`."""
+        return self._run(lambda env: programs.write_bitcode(env, path))
+
+    def compile(self, benchmark: "CommandLineBenchmark", output: PathLike | None = None) -> Path:
+        """Carry out the command line that a benchmark was made from, with the program as it is now.
+
+        Args:
+            benchmark: of `make_benchmark_from_command_line`, that this environment was reset to.
+            output: the file to write, the one that the command line names if None.
+
+        Raises:
+            BenchmarkInitError: when it does not link; it has the linker's messages.
+        """
+        return self._run(lambda env: benchmark.compile(env, output))
+
+    # ---------------------------------------------------------------------------------------- measurements
+
+    @property
+    def runtime_observation_count(self) -> int:
+        """How often the program is run and timed for one observation of `Runtime`; set it to 1 to 10,000."""
+        return self._run(measurement.runtime_observation_count)
+
+    @runtime_observation_count.setter
+    def runtime_observation_count(self, count: int) -> None:
+        self._run(lambda env: measurement.set_runtime_observation_count(env, count))
+
+    @property
+    def runtime_warmup_runs_count(self) -> int:
+        """How often the program is run before it is timed; set it to 0 to 10,000."""
+        return self._run(measurement.runtime_warmup_count)
+
+    @runtime_warmup_runs_count.setter
+    def runtime_warmup_runs_count(self, count: int) -> None:
+        self._run(lambda env: measurement.set_runtime_warmup_count(env, count))
+
+    @property
+    def buildtime_observation_count(self) -> int:
+        """How often the program is built and timed for one observation of `Buildtime`; set it to 1 to 10,000."""
+        return self._run(measurement.buildtime_observation_count)
+
+    @buildtime_observation_count.setter
+    def buildtime_observation_count(self, count: int) -> None:
+        self._run(lambda env: measurement.set_buildtime_observation_count(env, count))
+
+    # ------------------------------------------------------------------------------------------ benchmarks
+
+    def make_benchmark(
+        self,
+        inputs: "PathLike | ClangInvocation | Sequence[PathLike | ClangInvocation]",
+        copt: Iterable[str] = (),
+        *,
+        system_includes: bool = True,
+        timeout: float = TIMEOUT,
+    ) -> "Benchmark":
+        """Make a benchmark of one file or several, which are linked; see `aiocg.llvm.make_benchmark`.
+
+        Args:
+            inputs: `.c .cc .cpp .cxx .ll .bc` files, runs of clang, or a list of such.
+            copt: flags for clang, for all C and C++ files.
+            system_includes: whether the machine's headers are found.
+            timeout: seconds that compiling and linking may take.
+        """
+        return make_benchmark(inputs, _flags(copt, system_includes), timeout=timeout)
+
+    def make_benchmark_from_source(
+        self, text: str | bytes, copt: Iterable[str] = (), *, lang: str = "c", system_includes: bool = True
+    ) -> "Benchmark":
+        """Make a benchmark of the text of a program.
+
+        Args:
+            text: the program.
+            copt: flags for clang.
+            lang: "c" or "c++".
+            system_includes: whether the machine's headers are found.
+        """
+        return benchmark_from_source(text, lang, _flags(copt, system_includes))
+
+    def make_benchmark_from_command_line(
+        self, cmd: str | Sequence[str], *, replace_driver: bool = True, timeout: float = TIMEOUT
+    ) -> "CommandLineBenchmark":
+        """Make a benchmark of the sources of a compiler's command line.
+
+        `compile` finishes that command line with the optimised program.
+
+        Args:
+            cmd: such as `gcc -DNDEBUG a.c b.c -o program -lm`, as text or words.
+            replace_driver: use clang in place of the compiler that it names.
+            timeout: seconds that compiling may take.
+        """
+        return benchmark_from_command_line(cmd, replace_driver=replace_driver, timeout=timeout)
+
+
+def _flags(copt: Iterable[str], system_includes: bool) -> tuple[str, ...]:
+    return (*copt, *(() if system_includes else ("-nostdinc",)))

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from aiocg.datasets import default_datasets
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.errors import DatasetError
@@ -100,8 +101,9 @@ class Recipe:
             episode=episode,
         )
 
-    def portable(self, datasets: Datasets) -> Self:
-        """Return a recipe that another process can follow: benchmarks that it can find too are given by name."""
+    def portable(self) -> Self:
+        """Return a recipe that another process can follow: benchmarks that any process can find are given by name."""
+        datasets = default_datasets()
         episode = self.episode
         if episode is not None:
             episode = dataclasses.replace(episode, benchmark=_portable(episode.benchmark, datasets))

@@ -1,0 +1,43 @@
+"""Fixtures for tests of the synchronous facade."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import aiocg.gym
+import aiocg.testing  # registers scripted-v0
+from aiocg.supervision import Policy
+
+QUICK = Policy(stall_timeout=0.7, first_delay=0.01, max_delay=0.1)
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Iterator[aiocg.gym.SyncRuntime]:
+    """A runtime with one worker and no patience, which the tests of a module share."""
+    with aiocg.gym.SyncRuntime(workers=1, policy=QUICK) as runtime:
+        runtime.datasets["scripted-v0"] = aiocg.testing.ScriptedDataset()
+        yield runtime
+
+
+@pytest.fixture
+def scripted(runtime: aiocg.gym.SyncRuntime) -> Iterator[aiocg.gym.CompilerEnv]:
+    """A scripted environment that stands at 5."""
+    with runtime.make("scripted-v0", benchmark="scripted-v0/5", reward_space="value") as env:
+        env.reset()
+        yield env
+
+
+@pytest.fixture
+def llvm(runtime: aiocg.gym.SyncRuntime) -> Iterator[aiocg.gym.LlvmEnv]:
+    """An LLVM environment at the start of a small program."""
+    with runtime.make("llvm-autophase-ic-v0", benchmark="programs-v0/gcd") as env:
+        assert isinstance(env, aiocg.gym.LlvmEnv)
+        env.reset()
+        yield env
+
+
+@pytest.fixture
+def default() -> Iterator[Callable[[], aiocg.gym.SyncRuntime]]:
+    """The default runtime, ended after the test."""
+    yield aiocg.gym.default_runtime
+    aiocg.gym.shutdown()

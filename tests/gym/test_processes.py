@@ -1,0 +1,160 @@
+"""Environments and processes: forks, spawned children, running loops; and that no end of any kind leaves a trace."""
+
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+START = """
+import os, sys, threading
+import gymnasium
+import aiocg.gym
+env = gymnasium.make("llvm-autophase-ic-v0", benchmark="programs-v0/gcd")
+env.reset(seed=1)
+env.step("mem2reg")
+"""
+
+FORK = """
+state = env.state_hash
+child = os.fork()
+if child == 0:
+    assert env.state_hash == state and env.actions
+    env.step("gvn")  # works, on workers of this process
+    fresh = gymnasium.make("llvm-ic-v0", benchmark="programs-v0/gcd")
+    fresh.reset()
+    fresh.step("mem2reg")
+    sys.exit(len(env.action_texts))
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 2, status
+pids = env.runtime.worker_pids()
+child = os.fork()
+if child == 0:
+    import gc
+    del env
+    gc.collect()
+    sys.exit(0)  # without having used anything
+os.waitpid(child, 0)
+env.step("gvn")
+assert env.runtime.worker_pids() == pids, "the child's end reached our workers"
+with aiocg.gym.SyncRuntime(workers=1) as runtime:
+    runtime.make("llvm-v0", benchmark="programs-v0/gcd").reset()
+    child = os.fork()
+    if child == 0:
+        try:
+            runtime.make("llvm-v0")
+        except aiocg.gym.ForkedProcess as error:
+            assert error.owner == os.getppid()
+            os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+print("done")
+"""
+
+SPAWN = """
+import multiprocessing
+
+def work(env):
+    env.step("gvn")
+    return env.state_hash, env.episode_reward
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        found = pool.apply(work, (env,))
+        pool.close()
+        pool.join()
+    env.step("gvn")
+    assert found == (env.state_hash, env.episode_reward), found
+    print("done")
+"""
+
+LOOP = """
+import asyncio
+
+async def cell():  # as in a notebook, where a loop runs already
+    env.step("gvn")
+    async with aiocg.Runtime(workers=1) as runtime:
+        other = await runtime.make("llvm-v0", benchmark="programs-v0/gcd")
+        await other.reset()
+        await other.step(["mem2reg", "gvn"])
+        assert other.state_hash == env.state_hash
+
+asyncio.run(cell())
+threads = [threading.Thread(target=lambda: env.fork().step("dce")) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+made = []
+maker = threading.Thread(target=lambda: made.append(gymnasium.make("llvm-v0", benchmark="programs-v0/gcd")))
+maker.start()
+maker.join()  # the thread that made it is gone
+made[0].reset()
+made[0].step("mem2reg")
+print("done")
+"""
+
+VECTORS = """
+make = lambda: gymnasium.make("llvm-autophase-ic-v0", benchmark="programs-v0/gcd")
+if __name__ == "__main__":
+    for cls in (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv):
+        envs = cls([make, make])
+        observations, _ = envs.reset(seed=1)
+        assert observations.shape == (2, 56)
+        _, rewards, *_, infos = envs.step([env.action_space.names.index("mem2reg")] * 2)
+        assert rewards[0] == rewards[1] > 0 and infos["state"].dtype == "uint64"
+        envs.close()
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("script", [FORK, SPAWN, LOOP, VECTORS], ids=["fork", "spawn", "loop", "vectors"])
+def test_environment_works_there_and_leaves_nothing(script: str, place: Any) -> None:
+    path = place.folder / "script.py"
+    guard = "if __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in START.splitlines())
+    path.write_text((guard.replace("    import", "    import") if script == SPAWN else START) + script)
+    done = place.run(sys.executable, "-P", str(path), timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+    assert _gone(place) == []
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "said"),
+    [
+        ("", 0, ""),
+        pytest.param("sys.exit(3)", 3, "", marks=pytest.mark.slow),
+        ("raise ValueError('mine')", 1, "ValueError: mine"),
+        pytest.param("os.kill(os.getpid(), 15)", -15, "", marks=pytest.mark.slow),
+        ("os.kill(os.getpid(), 9)", -9, ""),
+        pytest.param("os._exit(4)", 4, "", marks=pytest.mark.slow),
+        ("env.runtime.close(); env.step(0)", 1, "RuntimeClosed"),
+        pytest.param("del env", 0, "", marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_is_left_however_it_ends(ending: str, status: int, said: str, place: Any) -> None:
+    done = place.run(sys.executable, "-P", "-c", f"{START}\n{ending}", timeout=60)
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr if said else done.stderr == ""
+    assert _gone(place) == []
+
+
+def test_interrupt_of_a_script_ends_it_at_once(place: Any) -> None:
+    script = f"{START}\nimport aiocg.testing\naiocg.gym.register_all()\n" + (
+        "env = gymnasium.make('scripted-v0')\nenv.reset()\nprint('ready', flush=True)\nenv.step('hang')"
+    )
+    command = [sys.executable, "-P", "-c", script]
+    process = subprocess.Popen(
+        command, cwd=place.folder, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert errors.splitlines()[-1] == "KeyboardInterrupt"
+    assert _gone(place) == []
+
+
+def _gone(place: Any, seconds: float = 20.0) -> list[str]:
+    """Return what is left in the end: processes, and files for temporary use."""
+    deadline = time.monotonic() + seconds
+    while (left := [*map(str, place.processes()), *place.leftovers()]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
