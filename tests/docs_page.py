@@ -137,6 +137,7 @@ def _unique(values: Any) -> Iterator[Any]:
 def main() -> None:
     """Run the page that the command line names, on two processors at most."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     print(run(Path(sys.argv[1]), "--slow" in sys.argv), "blocks were run")
 
 

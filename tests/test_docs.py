@@ -57,16 +57,13 @@ def test_commands_of_all_pages_exist_with_their_options() -> None:
     from aiocg.cli.app import app
 
     root: Any = typer.main.get_command(app)
-    lines = {
-        line.strip()
-        for page in PAGES
-        for line in page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
-        if re.match(r"(\$ | {4})?aiocg [a-z]", line)
-    }
+    lines = {line for page in PAGES for block in blocks(page) for line in block.commands()}
+    for page in PAGES:
+        lines |= set(re.findall(r"^(?: {4}|\$ )(aiocg [a-z].*)$", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert len(lines) > 20
     for line in sorted(lines):
         command, path = root, "aiocg"
-        for word in shlex.split(line.removeprefix("$ "), comments=True)[1:]:
+        for word in shlex.split(line, comments=True)[1:]:
             if word.startswith("-") and path != "aiocg cc":
                 known = [option for one in command.params for option in (*one.opts, *one.secondary_opts)]
                 assert word.partition("=")[0] in (*known, "--help"), f"{line}: {path} has no {word}; it has {known}"
