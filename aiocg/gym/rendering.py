@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from aiocg.step import StepResult
 
 if TYPE_CHECKING:
-    from aiocg.gym.env_base import CompilerEnvBase
+    from aiocg.env import Env
 
 __all__ = ["describe"]
 
 
-def describe(env: "CompilerEnvBase", last: StepResult | None) -> str:
+def describe(env: "Env", last: StepResult | None) -> str:
     """Return text on the program, the actions so far, the rewards, and the last default observation.
 
     Args:
@@ -18,10 +18,10 @@ def describe(env: "CompilerEnvBase", last: StepResult | None) -> str:
         last: what its last reset or step returned, None before the first.
     """
     if last is None:
-        return f"{env.environment}  {env.benchmark.uri}  not reset yet"
+        return f"{env.spec.id}  {env.benchmark.uri}  not reset yet"
     observation, reward, terminated, _, info = last
     texts = env.action_texts
-    parts = [env.environment, str(env.benchmark.uri), f"{len(texts)} action{'' if len(texts) == 1 else 's'}"]
+    parts = [env.spec.id, str(env.benchmark.uri), f"{len(texts)} action{'' if len(texts) == 1 else 's'}"]
     if texts:
         parts.append(f"last {texts[-1]}")
     if env.reward_space is not None:
