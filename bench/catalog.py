@@ -2,6 +2,7 @@
 
 from bench import (
     datasets,
+    facade,
     features,
     fork_memory,
     generators,
@@ -18,6 +19,7 @@ from bench.measure import Measurement
 CATALOG = (
     Measurement("transport", "a request that does nothing, beside zmq.asyncio", transport.measure),
     Measurement("step", "what a step costs beyond the compiler's own time", step_latency.measure),
+    Measurement("facade", "what calling from blocking code adds to a step", facade.measure),
     Measurement("size", "fork, snapshot and warm reset against the size of the program", program_size.measure),
     Measurement("greedy", "all actions from one state: expand beside fork, step and close", greedy_step.measure),
     Measurement("features", "walks over the program, per instruction", features.measure),

@@ -310,7 +310,7 @@ class Benchmark:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the content rather than the way to it; what is loaded is a plain benchmark, which is not recompiled."""
+        """Pickle the content, not the way to it; what is loaded is a plain benchmark, which is not recompiled."""
         state = (self.uri, self.content, self.sources, self.description, self.program, self.validation_callbacks)
         return _unpickled, state
 
