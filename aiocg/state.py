@@ -132,6 +132,10 @@ class _State(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return NotImplemented
         return self._place() == other._place() and self._earned_the_same(other)
 
+    def __ne__(self, other: object) -> bool:  # msgspec has one of its own
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
     def _earned_the_same(self, other: Any) -> bool:
         mine, theirs = self.reward, other.reward
         if mine is None or theirs is None:

@@ -16,6 +16,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, Self
@@ -23,9 +24,9 @@ from typing import IO, Any, Self
 import msgspec
 
 from aiocg.state import FIELD_LIMIT, CompilerEnvState, InvalidState, LegacyState
-from aiocg.state_sources import SourceLike, open_source
+from aiocg.state_sources import SourceLike, is_address, open_source
 
-__all__ = ["CompilerEnvStateReader", "CompilerEnvStateWriter", "State", "read_paths"]
+__all__ = ["CompilerEnvStateReader", "CompilerEnvStateWriter", "State", "find_state", "read_paths"]
 
 State = CompilerEnvState | LegacyState
 """A state of either kind."""
@@ -259,6 +260,49 @@ def read_paths(paths: Iterable[SourceLike], *, invalid: Invalid | None = None) -
     for path in paths:
         with open_source(path) as (file, name):
             yield from CompilerEnvStateReader(file, name=name, invalid=invalid)
+
+
+def find_state(place: SourceLike) -> State:
+    """Return the one state of a file, or the state on one of its lines.
+
+    Args:
+        place: a file as for `read_paths`, with ":" and the number of the line behind it, unless it has only one state.
+
+    Raises:
+        InvalidState: when there is no such state, several, or what is there is no state.
+        OSError, DownloadError: as `read_paths`.
+    """
+    path, line = _place(os.fspath(place))
+    with open_source(path) as (file, name):
+        reader = CompilerEnvStateReader(file, name=name, invalid=None if line == 0 else lambda error: _hit(error, line))
+        lines: list[int] = []
+        for state in reader:
+            if line == reader.line:
+                return state
+            lines.append(reader.line)
+            only = state
+    if not lines:
+        raise InvalidState("there are no states", name)
+    if line:
+        raise InvalidState(f"no state begins on line {line}; they are on lines {lines[0]} to {lines[-1]}", name)
+    if len(lines) > 1:
+        example = f"{path}:{lines[0]}"
+        raise InvalidState(f"there are {len(lines)} states: say which one by its line, as in {example}", name)
+    return only
+
+
+def _place(place: str) -> tuple[str, int]:
+    """Return the path of a file, and the number behind it, 0 without."""
+    path, _, line = place.rpartition(":")
+    if not line.isascii() or not line.isdigit() or not path or os.path.exists(place):
+        return place, 0
+    return (place, 0) if is_address(path) and path.count("/") < 3 else (path, int(line))
+
+
+def _hit(error: InvalidState, line: int) -> None:
+    """Raise what is wrong with the state that was asked for; what is wrong with others does not matter."""
+    if error.line == line:
+        raise error
 
 
 class _Layout:

@@ -317,12 +317,21 @@ def test_bitcode_file_that_is_none_says_what_it_is(aiocg: Run, content: bytes, s
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1, 2]", '{"environment": 3}', "\x00"])
-def test_replay_of_what_is_no_state_says_so(aiocg: Run, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "state.json: there are no states"),
+        ("{}", "state.json, line 1: this is not a state as JSON"),
+        ("[1, 2]", "state.json, line 1: expected the columns"),
+        ('{"environment": 3}', "state.json, line 1: this is not a state as JSON"),
+        ("\x00", "state.json, line 1: expected the columns"),
+    ],
+)
+def test_replay_of_what_is_no_state_says_so(aiocg: Run, text: str, says: str) -> None:
     Path("state.json").write_text(text, encoding="utf-8")
     done = aiocg("replay", "state.json")
     assert done.status == 1
-    assert "this is not a state as JSON" in done.err
+    assert says in done.err
 
 
 def test_replay_with_an_unknown_action_names_the_nearest(aiocg: Run) -> None:

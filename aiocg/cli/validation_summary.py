@@ -77,7 +77,8 @@ class Summary:
         valid = [result for result in self.results if result.okay()]
         text = f"{len(valid)} of {len(self.results)} states are valid"
         if self.unavailable:
-            text += f"; {self.unavailable} could not be checked for want of the benchmark (AIOCG_DATASET_MIRROR can name who has it)"
+            hint = "AIOCG_DATASET_MIRROR can name who has it"
+            text += f"; {self.unavailable} could not be checked for want of the benchmark ({hint})"
         lines = [*(f"skipped: {reason}" for reason in self._skipped()), text]
         walltimes = [result.state.walltime for result in valid]
         if any(walltimes):

@@ -17,7 +17,7 @@ from aiocg.validation.differential import Sanitizer
 from aiocg.validation.errors import ErrorKind, ValidationError
 from aiocg.validation.many import validate_states
 from aiocg.validation.result import ValidationResult
-from aiocg.validation.state import Options, validate
+from aiocg.validation.state import Options, rewards_agree, validate
 
 __all__ = [
     "ErrorKind",
@@ -25,6 +25,7 @@ __all__ = [
     "Sanitizer",
     "ValidationError",
     "ValidationResult",
+    "rewards_agree",
     "validate",
     "validate_states",
 ]

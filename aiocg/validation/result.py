@@ -128,6 +128,9 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def __eq__(self, other: object) -> bool:
         return self._fields() == other._fields() if isinstance(other, ValidationResult) else NotImplemented
 
+    def __ne__(self, other: object) -> bool:  # msgspec has one of its own
+        return not self == other if isinstance(other, ValidationResult) else NotImplemented
+
     def __hash__(self) -> int:
         return hash((self.state, self.okay()))
 

@@ -75,6 +75,7 @@ def test_results_are_equal_whatever_their_wall_time_and_the_order_of_errors() ->
     one, two = wrong(run="a"), wrong(run="b")
     first = ValidationResult(state=STATE, walltime=1.0, errors=(one, two))
     assert first == ValidationResult(state=STATE, walltime=9.0, errors=(two, one))
+    assert not first != ValidationResult(state=STATE, walltime=9.0, errors=(two, one))  # noqa: SIM202
     assert hash(first) == hash(ValidationResult(state=STATE, walltime=9.0, errors=(two, one)))
     assert first != ValidationResult(state=STATE, errors=(one,))
 
