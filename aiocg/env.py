@@ -141,21 +141,6 @@ class Env(EnvBase):
             action, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout
         )
 
-    def start_step(
-        self,
-        action: Any,
-        *,
-        observation_spaces: Spaces = None,
-        reward_spaces: Spaces = None,
-        timeout: float | None = None,
-    ) -> "asyncio.Future[StepResult]":
-        """Do as `step`, as a future; where nothing has to be found out first that costs no task, as with `submit`."""
-        prepare = self._chosen_plan(observation_spaces, reward_spaces).prepare
-        start = self.step if prepare or self._action_space.targets_from else self.submit
-        return asyncio.ensure_future(
-            start(action, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout)
-        )
-
     async def step_texts(
         self,
         texts: Sequence[str],
@@ -190,9 +175,20 @@ class Env(EnvBase):
         encoded = self._action_space.encode(action)
         return self._submit(encoded, observation_spaces, reward_spaces, timeout, self._session.future())
 
-    def deliver(self, actions: tuple[Action, ...], receiver: Receiver) -> None:
+    def deliver(
+        self,
+        actions: tuple[Action, ...],
+        receiver: Receiver,
+        observation_spaces: Spaces = None,
+        reward_spaces: Spaces = None,
+        timeout: float | None = None,
+    ) -> None:
         """Do as `submit` with actions that are encoded, and tell a receiver in place of a future, which costs less."""
-        self._submit(actions, None, None, None, receiver)
+        self._submit(actions, observation_spaces, reward_spaces, timeout, receiver)
+
+    def has_to_prepare(self, observation_spaces: Spaces = None, reward_spaces: Spaces = None) -> bool:
+        """Say whether something must be found out before a step, as `step` does and `submit` and `deliver` do not."""
+        return bool(self._action_space.targets_from or self._chosen_plan(observation_spaces, reward_spaces).prepare)
 
     def _submit(
         self,

@@ -132,16 +132,30 @@ class CompilerEnv(CompilerEnvBase):
             ResetNeeded: when there is no episode.
             EnvClosed: when the environment was closed.
         """
-        observation, reward, terminated, truncated, info = self._wait(
-            lambda env: env.start_step(
-                action, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout
-            )
+        observation, reward, terminated, truncated, info = self._step(
+            action, observation_spaces, reward_spaces, timeout
         )
         if "state" in info:
             info["state"] = np.uint64(info["state"])  # what NumPy can collect in an array, for Gymnasium's vectors
         self._last = result = (observation, 0.0 if reward is None else reward, terminated, truncated, info)
         if self.render_mode == "human":
             self.render()
+        return result
+
+    def _step(
+        self, action: Any, observation_spaces: Spaces, reward_spaces: Spaces, timeout: float | None
+    ) -> StepResult:
+        env = self.asynchronous
+        if env.has_to_prepare(observation_spaces, reward_spaces):
+            return self._run(
+                lambda env: env.step(
+                    action, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout
+                )
+            )
+        actions = env.action_space.encode(action)
+        result: StepResult = self._deliver(
+            lambda env, receiver: env.deliver(actions, receiver, observation_spaces, reward_spaces, timeout)
+        )
         return result
 
     def multistep(

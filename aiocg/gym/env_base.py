@@ -20,6 +20,7 @@ from aiocg.gym.runtime import SyncRuntime, default_runtime
 from aiocg.gym.views import ObservationView, RewardView
 from aiocg.plan import check_known
 from aiocg.preparation import in_thread
+from aiocg.requests import Receiver
 from aiocg.rewards import Reward
 from aiocg.spaces import ActionSpace, NoObservation, ObservationSpace
 from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
@@ -142,6 +143,12 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         if self.runtime.forked:
             self._move()
         return self.runtime.wait(lambda: start(self.asynchronous))
+
+    def _deliver(self, send: Callable[[Env, Receiver], object]) -> Any:
+        """Return what a receiver is given that the environment behind this one tells."""
+        if self.runtime.forked:
+            self._move()
+        return self.runtime.deliver(lambda receiver: send(self.asynchronous, receiver))
 
     def _run(self, function: Callable[[Env], Awaitable[T]]) -> T:
         """Return what an asynchronous function makes of the environment behind this one."""

@@ -4,9 +4,10 @@ import asyncio
 import os
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from aiocg.errors import AiocgError, RuntimeClosed
+from aiocg.requests import Receiver
 
 __all__ = ["ForkedProcess", "Portal"]
 
@@ -39,7 +40,7 @@ class Portal:
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._closed = False
-        self._calls: set[_Call[Any]] = set()
+        self._calls: set[_Call] = set()
         self._stop: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
         started = threading.Event()
@@ -57,15 +58,18 @@ class Portal:
         """Is the caller in the thread of the portal's loop?"""
         return threading.current_thread() is self._thread
 
-    def wait(self, start: Callable[[], "asyncio.Future[T]"]) -> T:
-        """Call a function in the loop's thread that returns a future, and return the future's result.
+    def deliver(self, send: Callable[[Receiver], object]) -> Any:
+        """Call a function in the loop's thread with a receiver, and return the result that the receiver is given.
 
-        An exception in this thread meanwhile, such as KeyboardInterrupt, cancels the future.
+        An exception in this thread meanwhile, such as KeyboardInterrupt, tells the receiver that nobody waits.
 
         Raises:
             ForkedProcess: in a fork of the process that made the portal.
             RuntimeClosed: when the portal is closed.
         """
+        return self._call(send)
+
+    def _call(self, send: "Callable[[_Call], object]") -> Any:
         if os.getpid() != self._owner:  # before anything that another thread may have held when it was forked
             raise ForkedProcess(self._owner)
         if self.is_current_thread:
@@ -73,7 +77,7 @@ class Portal:
                 "the event loop would wait for itself: asynchronous code, such as a callback of an environment, "
                 "uses the asynchronous environment"
             )
-        call = _Call(start, self._calls)
+        call = _Call(send, self._calls)
         with self._lock:
             if self._closed:
                 raise RuntimeClosed("the runtime was closed")
@@ -81,8 +85,16 @@ class Portal:
             self._loop.call_soon_threadsafe(call.begin)
         return call.outcome(self._loop)
 
+    def wait(self, start: Callable[[], "asyncio.Future[T]"]) -> T:
+        """Call a function in the loop's thread that returns a future, and return the future's result.
+
+        Raises what `deliver` does; an exception in this thread meanwhile cancels the future.
+        """
+        result: T = self._call(lambda call: call.watch(start()))
+        return result
+
     def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Await what an asynchronous function returns, in the loop's thread; takes and raises what `wait` does."""
+        """Await what an asynchronous function returns, in the loop's thread; raises what `wait` does."""
         return self.wait(lambda: asyncio.ensure_future(function(*args)))
 
     def close(self) -> None:
@@ -103,55 +115,77 @@ class Portal:
             self._loop.call_soon(started.set)
             runner.run(self._stop.wait())
         for call in list(self._calls):  # those that came too late to begin
-            call.fail(RuntimeClosed("the runtime was closed"))
+            call.set_exception(RuntimeClosed("the runtime was closed"))
 
 
-class _Call(Generic[T]):
+class _Call:
     """One call through the portal: begun in the loop's thread, waited for in the caller's."""
 
-    __slots__ = ("_calls", "_done", "_error", "_future", "_start")
+    __slots__ = ("_abandoned", "_calls", "_done", "_error", "_future", "_result", "_send")
 
-    def __init__(self, start: Callable[[], "asyncio.Future[T]"], calls: "set[_Call[Any]]") -> None:
-        self._start = start
+    def __init__(self, send: "Callable[[_Call], object]", calls: "set[_Call]") -> None:
+        self._send = send
         self._calls = calls
-        self._future: asyncio.Future[T] | None = None
+        self._abandoned = False
+        self._future: asyncio.Future[Any] | None = None
+        self._result: Any = None
         self._error: BaseException | None = None
         self._done = threading.Lock()  # held until the outcome is there; quicker than an Event
         self._done.acquire()
 
+    # ---------------------------------------------------------------------------- in the loop's thread
+
     def begin(self) -> None:
         try:
-            self._future = self._start()
+            self._send(self)
         except BaseException as error:
-            self.fail(error)
-        else:
-            self._future.add_done_callback(self._finish)
+            self.set_exception(error)
 
-    def fail(self, error: BaseException) -> None:
-        self._error = error
+    def watch(self, future: "asyncio.Future[Any]") -> None:
+        self._future = future
+        future.add_done_callback(self._take)
+
+    def _take(self, future: "asyncio.Future[Any]") -> None:
+        try:
+            result = future.result()
+        except asyncio.CancelledError:
+            self.set_exception(RuntimeClosed("the runtime was closed meanwhile"))
+        except BaseException as error:
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+    def done(self) -> bool:
+        return self._abandoned
+
+    def set_result(self, result: Any, /) -> None:
+        self._result = result
         self._finish()
 
-    def _finish(self, future: "asyncio.Future[T] | None" = None) -> None:
+    def set_exception(self, exception: BaseException, /) -> None:
+        self._error = exception
+        self._finish()
+
+    def _finish(self) -> None:
         self._calls.discard(self)
         self._done.release()
 
-    def _cancel(self) -> None:
+    def _abandon(self) -> None:
+        self._abandoned = True
         if self._future is not None:
             self._future.cancel()
 
-    def outcome(self, loop: asyncio.AbstractEventLoop) -> T:
+    # --------------------------------------------------------------------------- in the caller's thread
+
+    def outcome(self, loop: asyncio.AbstractEventLoop) -> Any:
         try:
             self._done.acquire()
         except BaseException:
-            loop.call_soon_threadsafe(self._cancel)
+            loop.call_soon_threadsafe(self._abandon)
             raise
         if self._error is not None:
             raise self._error
-        assert self._future is not None
-        try:
-            return self._future.result()
-        except asyncio.CancelledError:
-            raise RuntimeClosed("the runtime was closed meanwhile") from None
+        return self._result
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from aiocg.datasets.collection import Datasets
 from aiocg.errors import RuntimeClosed
 from aiocg.gym.portal import Portal
+from aiocg.requests import Receiver
 from aiocg.runtime import DEFAULT_MEMORY_LIMIT, Runtime
 from aiocg.state import CompilerEnvState
 from aiocg.supervision import Policy
@@ -82,6 +83,10 @@ class SyncRuntime:
     def wait(self, start: Callable[[], "asyncio.Future[T]"]) -> T:
         """Return the result of the future that a function returns, called on the event loop; see `Portal.wait`."""
         return self.portal.wait(start)
+
+    def deliver(self, send: Callable[[Receiver], object]) -> Any:
+        """Return what a receiver is given that a function is called with, on the event loop; see `Portal.deliver`."""
+        return self.portal.deliver(send)
 
     def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Return what an asynchronous function returns, awaited on the event loop; see `Portal.wait`."""
