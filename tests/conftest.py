@@ -1,4 +1,4 @@
-"""Fixtures for the tests of what users touch (command line, README, examples, package), and a killer of workers."""
+"""How the tests run; fixtures for those of what users touch (command line, README), and a killer of workers."""
 
 import asyncio
 import contextlib
@@ -17,6 +17,28 @@ from typing import Any
 
 import psutil
 import pytest
+
+SIDE_BY_SIDE = 8  # at most: each process that runs tests has workers of its own
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run the whole suite in a process per core, and the files or folders that somebody names in this one.
+
+    `-n` decides otherwise: `-n 0` runs everything here, one test after the other.
+    """
+    suite = Path(__file__).resolve().parent
+    named = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
+    if not all(path == suite or path in suite.parents for path in named):
+        return 0
+    cores = len(os.sched_getaffinity(0))
+    return min(cores, SIDE_BY_SIDE) if cores > 1 else 0
+
+
+def pytest_configure() -> None:
+    """Let tests interrupt what they start, also where they run in the background of a script, deaf to interrupts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

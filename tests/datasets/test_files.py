@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -119,10 +120,8 @@ def test_a_nul_in_a_name_is_refused(tmp_path: Path) -> None:
         benchmark_from_file(f"{tmp_path}/a\0b.c")
 
 
-def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused() -> None:
     """Run as nobody when the tests run as root, whom no permission stops."""
-    path = write(tmp_path / "secret.c")
-    path.chmod(0)
     script = (
         "import os, sys\n"
         "from aiocg.datasets.errors import BenchmarkInitError\n"
@@ -131,10 +130,11 @@ def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
         "try: benchmark_from_file(sys.argv[1])\n"
         "except BenchmarkInitError as error: print(error.reason)\n"
     )
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        if folder.owner() == path.owner() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o755)
-    process = subprocess.run([sys.executable, "-P", "-c", script, path], capture_output=True, text=True, check=True)
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        path = write(Path(name, "secret.c"))
+        path.chmod(0)
+        path.parent.chmod(0o755)
+        process = subprocess.run([sys.executable, "-P", "-c", script, path], capture_output=True, text=True, check=True)
     assert process.stdout == "cannot be read: Permission denied\n"
 
 
