@@ -17,9 +17,11 @@ from aiocg.gym.llvm import LlvmEnv
 from aiocg.gym.portal import ForkedProcess, Portal
 from aiocg.gym.registration import register_all
 from aiocg.gym.runtime import SyncRuntime, default_runtime, shutdown
+from aiocg.gym.vector import CompilerVectorEnv
 
 __all__ = [
     "CompilerEnv",
+    "CompilerVectorEnv",
     "ForkedProcess",
     "LlvmEnv",
     "Portal",

@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from aiocg.datasets.collection import Datasets
@@ -12,12 +12,13 @@ from aiocg.errors import RuntimeClosed
 from aiocg.gym.portal import Portal
 from aiocg.requests import Receiver
 from aiocg.runtime import DEFAULT_MEMORY_LIMIT, Runtime
-from aiocg.state import CompilerEnvState
+from aiocg.state import CompilerEnvState, LegacyState
 from aiocg.supervision import Policy
 
 if TYPE_CHECKING:
     from aiocg.gym.env import CompilerEnv
     from aiocg.gym.vector import CompilerVectorEnv
+    from aiocg.validation import ValidationResult
 
 __all__ = ["SyncRuntime", "default_runtime", "shutdown"]
 
@@ -151,6 +152,25 @@ class SyncRuntime:
             env.close()
             raise
         return env
+
+    def validate_states(
+        self, states: Iterable[CompilerEnvState | LegacyState], *, ordered: bool = False, **options: Any
+    ) -> "Iterator[ValidationResult]":
+        """Validate many states, as many at a time as there are workers, and yield the results as they come.
+
+        Args:
+            states: what to validate; they are taken in the thread of the event loop.
+            ordered: yield the results in the order of the states.
+            options: as for `aiocg.validation.validate_states`.
+        """
+        from aiocg.validation import validate_states  # which imports all that it takes to build and run programs
+
+        results = validate_states(self.runtime, states, ordered=ordered, **options)
+        try:
+            while (result := self.run(anext, results, None)) is not None:
+                yield result
+        finally:
+            self.run(results.aclose)
 
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers that are up."""

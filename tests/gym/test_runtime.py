@@ -1,0 +1,158 @@
+"""The portal to an event loop in another thread, and the runtime behind it."""
+
+import asyncio
+import copy
+import gc
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+import aiocg.gym
+from aiocg.errors import RuntimeClosed
+from aiocg.gym import Portal, SyncRuntime
+from aiocg.state import CompilerEnvState
+
+
+@pytest.fixture
+def portal() -> object:
+    """A portal, closed after the test."""
+    portal = Portal()
+    yield portal
+    portal.close()
+
+
+async def _echo(value: object) -> object:
+    await asyncio.sleep(0)
+    return value
+
+
+def test_result_and_error_come_out_of_the_portal(portal: Portal) -> None:
+    async def fail() -> None:
+        raise KeyError("mine")
+
+    assert portal.run(_echo, 3) == 3
+    assert portal.run(lambda: _echo(portal.is_current_thread)) is True
+    with pytest.raises(KeyError, match="mine"):
+        portal.run(fail)
+    with pytest.raises(ZeroDivisionError):
+        portal.wait(lambda: 1 // 0)  # type: ignore[arg-type, return-value]
+    assert portal.deliver(lambda receiver: receiver.set_result(4)) == 4
+
+
+def test_many_threads_go_through_one_portal(portal: Portal) -> None:
+    found: list[object] = []
+    threads = [
+        threading.Thread(target=lambda n=number: found.extend(portal.run(_echo, n) for _ in range(100)))  # type: ignore[misc]
+        for number in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found, key=str) == sorted([number for number in range(8) for _ in range(100)], key=str)
+
+
+def test_closing_fails_what_is_under_way_and_what_comes_later(portal: Portal) -> None:
+    begun = threading.Event()
+    errors: list[BaseException] = []
+
+    async def forever() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def call() -> None:
+        try:
+            portal.run(forever)
+        except RuntimeClosed as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    begun.wait()
+    portal.close()
+    thread.join(10)
+    assert len(errors) == 1
+    with pytest.raises(RuntimeClosed):
+        portal.run(_echo, 3)
+    portal.close()
+
+
+def test_interrupt_cancels_what_is_waited_for(portal: Portal) -> None:
+    cancelled = threading.Event()
+
+    async def forever() -> None:
+        threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        portal.run(forever)
+    assert cancelled.wait(10)
+    assert portal.run(_echo, 1) == 1
+
+
+def test_portal_cannot_wait_for_itself(portal: Portal) -> None:
+    with pytest.raises(RuntimeError, match="wait for itself"):
+        portal.wait(lambda: portal.run(_echo, 1))  # type: ignore[arg-type, return-value]
+
+
+def test_runtime_starts_with_its_first_use_and_ends_with_its_block() -> None:
+    threads = threading.active_count()
+    runtime = SyncRuntime(workers=1)
+    assert "programs-v0" in runtime.datasets and threading.active_count() == threads
+    with runtime:
+        with runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd") as env:
+            env.reset()
+        (pid,) = runtime.worker_pids()
+    assert not psutil.pid_exists(pid)
+    assert not [thread for thread in threading.enumerate() if thread.name == "aiocg-portal" and thread.is_alive()]
+    runtime.close()
+    with pytest.raises(RuntimeClosed):
+        runtime.make("llvm-ic-v0")
+    with pytest.raises(RuntimeClosed):
+        env.step(0)
+
+
+def test_runtime_that_nobody_holds_ends() -> None:
+    runtime = SyncRuntime(workers=1)
+    runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd").reset()
+    (pid,) = runtime.worker_pids()
+    del runtime
+    gc.collect()
+    assert not psutil.pid_exists(pid)
+
+
+def test_default_runtime_is_one_and_comes_again_after_its_end(default: Callable[[], SyncRuntime]) -> None:
+    first = default()
+    assert default() is first
+    assert pickle.loads(pickle.dumps(SyncRuntime(workers=1))) is first
+    assert copy.deepcopy(first) is first is copy.copy(first)
+    aiocg.gym.shutdown()
+    assert first.closed and default() is not first
+
+
+def test_states_are_validated_in_their_order_or_as_they_come(runtime: SyncRuntime) -> None:
+    with runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd") as env:
+        env.reset()
+        env.step("mem2reg")
+        right = env.state
+    wrong = CompilerEnvState(environment="llvm-ic-v0", benchmark="programs-v0/gcd", actions=("no-such-pass",))
+    results = list(runtime.validate_states([right, wrong, right], ordered=True, semantics=False))
+    assert [result.okay() for result in results] == [True, False, True]
+    results = list(runtime.validate_states(iter([right, wrong]), semantics=False))
+    assert sorted(result.okay() for result in results) == [False, True]
+    for result in runtime.validate_states([right] * 3, semantics=False):
+        assert result.okay()
+        break  # what is under way is ended
+
+
+def test_settings_of_a_runtime_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        SyncRuntime(workers=0)
