@@ -102,7 +102,7 @@ def shown(path: str) -> str:
     text = (ROOT / path).read_text(encoding="utf-8").rstrip("\n")
     if path.endswith("README.md"):
         return links_from(path, text.partition("\n")[2].strip())
-    heading = f"## {path.split('/', 2)[2]}\n\n" if path.count("/") > 1 else ""
+    heading = f"## `{path.split('/', 2)[2]}`\n\n" if path.count("/") > 1 else ""
     return f"{heading}```{LANGUAGES.get(Path(path).suffix, 'text')}\n{text}\n```"
 
 
