@@ -6,7 +6,7 @@ import typer
 
 from aiocg import __version__
 from aiocg.cli import cc as cc_driver
-from aiocg.cli import dataset, dataset_list, describe, llvm, replay, search, validate
+from aiocg.cli import dataset, dataset_list, describe, llvm, replay, search, shell, validate
 from aiocg.cli.output import console, fail
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
@@ -26,6 +26,7 @@ app.command("datasets")(dataset_list.datasets)
 app.command("describe")(describe.describe)
 app.command("replay")(replay.replay)
 app.command("validate")(validate.validate)
+app.command("shell")(shell.shell)
 
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}
