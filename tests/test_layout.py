@@ -124,6 +124,14 @@ def test_client_never_imports_workers() -> None:
     assert not {name for name in _loaded_by("aiocg", *client) if name.startswith("aiocg.workers")}
 
 
+def test_facades_are_built_on_the_client_and_not_the_other_way() -> None:
+    for facade in ("aiocg.gym", "aiocg.compat"):
+        above = [facade, "aiocg.compat"]
+        for name in _ours(set(MODULES), *above):
+            imported = {module for module in _imported(MODULES[name]) if module.startswith(f"{facade}.")}
+            assert not imported, f"{name} imports {imported}"
+
+
 def test_no_source_names_a_package_that_it_may_not_import() -> None:
     allowed = {
         "aiocg.workers": ("aiocg.workers", "aiocg.transport"),

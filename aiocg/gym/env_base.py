@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import gymnasium
 import numpy as np
 
+from aiocg import __version__
 from aiocg.datasets import resolve
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
@@ -320,6 +321,11 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         return self.asynchronous.parameters
 
     # ----------------------------------------------------------------------------------- where it stands
+
+    @property
+    def version(self) -> str:
+        """The version of this package."""
+        return __version__
 
     @property
     def compiler_version(self) -> str:
