@@ -271,9 +271,9 @@ class AsyncVector:
 
     def _encode(self, lanes: Sequence[Lane], actions: Any) -> list[tuple[Action, ...]]:
         """Return the action of each lane in the form that travels; those of lanes that are reset do not matter."""
-        if isinstance(actions, np.ndarray) and actions.ndim:
-            items = actions.tolist() if actions.ndim == 1 else list(actions)
-        elif isinstance(actions, (str, bytes, Mapping, Set)) or not isinstance(actions, Iterable):
+        if isinstance(actions, np.ndarray) and actions.ndim == 1:
+            items = actions.tolist()
+        elif isinstance(actions, (str, bytes, Mapping, Set)) or not _can_iterate(actions):
             raise InvalidAction(f"actions are given as an array or a list, one for each environment, not {actions!r}")
         else:
             items = list(actions)
@@ -368,6 +368,10 @@ async def _make_first(
 
     env = await recipe.make(runtime, environment, find)
     return env, dataclasses.replace(recipe, benchmark=env.benchmark, action_space=env.action_space, extra_actions=())
+
+
+def _can_iterate(actions: Any) -> bool:
+    return isinstance(actions, Iterable) and getattr(actions, "ndim", 1) > 0  # an array of NumPy's may be a number
 
 
 def _check_counts(num_envs: int, max_episode_steps: int | None) -> None:
