@@ -1,0 +1,1 @@
+"""Programs that evaluate an agent on a benchmark suite."""
