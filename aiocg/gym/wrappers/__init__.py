@@ -1,0 +1,57 @@
+"""Wrappers of environments, with CompilerGym's names, and bases for wrappers of your own::
+
+    env = gymnasium.make("llvm-ic-v0")
+    env = ConstrainedCommandline(env, ["mem2reg", "gvn", "simplifycfg", "dce"])
+    env = CycleOverBenchmarks(env, ["programs-v0/gcd", "programs-v0/crc32"])
+    env = TimeLimit(env, max_episode_steps=10)
+
+They can be forked and copied, take several actions at a time, and have everything that an environment has. Gymnasium's
+own wrappers can be put between and over them. `aiocg.gym.wrappers.vector` has those for vectors of environments.
+"""
+
+from aiocg.gym.wrappers.actions_histogram import ConcatActionsHistogram
+from aiocg.gym.wrappers.autophase import AutophaseNormalizedFeatures
+from aiocg.gym.wrappers.benchmarks import (
+    CycleOverBenchmarks,
+    CycleOverBenchmarksIterator,
+    IterateOverBenchmarks,
+    RandomOrderBenchmarks,
+)
+from aiocg.gym.wrappers.clamped_reward import ClampedReward
+from aiocg.gym.wrappers.commandline import (
+    AutophaseActionSpace,
+    CommandlineWithTerminalAction,
+    ConstrainedCommandline,
+)
+from aiocg.gym.wrappers.counter import Counter
+from aiocg.gym.wrappers.keep_going import JustKeepGoing
+from aiocg.gym.wrappers.runtime_reward import RuntimePointEstimateReward
+from aiocg.gym.wrappers.time_limit import TimeLimit
+from aiocg.gym.wrappers.transformation import ActionWrapper, ObservationWrapper, RewardWrapper
+from aiocg.gym.wrappers.undo import ForkOnStep
+from aiocg.gym.wrappers.validation import ValidateBenchmarkAfterEveryStep
+from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
+
+__all__ = [
+    "ActionWrapper",
+    "AutophaseActionSpace",
+    "AutophaseNormalizedFeatures",
+    "ClampedReward",
+    "CommandlineWithTerminalAction",
+    "CompilerEnvWrapper",
+    "ConcatActionsHistogram",
+    "ConstrainedCommandline",
+    "Counter",
+    "CycleOverBenchmarks",
+    "CycleOverBenchmarksIterator",
+    "ForkOnStep",
+    "IterateOverBenchmarks",
+    "JustKeepGoing",
+    "ObservationWrapper",
+    "RandomOrderBenchmarks",
+    "RewardWrapper",
+    "RuntimePointEstimateReward",
+    "StepSettings",
+    "TimeLimit",
+    "ValidateBenchmarkAfterEveryStep",
+]

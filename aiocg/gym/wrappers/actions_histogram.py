@@ -1,0 +1,114 @@
+"""Telling an agent what it has done: a histogram of its actions behind each observation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
+
+from aiocg.gym.wrappers.transformation import ObservationWrapper
+
+__all__ = ["ActionsHistogram", "ConcatActionsHistogram"]
+
+
+class ActionsHistogram:
+    """How often each action was taken, to be put behind observations.
+
+    Args:
+        observations: the space of observations, a Box of one dimension.
+        actions: the space of actions, a Discrete.
+        norm_to_episode_len: each action counts 1 / this; if it is 0, each counts 1.
+
+    Attributes:
+        space: of observations with the histogram behind them; of float32, where counts are fractions and observations
+            integers.
+
+    Raises:
+        TypeError: for other spaces.
+    """
+
+    def __init__(
+        self, observations: "gymnasium.Space[Any]", actions: "gymnasium.Space[Any]", norm_to_episode_len: int
+    ) -> None:
+        if not isinstance(observations, gymnasium.spaces.Box) or len(observations.shape) != 1:
+            raise TypeError(f"a histogram of actions goes behind a Box of one dimension, not behind {observations}")
+        if not isinstance(actions, gymnasium.spaces.Discrete):
+            raise TypeError(f"there is a histogram of the actions of a discrete space, not of {actions}")
+        if norm_to_episode_len < 0:
+            raise ValueError(f"norm_to_episode_len is a number of actions, or 0, not {norm_to_episode_len}")
+        self.count = int(actions.n)
+        self.start = int(actions.start)
+        self.increment = 1 / norm_to_episode_len if norm_to_episode_len else 1
+        exact = np.issubdtype(observations.dtype, np.integer)
+        dtype = np.dtype(np.float32) if exact and norm_to_episode_len else np.dtype(observations.dtype)
+        most = 1 if norm_to_episode_len else _most(dtype)
+        self.space = gymnasium.spaces.Box(
+            np.concatenate((observations.low.astype(dtype), np.zeros(self.count, dtype))),
+            np.concatenate((observations.high.astype(dtype), np.full(self.count, most, dtype))),
+            dtype=dtype.type,
+        )
+
+    def of(self, actions: Sequence[Any]) -> NDArray[Any]:
+        """Return the histogram of some actions, shape (number of actions,); what is no index is left out."""
+        indices = [action - self.start for action in actions if not isinstance(action, str)]
+        return self.scaled(np.bincount(np.asarray(indices, dtype=np.int64), minlength=self.count))
+
+    def scaled(self, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Return counts in the unit and the type of the histogram; a normalised one is at most 1."""
+        values = counts * self.increment
+        return (np.minimum(values, 1) if self.increment != 1 else values).astype(self.space.dtype)
+
+    def behind(self, observation: NDArray[Any], histogram: NDArray[Any]) -> NDArray[Any]:
+        """Return one observation, or a batch of them in rows, with the histogram behind."""
+        return np.concatenate((observation.astype(self.space.dtype), histogram), axis=-1)
+
+
+def _most(dtype: "np.dtype[Any]") -> float:
+    return np.iinfo(dtype.name).max if np.issubdtype(dtype, np.integer) else np.inf
+
+
+class ConcatActionsHistogram(ObservationWrapper, RecordConstructorArgs):
+    """Puts a histogram of the episode's actions behind each observation.
+
+    Args:
+        env: an environment with a discrete action space that observes a Box of one dimension.
+        norm_to_episode_len: length of an episode; each action then counts 1 / this, so that the histogram sums to 1 at
+            the end. 0 for plain counts.
+
+    Raises:
+        TypeError: for other spaces.
+    """
+
+    def __init__(self, env: "gymnasium.Env[Any, Any]", norm_to_episode_len: int = 0) -> None:
+        RecordConstructorArgs.__init__(self, norm_to_episode_len=norm_to_episode_len)
+        ObservationWrapper.__init__(self, env)
+        self.norm_to_episode_len = norm_to_episode_len
+        self._made_of: tuple[Any, Any] = (None, None)
+        self._current()
+
+    def _current(self) -> ActionsHistogram:
+        """Return the histogram for the spaces that there are now."""
+        spaces = self.env.observation_space, self.action_space
+        if self._made_of[0] is not spaces[0] or self._made_of[1] is not spaces[1]:
+            self._histogram = ActionsHistogram(*spaces, self.norm_to_episode_len)
+            self._made_of = spaces
+        return self._histogram
+
+    @property
+    def observation_space(self) -> Any:
+        """The space of observations with the histogram behind them; set it to a name to observe something else."""
+        return self._current().space
+
+    @observation_space.setter
+    def observation_space(self, choice: Any) -> None:
+        self.unwrapped.observation_space = choice
+
+    def convert_observation(self, observation: Any) -> Any:
+        """Return the observation with the histogram behind it."""
+        histogram = self._current()
+        return histogram.behind(observation, histogram.of(self.actions))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_made_of": (None, None), "_histogram": None}
