@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
@@ -50,7 +51,12 @@ def progress(
         "": [],
     }
     bar = Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), *columns[unit], console=console, transient=True
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        *columns[unit],
+        console=console,
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),  # what is meant for a file or a pipe must not go to the terminal instead
     )
     task = bar.add_task(title, total=total)
     timer = threading.Timer(PATIENCE, bar.start)
