@@ -109,3 +109,33 @@ def test_site_is_built_without_a_warning_and_needs_no_network_to_be_read(place: 
     for page in pages:
         loaded = re.findall(r'<(?:script|img|link)[^>]*(?:src|href)="(https?:[^"]*)"', page.read_text(encoding="utf-8"))
         assert loaded == [], f"{page.name} loads {loaded}"
+
+
+# ------------------------------------------------------------------------------------------ the tool that runs pages
+
+
+def test_wrong_block_fails_and_is_named_by_its_line_of_the_page(place: Any, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    first, second, third = (f"```python\n{code}\n```\n\n" for code in ("x = 1", "x = 2", "assert x == 2"))
+    page.write_text(f"# Page\n\n{first}<!-- test: slow -->\n\n{second}{third}")
+    command = (sys.executable, "-P", str(ROOT / "tests/docs_page.py"), str(page))
+    failed = place.run(*command)
+    assert failed.returncode == 1
+    assert f'"{page}", line 14' in failed.stderr
+    assert place.run(*command, "--slow").returncode == 0
+
+
+def test_await_may_stand_outside_of_functions_and_asyncio_run_may_be_called(place: Any, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nimport asyncio\n\nawait asyncio.sleep(0)\n```\n\n```python\nasyncio.run(asyncio.sleep(0))\n```\n"
+    )
+    assert place.run(sys.executable, "-P", str(ROOT / "tests/docs_page.py"), str(page)).returncode == 0
+
+
+@pytest.mark.parametrize("comment", ["<!-- test: sloww -->", "<!-- test: slow -->\n\ntext", "<!-- test: setup -->"])
+def test_comment_that_marks_nothing_is_an_error(comment: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n{comment}\n\n```python\nx = 1\n```\n")
+    with pytest.raises(ValueError, match="no block follows it"):
+        blocks(page)
