@@ -153,7 +153,7 @@ async def test_sent_environments_are_reset_automatically(workers: aiocg.Runtime,
     seen = []
     for _ in range(4):
         vector.send([DOUBLE], [1])
-        (observation,), rewards, _, truncations, infos = await vector.recv()
+        (observation,), _, _, truncations, infos = await vector.recv()
         seen.append((observation, bool(truncations[0]), "final_obs" in infos))
     if mode is AutoresetMode.NEXT_STEP:
         assert seen == [(10, False, False), (20, True, False), (5, False, False), (10, False, False)]
@@ -411,30 +411,20 @@ async def test_sessions_of_a_closed_vector_are_freed(workers: aiocg.Runtime) -> 
     assert await sessions() == before
 
 
-# ---------------------------------------------------------------------------------------- kill -9 at random
-
-
-@pytest.mark.slow
-async def test_workers_killed_at_random_change_nothing(workers: aiocg.Runtime) -> None:
+async def test_killed_workers_change_nothing(workers: aiocg.Runtime) -> None:
     vector = await ready(workers, 40, max_episode_steps=7)
     twin = await ready(workers, 40, max_episode_steps=7)
     rng = random.Random(0)
-
-    async def kill() -> None:
-        while True:
-            await asyncio.sleep(rng.uniform(0.02, 0.15))
-            if pids := workers.worker_pids():
-                os.kill(rng.choice(pids), signal.SIGKILL)
-
-    steps = [[rng.choice([INCREMENT, DOUBLE, NOTHING]) for _ in range(40)] for _ in range(300)]
+    steps = [[rng.choice([INCREMENT, DOUBLE, NOTHING]) for _ in range(40)] for _ in range(30)]
     expected = [await twin.step(actions) for actions in steps]
-    killing = asyncio.create_task(kill())
-    try:
-        for actions, (observations, rewards, terminations, truncations, _) in zip(steps, expected, strict=True):
-            found = await vector.step(actions)
-            assert found[0] == observations
-            np.testing.assert_array_equal(found[1], rewards)
-            np.testing.assert_array_equal(found[2], terminations)
-            np.testing.assert_array_equal(found[3], truncations)
-    finally:
-        killing.cancel()
+    for number, (actions, theirs) in enumerate(zip(steps, expected, strict=True)):
+        step = vector.start_step(actions)
+        if number % 5 == 2 and (pids := workers.worker_pids()):
+            await asyncio.sleep(rng.uniform(0.0, 0.003))
+            os.kill(rng.choice(pids), signal.SIGKILL)
+        ours = await step
+        assert ours[0] == theirs[0]
+        for mine, other in zip(ours[1:4], theirs[1:4], strict=True):
+            np.testing.assert_array_equal(mine, other)
+        assert not ours[2].any()
+    assert vector.pending == 0
