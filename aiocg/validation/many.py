@@ -62,12 +62,13 @@ async def _results(
     options: Options,
 ) -> AsyncGenerator[tuple[int, ValidationResult], None]:
     outcomes: asyncio.Queue[Outcome] = asyncio.Queue(runtime.worker_count)  # who is not read does not work ahead
+    missing = _Missing()
 
     async def work() -> None:
         ending: Outcome = None
         try:
             for index, state in waiting:
-                await outcomes.put((index, await _validated(runtime, state, environment, options)))
+                await outcomes.put((index, await _validated(runtime, state, environment, options, missing)))
         except Exception as error:
             ending = error
         await outcomes.put(ending)
@@ -117,14 +118,21 @@ async def _in_order(
 
 
 async def _validated(
-    runtime: "Runtime", state: CompilerEnvState | LegacyState, environment: str | None, options: Options
+    runtime: "Runtime",
+    state: CompilerEnvState | LegacyState,
+    environment: str | None,
+    options: Options,
+    missing: "_Missing",
 ) -> ValidationResult:
     """Validate a state; what goes wrong is its result, as long as that does not mean that nothing works any more."""
     modern, translation = _untranslated(state, environment)
     try:
         if isinstance(state, LegacyState):
             modern, translation = await modern_state(runtime, state, environment)
-        return await validate_translated(runtime, modern, translation, options)
+        if (wrong := missing.find(modern.benchmark)) is None:
+            result = await validate_translated(runtime, modern, translation, options)
+            missing.learn(result)
+            return result
     except RuntimeClosed:
         raise
     except DatasetError as error:
@@ -133,7 +141,39 @@ async def _validated(
         wrong = ValidationError.of_exception(ErrorKind.REPLAY_FAILED, error)
     except Exception as error:  # a dataset or a reward of the user's may raise anything
         wrong = ValidationError.of_exception(ErrorKind.REPLAY_FAILED, error, trace=True)
-    return ValidationResult(state=modern, actions_replay_failed=True, errors=(wrong,), translation=translation)
+    result = ValidationResult(state=modern, actions_replay_failed=True, errors=(wrong,), translation=translation)
+    missing.learn(result)
+    return result
+
+
+class _Missing:
+    """Remembers what cannot be fetched: to find that out takes a second, and a file has hundreds of such states.
+
+    What is wrong with a benchmark is wrong with it for all states. What is wrong with two benchmarks of a dataset in
+    the same words is one file for all of them.
+    """
+
+    def __init__(self) -> None:
+        self._errors: dict[str, ValidationError] = {}  # by benchmark or dataset
+        self._once: dict[tuple[str, ValidationError], str] = {}
+
+    def find(self, benchmark: str) -> ValidationError | None:
+        """Return what is known to be wrong with a benchmark."""
+        return self._errors.get(benchmark) or self._errors.get(_dataset(benchmark))
+
+    def learn(self, result: ValidationResult) -> None:
+        """Take note of a result."""
+        for error in result.errors:
+            if error.kind == ErrorKind.BENCHMARK_UNAVAILABLE and error.data["error_type"] == "DownloadError":
+                benchmark = result.state.benchmark
+                self._errors[benchmark] = error
+                if self._once.setdefault((_dataset(benchmark), error), benchmark) != benchmark:
+                    self._errors[_dataset(benchmark)] = error
+
+
+def _dataset(benchmark: str) -> str:
+    """Return the part of a URI that names the dataset."""
+    return benchmark.rpartition("://")[2].partition("/")[0]
 
 
 def _untranslated(

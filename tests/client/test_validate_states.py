@@ -83,6 +83,26 @@ async def test_a_benchmark_that_cannot_be_loaded_is_unavailable_too(runtime: aio
     assert "nobody has it" in result.errors[0].data["error_details"]
 
 
+async def test_what_cannot_be_fetched_is_not_asked_for_again_and_again(runtime: aiocg.Runtime) -> None:
+    asked: list[str] = []
+
+    class Missing(aiocg.testing.ScriptedDataset):  # type: ignore[misc, name-defined]
+        def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
+            if uri.path == "5":
+                return aiocg.testing.scripted_benchmark(5)
+            asked.append(uri.path)
+            raise DownloadError("each" + uri.path if int(uri.path) < 100 else "archive.tar", "nobody has it")
+
+    runtime.datasets["scripted-v0"] = Missing()
+    results = await collected(runtime, [state(number) for number in (1, 2, 3, 1, 2, 3, 5, 1, 2, 3, 5)])
+    assert sorted(set(asked)) == ["1", "2", "3"] and len(asked) <= 3 + runtime.worker_count
+    assert [result.okay() for result in results] == [*[False] * 6, True, *[False] * 3, True]
+    asked.clear()
+    results = await collected(runtime, [state(number) for number in range(100, 120)])
+    assert len(asked) <= 2 + runtime.worker_count
+    assert all(result.unavailable and result.state == state(100 + n) for n, result in enumerate(results))
+
+
 async def test_results_come_as_they_are_ready_or_in_order(
     runtime: aiocg.Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
