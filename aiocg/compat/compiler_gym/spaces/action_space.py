@@ -1,0 +1,61 @@
+"""A space of actions that can be written as text."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from aiocg.compat.gym.spaces import Space
+
+__all__ = ["ActionSpace"]
+
+
+class ActionSpace(Space[Any]):
+    """A space around another, by which lists of actions become text and come back.
+
+    Attributes:
+        wrapped: the other.
+    """
+
+    def __init__(self, space: Space[Any]) -> None:
+        super().__init__()
+        self.wrapped = space
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "wrapped":
+            raise AttributeError(name)
+        return getattr(self.wrapped, name)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.wrapped[name]  # type: ignore[index]
+
+    def sample(self, mask: Any = None, probability: Any = None) -> Any:
+        """Draw an action."""
+        return self.wrapped.sample()
+
+    def seed(self, seed: Any = None) -> Any:
+        """Seed the drawing."""
+        return self.wrapped.seed(seed)
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` an action?"""
+        return self.wrapped.contains(x)
+
+    def to_string(self, actions: Iterable[Any]) -> str:
+        """Return actions as text."""
+        text: str = self.wrapped.to_string(actions)  # type: ignore[attr-defined]
+        return text
+
+    def from_string(self, text: str) -> list[Any]:
+        """Return the actions of a text."""
+        actions: list[Any] = self.wrapped.from_string(text.split())  # type: ignore[attr-defined]
+        return actions
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ActionSpace):
+            return bool(self.wrapped == other.wrapped)
+        return bool(self.wrapped == other)
+
+    def __hash__(self) -> int:
+        return hash(self.wrapped)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.wrapped})"

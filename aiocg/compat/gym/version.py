@@ -1,0 +1,3 @@
+"""The version of Gym whose interface this is."""
+
+VERSION = "0.21.0"
