@@ -12,7 +12,7 @@ from typing import Any
 import griffe
 
 LITERAL = re.compile(r"(?P<words>[^\n]*?) ?::\n\n(?P<code>(?: {4}[^\n]*(?:\n|$)|\n)+)")
-SEVERAL = re.compile(r"^    (?P<names>\*{0,2}\w+(?:, \*{0,2}\w+)+): (?P<text>.*(?:\n {5,}.*)*)", re.MULTILINE)
+SEVERAL = re.compile(r"^    (?P<names>\*{0,2}\w+(?:,\s+\*{0,2}\w+)+): (?P<text>.*(?:\n {5,}.*)*)", re.MULTILINE)
 
 
 class Spelt(griffe.Extension):
@@ -27,7 +27,7 @@ class Spelt(griffe.Extension):
 
 
 def _one_by_one(match: re.Match[str]) -> str:
-    return "\n".join(f"    {name}: {match['text']}" for name in match["names"].split(", "))
+    return "\n".join(f"    {name}: {match['text']}" for name in re.split(r",\s+", match["names"]))
 
 
 def _fenced(match: re.Match[str]) -> str:

@@ -6,7 +6,7 @@ All Python of a page runs in one interpreter, as in `python -m asyncio`: names l
 may stand outside of functions. Of `sh` blocks the lines that call `aiocg` are run. A comment before a block says
 otherwise:
 
-    <!-- test: slow -->                      it is run by the slow tests only
+    <!-- test: slow -->                      it is run by the slow tests, and the others are not
     <!-- test: needs a C library -->         it is run where programs can be linked with the machine's C library
     <!-- test: not run: needs a cluster -->  it is never run, and why
     <!-- test: setup                         Python that readers do not see; one of the words above may follow "setup, "
@@ -54,8 +54,10 @@ class Block:
     mark: str
 
     def runs(self, slow: bool) -> bool:
-        """Is it to be run here, in a run with or without slow blocks?"""
-        return not self.mark or (slow and self.mark == "slow") or (self.mark == C_LIBRARY and has_c_library())
+        """Is it to be run here, in a run of the slow blocks or of the others?"""
+        if self.mark == "slow" or (slow and self.language != "setup"):
+            return slow and self.mark == "slow"
+        return not self.mark or (self.mark == C_LIBRARY and has_c_library())
 
     def commands(self) -> list[str]:
         """Return the calls of `aiocg`; lines that end in a backslash are joined."""

@@ -116,12 +116,12 @@ def test_site_is_built_without_a_warning_and_needs_no_network_to_be_read(place: 
 
 def test_wrong_block_fails_and_is_named_by_its_line_of_the_page(place: Any, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    first, second, third = (f"```python\n{code}\n```\n\n" for code in ("x = 1", "x = 2", "assert x == 2"))
-    page.write_text(f"# Page\n\n{first}<!-- test: slow -->\n\n{second}{third}")
+    setup, first, second = "<!-- test: setup\nx = 1\n-->", "```python\nx += 1\n```", "```python\nassert x == 1\n```"
+    page.write_text(f"# Page\n\n{setup}\n\n{first}\n\n<!-- test: slow -->\n\n{second}\n\n{second}\n")
     command = (sys.executable, "-P", str(ROOT / "tests/docs_page.py"), str(page))
     failed = place.run(*command)
     assert failed.returncode == 1
-    assert f'"{page}", line 14' in failed.stderr
+    assert f'"{page}", line 18' in failed.stderr
     assert place.run(*command, "--slow").returncode == 0
 
 

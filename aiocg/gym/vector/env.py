@@ -230,7 +230,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
 
         Raises:
             EnvsBusy: when one was sent something before that was not received.
-            Otherwise as `step`; nothing was sent then.
+            UnknownName, InvalidAction, ResetNeeded, EnvClosed: as `step`; nothing was sent then.
         """
 
         async def send(vector: AsyncVector) -> None:
@@ -254,7 +254,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         Raises:
             NothingPending: when nothing was sent, or all results were received.
             EnvClosed: after `close`.
-            Otherwise what one of the environments failed with; the next call has the results of the others.
+            Exception: what one of the environments failed with; the next call has the results of the others.
         """
         return self._wait(lambda vector: vector.start_recv(min_ready, max_ready=max_ready, deadline=deadline))
 
