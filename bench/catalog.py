@@ -13,6 +13,7 @@ from bench import (
     startup,
     step_latency,
     transport,
+    vectors,
 )
 from bench.measure import Measurement
 
@@ -25,6 +26,7 @@ CATALOG = (
     Measurement("features", "walks over the program, per instruction", features.measure),
     Measurement("observations", "each observation, beside those published for CompilerGym", observations.measure),
     Measurement("scaling", "1 to 1,000 environments with random actions", scaling.measure),
+    Measurement("vectors", "vectors of environments, beside Gymnasium's", vectors.measure),
     Measurement("memory", "idle forks", fork_memory.measure),
     Measurement("datasets", "a million names: in order, shuffled, split, mixed, in constant memory", datasets.measure),
     Measurement("generators", "programs made of seeds, written and compiled, beside Csmith's", generators.measure),
