@@ -21,6 +21,8 @@ _HOMES = {
     "BenchmarkUri": "aiocg.datasets",
     "Candidate": "aiocg.candidate",
     "CompilerEnvState": "aiocg.state",
+    "CompilerEnvStateReader": "aiocg.state_files",
+    "CompilerEnvStateWriter": "aiocg.state_files",
     "CostReward": "aiocg.rewards",
     "Dataset": "aiocg.datasets",
     "Datasets": "aiocg.datasets",
@@ -39,6 +41,8 @@ __all__ = [
     "BenchmarkUri",
     "Candidate",
     "CompilerEnvState",
+    "CompilerEnvStateReader",
+    "CompilerEnvStateWriter",
     "CostReward",
     "Dataset",
     "Datasets",
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
     from aiocg.snapshot import Snapshot
     from aiocg.spaces import ObservationSpace
     from aiocg.state import CompilerEnvState
+    from aiocg.state_files import CompilerEnvStateReader, CompilerEnvStateWriter
 else:
 
     def __getattr__(name: str) -> Any:

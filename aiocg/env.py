@@ -15,7 +15,7 @@ from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.session import Session
 from aiocg.snapshot import Snapshot
 from aiocg.spaces import ObservationSpace
-from aiocg.state import CompilerEnvState
+from aiocg.state import CompilerEnvState, LegacyState
 from aiocg.step import StepRequest, StepResult
 from aiocg.transport.messages import Action, Expanded, Observed
 
@@ -462,7 +462,7 @@ class Env(EnvBase):
         results: list[Candidate] = await self._session.expand(candidates, plan.observe, deadline, finish)
         return results
 
-    async def validate(self, state: CompilerEnvState | None = None, **options: Any) -> "ValidationResult":
+    async def validate(self, state: CompilerEnvState | LegacyState | None = None, **options: Any) -> "ValidationResult":
         """Validate a state, the present one if None, without touching the environment: see `aiocg.validation`."""
         from aiocg.validation.state import validate_env  # it imports this module
 

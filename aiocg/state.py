@@ -216,7 +216,7 @@ class LegacyState(_State, frozen=True, kw_only=True, eq=False):
     """A state as CompilerGym writes it: the actions are a command line, the environment and the reward are not named.
 
     Two of them are equal by the rules of `CompilerEnvState`, with the command line in place of the actions. What the
-    command line is today, `aiocg.llvm.translate` finds out.
+    command line is today, `aiocg.llvm.translate_command_line` finds out.
 
     Attributes:
         benchmark: URI of the program.

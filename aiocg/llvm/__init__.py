@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 _HOMES = {
     "ClangInvocation": "benchmarks",
     "CommandLineBenchmark": "builds",
+    "Translation": "legacy_states",
     "action_names": "one_shot",
     "benchmark_from_command_line": "builds",
     "benchmark_from_source": "benchmarks",
@@ -19,12 +20,14 @@ _HOMES = {
     "lld_path": "tools",
     "make_benchmark": "benchmarks",
     "merge_benchmarks": "benchmarks",
+    "modern_state": "legacy_states",
     "observation_spaces": "one_shot",
     "program_path": "tools",
     "reward_spaces": "one_shot",
     "split_benchmark_by_function": "benchmarks",
     "strip_optnone": "benchmarks",
     "text_size": "object_file",
+    "translate_command_line": "legacy_states",
     "write_bitcode": "programs",
     "write_ir": "programs",
 }
@@ -32,6 +35,7 @@ _HOMES = {
 __all__ = [
     "ClangInvocation",
     "CommandLineBenchmark",
+    "Translation",
     "action_names",
     "benchmark_from_command_line",
     "benchmark_from_source",
@@ -42,12 +46,14 @@ __all__ = [
     "lld_path",
     "make_benchmark",
     "merge_benchmarks",
+    "modern_state",
     "observation_spaces",
     "program_path",
     "reward_spaces",
     "split_benchmark_by_function",
     "strip_optnone",
     "text_size",
+    "translate_command_line",
     "write_bitcode",
     "write_ir",
 ]
@@ -62,6 +68,7 @@ if TYPE_CHECKING:
         strip_optnone,
     )
     from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
+    from aiocg.llvm.legacy_states import Translation, modern_state, translate_command_line
     from aiocg.llvm.object_file import text_size
     from aiocg.llvm.one_shot import action_names, compute_observation, observation_spaces, reward_spaces
     from aiocg.llvm.programs import ir, ir_sha1, write_bitcode, write_ir

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aiocg.env import Env
     from aiocg.runtime import Runtime
 
-__all__ = ["DEFAULT_ENVIRONMENT", "Translation", "modern_state", "translate"]
+__all__ = ["DEFAULT_ENVIRONMENT", "Translation", "modern_state", "translate_command_line"]
 
 DEFAULT_ENVIRONMENT = "llvm-ic-v0"  # what CompilerGym's leaderboard is for
 
@@ -56,7 +56,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
         return f"{text}; left out: {names}" if self.gone else text
 
 
-async def translate(env: "Env", commandline: str) -> Translation:
+async def translate_command_line(env: "Env", commandline: str) -> Translation:
     """Find the actions of today for a command line that CompilerGym wrote, or a program that stands in for it.
 
     Args:
@@ -112,7 +112,7 @@ async def modern_state(
         WorkerStartError: when the compiler cannot be started.
     """
     async with await runtime.make(environment or DEFAULT_ENVIRONMENT) as env:
-        translation = await translate(env, state.commandline)
+        translation = await translate_command_line(env, state.commandline)
         modern = CompilerEnvState(
             environment=env.spec.id,
             benchmark=state.benchmark,

@@ -6,7 +6,7 @@ import pytest
 
 import aiocg
 from aiocg.errors import InvalidAction, UnknownName
-from aiocg.llvm.legacy_states import modern_state, translate
+from aiocg.llvm.legacy_states import modern_state, translate_command_line
 from aiocg.state import CompilerEnvState, LegacyState
 from aiocg.validation import ErrorKind, ValidationResult, validate, validate_states
 
@@ -36,7 +36,7 @@ async def validated(runtime: aiocg.Runtime, commandline: str, reward: float | No
 
 async def test_flags_become_the_passes_of_today(runtime: aiocg.Runtime) -> None:
     env = await runtime.make("llvm-v0")
-    found = await translate(env, TABLE)
+    found = await translate_command_line(env, TABLE)
     assert found.actions == ("jump-threading", "sroa", "gvn", "instcombine", "simplifycfg")
     assert (found.flags, found.gone, found.renamed, found.another_compiler) == (5, {}, {}, True)
     assert str(found) == f"5 of 5 flags of LLVM 10 have a pass in {env.compiler_version}"
@@ -44,7 +44,7 @@ async def test_flags_become_the_passes_of_today(runtime: aiocg.Runtime) -> None:
 
 async def test_flags_that_are_gone_are_counted_and_left_out(runtime: aiocg.Runtime) -> None:
     env = await runtime.make("llvm-v0")
-    found = await translate(env, SEARCH.replace("-gvn", "-gvn -barrier -prune-eh"))
+    found = await translate_command_line(env, SEARCH.replace("-gvn", "-gvn -barrier -prune-eh"))
     assert (found.flags, len(found.actions), found.gone) == (15, 13, {"-barrier": 2})
     assert "does nothing" in found.reasons["-barrier"]
     assert found.renamed["-constprop"] == "instsimplify"
@@ -53,7 +53,7 @@ async def test_flags_that_are_gone_are_counted_and_left_out(runtime: aiocg.Runti
 
 
 async def test_flags_of_the_first_release_are_looked_for_by_their_names(runtime: aiocg.Runtime) -> None:
-    found = await translate(await runtime.make("llvm-v0"), FIRST_RELEASE)
+    found = await translate_command_line(await runtime.make("llvm-v0"), FIRST_RELEASE)
     assert found.gone == {"-rewrite-symbols": 1, "-extract-blocks": 1, "-barrier": 1}
     assert Counter(found.actions)["objc-arc"] == 3
     assert found.reasons["-extract-blocks"] == "this LLVM has no pass of that name"
@@ -62,7 +62,7 @@ async def test_flags_of_the_first_release_are_looked_for_by_their_names(runtime:
 async def test_each_of_the_124_flags_is_a_pass_or_said_to_be_gone(runtime: aiocg.Runtime) -> None:
     env = await runtime.make("llvm-v0")
     names = env.action_spaces["PassesLegacy124"].names
-    found = await translate(env, f"opt {' '.join(names)} input.bc -o output.bc")
+    found = await translate_command_line(env, f"opt {' '.join(names)} input.bc -o output.bc")
     assert (found.flags, len(found.actions) + len(found.gone)) == (124, 124)
     assert set(found.gone) == {"-barrier", "-insert-gcov-profiling", "-loop-reroll", "-sancov"}
     await env.check_actions(found.actions)
@@ -72,14 +72,14 @@ async def test_command_lines_of_today_are_their_own_compilers(runtime: aiocg.Run
     env = await runtime.make("llvm-v0")
     actions = ("sroa", "licm", "simplifycfg<no-keep-loops>", "gvn")
     line = env.action_spaces.language.write(actions)
-    found = await translate(env, line)
+    found = await translate_command_line(env, line)
     assert (found.flags, found.gone, found.another_compiler) == (0, {}, False)
     assert (await runtime.replay(_at(found.actions))).state_hash == (await runtime.replay(_at(actions))).state_hash
-    assert (await translate(env, "opt  input.bc -o output.bc")).actions == ()
+    assert (await translate_command_line(env, "opt  input.bc -o output.bc")).actions == ()
     with pytest.raises(InvalidAction, match="no command line"):
-        await translate(env, "-gvn")
+        await translate_command_line(env, "-gvn")
     with pytest.raises(InvalidAction, match="no command line"):
-        await translate(env, "opt -gvn 'input.bc")
+        await translate_command_line(env, "opt -gvn 'input.bc")
 
 
 def _at(actions: tuple[str, ...]) -> CompilerEnvState:
@@ -113,11 +113,11 @@ async def test_the_program_must_do_what_it_did_whoever_found_the_state(runtime: 
 
 async def test_environments_validate_states_of_compilergym_as_their_own(runtime: aiocg.Runtime) -> None:
     async with await runtime.make("llvm-v0", benchmark=GCD, reward_space="IrInstructionCountO3") as env:
-        result = await env.validate(LegacyState(benchmark=GCD, commandline=TABLE, reward=2.0), semantics=False)  # type: ignore[arg-type]
+        result = await env.validate(LegacyState(benchmark=GCD, commandline=TABLE, reward=2.0), semantics=False)
         assert (result.state.environment, result.state.reward_space) == ("llvm-v0", "IrInstructionCountO3")
         assert result.okay() and result.reward is not None
         other = LegacyState(benchmark="benchmark://programs-v0/crc32", commandline=TABLE, reward=2.0)
-        result = await env.validate(other, semantics=False)  # type: ignore[arg-type]
+        result = await env.validate(other, semantics=False)
         assert (result.state.benchmark, result.state.reward_space) == (other.benchmark, "IrInstructionCountO3")
         assert result.okay() and result.reward is not None
 
