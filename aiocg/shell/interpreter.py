@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rich.console import Console
 
 from aiocg.datasets.errors import DatasetError
-from aiocg.errors import AiocgError, ServiceError, WorkerCrashed
+from aiocg.errors import AiocgError, WorkerCrashed
 from aiocg.shell.command import CommandTable
 from aiocg.shell.commands import COMMANDS
 from aiocg.shell.line import split_commands, split_words
@@ -92,6 +92,8 @@ class Shell:
             return await self._give_up()
         except _EXPECTED as error:
             self._tell(error)
+            if isinstance(error, ActionEnded) and error.lost:
+                self._tell_loss()
         except Exception:
             self._errors.print("error:", "this should not happen; please report it", style="bold red")
             self._errors.print(traceback.format_exc(), markup=False)
@@ -136,11 +138,14 @@ class Shell:
             self._tell(error)
         else:
             if lost:
-                self._errors.print("the state before could not be built again: the history is empty", style="yellow")
+                self._tell_loss()
+
+    def _tell_loss(self) -> None:
+        self._errors.print("the state before could not be built again: the history is empty", style="yellow")
 
     def _tell(self, error: Exception) -> None:
         self._errors.print("error:", style="bold red", end=" ")
         message = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.strerror else str(error)
         self._errors.print(message or repr(error), markup=False)
-        if isinstance(error, ActionEnded | WorkerCrashed) or (type(error) is ServiceError):
+        if isinstance(error, ActionEnded | WorkerCrashed):
             self._errors.print(f"the program is as it was, after {actions(self.session.position)}", style="dim")

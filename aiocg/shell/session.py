@@ -30,11 +30,13 @@ class ActionEnded(ServiceError):
     Attributes:
         action: its text.
         error: what came of it.
+        lost: the state before could not be built again, so the history is empty now.
     """
 
-    def __init__(self, action: str, error: Exception) -> None:
+    def __init__(self, action: str, error: Exception, lost: bool = False) -> None:
         self.action = action
         self.error = error
+        self.lost = lost
         super().__init__(f"{action}: {error}")
 
 
@@ -192,8 +194,7 @@ class ShellSession:
         self.last_action = action
         observation, reward, terminated, _, info = await self.env.step_texts([action])
         if terminated:
-            await self.recover()
-            raise ActionEnded(action, info["error"])
+            raise ActionEnded(action, info["error"], await self.recover())
         entry = await self._entry(action, reward, info["action_had_no_effect"], observation)
         self._entries[self._position + 1 :] = [entry]
         self._position += 1
@@ -253,7 +254,7 @@ class ShellSession:
         lost = False
         try:
             await env.restore(entry.snapshot)
-        except ResetNeeded:
+        except (ResetNeeded, ServiceError):
             await self.start(entry.snapshot.episode.benchmark)
             lost = True
         self._astray = False
