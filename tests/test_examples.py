@@ -22,6 +22,7 @@ ARGUMENTS = {
     "own_project.py": ["--seconds", "2"],
     "pipelined_and_forks.py": [],
     "train_test_split.py": ["--passes", "1"],
+    "vector_random.py": ["--envs", "8", "--steps", "200", "--as-ready"],
 }
 PROJECT = EXAMPLES / "makefile_project"
 
