@@ -23,6 +23,7 @@ ARGUMENTS = {
     "pipelined_and_forks.py": [],
     "train_test_split.py": ["--passes", "1"],
     "vector_random.py": ["--envs", "8", "--steps", "200", "--as-ready"],
+    "wrapped_environment.py": ["--episodes", "2"],
 }
 PROJECT = EXAMPLES / "makefile_project"
 
