@@ -3,7 +3,7 @@
     python -P tests/docs_page.py docs/concepts.md [--slow]
 
 All Python of a page runs in one interpreter, as in `python -m asyncio`: names live on from block to block, and `await`
-may stand outside of functions. Of `sh` blocks the lines that call `aiocg` are run. A comment before a block says
+may stand outside of functions. Of `sh` blocks the lines that call `aiocg`, or a module of it, are run. A comment before a block says
 otherwise:
 
     <!-- test: slow -->                      it is run by the slow tests, and the others are not
@@ -22,6 +22,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,9 +61,9 @@ class Block:
         return not self.mark or (self.mark == C_LIBRARY and has_c_library())
 
     def commands(self) -> list[str]:
-        """Return the calls of `aiocg`; lines that end in a backslash are joined."""
+        """Return the calls of `aiocg`, or of a module of it; lines that end in a backslash are joined."""
         lines = self.code.replace("\\\n", " ").splitlines() if self.language == "sh" else []
-        return [line for line in lines if line.startswith("aiocg ")]
+        return [line for line in lines if line.startswith(("aiocg ", "python -m aiocg"))]
 
 
 def blocks(page: Path) -> list[Block]:
@@ -103,6 +104,7 @@ def run(page: Path, slow: bool) -> int:
         for block in blocks(page):
             if not block.runs(slow):
                 continue
+            started = time.perf_counter()
             for command in block.commands():
                 print(f"$ {command}", flush=True)
                 subprocess.run(["bash", "-c", command], check=True, stdin=subprocess.DEVNULL)
@@ -114,6 +116,7 @@ def run(page: Path, slow: bool) -> int:
                     runner.run(_awaited(compiled, names))
                 else:
                     exec(compiled, names)
+            print(f"# {page.name}:{block.line}: {time.perf_counter() - started:.1f} s", flush=True)
             count += 1
         runner.run(_closed(names))
     return count

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NAMES = [str(page.relative_to(ROOT / "docs")) for page in PAGES]
 NAVIGATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-MADE = {"contributing.md", "changelog.md", "examples/index.md", "reference/cli.md"}  # by docs/hooks.py
+MADE = {"contributing.md", "changelog.md", "examples/index.md", "reference/cli.md", "settings.md"}  # by docs/hooks.py
 
 
 
