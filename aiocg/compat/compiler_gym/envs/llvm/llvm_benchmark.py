@@ -17,7 +17,7 @@ from aiocg.compat.compiler_gym.errors import BenchmarkInitError
 from aiocg.compat.compiler_gym.errors.translation import translated
 from aiocg.compat.compiler_gym.util.commands import run_command
 from aiocg.datasets.frontend import LANGUAGES
-from aiocg.datasets.toolchain import compile_flags, find_toolchain
+from aiocg.datasets.toolchain import find_toolchain
 
 __all__ = [
     "ClangInvocation",
@@ -103,12 +103,19 @@ def _verbose_output(compiler: str) -> str:
     raise HostCompilerFailure(f"Compiler invocation '{compiler}' timed out after {_ATTEMPTS} attempts.")
 
 
+def _headers() -> list[str]:
+    """Return the flags for the headers of the machine, without those that belong to its compiler rather than to it."""
+    folders = get_system_library_flags()[1::2]
+    libraries = [one for one in folders if not Path(one, "stddef.h").is_file() or not Path(one, "stdarg.h").is_file()]
+    return [word for folder in libraries for word in ("-isystem", folder)]
+
+
 class ClangInvocation:
     """A run of clang that gives bitcode.
 
     Args:
         args: for clang, with the source; nothing that keeps it from optimising is added.
-        system_includes: add the machine's own C++ library, where clang would take another.
+        system_includes: use the headers of the machine's own compiler; without, there are only clang's.
         timeout: seconds.
     """
 
@@ -119,11 +126,9 @@ class ClangInvocation:
 
     def command(self, outpath: str | Path) -> list[str]:
         """Return the command line that writes the bitcode to a file."""
-        toolchain = find_toolchain()
-        sources = [str(word) for word in self.args if Path(str(word)).suffix in LANGUAGES]
-        language = "c++" if any(LANGUAGES[Path(one).suffix] == "c++" for one in sources) else "c"
-        flags = compile_flags(toolchain.clang, language) if self.system_includes else ()
-        return [*toolchain.command("c"), *flags, "-c", "-emit-llvm", "-o", str(outpath), *map(str, self.args)]
+        words = [*find_toolchain().command("c"), "-c", "-emit-llvm", "-o", str(outpath)]
+        words += _headers() if self.system_includes else ["-nostdlibinc"]
+        return [*words, *map(str, self.args)]
 
     @classmethod
     def from_c_file(
@@ -224,7 +229,10 @@ def make_benchmark_from_source(
     with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
         path = Path(scratch, f"source{_SUFFIXES[lang]}")
         path.write_text(source, encoding="utf-8")
-        return make_benchmark(path, copt, system_includes, timeout)
+        try:
+            return make_benchmark(path, copt, system_includes, timeout)
+        except BenchmarkInitError as error:
+            raise BenchmarkInitError(f"Failed to make benchmark with compiler error:\n{error}") from error
 
 
 def merge_benchmarks(benchmarks: list[Benchmark], timeout: float = 300) -> Benchmark:
@@ -247,7 +255,7 @@ def merge_benchmarks(benchmarks: list[Benchmark], timeout: float = 300) -> Bench
 def split_benchmark_by_function(
     benchmark: Benchmark, maximum_function_count: int | None = None, timeout: float = 300
 ) -> list[Benchmark]:
-    """Take a benchmark apart: one for each function, and one for what is global.
+    """Take a benchmark apart: one for each function, and one for the variables if there are any.
 
     Args:
         benchmark: what to take apart.
@@ -255,11 +263,17 @@ def split_benchmark_by_function(
         timeout: seconds.
 
     Raises:
+        ValueError: when it has no functions.
         BenchmarkInitError: when it cannot be taken apart.
     """
     with translated():
         parts = aiocg.llvm.split_benchmark_by_function(benchmark.native, maximum_function_count, timeout=timeout)
-        return [Benchmark.from_file_contents(str(part.uri), part.content) for part in parts]
+        *functions, variables = parts
+        if not functions:
+            raise ValueError("No functions found: there is nothing to take apart")
+        if maximum_function_count is None and "\n@" in aiocg.llvm.compute_observation("Ir", variables.content):
+            functions.append(variables)
+        return [Benchmark.from_file_contents(str(part.uri), part.content) for part in functions]
 
 
 def _new_uri() -> str:

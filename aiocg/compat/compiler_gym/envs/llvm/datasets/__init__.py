@@ -1,12 +1,32 @@
-"""The datasets of the LLVM environments."""
+"""The datasets of the LLVM environments; each class makes the one that aiocg has under that name."""
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from aiocg.compat.compiler_gym.datasets import Dataset
 from aiocg.compat.compiler_gym.datasets.llvm import llvm_datasets
+from aiocg.compat.compiler_gym.datasets.native import NativeDataset
+from aiocg.compat.compiler_gym.datasets.stand_ins import CBenchDataset
 
-__all__ = ["get_llvm_datasets"]
+__all__ = [
+    "AnghaBenchDataset",
+    "BlasDataset",
+    "CBenchDataset",
+    "CHStoneDataset",
+    "CLgenDataset",
+    "CsmithDataset",
+    "GitHubDataset",
+    "JotaiBenchDataset",
+    "LinuxDataset",
+    "LlvmStressDataset",
+    "MibenchDataset",
+    "NPBDataset",
+    "OpenCVDataset",
+    "POJ104Dataset",
+    "TensorFlowDataset",
+    "get_llvm_datasets",
+]
 
 
 def get_llvm_datasets(site_data_base: str | Path | None = None) -> Iterable[Dataset]:
@@ -16,3 +36,104 @@ def get_llvm_datasets(site_data_base: str | Path | None = None) -> Iterable[Data
         site_data_base: where they are installed, if not where aiocg installs them.
     """
     return llvm_datasets(site_data_base)
+
+
+class _Published(NativeDataset):
+    """A dataset of aiocg by its name.
+
+    Args:
+        site_data_base: accepted and unused: aiocg knows where it installs datasets.
+        sort_order: its place in listings.
+    """
+
+    short_name = ""
+
+    def __init__(self, site_data_base: Any = None, sort_order: int = 0) -> None:
+        from aiocg.datasets.registry import default_datasets
+
+        super().__init__(default_datasets()[self.short_name])
+        self.sort_order = sort_order
+
+
+class AnghaBenchDataset(_Published):
+    """Functions mined from GitHub: `anghabench-v1`."""
+
+    short_name = "anghabench-v1"
+
+
+class BlasDataset(_Published):
+    """Linear algebra: `blas-v0`."""
+
+    short_name = "blas-v0"
+
+
+class CHStoneDataset(_Published):
+    """Programs for hardware synthesis: `chstone-v0`."""
+
+    short_name = "chstone-v0"
+
+
+class CLgenDataset(_Published):
+    """OpenCL kernels of a language model: `clgen-v0`."""
+
+    short_name = "clgen-v0"
+
+
+class CsmithDataset(_Published):
+    """Random C of Csmith: `csmith-v0`."""
+
+    short_name = "csmith-v0"
+
+
+class GitHubDataset(_Published):
+    """Files of projects on GitHub: `github-v0`."""
+
+    short_name = "github-v0"
+
+
+class JotaiBenchDataset(_Published):
+    """Functions mined from GitHub, with drivers: `jotaibench-v0`."""
+
+    short_name = "jotaibench-v0"
+
+
+class LinuxDataset(_Published):
+    """Files of Linux: `linux-v0`."""
+
+    short_name = "linux-v0"
+
+
+class LlvmStressDataset(_Published):
+    """Random IR of llvm-stress: `llvm-stress-v0`."""
+
+    short_name = "llvm-stress-v0"
+
+
+class MibenchDataset(_Published):
+    """Programs for embedded systems: `mibench-v1`."""
+
+    short_name = "mibench-v1"
+
+
+class NPBDataset(_Published):
+    """NASA's parallel benchmarks: `npb-v0`."""
+
+    short_name = "npb-v0"
+
+
+class OpenCVDataset(_Published):
+    """Files of OpenCV: `opencv-v0`."""
+
+    short_name = "opencv-v0"
+
+
+class POJ104Dataset(_Published):
+    """Solutions of students: `poj104-v1`."""
+
+    short_name = "poj104-v1"
+
+
+class TensorFlowDataset(_Published):
+    """Files of TensorFlow: `tensorflow-v0`."""
+
+    short_name = "tensorflow-v0"
