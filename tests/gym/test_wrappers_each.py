@@ -169,7 +169,7 @@ def test_terminal_action_may_be_ones_own_and_follows_the_action_space(scripted: 
 
 def test_constrained_space_has_the_actions_given_in_their_order(scripted: Env) -> None:
     env: Any = ours.ConstrainedCommandline(scripted, flags=(flag for flag in ["double", "inc"]), name="two")
-    assert env.action_space.names == ("double", "increment") and env.action_space.n == 2
+    assert env.action_space.names == ("double", "increment") and env.action_space.name == "two"
     assert env.action(0) == DOUBLE and env.action([0, 1]) == [DOUBLE, INCREMENT]
     assert env.step(0)[0] == 10 and env.multistep([1, "inc", "double"])[0] == 24
     assert env.actions == [0, 1, 1, 0] and scripted.actions == [2, 1, 1, 2]
@@ -183,6 +183,8 @@ def test_constrained_space_has_the_actions_given_in_their_order(scripted: Env) -
     assert inner.step("inc")[0] == 577 and inner.actions == ["double", 0, 0, "double", "square", 0]
     with pytest.raises(TypeError, match="no flags"):
         ours.ConstrainedCommandline(scripted, [])
+    with pytest.raises(TypeError, match="not as a text"):
+        ours.ConstrainedCommandline(scripted, "double")
     with pytest.raises(UnknownName, match="did you mean"):
         ours.ConstrainedCommandline(scripted, ["dubble"])
 
@@ -282,6 +284,9 @@ def test_benchmarks_over_and_over(scripted: Env) -> None:
         env.reset()
     with pytest.raises(StopIteration):
         ours.CycleOverBenchmarks(scripted, []).reset()
+    for choose in (ours.CycleOverBenchmarks, ours.IterateOverBenchmarks, ours.RandomOrderBenchmarks):
+        with pytest.raises(TypeError, match="given as a list or a dataset"):
+            choose(scripted, "scripted-v0/1")
 
 
 def test_dataset_is_not_listed_to_iterate_over_it(scripted: Env) -> None:

@@ -234,3 +234,19 @@ def test_wrappers_for_autophase(runtime: aiocg.gym.SyncRuntime) -> None:
             ours.AutophaseActionSpace(plain)
         assert "PassesLegacy124" in caught.value.__notes__[0]
         plain.close()
+
+
+def test_what_has_no_vector_form_is_put_around_each_environment(runtime: aiocg.gym.SyncRuntime) -> None:
+    def make() -> Any:
+        env: Any = runtime.make("scripted-v0", benchmark="scripted-v0/5", **SETTINGS)
+        env = single.CycleOverBenchmarks(single.JustKeepGoing(env), ["scripted-v0/1", "scripted-v0/2"])
+        return single.CommandlineWithTerminalAction(env)
+
+    envs = SyncVectorEnv([make, make])
+    end = int(envs.single_action_space.n) - 1  # type: ignore[attr-defined]
+    envs.reset(seed=1)
+    observations, _, terminations, *_ = envs.step(np.array([end, 4]))  # the second refuses
+    assert observations[:, 0].tolist() == [1, 1] and terminations.tolist() == [True, False]
+    assert envs.step(np.array([1, 1]))[0][:, 0].tolist() == [2, 2]
+    assert envs.get_attr("action_texts") == ((), ("increment",))
+    envs.close()

@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 
 def _same(benchmarks: Iterable[T]) -> Iterable[T]:
+    if isinstance(benchmarks, (str, bytes)):
+        raise TypeError(f"benchmarks are given as a list or a dataset, not as {benchmarks!r}")
     return benchmarks
 
 
@@ -161,7 +163,7 @@ class RandomOrderBenchmarks(_Chosen):
         benchmarks: "Iterable[BenchmarkLike]",
         rng: np.random.Generator | None = None,
     ) -> None:
-        listed = list(benchmarks)
+        listed = list(_same(benchmarks))
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, benchmarks=listed, rng=rng)
         CompilerEnvWrapper.__init__(self, env)
         if not listed:

@@ -50,7 +50,7 @@ class Subset:
     Args:
         below: a discrete space.
         flags: names or indices of some of its actions.
-        name: of the new space.
+        name: of the new space; if empty, one is made up.
 
     Raises:
         TypeError: when the space is not discrete, or there are no flags.
@@ -58,14 +58,16 @@ class Subset:
     """
 
     def __init__(self, below: "gymnasium.Space[Any]", flags: Iterable[Any], name: str) -> None:
+        if isinstance(flags, str):
+            raise TypeError(f"flags are given as a list, not as a text: {flags!r}")
         self.below = _discrete(below)
         self.forward = self.below.indices(list(flags))
         if not self.forward:
             raise TypeError("no flags were given to choose from the action space")
         actions = tuple(self.below.spec.actions[index] for index in self.forward)
-        label = f"{name or self.below.name}, {len(self.forward)} actions"
+        name = name or f"{self.below.name}, {len(self.forward)} of {self.below.n}"
         self.space = DiscreteActions(
-            msgspec.structs.replace(self.below.spec, name=label, actions=actions), self.below.language
+            msgspec.structs.replace(self.below.spec, name=name, actions=actions), self.below.language
         )
 
     @cached_property
@@ -132,7 +134,7 @@ class ConstrainedCommandline(ActionWrapper, RecordConstructorArgs):
     fork_shares = (*ActionWrapper.fork_shares, "_flags")
 
     def __init__(self, env: "gymnasium.Env[Any, Any]", flags: Iterable[str | int], name: str | None = None) -> None:
-        flags = list(flags)
+        flags = flags if isinstance(flags, str) else list(flags)
         RecordConstructorArgs.__init__(self, flags=flags, name=name)
         ActionWrapper.__init__(self, env)
         self._flags = flags
