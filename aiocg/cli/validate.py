@@ -82,7 +82,7 @@ def validate(
         status = 130
     if json:
         print_json({**summary.to_json(), "bad_rows": bad_rows})
-    else:
+    elif summary.results:
         for text in summary.lines():
             print_line(text)
         if bad_rows:

@@ -17,6 +17,7 @@ class ErrorKind(enum.StrEnum):
     REPLAY_FAILED = "Replay failed"
     ANOTHER_STATE = "Another state"
     WRONG_REWARD = "Wrong reward"
+    UNKNOWN_RUN = "Unknown run"
     COMPILATION_FAILED = "Compilation failed"
     COMPILATION_TIMEOUT = "Compilation timeout"
     EXECUTION_TIMEOUT = "Execution timeout"

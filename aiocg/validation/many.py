@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from aiocg.datasets.errors import DatasetError
-from aiocg.errors import AiocgError, RuntimeClosed
+from aiocg.errors import AiocgError, RuntimeClosed, UnknownName
 from aiocg.llvm.legacy_states import DEFAULT_ENVIRONMENT, Translation, modern_state
 from aiocg.state import CompilerEnvState, LegacyState
 from aiocg.validation.errors import ErrorKind, ValidationError
@@ -138,10 +138,18 @@ async def _validated(
     except DatasetError as error:
         wrong = ValidationError.of_exception(ErrorKind.BENCHMARK_UNAVAILABLE, error)
     except AiocgError as error:
-        wrong = ValidationError.of_exception(ErrorKind.REPLAY_FAILED, error)
+        run = isinstance(error, UnknownName) and error.kind == "run"  # this program has none of that name; others may
+        wrong = ValidationError.of_exception(ErrorKind.UNKNOWN_RUN if run else ErrorKind.REPLAY_FAILED, error)
     except Exception as error:  # a dataset or a reward of the user's may raise anything
         wrong = ValidationError.of_exception(ErrorKind.REPLAY_FAILED, error, trace=True)
-    result = ValidationResult(state=modern, actions_replay_failed=True, errors=(wrong,), translation=translation)
+    replayed = wrong.kind == ErrorKind.UNKNOWN_RUN
+    result = ValidationResult(
+        state=modern,
+        actions_replay_failed=not replayed,
+        benchmark_semantics_validation_failed=replayed,
+        errors=(wrong,),
+        translation=translation,
+    )
     missing.learn(result)
     return result
 

@@ -74,6 +74,12 @@ def test_bad_states_say_what_is_wrong_in_their_line(tmp_path: Path) -> None:
     assert (result.exit_code, "0 of 1 states are valid" in result.stdout) == (1, True)
 
 
+def test_a_run_that_a_program_does_not_have_is_named(tmp_path: Path) -> None:
+    result = run("validate", write(tmp_path / "good.csv", GOOD), "--run", "smal")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("❌  programs-v0/gcd  Unknown run: unknown run 'smal'; did you mean small?")
+
+
 def test_states_of_compilergym_are_valid_whatever_they_earn_and_say_what_was_left_out(tmp_path: Path) -> None:
     path, log = tmp_path / "leaderboard.csv", tmp_path / "log.jsonl"
     path.write_text(LEGACY)
