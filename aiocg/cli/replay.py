@@ -64,7 +64,8 @@ async def _replay(state: State, environment: str, output: Path | None, json: boo
     else:
         print_line(f"benchmark  {found.benchmark}")
         print_line(f"actions    {join_texts(found.actions) or 'none'}")
-        print_line(f"reward     {_number(found.reward)} (saved{' by another compiler' * other}: {_number(state.reward)})")
+        saved = "saved by another compiler" if other else "saved"
+        print_line(f"reward     {_number(found.reward)} ({saved}: {_number(state.reward)})")
         if translation is not None and other:
             print_line(f"flags      {translation}")
             for flag, text in translation.renamed.items():

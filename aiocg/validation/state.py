@@ -135,7 +135,9 @@ async def validate_env(
         state = msgspec.structs.replace(state, reward_space=env.reward_space, reward=reward)
     if (state.environment, state.benchmark) != (env.spec.id, str(env.benchmark.uri)):
         async with await runtime.make(state.environment, benchmark=state.benchmark) as other:
-            other.reward_spaces |= env.reward_spaces
+            if other.spec.id == env.spec.id:  # with rewards and observations of the user's own, too
+                other.observation_spaces = env.observation_spaces
+                other.reward_spaces |= env.reward_spaces
             return await _validate(runtime, other, state, None, chosen, translation)
     return await _validate(runtime, env, state, None, chosen, translation)
 
