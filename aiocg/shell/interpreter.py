@@ -86,6 +86,9 @@ class Shell:
     async def _run(self, command: str) -> bool:
         try:
             result = await self._interruptible(self._carry_out(command))
+            await show(self.console, result, paging=self.interactive)
+        except BrokenPipeError:
+            raise  # nobody reads any more
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise  # it is the shell that ends
@@ -98,7 +101,6 @@ class Shell:
             self._errors.print("error:", "this should not happen; please report it", style="bold red")
             self._errors.print(traceback.format_exc(), markup=False)
         else:
-            await show(self.console, result, paging=self.interactive)
             return True
         await self._recover()
         return False

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Display
 
 __all__ = ["PATIENCE", "Progress"]
@@ -52,7 +52,9 @@ class Progress:
         self._title = title or self._title
         if self._display is not None:
             task = self._display.task_ids[0]
-            self._display.update(task, description=self._title, completed=done, total=self._total)
+            self._display.update(
+                task, description=self._title, completed=done, total=self._total, counted=self._counted()
+            )
 
     @property
     def shown(self) -> bool:
@@ -60,19 +62,21 @@ class Progress:
         return self._display is not None
 
     def _show(self) -> None:
-        counted = [MofNCompleteColumn()] if self._total is not None else []
         self._display = Display(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            *counted,
+            TextColumn("{task.fields[counted]}"),
             TimeElapsedColumn(),
             TextColumn("Ctrl-C interrupts", style="dim"),
             console=self._console,
             transient=True,
         )
-        self._display.add_task(self._title, completed=self._done, total=self._total)
+        self._display.add_task(self._title, completed=self._done, total=self._total, counted=self._counted())
         self._display.start()
+
+    def _counted(self) -> str:
+        return "" if self._total is None else f"{self._done}/{self._total}"
 
     def stop(self) -> None:
         """Show no bar any more, say because something else needs the terminal."""

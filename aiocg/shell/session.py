@@ -19,6 +19,7 @@ from aiocg.runtime import Runtime
 from aiocg.search.lanes import go_to, spread
 from aiocg.shell.line import CommandError
 from aiocg.snapshot import Snapshot
+from aiocg.spaces import DiscreteActions, ParametrizedActions
 from aiocg.state import CompilerEnvState
 
 __all__ = ["ActionEnded", "Entry", "ShellSession"]
@@ -145,8 +146,9 @@ class ShellSession:
 
     @property
     def benchmark_name(self) -> str:
-        """The program, without the scheme that most have."""
-        return str(self.env.benchmark.uri).removeprefix("benchmark://")
+        """The program, in short: without the scheme that most have, without the folder of a file."""
+        uri = self.env.benchmark.uri
+        return uri.path.rpartition("/")[2] if uri.scheme == "file" else str(uri).removeprefix("benchmark://")
 
     # ------------------------------------------------------------------------------------------- programs
 
@@ -207,7 +209,12 @@ class ShellSession:
             UnknownName, InvalidAction: when the action space has no such action.
         """
         space = self.env.action_space
-        return space.text(int(action) if action.isdecimal() and action not in space.names else action)
+        if action.isdecimal() and action not in space.names:
+            if isinstance(space, DiscreteActions):
+                return space.text(int(action))
+            if isinstance(space, ParametrizedActions) and int(action) < len(space.names):
+                return space.text(space.names[int(action)])
+        return space.text(action)
 
     def random_action(self) -> str:
         """Draw an action."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from aiocg.runtime import Runtime
 from aiocg.shell.interpreter import Shell
+from aiocg.shell.script import INTERRUPTED, Script
 from aiocg.shell.session import ShellSession
 
 __all__ = ["ShellOptions", "run_shell"]
@@ -49,7 +50,7 @@ async def run_shell(options: ShellOptions, commands: str | None = None) -> int:
             standard input.
 
     Returns:
-        The exit status: 1 if a command of a script has failed, 130 if it was interrupted.
+        The exit status: 0; for a script 1 if a command has failed, 130 if it was interrupted.
 
     Raises:
         AiocgError, DatasetError: when the environment cannot be had.
@@ -64,25 +65,15 @@ async def run_shell(options: ShellOptions, commands: str | None = None) -> int:
             try:
                 session = await opening
             except asyncio.CancelledError:
-                return 130
+                return INTERRUPTED
         shell = Shell(session, Console(highlight=False), interactive=interactive)
-        interrupted = False
-
-        def interrupt() -> None:
-            nonlocal interrupted
-            interrupted = True
-            shell.interrupt()
-
-        with _on_sigint(interrupt):
-            if interactive:
+        if interactive:
+            with _on_sigint(shell.interrupt):
                 await _converse(shell)
-                return 0
-            for text in [commands] if commands is not None else _lines():
-                if not await shell.run(text):
-                    return 130 if interrupted else 1
-                if shell.finished:
-                    break
-    return 0
+            return 0
+        script = Script(shell, commands)
+        with _on_sigint(script.interrupt):
+            return await script.run()
 
 
 async def _open(runtime: Runtime, options: ShellOptions) -> ShellSession:
@@ -110,10 +101,6 @@ async def _converse(shell: Shell) -> None:
     shell.console.print(Text(f"{env.spec.id}: {env.spec.description} ({env.compiler_version})", style="bold"))
     shell.console.print("`tutorial` shows how to begin, `help` lists the commands, Tab completes, Ctrl-D leaves.")
     await Prompt(shell, history_file()).run()
-
-
-def _lines() -> Iterable[str]:
-    return sys.stdin
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import aiocg
-from aiocg.errors import UnknownName
+from aiocg.errors import InvalidAction, UnknownName
 from aiocg.shell import ShellSession
 from aiocg.shell.session import ActionEnded
 
@@ -169,6 +169,16 @@ async def test_what_others_do_to_the_environment_becomes_history(session: ShellS
     await session.env.step("crash")
     await session.adopt()
     assert await value(session) == 22
+
+
+async def test_actions_are_given_by_name_text_or_index_as_their_space_has_them(session: ShellSession) -> None:
+    assert [session.text_of(word) for word in ("double", "2", "inc")] == ["double", "double", "increment"]
+    await session.set_action_space("Arithmetic")
+    assert [session.text_of(word) for word in ("1", "add<5>")] == ["add<1>", "add<5>"]
+    for name, word in (("Arithmetic", "3"), ("Places", "1"), ("Recipes", "3")):
+        await session.set_action_space(name)
+        with pytest.raises((InvalidAction, UnknownName)):
+            session.text_of(word)
 
 
 async def test_targets_are_known_as_soon_as_the_action_space_has_them(session: ShellSession) -> None:

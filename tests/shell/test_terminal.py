@@ -103,6 +103,22 @@ def test_an_interrupted_script_ends_with_130_and_leaves_nothing(place: Any) -> N
     assert (place.leftovers(), place.processes()) == ([], [])
 
 
+@pytest.mark.slow
+def test_a_script_that_waits_for_its_next_line_carries_out_those_before_and_can_be_interrupted(place: Any) -> None:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(SCRIPTED, cwd=place.folder, env=place.environment, text=True, **pipes)
+    assert process.stdin is not None and process.stdout is not None
+    for number in (2, 3):
+        process.stdin.write("action increment\n")
+        process.stdin.flush()
+        assert process.stdout.readline().startswith("increment")
+        assert process.stdout.readline() == f"value: {number}\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert process.communicate()[1] == ""
+    assert (place.leftovers(), place.processes()) == ([], [])
+
+
 def test_other_commands_do_not_load_what_the_shell_needs() -> None:
     code = (
         "import sys; from aiocg.cli import app\n"
@@ -139,8 +155,8 @@ def test_a_conversation_on_a_terminal(place: Any, state: Path) -> None:
         prompt(screen)
         screen.type("python\r")
         screen.wait_for(">>>")
-        screen.type("await env.observe('IrInstructionCount') * 0 + 4321\r")
-        screen.wait_for("4321\n")
+        screen.type("await env.observe('IrInstructionCount') * 0 + 4300 + 21\r")
+        screen.wait_for("4321")
         screen.wait_for(">>>")
         screen.type("\x04")
         prompt(screen)

@@ -72,7 +72,7 @@ async def apply(shell: "Shell", texts: list[str]) -> None:
     for done, text in enumerate(texts):
         if len(texts) > 1:
             shell.progress.update(done, len(texts), text)
-        shell.console.print(entry_line(await session.act(text), space))
+        shell.console.print(entry_line(await session.act(text), space), soft_wrap=True)
     after = session.present.total
     if len(texts) > 1 and before is not None and after is not None:
         shell.console.print(f"{actions(len(texts))} with reward {number(after - before)}", style="bold")

@@ -64,7 +64,7 @@ async def hill_climb(shell: "Shell", words: list[str]) -> "RenderableType":
 
 
 def _tell(shell: "Shell", entry: "Entry") -> None:
-    shell.console.print(entry_line(entry, None))
+    shell.console.print(entry_line(entry, None), soft_wrap=True)
 
 
 def _earned(shell: "Shell", taken: int) -> Text:
