@@ -17,6 +17,7 @@ from aiocg.gym import wrappers as single
 from aiocg.gym.vector import CompilerVectorEnv
 from aiocg.gym.wrappers import vector as ours
 from aiocg.testing import scripted_benchmark
+from aiocg.validation import ErrorKind, ValidationError
 
 COUNT, LENGTH = 3, 4  # environments, and actions in an episode
 ACTIONS = ["nothing", "inc", "double"]
@@ -201,6 +202,35 @@ def test_terminal_action_without_autoreset(runtime: aiocg.gym.SyncRuntime) -> No
     with pytest.raises(TypeError, match=r"no send\(\)"):
         ours.CommandlineWithTerminalAction(theirs.RecordEpisodeStatistics(vector))
     same.close()
+
+
+def test_what_fails_validation_is_ended_alone(runtime: aiocg.gym.SyncRuntime) -> None:
+    benchmark = scripted_benchmark(5)
+    benchmark.add_validation_callback(_above_ten)
+    vector = runtime.make_vec(
+        "scripted-v0", COUNT, benchmark=benchmark, reward_space="value", max_episode_steps=LENGTH
+    )
+    validated = ours.ValidateBenchmarkAfterEveryStep(vector, -7.0, flakiness=1)
+    envs: Any = ours.CommandlineWithTerminalAction(validated)
+    end = int(envs.single_action_space.n) - 1
+    envs.reset()
+    _, rewards, terminations, _, infos = envs.step([1, 3, "refuse"])  # square: 25
+    assert rewards.tolist() == [-1.0, -7.0, 0.0] and terminations.tolist() == [False, True, True]
+    assert infos["_validation_errors"].tolist() == [False, True, False] and infos["error_type"][1:].all()
+    assert infos["error_type"].tolist() == [None, "Wrong output", "ActionFailed"]
+    assert infos["validation_errors"][1][0].data["value"] == 25 and infos["error_details"][1] == "Wrong output"
+    results = envs.step([end, 1, 1])
+    assert results[2].tolist() == [True, False, False] and results[4]["_benchmark"].tolist() == [False, True, True]
+    results = envs.step(np.array([1, 3, 0]))
+    assert results[1].tolist() == [0.0, -7.0, 0.0] and results[4]["_benchmark"].tolist() == [True, False, False]
+    assert envs.step([1, 1, 1])[1].tolist() == [-1.0, 0.0, -1.0]
+    assert not envs.reset(options={"reset_mask": np.array([True, False, False])})[1].get("error_type")
+    envs.close()
+
+
+async def _above_ten(env: Any) -> list[ValidationError]:
+    value = await env.observe("value")
+    return [ValidationError(kind=ErrorKind.WRONG_OUTPUT, data={"value": value})] if value > 10 else []
 
 
 def test_gymnasiums_vector_wrappers_go_over_and_under(vector: CompilerVectorEnv) -> None:

@@ -21,6 +21,7 @@ from aiocg.gym.wrappers.vector.transformation import (
     ClampedReward,
     ConcatActionsHistogram,
 )
+from aiocg.gym.wrappers.vector.validation import ValidateBenchmarkAfterEveryStep
 from aiocg.gym.wrappers.vector.wrapper import CompilerVectorWrapper
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "ConcatActionsHistogram",
     "ConstrainedCommandline",
     "Counter",
+    "ValidateBenchmarkAfterEveryStep",
 ]

@@ -1,16 +1,15 @@
 """Wrappers of vectors with fewer actions, or with one more, which ends the episode."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
 
-from aiocg.errors import ResetNeeded, UnknownName
+from aiocg.errors import UnknownName
 from aiocg.gym.vector.asynchronous import BatchResult
 from aiocg.gym.wrappers.commandline import AUTOPHASE_FLAGS, END_OF_EPISODE, Subset, with_terminal_action
+from aiocg.gym.wrappers.vector.ending import EndingWrapper
 from aiocg.gym.wrappers.vector.wrapper import CompilerVectorWrapper, Ids, begun
 from aiocg.spaces import CommandlineFlag
 
@@ -66,7 +65,7 @@ class AutophaseActionSpace(ConstrainedCommandline):
             raise
 
 
-class CommandlineWithTerminalAction(CompilerVectorWrapper):
+class CommandlineWithTerminalAction(EndingWrapper):
     """Adds an action, the last, that ends the episode of an environment; see `aiocg.gym.wrappers`.
 
     That environment then has `terminations` and `infos["terminal_action"]`, and is reset as others are: by the next
@@ -86,58 +85,13 @@ class CommandlineWithTerminalAction(CompilerVectorWrapper):
         self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]", terminal: CommandlineFlag = END_OF_EPISODE
     ) -> None:
         super().__init__(env)
-        for method in ("send", "recv", "async_reset"):
-            self._below(method)
-        self._mode = env.metadata["autoreset_mode"]
-        if self._mode is AutoresetMode.SAME_STEP:
-            raise ValueError("an environment cannot be reset in the step that its terminal action ends; use NextStep")
         self._act(with_terminal_action(env.single_action_space, CommandlineFlag(*terminal)))
         self._ending = np.zeros(self.num_envs, np.bool_)  # the terminal action was sent
-        self._over = np.zeros(self.num_envs, np.bool_)  # it has ended the episode
 
-    def reset(
-        self, *, seed: Any = None, options: "dict[str, Any] | None" = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode in all environments, or in some; see `CompilerVectorEnv.reset`."""
-        self._forget(options)
-        return super().reset(seed=seed, options=options)
-
-    def async_reset(self, *, seed: Any = None, options: "dict[str, Any] | None" = None) -> None:
-        """Begin to reset environments; see `CompilerVectorEnv.async_reset`."""
-        self._below("async_reset")(seed=seed, options=options)
-        self._forget(options)
-
-    def _forget(self, options: "dict[str, Any] | None") -> None:
-        mask = (options or {}).get("reset_mask")
-        chosen = slice(None) if mask is None else mask
-        self._ending[chosen] = self._over[chosen] = False
-
-    def step(self, actions: Any) -> BatchResult:
-        """Step all environments; see `CompilerVectorEnv.step`."""
-        if not self._over.any():
-            return super().step(actions)
-        self.send(actions)
-        return _in_order(self.recv(self.num_envs))
-
-    def send(self, actions: Any, env_ids: "Sequence[int] | NDArray[Any] | None" = None) -> None:
-        """Begin to step environments; see `CompilerVectorEnv.send`."""
-        ids = self._ids(env_ids)
-        over = self._over[ids]
-        if not over.any():
-            return super().send(actions, ids)
-        if self._mode is AutoresetMode.DISABLED:
-            raise ResetNeeded(
-                f"the episodes of the environments {ids[over].tolist()} have ended and autoreset is disabled: "
-                'reset(options={"reset_mask": terminations | truncations})'
-            )
-        others = ids[~over]
-        below = self.convert_actions([action for action, ended in zip(actions, over, strict=True) if not ended], others)
-        mask = np.zeros(self.num_envs, np.bool_)
-        mask[ids[over]] = True
-        self.async_reset(options={"reset_mask": mask})
-        if len(others):
-            self._below("send")(below, others)
-        return None
+    def forget(self, env_ids: Ids) -> None:
+        """Take note that environments are reset."""
+        super().forget(env_ids)
+        self._ending[env_ids] = False
 
     def convert_actions(self, actions: Any, env_ids: Ids) -> Any:
         """Return the actions before the terminal one, and take note of where that is."""
@@ -158,25 +112,7 @@ class CommandlineWithTerminalAction(CompilerVectorWrapper):
         ended = self._ending[env_ids] & ~terminations & ~begun(infos, len(env_ids))
         self._ending[env_ids] = False
         if ended.any():
-            # One that is truncated by the same step knows itself that its episode is over.
-            self._over[env_ids[ended & ~truncations]] = True
+            self.end(env_ids[ended & ~truncations])
             terminations = terminations | ended
             infos |= {"terminal_action": ended, "_terminal_action": ended.copy()}
         return observations, rewards, terminations, truncations, infos
-
-
-def _in_order(results: BatchResult) -> BatchResult:
-    """Return results of all environments in their order."""
-    observations, rewards, terminations, truncations, infos = results
-    order = np.argsort(infos.pop("env_id"))
-    if isinstance(observations, tuple):
-        observations = tuple(observations[place] for place in order)
-    else:
-        observations = _sorted(observations, order)
-    return observations, rewards[order], terminations[order], truncations[order], _sorted(infos, order)
-
-
-def _sorted(values: Any, order: NDArray[Any]) -> Any:
-    if isinstance(values, dict):
-        return {name: _sorted(value, order) for name, value in values.items()}
-    return values[order]
