@@ -35,10 +35,19 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(cores, SIDE_BY_SIDE) if cores > 1 else 0
 
 
-def pytest_configure() -> None:
-    """Let tests interrupt what they start, also where they run in the background of a script, deaf to interrupts."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+@pytest.hookimpl(trylast=True)  # when there is a cache
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests interrupt what they start, and let the Pythons that they start be quick."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    if os.environ.get("PYTHONDONTWRITEBYTECODE") and cache is not None:
+        # Without bytecode every one of many hundreds of processes compiles all that it imports. Whoever does not want
+        # it to be written does not want it beside the sources.
+        with contextlib.suppress(OSError):
+            sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
+            sys.dont_write_bytecode = False
+            del os.environ["PYTHONDONTWRITEBYTECODE"]
 
 
 @dataclass(frozen=True)
