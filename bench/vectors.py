@@ -10,11 +10,13 @@ not.
 import asyncio
 import functools
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import gymnasium
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
@@ -42,6 +44,8 @@ class OwnRuntime(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment with a runtime of its own, which ends with it."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
+        import aiocg.testing  # the process that this is made in may not have it yet
+
         self._runtime = aiocg.gym.SyncRuntime(workers=1)
         super().__init__(single(self._runtime, settings))
 
@@ -80,9 +84,7 @@ async def _compare(results: Results, effort: Effort, name: str, settings: dict[s
         }
         reason = _why_not_async(effort, count)
         if not reason:
-            vectors["AsyncVectorEnv"] = await asyncio.to_thread(
-                AsyncVectorEnv, [functools.partial(OwnRuntime, settings)] * count, context="spawn"
-            )
+            vectors["AsyncVectorEnv"] = await asyncio.to_thread(_in_processes, settings, count)
         try:
             rounds = effort.choose(7, 2)
             steps = effort.choose(max(4 * EPISODE * 8 // count, 4), max(2 * 8 // count, 1) * 2)
@@ -114,6 +116,12 @@ def _why_not_async(effort: Effort, count: int) -> str:
     if needed > there:
         return f"its {2 * count} processes need some {needed / GIB:.0f} GiB, and there are {there / GIB:.0f}"
     return ""
+
+
+def _in_processes(settings: dict[str, Any], count: int) -> AsyncVectorEnv[Any, Any]:
+    """Make Gymnasium's vector of processes; they cannot import this package, which hides itself (see `bench`)."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    return AsyncVectorEnv([functools.partial(OwnRuntime, settings)] * count, context="spawn")
 
 
 def _memory_available() -> int:

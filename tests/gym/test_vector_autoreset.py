@@ -124,9 +124,10 @@ def test_a_crash_ends_one_episode_as_in_gymnasium(pairs: Callable[..., Pair], mo
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-@pytest.mark.parametrize("environment", ["llvm-autophase-ic-v0", "llvm-ir-ic-v0"])
-def test_llvm_is_stepped_as_by_gymnasium(runtime: aiocg.gym.SyncRuntime, environment: str, mode: AutoresetMode) -> None:
+@pytest.mark.parametrize("observation", ["Autophase", "InstCountDict", "Ir"])
+def test_llvm_is_stepped_as_by_gymnasium(runtime: aiocg.gym.SyncRuntime, observation: str, mode: AutoresetMode) -> None:
     made = {"benchmark": "programs-v0/gcd", "runtime": runtime, "max_episode_steps": LIMIT}
+    made["observation_space"], environment = observation, "llvm-ic-v0"
     ours = gymnasium.make_vec(environment, num_envs=COUNT, autoreset_mode=mode, **made)
     theirs = gymnasium.make_vec(
         environment, num_envs=COUNT, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}, **made

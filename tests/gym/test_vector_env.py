@@ -1,6 +1,8 @@
 """The vector for blocking code: Gymnasium's interface to it, its wrappers on it, and what is special to compilers."""
 
 import copy
+import pickle
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +17,7 @@ import aiocg.gym
 from aiocg.errors import EnvClosed, InvalidAction, RuntimeClosed, UnknownName
 from aiocg.gym.vector import CompilerVectorEnv, EnvsBusy, NothingPending
 
-INCREMENT, DOUBLE, CRASH = 1, 2, 7
+INCREMENT, DOUBLE, HANG, CRASH = 1, 2, 5, 7
 
 
 @pytest.fixture
@@ -170,6 +172,39 @@ def test_send_and_recv_go_round(vector: CompilerVectorEnv) -> None:
     vector.step([INCREMENT] * 4)
 
 
+@pytest.mark.parametrize("observation", ["vector", "digits", None])
+def test_when_nothing_is_ready_in_time_the_batch_is_empty(
+    runtime: aiocg.gym.SyncRuntime, observation: str | None
+) -> None:
+    vector = runtime.make_vec("scripted-v0", 1, observation_space=observation, timeout=0.5)
+    vector.reset()
+    vector.send([HANG])
+    observations, rewards, *_, infos = vector.recv(deadline=0)
+    assert len(observations) == len(rewards) == len(infos["env_id"]) == 0
+    if observation == "vector":
+        assert observations.shape == (0, 8) and observations.dtype == np.int64
+    *_, terminations, _, infos = vector.recv()
+    assert terminations.tolist() == [True]
+    vector.close()
+
+
+def test_one_thread_can_send_while_another_receives(runtime: aiocg.gym.SyncRuntime) -> None:
+    vector = runtime.make_vec("scripted-v0", 2, benchmark="scripted-v0/5", timeout=3.0)
+    slow = runtime.make_vec("scripted-v0", 1, benchmark="scripted-v0/5", timeout=1.0)  # there is one worker
+    vector.reset()
+    slow.reset()
+    slow.send([HANG])
+    vector.send([INCREMENT], [0])
+    received: list[list[int]] = []
+    receiver = threading.Thread(target=lambda: received.append(vector.recv(min_ready=1)[-1]["env_id"].tolist()))
+    receiver.start()
+    vector.send([INCREMENT], [1])  # the other thread waits meanwhile
+    assert received == []
+    receiver.join(timeout=20)
+    assert received == [[0, 1]]
+    slow.recv()
+
+
 # ------------------------------------------------------------------------------------------ what is underneath
 
 
@@ -206,7 +241,7 @@ def test_options_of_a_reset_stay(vector: CompilerVectorEnv) -> None:
     observations, infos = vector.reset(options={"benchmarks": programs, "reset_mask": mask})
     assert observations == (1, 9, 9, 4)
     assert infos["_benchmark"].tolist() == mask.tolist()
-    vector.reset(options={"reward_space": "digits" if False else None})
+    vector.reset(options={"reward_space": None})
     assert vector.get_attr("reward_space") == (None,) * 4
 
 
@@ -244,7 +279,7 @@ def test_a_fork_goes_its_own_way(vector: CompilerVectorEnv) -> None:
     fork = copy.deepcopy(vector)
     observations, *_ = vector.step([INCREMENT] * 4)
     assert observations == (7, 6, 15, 17)
-    observations, rewards, terminations, _, _ = fork.step([DOUBLE] * 4)
+    observations, _, terminations, _, _ = fork.step([DOUBLE] * 4)
     assert observations == (12, 6, 28, 32)
     assert not terminations.any()
     assert fork.action_space == vector.action_space
@@ -252,6 +287,8 @@ def test_a_fork_goes_its_own_way(vector: CompilerVectorEnv) -> None:
     vector.step([INCREMENT] * 4)
     with pytest.raises(TypeError, match="fork"):
         copy.copy(vector)
+    with pytest.raises(TypeError, match="pickle the states"):
+        pickle.dumps(vector)
 
 
 def test_closing_is_final_and_idempotent(runtime: aiocg.gym.SyncRuntime) -> None:

@@ -37,7 +37,9 @@ OPTIONS = ("benchmark", "benchmarks", "reset_mask", "reward_space")  # of a rese
 AHEAD = len(os.sched_getaffinity(0))  # programs compiled at a time
 
 # What the vector does itself: done behind its back it would not know where the environments stand.
-_ITS_OWN = ("begin", "close", "deliver", "reset", "restore", "start_step", "step", "step_texts", "submit")
+_ITS_OWN = frozenset(
+    {"begin", "choose_actions", "close", "deliver", "reset", "restore", "start_step", "step", "step_texts", "submit"}
+)
 _FIXED = ("action_space", "observation_space")  # as its own spaces are made of them
 
 
@@ -224,8 +226,9 @@ class AsyncVector:
         each = values if isinstance(values, (list, tuple)) else [values] * self.num_envs
         if len(each) != self.num_envs:
             raise ValueError(f"{len(each)} values for {self.num_envs} environments; give one for all, or one for each")
-        for env, value in zip(self.envs, each, strict=True):
-            setattr(env, name, value)
+        for lane, value in zip(self._pool.lanes, each, strict=True):
+            setattr(lane.env, name, value)
+            lane.use(lane.programs)  # there may be something to prepare
 
     def last(self, index: int) -> tuple[Any, float, bool, bool, dict[str, Any]] | None:
         """Return what an environment gave last, None before its first reset."""
@@ -309,6 +312,7 @@ class AsyncVector:
         if "reward_space" in options:
             for lane in lanes:
                 lane.env.reward_space = options["reward_space"]
+                lane.use(lane.programs)  # with a new reward there may be something to prepare
         pool.reset(lanes, (seeds[lane.index] for lane in lanes))
         return lanes
 

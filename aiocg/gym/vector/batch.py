@@ -36,8 +36,10 @@ class Stack:
             rows: one for each environment.
             out: an earlier batch of as many, to be overwritten and returned where it consists of arrays.
         """
+        if not rows:
+            return _nothing(self._space)
         box = self._box
-        if box is None or not rows:
+        if box is None:
             if out is None:
                 out = create_empty_array(self._space, len(rows), np.empty)
             return concatenate(self._space, rows, out)
@@ -45,6 +47,16 @@ class Stack:
             out = np.empty((len(rows), *box.shape), box.dtype)
         np.concatenate(rows, out=out.reshape(len(rows) * box.shape[0], *box.shape[1:]))
         return out
+
+
+def _nothing(space: "gymnasium.Space[Any]") -> Any:
+    """Return a batch of no observations."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {key: _nothing(one) for key, one in space.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return tuple(_nothing(one) for one in space)
+    empty = create_empty_array(space, 0, np.empty)
+    return () if empty is None else empty
 
 
 def batch_infos(infos: Sequence[Mapping[str, Any]], ids: Sequence[int] | None = None, count: int = 0) -> Infos:

@@ -1,7 +1,6 @@
 """Many environments as one, after Gymnasium's interface, for code that blocks."""
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -151,7 +150,6 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self._action_space = batch_space(self.single_action_space, self.num_envs)
         self.metadata = {"autoreset_mode": vector.autoreset_mode, "render_modes": list(RENDER_MODES), "render_fps": 4}
-        self._lock = threading.RLock()
 
     # ------------------------------------------------------------------------------ all of them together
 
@@ -355,6 +353,9 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
     def __copy__(self) -> Self:
         raise TypeError("a vector has no shallow copy: use fork(), or copy.deepcopy(), which does the same")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a vector cannot be pickled: pickle the states of its environments, `get_attr('state')`")
+
     def close_extras(self, **kwargs: Any) -> None:
         """Free the environments on their workers, as part of `close`; the runtime stays."""
         if not (self.runtime.closed or self.runtime.forked):
@@ -366,5 +367,4 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
     def _wait(self, start: "Callable[[AsyncVector], asyncio.Future[T]]", *, closing: bool = False) -> T:
         if self.closed and not closing:
             raise EnvClosed("this vector was closed")
-        with self._lock:
-            return self.runtime.wait(lambda: start(self.asynchronous))
+        return self.runtime.wait(lambda: start(self.asynchronous))
