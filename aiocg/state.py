@@ -57,7 +57,7 @@ class _State(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.reward is not None
 
     def to_json(self) -> str:
-        """Return the state as one JSON object."""
+        """Return the state as one JSON object; it has no reward if that is not finite, for JSON has no such numbers."""
         return msgspec.json.encode(self).decode()
 
     @classmethod

@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import http.server
 import io
+import math
 import os
 import random
 import sys
@@ -94,7 +95,8 @@ def test_a_header_may_be_in_any_order_and_case_and_have_more_columns(states: lis
 
 @given(LISTS)
 def test_states_as_objects_are_read_line_by_line_or_spread_out(states: list[State]) -> None:
-    lines = [state.to_json() for state in states]
+    finite = [state for state in states if state.reward is None or math.isfinite(state.reward)]
+    states, lines = finite, [state.to_json() for state in finite]
     assert fields(read("\n".join(lines))) == fields(states)
     spread = "\n".join(msgspec.json.format(line, indent=2) for line in lines)
     assert fields(read(spread)) == fields(states)
