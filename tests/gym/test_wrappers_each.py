@@ -381,6 +381,15 @@ def test_errors_are_undone_and_the_episode_goes_on(scripted: Env) -> None:
     assert env.errors == 0 and not env.step("refuse")[2]
 
 
+def test_what_cannot_be_undone_ends_the_episode(scripted: Env) -> None:
+    env: Any = ours.JustKeepGoing(scripted)
+    env.reset()
+    env.step("forget")  # another number in every process, so that no other can come back to it
+    terminated, info = env.step("crash")[2::2]
+    assert terminated and info["error_type"] == "WorkerCrashed" and not env.in_episode
+    assert env.reset()[0] == 5 and env.step("inc")[0] == 6
+
+
 def test_errors_of_observations_are_survived(scripted: Env) -> None:
     env: Any = ours.JustKeepGoing(scripted)
     assert env.step("inc", observation_spaces="value")[0] == 6

@@ -6,6 +6,7 @@ from typing import Any, Unpack
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
+from aiocg.errors import ResetNeeded, ServiceError
 from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
 from aiocg.step import StepResult
 
@@ -48,8 +49,12 @@ class JustKeepGoing(CompilerEnvWrapper, RecordConstructorArgs):
         if not result[2] or "error_type" not in failed or self.errors >= self.max_errors:
             return result
         errors = self.errors + 1
-        super().restore(before)
+        try:
+            super().restore(before)
+            observation, reward, terminated, truncated, info = super().multistep([], **settings)
+        except (ServiceError, ResetNeeded):  # the state cannot be had any more, so it is the end after all
+            self.end()
+            return result
         self.errors = errors
-        observation, reward, terminated, truncated, info = super().multistep([], **settings)
         info |= {name: value for name, value in failed.items() if "error" in name}
         return observation, [0.0] * len(reward) if isinstance(reward, list) else 0.0, terminated, truncated, info

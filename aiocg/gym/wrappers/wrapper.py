@@ -167,7 +167,8 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     def apply(self, state: CompilerEnvState) -> None:
         """Reset to the benchmark of a state and take its actions; see `CompilerEnv.apply`.
 
-        For wrappers that is one step at the start of an episode.
+        For wrappers that is one step at the start of an episode. Where one of Gymnasium's is below, there is no
+        observation (None) before the next action.
         """
         self.env.get_wrapper_attr("apply")(state)
         self._last = None
@@ -197,7 +198,8 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     def snapshot(self) -> WrapperSnapshot:
         """Remember the present state, and what the wrappers know of the episode; see `CompilerEnv.snapshot`."""
         kept = {name: self.__dict__[name] for name in self.episode_state}
-        return WrapperSnapshot(self.env.get_wrapper_attr("snapshot")(), type(self), copy.deepcopy(kept))
+        shared = {id(self._last): self._last}  # observations may be large, and nobody changes them
+        return WrapperSnapshot(self.env.get_wrapper_attr("snapshot")(), type(self), copy.deepcopy(kept, shared))
 
     def restore(self, snapshot: "Snapshot | WrapperSnapshot") -> None:
         """Go back to a state that was remembered, here or in a fork; see `CompilerEnv.restore`."""
@@ -207,7 +209,7 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._begin()
         if mine:
             assert isinstance(snapshot, WrapperSnapshot)
-            self.__dict__.update(copy.deepcopy(snapshot.kept))
+            self.__dict__.update(copy.deepcopy(snapshot.kept, {id(last := snapshot.kept["_last"]): last}))
 
     # --------------------------------------------------------------------------------------------- spaces
 
