@@ -88,8 +88,21 @@ def settings() -> str:
 def command_line() -> str:
     """Return the reference of the command line, as Typer writes it."""
     command = [sys.executable, "-P", "-m", "typer", "aiocg.cli.app", "utils", "docs", "--name", "aiocg"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.replace("# `aiocg`\n", "# Command line\n", 1)
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    sentences = dict(re.findall(r"^#+ `(aiocg [^`]+)`\n\n(.+?[.:])\n", text, re.MULTILINE | re.DOTALL))
+    parts = re.split(r"^(?=#+ `aiocg)", text, flags=re.MULTILINE)
+    for number, part in enumerate(parts):  # Typer's lists of subcommands have the beginnings of sentences
+
+        def whole(row: re.Match[str], path: str = part.partition("`")[2].partition("`")[0]) -> str:
+            return f"* `{row[1]}`: {first_sentence(sentences.get(f'{path} {row[1]}', row[2]))}"
+
+        parts[number] = re.sub(r"^\* `([^`]+)`: (.*\.\.\.)$", whole, part, flags=re.MULTILINE)
+    return "".join(parts).replace("# `aiocg`\n", "# Command line\n", 1)
+
+
+def first_sentence(text: str) -> str:
+    """Return the beginning of a text, to its first full stop."""
+    return " ".join(text.split()).partition(". ")[0].rstrip(".:") + "."
 
 
 def example_pages() -> dict[str, str]:
