@@ -66,6 +66,10 @@ class Flags:
             self.__dict__[name] = _value(kind, name, value)
         return rest
 
+    def unparse_flags(self) -> None:
+        """Set all flags back to their defaults."""
+        self.__dict__.update({name: default for name, (_, _, default) in self._flags.items()})
+
     def _kind(self, name: str) -> str:
         return str(self._flags[name][0]) if name in self._flags else ""
 

@@ -1,14 +1,23 @@
-"""Names that CompilerGym had deprecated: they work, and warn what to use in their place."""
+"""Names that CompilerGym had deprecated: they work, and warn what to use in their place; and whom warnings are for."""
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-__all__ = ["deprecated"]
+__all__ = ["deprecated", "outside"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def outside() -> int:
+    """Return the `stacklevel` with which a warning of the caller is about the line of the script that led to it."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("aiocg."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def deprecated(version: str, reason: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -23,7 +32,7 @@ def deprecated(version: str, reason: str) -> Callable[[Callable[P, R]], Callable
         @functools.wraps(function)
         def warn(*args: P.args, **kwargs: P.kwargs) -> R:
             text = f"Call to deprecated function (or staticmethod) {function.__name__}. ({reason})"
-            warnings.warn(f"{text} -- Deprecated since version {version}.", DeprecationWarning, stacklevel=2)
+            warnings.warn(f"{text} -- Deprecated since version {version}.", DeprecationWarning, stacklevel=outside())
             return function(*args, **kwargs)
 
         return warn

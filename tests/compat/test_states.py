@@ -1,4 +1,4 @@
-"""CompilerGym's states and validation results: what they hold, how they are compared, and how files of them are read."""
+"""CompilerGym's states and validation results: what they hold, how they are compared, and files of them."""
 
 import io
 import json

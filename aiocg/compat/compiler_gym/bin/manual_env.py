@@ -16,7 +16,8 @@ define("string", "action_space", None, "The action space, in place of CompilerGy
 
 
 def main(argv: list[str]) -> None:
-    """Do what the command line says."""
+    """Do what a command line says."""
+    argv = FLAGS(argv)
     if len(argv) != 1:
         raise UsageError(f"Unknown command line arguments: {argv[1:]}")
     if FLAGS.ls_env:

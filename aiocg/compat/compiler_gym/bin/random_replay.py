@@ -15,7 +15,8 @@ __all__ = ["main"]
 
 
 def main(argv: list[str]) -> None:
-    """Do what the command line says."""
+    """Do what a command line says."""
+    argv = FLAGS(argv)
     if len(argv) != 1:
         raise UsageError(f"Unknown command line arguments: {argv[1:]}")
     if not FLAGS.output_dir:

@@ -28,7 +28,8 @@ define("float", "fail_threshold", None, "Exit with status 1 if the return is les
 
 
 def main(argv: list[str]) -> None:
-    """Do what the command line says."""
+    """Do what a command line says."""
+    argv = FLAGS(argv)
     if len(argv) != 1:
         raise UsageError(f"Unknown command line arguments: {argv[1:]}")
     if FLAGS.ls_reward:

@@ -14,6 +14,7 @@ from aiocg.compat.compiler_gym.datasets.benchmark import Benchmark
 from aiocg.compat.compiler_gym.datasets.uri import BenchmarkUri
 from aiocg.compat.compiler_gym.errors import DatasetInitError
 from aiocg.compat.deprecation import deprecated as mark_deprecated
+from aiocg.compat.deprecation import outside
 
 __all__ = ["Dataset", "DatasetInitError", "activate", "deactivate", "delete", "require"]
 
@@ -169,7 +170,7 @@ class Dataset:
             warnings.warn(
                 f"Dataset '{self.name}' is marked as deprecated. {self._deprecation_message}",
                 category=DeprecationWarning,
-                stacklevel=2,
+                stacklevel=outside(),
             )
 
     def uninstall(self) -> None:

@@ -12,6 +12,7 @@ from aiocg.compat.compiler_gym.datasets.benchmark import Benchmark
 from aiocg.compat.compiler_gym.datasets.dataset import Dataset
 from aiocg.compat.compiler_gym.datasets.uri import BenchmarkUri
 from aiocg.compat.compiler_gym.errors import DatasetInitError, DownloadFailed
+from aiocg.compat.deprecation import outside
 
 __all__ = ["Datasets", "round_robin_iterables"]
 
@@ -167,4 +168,5 @@ def _available(dataset: Dataset, enumerate_it: Callable[[Dataset], Iterable[T]])
     try:
         yield from enumerate_it(dataset)
     except (DatasetInitError, DownloadFailed) as error:
-        warnings.warn(f"{dataset.name} is left out: {error}", UserWarning, stacklevel=2)
+        reason = getattr(error, "reason", error)
+        warnings.warn(f"{dataset.name} is left out: {reason}", UserWarning, stacklevel=outside())

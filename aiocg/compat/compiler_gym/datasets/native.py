@@ -16,12 +16,21 @@ from aiocg.datasets.benchmark import Benchmark as Native
 from aiocg.datasets.benchmark import BenchmarkProgram, ProgramRun
 from aiocg.datasets.dataset import Dataset as NativeSet
 from aiocg.datasets.registry import default_datasets
+from aiocg.datasets.site import is_offline
 from aiocg.datasets.uri import BenchmarkUri as NativeUri
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["NativeDataset", "behaviour_errors", "benchmark_from_message", "in_their_words", "native_of", "unpickled"]
+__all__ = [
+    "DatasetUnreachable",
+    "NativeDataset",
+    "behaviour_errors",
+    "benchmark_from_message",
+    "in_their_words",
+    "native_of",
+    "unpickled",
+]
 
 _OWN = ("benchmark://programs-v0", "generator://aiocg-v0", "benchmark://sdist-v0")
 _AFTER_THEIRS = 50  # sort order of what CompilerGym did not have
@@ -47,6 +56,21 @@ def in_their_words(subject: object) -> Iterator[None]:
         raise DownloadFailed(str(error)) from error
     except errors.DatasetError as error:
         raise DatasetInitError(str(error)) from error
+
+
+class DatasetUnreachable(DatasetInitError):
+    """A dataset is not installed, and its server does not answer.
+
+    Attributes:
+        reason: why it cannot be fetched.
+    """
+
+    def __init__(self, native: NativeSet, reason: str) -> None:
+        super().__init__(
+            f"the dataset {native.root} is not installed, and cannot be fetched: {reason}; when it can, or from "
+            f"a copy of its files (AIOCG_DATASET_MIRROR), `aiocg dataset install {native.name}` does it"
+        )
+        self.reason = reason
 
 
 class NativeDataset(Dataset):
@@ -83,6 +107,8 @@ class NativeDataset(Dataset):
     @property
     def size(self) -> int:
         """How many benchmarks there are; 0 when there is no end of them."""
+        if getattr(self.native, "_static_size", 0):  # known without its names
+            return self.native.size
         with self._fetching(names=True):
             return self.native.size
 
@@ -94,7 +120,7 @@ class NativeDataset(Dataset):
     @property
     def can_be_had(self) -> bool:
         """Whether it is installed, or could be."""
-        return self.native.installed or not unreachable(self.native)
+        return self.native.installed or not (is_offline() or unreachable(self.native))
 
     def install(self) -> None:
         """Fetch what its benchmarks need.
@@ -139,10 +165,7 @@ class NativeDataset(Dataset):
         if not self.native.installed and not (names and _has_names(self.native)):
             reason = unreachable(self.native)
             if reason:
-                raise DatasetInitError(
-                    f"the dataset {self.name} is not installed, and cannot be fetched: {reason}; when it can, or from "
-                    f"a copy of its files (AIOCG_DATASET_MIRROR), `aiocg dataset install {self.native.name}` does it"
-                )
+                raise DatasetUnreachable(self.native, reason)
         with in_their_words(self.name if subject is None else subject):
             yield
 

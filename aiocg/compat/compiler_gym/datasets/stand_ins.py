@@ -12,6 +12,7 @@ from aiocg.compat.compiler_gym.datasets.benchmark import Benchmark
 from aiocg.compat.compiler_gym.datasets.native import NativeDataset, in_their_words
 from aiocg.compat.compiler_gym.datasets.uri import BenchmarkUri
 from aiocg.compat.compiler_gym.errors import DatasetInitError, DownloadFailed
+from aiocg.compat.deprecation import outside
 from aiocg.datasets.collection import Datasets as NativeSets
 from aiocg.datasets.dataset import Dataset as NativeSet
 from aiocg.datasets.uri import BenchmarkUri as NativeUri
@@ -126,7 +127,7 @@ class CBenchDataset(NativeDataset):
                 f"{target} runs in place of {uri}. It is another program: results are not comparable. Why: {error}. "
                 f"{SWITCH}=0 makes this an error",
                 StandInWarning,
-                stacklevel=4,
+                stacklevel=outside(),
             )
         with in_their_words(uri):
             native = self._natives.benchmark(NativeUri.from_string(target))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from aiocg.compat.compiler_gym.envs.compiler_env import CompilerEnv
+from aiocg.compat.deprecation import outside
 from aiocg.compat.gym import Wrapper
 
 __all__ = [
@@ -31,7 +32,7 @@ def asked_for(new: Any, old: Any, name: str) -> Any:
         f"Argument `{name}` of CompilerEnv.multistep has been renamed "
         f"`{name.rstrip('s')}_spaces`. Please update your code",
         DeprecationWarning,
-        stacklevel=3,
+        stacklevel=outside(),
     )
     return old
 
@@ -123,7 +124,7 @@ class CompilerEnvWrapper(CompilerEnv, Wrapper):
                 "Argument `action` of CompilerEnv.step no longer accepts a list of actions. "
                 "Please use CompilerEnv.multistep instead",
                 DeprecationWarning,
-                stacklevel=2,
+                stacklevel=outside(),
             )
             actions = list(action)
         observation_spaces = asked_for(observation_spaces, observations, "observations")

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from aiocg.compat.compiler_gym.util.timer import humanize_duration
 from aiocg.compat.compiler_gym.wrappers.core import CompilerEnvWrapper, named
 
@@ -39,7 +37,7 @@ CREATE TABLE IF NOT EXISTS Observations (
 );
 """
 OBSERVED = ("IrSha1", "Ir", "Programl", "Autophase", "InstCount", "IrInstructionCount")
-REWARDED = ("IrInstructionCountOz", "IrInstructionCount")
+REWARDED = "IrInstructionCountOz"
 
 
 class SynchronousSqliteLogger(CompilerEnvWrapper):
@@ -81,7 +79,7 @@ class SynchronousSqliteLogger(CompilerEnvWrapper):
         self.last_commit = time.time()
         self.observations_buffer: dict[str, tuple[Any, ...]] = {}
         self.step_buffer: list[tuple[Any, ...]] = []
-        self._reward_totals = np.zeros(len(REWARDED))
+        self._total = 0.0
 
     def flush(self) -> None:
         """Write the rows that wait."""
@@ -105,12 +103,8 @@ class SynchronousSqliteLogger(CompilerEnvWrapper):
     def reset(self, *args: Any, **kwargs: Any) -> Any:
         """Start an episode."""
         observation = super().reset(*args, **kwargs)
-        observed, rewards, done, info = self.env.multistep(
-            [], observation_spaces=list(OBSERVED), reward_spaces=list(REWARDED)
-        )
-        assert not done, f"reset() failed! {info}"
-        self._reward_totals = np.array(rewards, dtype=np.float64)
-        self._record(observed, done=False)
+        self._total = 0.0
+        self._record(done=False)
         return observation
 
     def multistep(self, actions: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
@@ -121,22 +115,21 @@ class SynchronousSqliteLogger(CompilerEnvWrapper):
         assert self.reward_space, "No reward space set"
         assert not observations, "SynchronousSqliteLogger does not support observation_spaces"
         assert not rewards, "SynchronousSqliteLogger does not support reward_spaces"
-        observed, earned, done, info = self.env.multistep(
-            actions,
-            observation_spaces=[*OBSERVED, self.observation_space_spec],
-            reward_spaces=[*REWARDED, self.reward_space_spec],
-            **{"timeout": kwargs["timeout"]} if "timeout" in kwargs else {},
-        )
+        timeout = {"timeout": kwargs["timeout"]} if "timeout" in kwargs else {}
+        observation, reward, done, info = self.env.multistep(actions, **timeout)
         if "error_type" not in info:  # there is nothing to be logged of a state that there is not
-            self._reward_totals += earned[:-1]
-            self._record(observed[:-1], done)
-        return observed[-1], earned[-1], done, info
+            self._record(done)
+        return observation, reward, done, info
 
-    def _record(self, observed: Any, done: bool) -> None:
+    def _record(self, done: bool) -> None:
+        # The default reward was computed with the step, and is what has been earned since then, which is nothing.
+        is_default = self.reward_space_spec is not None and self.reward_space_spec.name == REWARDED
+        wanted = [] if is_default else [REWARDED]
+        observed, earned, _, _ = self.env.multistep([], observation_spaces=list(OBSERVED), reward_spaces=wanted)
+        self._total = float(self.episode_reward) if is_default else self._total + earned[0]
         state_id, ir, programl, autophase, instcount, instruction_count = observed
         actions = " ".join(str(action) for action in self.actions)
-        uri, total = str(self.benchmark.uri), float(self._reward_totals[0])
-        self.step_buffer.append((uri, int(done), total, state_id, actions))
+        self.step_buffer.append((str(self.benchmark.uri), int(done), self._total, state_id, actions))
         self.observations_buffer[state_id] = (
             int(instruction_count),
             zlib.compress(ir.encode("utf-8")),
@@ -157,5 +150,5 @@ class SynchronousSqliteLogger(CompilerEnvWrapper):
         """Return a logger of a fork, to the same file."""
         self.flush()
         other = type(self)(self.env.fork(), self.db_path, self.commit_frequency, self.max_step_buffer_length)
-        other._reward_totals = self._reward_totals.copy()
+        other._total = self._total
         return other

@@ -47,7 +47,8 @@ def env_from_flags(benchmark: Any = None) -> Any:
     Raises:
         UsageError: when `--env` is not given.
     """
-    from aiocg.compat.compiler_gym.util.registration import COMPILER_GYM_ENVS, make
+    from aiocg.compat.compiler_gym.envs import COMPILER_GYM_ENVS  # importing it registers them
+    from aiocg.compat.compiler_gym.util.registration import make
 
     if FLAGS.ls_env:
         print("\n".join(sorted(COMPILER_GYM_ENVS)))
