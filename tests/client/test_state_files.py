@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from aiocg import state_sources
@@ -78,6 +78,7 @@ def read(text: str | bytes, **options: Any) -> list[State]:
 @given(LISTS, st.booleans())
 def test_states_are_read_as_they_were_written(states: list[State], header: bool) -> None:
     text = written(states, header)
+    assume(not text.startswith("{"))  # no name of an environment or a program does
     assert fields(read(text)) == fields(states)
     assert fields(read(text.encode())) == fields(states)
 
