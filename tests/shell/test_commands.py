@@ -10,7 +10,6 @@ import pytest
 
 import aiocg
 from aiocg.shell import ShellSession
-from aiocg.shell.commands.looking import unified_diff
 
 from .conftest import Spoken, spoken
 
@@ -328,14 +327,3 @@ async def test_a_session_with_llvm_from_first_to_last(folder: Path) -> None:
         assert say.shell.session.benchmark_name == "programs-v0/gcd"
         assert await say("set-benchmark ./best.ll; try-all-actions 3; reward IrInstructionCount")
         assert say.shell.session.env is not env
-
-
-@pytest.mark.parametrize("changed", [0, 5, 99])
-def test_a_diff_is_that_of_difflib_and_of_the_right_lines(changed: int) -> None:
-    before = [f"line {number}" for number in range(100)]
-    after = [*before[:changed], "new", *before[changed + 1 :]]
-    lines = unified_diff("\n".join(before), "\n".join(after), "a", "b")
-    first = max(changed - 3, 0) + 1
-    assert lines[2].startswith(f"@@ -{first},")
-    assert f"-line {changed}" in lines and "+new" in lines
-    assert unified_diff("x\ny", "x\ny", "a", "b") == []

@@ -1,8 +1,5 @@
 """Commands that look at the program as it is now."""
 
-import difflib
-from collections.abc import Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -10,6 +7,7 @@ from rich.text import Text
 from aiocg.preparation import in_thread
 from aiocg.shell import suggestions
 from aiocg.shell.command import Argument, Command, count_of
+from aiocg.shell.difference import difference
 from aiocg.shell.line import CommandError
 from aiocg.shell.output import Paged, Source
 from aiocg.shell.rendering import actions, number, observation, table
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS"]
 
 SECTION = "Looking at the program"
-CONTEXT = 3  # lines around a difference
 
 
 async def list_observations(shell: "Shell", words: list[str]) -> "RenderableType":
@@ -103,38 +100,10 @@ async def diff(shell: "Shell", words: list[str]) -> "RenderableType":
         before = await earlier.observe("Ir")
     after = await session.env.observe("Ir")
     name = ", ".join(session.actions[-count:])
-    lines = await in_thread(lambda: unified_diff(before, after, f"before {name}", f"after {name}"))
+    lines = await in_thread(lambda: difference(before, after, f"before {name}", f"after {name}"))
     if not lines:
-        return Text(f"{name} changed nothing")
+        return Text(f"{name} changed nothing{' but numbers of values' if before != after else ''}")
     return Source("\n".join(lines), "diff")
-
-
-def unified_diff(before: str, after: str, old: str, new: str) -> list[str]:
-    """Return the differences of two texts in unified format, without line ends.
-
-    What they have in common at both ends is left out first: `difflib` is slow on long texts.
-    """
-    one, other = before.splitlines(), after.splitlines()
-    start = max(_in_common(one, other) - CONTEXT, 0)
-    end = max(_in_common(one[:start:-1], other[:start:-1]) - CONTEXT, 0)
-    lines = list(
-        difflib.unified_diff(one[start : len(one) - end], other[start : len(other) - end], old, new, lineterm="")
-    )
-    return [_shifted(line, start) if line.startswith("@@ ") else line for line in lines]
-
-
-def _in_common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many elements two lists begin with alike."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-def _shifted(header: str, by: int) -> str:
-    """Return the header of a hunk for a text with some more lines before it."""
-    ranges = []
-    for part in header.split()[1:3]:
-        line, comma, count = part[1:].partition(",")
-        ranges.append(f"{part[0]}{int(line) + by}{comma}{count}")
-    return f"@@ {' '.join(ranges)} @@"
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -163,6 +132,7 @@ COMMANDS: tuple[Command, ...] = (
         "show how the last action, or the last NUMBER, changed the program",
         diff,
         (Argument("NUMBER", optional=True),),
+        details="Lines count as the same if they differ only in the numbers that LLVM gives to values without a name.",
         examples=("diff", "diff 3"),
     ),
     Command("commandline", SECTION, "show a command line for the compiler's own tool that does the same", commandline),
