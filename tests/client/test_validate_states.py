@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -172,6 +174,20 @@ async def test_leaving_early_and_cancelling_leave_nothing(runtime: aiocg.Runtime
         await asyncio.sleep(0.01)
     assert asyncio.all_tasks() == before
     assert [worker["sessions"] for worker in await runtime.statistics()] == [0, 0]
+
+
+async def test_killed_workers_change_no_result(runtime: aiocg.Runtime) -> None:
+    states = [state(n, *["nap"] * 10, reward_space="value", reward=-10.0) for n in range(1, 13)]
+    killed, okay = 0, []
+    async for result in validate_states(runtime, states):
+        okay.append(result.okay())
+        if killed < 4:
+            for pid in runtime.worker_pids():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+    assert killed >= 4
+    assert okay == [True] * 12
 
 
 async def test_what_the_states_come_from_may_fail(runtime: aiocg.Runtime) -> None:
