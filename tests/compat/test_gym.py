@@ -89,7 +89,7 @@ def test_environments_are_made_by_their_ids() -> None:
     assert "llvm-v0" in [one.id for one in gym.envs.registry.all()] or gym.spec("llvm-v0")
 
 
-@pytest.mark.parametrize(("id", "advice"), [("lvm-v0", "llvm-v0"), ("nothing-like-that-v0", "there are"), ("x", "form")])
+@pytest.mark.parametrize(("id", "advice"), [("lvm-v0", "llvm-v0"), ("nothing-like-it-v0", "there are"), ("x", "form")])
 def test_an_id_that_there_is_not_is_told(id: str, advice: str) -> None:
     with pytest.raises(gym.error.Error, match=advice):
         gym.make(id)

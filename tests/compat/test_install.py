@@ -126,7 +126,8 @@ def test_processes_that_a_script_starts_import_ours(tmp_path: Path) -> None:
             if __name__ == "__main__":
                 with multiprocessing.get_context("spawn").Pool(1) as pool:
                     print(pool.map(ask, [0]))
-                print(subprocess.check_output([sys.executable, "-c", "import gym.spaces as s; print(s.__name__)"], text=True))
+                code = "import gym.spaces; print(gym.spaces.__name__)"
+                print(subprocess.check_output([sys.executable, "-c", code], text=True))
             """
         )
     )

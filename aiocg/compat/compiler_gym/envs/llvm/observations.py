@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from aiocg.compat.compiler_gym.envs.llvm.lexed_ir import LexedToken
+from aiocg.compat.compiler_gym.envs.llvm.program_graph import as_json, as_networkx
 from aiocg.compat.compiler_gym.spaces import Box, Dict, Scalar, Sequence
 from aiocg.compat.compiler_gym.views.observation_space_spec import ObservationSpaceSpec
 from aiocg.compat.gym.spaces import Space
@@ -89,8 +90,8 @@ _SPACES: dict[str, tuple[Callable[[str], Space[Any]] | None, Translate]] = {  # 
     "BitcodeFile": (_sequence(str, (0, 4096)), _same),
     "InstCount": (_int64(70), _same),
     "Autophase": (_int64(56), _same),
-    "Programl": (_sequence(str, ANY, "json://networkx/MultiDiGraph"), _same),
-    "ProgramlJson": (_sequence(str, ANY, "json://"), _same),
+    "Programl": (_sequence(str, ANY, "json://networkx/MultiDiGraph"), as_networkx),
+    "ProgramlJson": (_sequence(str, ANY, "json://"), as_json),
     "CpuInfo": (_cpu_space, _cpu),
     "IrInstructionCount": (_number(), _same),
     "IrInstructionCountO0": (_number(), _same),
