@@ -56,7 +56,7 @@ async def drained(vector: AsyncVector) -> dict[int, Any]:
     found: dict[int, Any] = {}
     while vector.pending:
         observations, _, _, _, infos = await vector.recv()
-        found.update(zip(infos["env_id"].tolist(), observations, strict=True))
+        found.update(zip(infos["env_id"].tolist(), observations.tolist(), strict=True))
     return found
 
 
@@ -69,7 +69,7 @@ async def test_thousands_are_stepped_without_a_task_for_any(workers: aiocg.Runti
     step = vector.start_step([INCREMENT, DOUBLE] * 1000)
     assert len(asyncio.all_tasks()) == before
     observations, rewards, terminations, truncations, _ = await step
-    assert observations == (6, 10) * 1000
+    assert observations.tolist() == [6, 10] * 1000
     assert rewards.tolist() == [-1.0, -5.0] * 1000
     assert not terminations.any() and not truncations.any()
     await vector.close()
@@ -93,7 +93,7 @@ async def test_resets_to_the_same_programs_need_no_tasks_either(workers: aiocg.R
     step = vector.start_step([INCREMENT] * 100)
     assert len(asyncio.all_tasks()) == before
     observations, *_, infos = await step
-    assert observations == (5,) * 100
+    assert observations.tolist() == [5] * 100
     assert infos["benchmark"].tolist() == ["benchmark://scripted-v0/5"] * 100
 
 
@@ -120,7 +120,7 @@ async def test_recv_waits_no_longer_than_its_deadline(workers: aiocg.Runtime) ->
     vector = await ready(workers, 2, timeout=1.0)
     vector.send([HANG], [1])
     observations, rewards, terminations, truncations, infos = await vector.recv(deadline=0.05)
-    assert observations == ()
+    assert observations.tolist() == []
     assert rewards.shape == terminations.shape == truncations.shape == (0,)
     assert infos["env_id"].tolist() == []
     vector.send([INCREMENT], [0])
@@ -230,7 +230,7 @@ async def test_bad_actions_are_refused_before_anything_is_done(workers: aiocg.Ru
         await vector.step(["increment", "incremend"])
     assert caught.value.__notes__ == ["for environment 1 of 2; nothing was done"]
     observations, *_ = await vector.step(["increment", ["double", "double"]])
-    assert observations == (6, 20)
+    assert observations.tolist() == [6, 20]
 
 
 @pytest.mark.parametrize("settings", [{"count": 0}, {"max_episode_steps": 0}, {"autoreset_mode": "sometimes"}])
@@ -302,18 +302,18 @@ async def test_one_that_dies_or_hangs_ends_alone_and_is_reset_with_the_next_step
     )
     assert terminations.tolist() == [False, True, False, True, False, True]
     assert not truncations.any()
-    assert observations == (11, 0, 11, 0, 11, 0)
+    assert observations.tolist() == [11, 0, 11, 0, 11, 0]
     assert rewards.tolist() == [-1.0, 5.0, -1.0, 5.0, -1.0, 5.0]
     assert infos["error_type"].tolist() == [None, "WorkerCrashed", None, "DeadlineExceeded", None, "ActionFailed"]
     assert infos["_error_type"].tolist() == terminations.tolist()
     assert "SIGSEGV" in infos["error_details"][1]
     assert infos["_state"].tolist() == (~terminations).tolist()
     observations, rewards, terminations, _, infos = await vector.step([INCREMENT] * 6)
-    assert observations == (12, 5, 12, 5, 12, 5)
+    assert observations.tolist() == [12, 5, 12, 5, 12, 5]
     assert rewards.tolist() == [-1.0, 0.0, -1.0, 0.0, -1.0, 0.0]
     assert not terminations.any()
     observations, *_ = await vector.step([INCREMENT] * 6)
-    assert observations == (13, 6, 13, 6, 13, 6)
+    assert observations.tolist() == [13, 6, 13, 6, 13, 6]
 
 
 async def test_what_the_compiler_does_not_take_for_an_action_is_an_error_and_the_rest_can_be_received(
@@ -329,7 +329,7 @@ async def test_what_the_compiler_does_not_take_for_an_action_is_an_error_and_the
         await vector.step(["increment"] * 3)
     assert await drained(vector) == {0: 6, 2: 10}
     observations, *_ = await vector.step(["increment"] * 3)
-    assert observations == (7, 6, 11)
+    assert observations.tolist() == [7, 6, 11]
 
 
 async def test_a_cancelled_step_can_be_received_or_dropped(workers: aiocg.Runtime) -> None:
@@ -340,9 +340,9 @@ async def test_a_cancelled_step_can_be_received_or_dropped(workers: aiocg.Runtim
     assert await drained(vector) == {0: 6, 1: 6}
     vector.start_step([INCREMENT, NAP]).cancel()
     observations, _ = await vector.reset()
-    assert observations == (5, 5)
+    assert observations.tolist() == [5, 5]
     observations, *_ = await vector.step([INCREMENT] * 2)
-    assert observations == (6, 6)
+    assert observations.tolist() == [6, 6]
 
 
 async def test_a_step_that_is_dropped_with_its_automatic_resets_leaves_nothing_behind(workers: aiocg.Runtime) -> None:
@@ -352,14 +352,14 @@ async def test_a_step_that_is_dropped_with_its_automatic_resets_leaves_nothing_b
         await asyncio.sleep(wait)
         step.cancel()
         observations, _ = await vector.reset()
-        assert observations == (5, 5, 5, 5)
+        assert observations.tolist() == [5, 5, 5, 5]
         step = vector.start_step([INCREMENT, NAP, REFUSE, NAP])
         await asyncio.sleep(wait)
         step.cancel()
         await vector.send_reset(options={"reset_mask": np.array([False, True, True, False])})
         assert await drained(vector) == {0: 5, 1: 5, 2: 5, 3: 5}
     observations, _, terminations, truncations, infos = await vector.step([INCREMENT] * 4)
-    assert observations == (5, 5, 5, 5)
+    assert observations.tolist() == [5, 5, 5, 5]
     assert truncations.all() and not terminations.any()
     assert infos["final_obs"].tolist() == [6, 6, 6, 6]
 
@@ -423,8 +423,7 @@ async def test_killed_workers_change_nothing(workers: aiocg.Runtime) -> None:
             await asyncio.sleep(rng.uniform(0.0, 0.003))
             os.kill(rng.choice(pids), signal.SIGKILL)
         ours = await step
-        assert ours[0] == theirs[0]
-        for mine, other in zip(ours[1:4], theirs[1:4], strict=True):
+        for mine, other in zip(ours[:4], theirs[:4], strict=True):
             np.testing.assert_array_equal(mine, other)
         assert not ours[2].any()
     assert vector.pending == 0

@@ -91,7 +91,7 @@ def test_arguments_are_those_of_single_environments(runtime: aiocg.gym.SyncRunti
     assert with_names.single_action_space.names == ("double", "increment", "square")
     with_names.reset()
     observations, rewards, *_ = with_names.step(["double", 1])
-    assert observations == (20, 12)
+    assert observations.tolist() == [20, 12]
     assert rewards.tolist() == [1.0, 0.0]
     assert with_names.get_attr("timeout") == (3.0, 3.0)
     with pytest.raises(UnknownName):
@@ -117,6 +117,22 @@ def test_without_copies_the_same_array_is_overwritten(runtime: aiocg.gym.SyncRun
     assert first[:, 0].tolist() == [5, 5]
     assert second[:, 0].tolist() == [6, 10]
     assert second.flags.writeable and second.flags.owndata
+
+
+def test_single_numbers_are_arrays_in_gymnasiums_vectors_too(runtime: aiocg.gym.SyncRuntime) -> None:
+    made = {"benchmark": "programs-v0/gcd", "observation_space": "IrInstructionCount", "runtime": runtime}
+    ours = gymnasium.make_vec("llvm-v0", num_envs=2, **made)
+    theirs = gymnasium.make_vec("llvm-v0", num_envs=2, vectorization_mode="sync", **made)
+    assert ours.observation_space == theirs.observation_space
+    for vector in (ours, theirs):
+        observations, _ = vector.reset()
+        assert observations.dtype == np.int64 and observations.shape == (2,)
+        assert observations in vector.observation_space
+        assert vector.observation_space.sample().shape == (2,)
+        vector.close()
+    same = runtime.make_vec("scripted-v0", 2, copy=False)
+    first, _ = same.reset()
+    assert same.step([INCREMENT, DOUBLE])[0] is first
 
 
 def test_graphs_and_text_are_tuples(runtime: aiocg.gym.SyncRuntime) -> None:
@@ -232,14 +248,14 @@ def test_methods_and_attributes_of_all_environments(vector: CompilerVectorEnv) -
 
 def test_options_of_a_reset_stay(vector: CompilerVectorEnv) -> None:
     observations, infos = vector.reset(options={"benchmark": "scripted-v0/9"})
-    assert observations == (9,) * 4
+    assert observations.tolist() == [9] * 4
     vector.step([INCREMENT] * 4)
     observations, _ = vector.reset()
-    assert observations == (9,) * 4
+    assert observations.tolist() == [9] * 4
     mask = np.array([True, False, False, True])
     programs = [f"scripted-v0/{number}" for number in (1, 2, 3, 4)]
     observations, infos = vector.reset(options={"benchmarks": programs, "reset_mask": mask})
-    assert observations == (1, 9, 9, 4)
+    assert observations.tolist() == [1, 9, 9, 4]
     assert infos["_benchmark"].tolist() == mask.tolist()
     vector.reset(options={"reward_space": None})
     assert vector.get_attr("reward_space") == (None,) * 4
@@ -278,9 +294,9 @@ def test_a_fork_goes_its_own_way(vector: CompilerVectorEnv) -> None:
     vector.step([INCREMENT, CRASH, DOUBLE, DOUBLE])
     fork = copy.deepcopy(vector)
     observations, *_ = vector.step([INCREMENT] * 4)
-    assert observations == (7, 6, 15, 17)
+    assert observations.tolist() == [7, 6, 15, 17]
     observations, _, terminations, _, _ = fork.step([DOUBLE] * 4)
-    assert observations == (12, 6, 28, 32)
+    assert observations.tolist() == [12, 6, 28, 32]
     assert not terminations.any()
     assert fork.action_space == vector.action_space
     fork.close()

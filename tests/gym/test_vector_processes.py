@@ -71,7 +71,7 @@ def test_after_ctrl_c_in_a_step_the_vector_can_be_used(place: Any) -> None:
     )
     out, error = interrupted(process)
     assert error == ""
-    assert out.splitlines() == ["busy 6", "received [1, 3, 5]", "(7, 7, 7, 7, 7, 7) (8, 8, 8, 8, 8, 8)"]
+    assert out.splitlines() == ["busy 6", "received [1, 3, 5]", "[7 7 7 7 7 7] [8 8 8 8 8 8]"]
     assert process.returncode == 0
     check_nothing_is_left(place)
 
@@ -119,5 +119,5 @@ def test_a_fork_of_the_process_is_told_that_the_vector_is_not_its_own(place: Any
         """,
     )
     out, error = process.communicate(timeout=60)
-    assert (out.splitlines(), error) == (["(3, 3)", "(6, 6, 6, 6, 6, 6)"], "")
+    assert (out.splitlines(), error) == (["[3 3]", "[6 6 6 6 6 6]"], "")
     check_nothing_is_left(place)

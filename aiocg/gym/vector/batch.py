@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector.utils import concatenate, create_empty_array
 
+from aiocg.spaces import Scalar
+
 __all__ = ["Infos", "Stack", "batch_infos"]
 
 Infos = dict[str, Any]
@@ -18,8 +20,8 @@ _DTYPES: Mapping[str, type[np.generic]] = {"state": np.uint64}  # of what would 
 class Stack:
     """Puts observations of single environments together.
 
-    Those of a `Box` become one array, whose rows are copied by one call of NumPy's. Those of any other space become
-    what `gymnasium.vector.utils.concatenate` makes of them: a tuple for text, lists, and graphs.
+    Those of a `Box` and those that are single numbers become one array, filled by one call of NumPy's. Those of any
+    other space become what `gymnasium.vector.utils.concatenate` makes of them: a tuple for text, lists, and graphs.
 
     Args:
         space: of each.
@@ -28,6 +30,7 @@ class Stack:
     def __init__(self, space: "gymnasium.Space[Any]") -> None:
         self._space = space
         self._box = space if isinstance(space, gymnasium.spaces.Box) and space.shape else None
+        self._number = space if isinstance(space, Scalar) else None
 
     def __call__(self, rows: Sequence[Any], out: Any = None) -> Any:
         """Return observations as a batch.
@@ -38,7 +41,12 @@ class Stack:
         """
         if not rows:
             return _nothing(self._space)
-        box = self._box
+        box, number = self._box, self._number
+        if number is not None:
+            if out is None:
+                return np.array(rows, number.dtype)
+            out[:] = rows
+            return out
         if box is None:
             if out is None:
                 out = create_empty_array(self._space, len(rows), np.empty)
