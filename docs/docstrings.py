@@ -2,6 +2,7 @@
 
 - What stands indented behind `::`, which editors and `help()` show as it is, becomes a code block.
 - `low, high: the bounds.` in a section becomes an entry for each of the names.
+- What is returned is told in sentences, in which a colon means no type: that is in the signature.
 """
 
 import ast
@@ -12,6 +13,7 @@ from typing import Any
 import griffe
 
 LITERAL = re.compile(r"(?P<words>[^\n]*?) ?::\n\n(?P<code>(?: {4}[^\n]*(?:\n|$)|\n)+)")
+RETURNS = re.compile(r"^((?:Returns|Yields):\n {4})", re.MULTILINE)
 SEVERAL = re.compile(r"^    (?P<names>\*{0,2}\w+(?:,\s+\*{0,2}\w+)+): (?P<text>.*(?:\n {5,}.*)*)", re.MULTILINE)
 
 
@@ -23,7 +25,8 @@ class Spelt(griffe.Extension):
         if obj.docstring is not None:
             head, *sections = re.split(r"(?m)^(?=(?:Args|Attributes|Raises):$)", obj.docstring.value)
             sections = [SEVERAL.sub(_one_by_one, section) for section in sections]
-            obj.docstring.value = LITERAL.sub(_fenced, "".join([head, *sections]))
+            text = RETURNS.sub(r"\1: ", "".join([head, *sections]))
+            obj.docstring.value = LITERAL.sub(_fenced, text)
 
 
 def _one_by_one(match: re.Match[str]) -> str:

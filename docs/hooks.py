@@ -18,6 +18,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[1]
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".toml": "toml", ".md": "markdown", "": "make"}
 FENCED = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
+FOR_TESTS = re.compile(r"^<!-- test:.*?-->\n", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
@@ -36,10 +37,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Make links that leave the folder lead to the site's page of the file."""
+    """Make links that leave the folder lead to the site's page of the file, and leave out what only tests read."""
     if page.file.generated_by is not None:
         return markdown
-    return links_from(f"docs/{page.file.src_uri}", markdown)
+    return links_from(f"docs/{page.file.src_uri}", FOR_TESTS.sub("", markdown))
 
 
 def links_from(path: str, markdown: str) -> str:
