@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import inspect
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import gymnasium
@@ -18,6 +18,7 @@ from aiocg.datasets.collection import Datasets
 from aiocg.env import Env
 from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded, UnknownName
 from aiocg.gym.recipe import Recipe
+from aiocg.gym.vector.arguments import check_counts, indices, items, mask_of, seeds
 from aiocg.gym.vector.batch import Infos, Stack, batch_infos
 from aiocg.gym.vector.errors import EnvsBusy
 from aiocg.gym.vector.lane import Lane
@@ -96,6 +97,7 @@ class AsyncVector:
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
+        **settings: Any,
     ) -> Self:
         """Make a vector of environments, to be reset.
 
@@ -103,17 +105,18 @@ class AsyncVector:
             runtime: where they live.
             environment: their id.
             num_envs: how many.
-            recipe: what they are set to.
+            recipe: how to make each.
             benchmarks: where programs come from, see `CompilerVectorEnv`; the recipe's one if None.
             datasets: where names of benchmarks are looked up, those of the runtime if None.
             max_episode_steps, autoreset_mode, copy: see `CompilerVectorEnv`.
+            settings: what they are set to, in place of what the recipe says: see there.
 
         Raises:
             ValueError: for a number that makes no sense.
             UnknownName, InvalidAction, DatasetError, WorkerStartError: as `aiocg.Runtime.make`.
         """
-        _check_counts(num_envs, max_episode_steps)
-        recipe = recipe if recipe is not None else Recipe()
+        check_counts(num_envs, max_episode_steps)
+        recipe = dataclasses.replace(recipe if recipe is not None else Recipe(), **settings)
         known = datasets if datasets is not None else runtime.datasets
         preparation = Preparation(AHEAD)
         pool = Pool(AutoresetMode(autoreset_mode))
@@ -174,7 +177,9 @@ class AsyncVector:
 
     def send(self, actions: Any, env_ids: Sequence[int] | npt.NDArray[np.integer[Any]] | None = None) -> None:
         """Begin to step environments, for `recv`; see `CompilerVectorEnv.send`."""
-        lanes = self._pool.lanes if env_ids is None else self._chosen(env_ids)
+        lanes = self._pool.lanes
+        if env_ids is not None:
+            lanes = [lanes[index] for index in indices(env_ids, self.num_envs)]
         self._pool.check(lanes)
         self._pool.send(lanes, self._encode(lanes, actions))
 
@@ -263,27 +268,10 @@ class AsyncVector:
         if busy:
             raise EnvsBusy(busy)
 
-    def _chosen(self, env_ids: Any) -> list[Lane]:
-        ids = np.asarray(env_ids)
-        if ids.ndim != 1 or ids.dtype.kind not in "iu" or len(ids) == 0:
-            raise ValueError(f"env_ids are a list of indices of environments, not {env_ids!r}")
-        chosen = ids.tolist()
-        if min(chosen) < 0 or max(chosen) >= self.num_envs or len(set(chosen)) < len(chosen):
-            raise ValueError(f"env_ids are different indices from 0 to {self.num_envs - 1}, not {chosen}")
-        return [self._pool.lanes[index] for index in chosen]
-
     def _encode(self, lanes: Sequence[Lane], actions: Any) -> list[tuple[Action, ...]]:
         """Return the action of each lane in the form that travels; those of lanes that are reset do not matter."""
-        if isinstance(actions, np.ndarray) and actions.ndim == 1:
-            items = actions.tolist()
-        elif isinstance(actions, (str, bytes, Mapping, Set)) or not _can_iterate(actions):
-            raise InvalidAction(f"actions are given as an array or a list, one for each environment, not {actions!r}")
-        else:
-            items = list(actions)
-        if len(items) != len(lanes):
-            raise InvalidAction(f"{len(items)} actions for {len(lanes)} environments")
         encoded: list[tuple[Action, ...]] = []
-        for lane, item in zip(lanes, items, strict=True):
+        for lane, item in zip(lanes, items(actions, len(lanes)), strict=True):
             try:
                 encoded.append(() if lane.over else lane.env.action_space.encode(item))
             except (InvalidAction, UnknownName) as error:
@@ -299,8 +287,8 @@ class AsyncVector:
         for name in options:
             if name not in OPTIONS:
                 raise UnknownName("option of a reset", name, OPTIONS)
-        seeds = _seeds(seed, self.num_envs)
-        mask = _mask(options.get("reset_mask"), self.num_envs)
+        each = seeds(seed, self.num_envs)
+        mask = mask_of(options.get("reset_mask"), self.num_envs)
         lanes = [lane for lane in pool.lanes if mask is None or mask[lane.index]]
         if alone and mask is not None:
             self._check_others(lanes)
@@ -313,7 +301,7 @@ class AsyncVector:
             for lane in lanes:
                 lane.env.reward_space = options["reward_space"]
                 lane.use(lane.programs)  # with a new reward there may be something to prepare
-        pool.reset(lanes, (seeds[lane.index] for lane in lanes))
+        pool.reset(lanes, (each[lane.index] for lane in lanes))
         return lanes
 
     def _check_others(self, lanes: Sequence[Lane]) -> None:
@@ -372,34 +360,3 @@ async def _make_first(
 
     env = await recipe.make(runtime, environment, find)
     return env, dataclasses.replace(recipe, benchmark=env.benchmark, action_space=env.action_space, extra_actions=())
-
-
-def _can_iterate(actions: Any) -> bool:
-    return isinstance(actions, Iterable) and getattr(actions, "ndim", 1) > 0  # an array of NumPy's may be a number
-
-
-def _check_counts(num_envs: int, max_episode_steps: int | None) -> None:
-    if num_envs < 1:
-        raise ValueError(f"a vector has at least one environment, not {num_envs}")
-    if max_episode_steps is not None and max_episode_steps < 1:
-        raise ValueError(f"an episode has at least one step, so max_episode_steps cannot be {max_episode_steps}")
-
-
-def _seeds(seed: Any, count: int) -> Sequence[int | None]:
-    if seed is None:
-        return [None] * count
-    if isinstance(seed, (int, np.integer)):
-        return [int(seed) + index for index in range(count)]
-    if len(seed) != count:
-        raise ValueError(f"{len(seed)} seeds for {count} environments: give one number, or one for each environment")
-    return list(seed)
-
-
-def _mask(mask: Any, count: int) -> npt.NDArray[np.bool_] | None:
-    if mask is None:
-        return None
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-        raise TypeError(f"reset_mask is an array of bool, not {mask!r}")
-    if mask.shape != (count,) or not mask.any():
-        raise ValueError(f"reset_mask has one entry for each of {count} environments, one of them True; not {mask}")
-    return mask

@@ -107,6 +107,8 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
             raise UnknownName("render mode", render_mode, RENDER_MODES)
         if benchmark is not None and benchmarks is not None:
             raise ValueError("give either benchmark, one for all, or benchmarks")
+        if isinstance(benchmark, (list, tuple)):
+            raise TypeError("benchmark is one for all environments; several are given as benchmarks=...")
         own_rewards = [*rewards, *([reward_space] if isinstance(reward_space, Reward) else [])]
         recipe = Recipe(
             benchmark=benchmark,
