@@ -375,6 +375,17 @@ def test_a_service_that_is_gone_ends_the_episode_with_defaults(env: Any) -> None
     assert not env.step(0)[2]
 
 
+def test_environments_that_shared_a_service_that_is_gone_get_one_each(env: Any) -> None:
+    env.reset()
+    with env.fork() as other:
+        other.service.shutdown()
+        env.reset()
+        other.reset()
+        assert env.service is not other.service
+        assert not env.step(0)[2]
+        assert not other.step(0)[2]
+
+
 def test_a_worker_that_dies_of_a_step_ends_the_episode(env: Any, monkeypatch: Any) -> None:
     from aiocg.errors import WorkerCrashed
 

@@ -32,6 +32,7 @@ from aiocg.compat.compiler_gym.spaces import (
 )
 from aiocg.compat.compiler_gym.spaces.action_space import ActionSpace
 from aiocg.compat.compiler_gym.spaces.common import issubdtype
+from aiocg.compat.compiler_gym.util.runfiles_path import runfiles_path
 
 FLAGS = [CommandlineFlag("a", "-a", "A flag"), CommandlineFlag("b", "-b", "Another flag")]
 
@@ -244,4 +245,6 @@ def test_the_names_of_llvm_are_enumerated() -> None:
         "IrInstructionCountO3",
         "IrInstructionCountOz",
     ]
+    flags = runfiles_path("compiler_gym/envs/llvm/service/passes/actions_flags.txt").read_text().split()
+    assert flags == [one.value for one in actions]
     assert json.dumps([one.value for one in list(actions)[:1]]) == '["-add-discriminators"]'

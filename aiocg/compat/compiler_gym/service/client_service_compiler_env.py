@@ -170,7 +170,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             )
         self._end_session()
         self._benchmark_in_use = self._next_benchmark
-        if self.service is None:
+        if self.service is None or self.service.closed:  # forks each get a service of their own
             self.service = self._connect()
         index = self._action_space_index(self.action_space_name)
         self._action_space = self.action_spaces[index]
