@@ -232,11 +232,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
             EnvsBusy: when one was sent something before that was not received.
             UnknownName, InvalidAction, ResetNeeded, EnvClosed: as `step`; nothing was sent then.
         """
-
-        async def send(vector: AsyncVector) -> None:
-            vector.send(actions, env_ids)
-
-        self._run(send)
+        self._do(lambda vector: vector.send(actions, env_ids))
 
     def recv(
         self, min_ready: int = 1, *, max_ready: int | None = None, deadline: float | None = None
@@ -313,11 +309,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
                 vector is made, programs in `reset`.
             ValueError: for a list of another length.
         """
-
-        async def set_attr(vector: AsyncVector) -> None:
-            vector.set_attr(name, values)
-
-        self._run(set_attr)
+        self._do(lambda vector: vector.set_attr(name, values))
 
     def render(self) -> tuple[str, ...] | None:
         """Show where each episode stands: print that ("human"), or return it as text ("ansi").
@@ -361,12 +353,24 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
     def close_extras(self, **kwargs: Any) -> None:
         """Free the environments on their workers, as part of `close`; the runtime stays."""
         if not (self.runtime.closed or self.runtime.forked):
-            self._run(lambda vector: vector.close(), closing=True)
+            self._run(lambda vector: vector.close())
 
-    def _run(self, function: Callable[[AsyncVector], Awaitable[T]], *, closing: bool = False) -> T:
-        return self._wait(lambda vector: asyncio.ensure_future(function(vector)), closing=closing)
+    # ------------------------------------------------------------------------------------ the other thread
 
-    def _wait(self, start: "Callable[[AsyncVector], asyncio.Future[T]]", *, closing: bool = False) -> T:
-        if self.closed and not closing:
+    def _check_open(self) -> None:
+        if self.closed:
             raise EnvClosed("this vector was closed")
+
+    def _do(self, function: Callable[[AsyncVector], object]) -> None:
+        """Call a function of the vector behind this one, in its thread."""
+        self._check_open()
+        self.runtime.deliver(lambda receiver: receiver.set_result(function(self.asynchronous)))
+
+    def _wait(self, start: "Callable[[AsyncVector], asyncio.Future[T]]") -> T:
+        """Return the result of the future that a function makes of the vector behind this one, in its thread."""
+        self._check_open()
         return self.runtime.wait(lambda: start(self.asynchronous))
+
+    def _run(self, function: Callable[[AsyncVector], Awaitable[T]]) -> T:
+        """Return what an asynchronous function makes of the vector behind this one."""
+        return self._wait(lambda vector: asyncio.ensure_future(function(vector)))
