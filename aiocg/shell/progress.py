@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -24,6 +25,7 @@ class Progress:
         self._console = console
         self._title = ""
         self._done = 0
+        self._started = 0.0
         self._total: int | None = None
         self._display: Display | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -31,7 +33,7 @@ class Progress:
     @contextlib.contextmanager
     def of(self, title: str) -> Iterator[None]:
         """Show the progress of a command for as long as the block lasts."""
-        self._title, self._done, self._total = title, 0, None
+        self._title, self._done, self._total, self._started = title, 0, None, time.monotonic()
         if self._console.is_terminal:
             self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._show)
         try:
@@ -71,8 +73,10 @@ class Progress:
             TextColumn("Ctrl-C interrupts", style="dim"),
             console=self._console,
             transient=True,
+            get_time=time.monotonic,
         )
-        self._display.add_task(self._title, completed=self._done, total=self._total, counted=self._counted())
+        task = self._display.add_task(self._title, completed=self._done, total=self._total, counted=self._counted())
+        self._display.tasks[task].start_time = self._started
         self._display.start()
 
     def _counted(self) -> str:

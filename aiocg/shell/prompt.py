@@ -89,21 +89,19 @@ class Prompt:
         return [("class:prompt", f"aiocg {self._shell.session.benchmark_name}> ")]
 
     def toolbar(self) -> Any:
-        """Return the line at the bottom: program, actions, and what they earned."""
+        """Return the line at the bottom: the program, what the actions earned, and the latest of them."""
         session = self._shell.session
         texts = session.actions
         latest = ", ".join(action if len(action) <= 20 else f"{action[:19]}…" for action in texts[-SHOWN:])
         done = actions(len(texts))
         if texts:
             done += f": {'… ' if len(texts) > SHOWN else ''}{latest}"
-        parts: StyleAndTextTuples = [
-            ("class:toolbar.benchmark", f" {session.benchmark_name}"),
-            ("class:toolbar.dim", f"  {session.env.spec.id}  {done}"),
-        ]
+        parts: StyleAndTextTuples = [("class:toolbar.benchmark", f" {session.benchmark_name}")]
         total = session.present.total
         if session.env.reward_space is not None and total is not None:
             style = "class:toolbar.good" if total > 0 else "class:toolbar.bad" if total < 0 else "class:toolbar.dim"
             parts += [("class:toolbar.dim", f"  {session.env.reward_space} "), (style, f"{total:.4f}")]
+        parts.append(("class:toolbar.dim", f"  {done}"))
         return parts
 
 

@@ -103,13 +103,15 @@ class PythonPrompt:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end code that does not give the event loop a chance to hear of it."""
+    """Let Ctrl-C end code that does not give the event loop a chance to hear of it, and not tell the loop later."""
     try:
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        descriptor = signal.set_wakeup_fd(-1)
     except ValueError:  # this is not the main thread, where signals are of no concern
         yield
         return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        signal.set_wakeup_fd(descriptor)

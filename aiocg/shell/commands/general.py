@@ -1,5 +1,6 @@
 """Commands about the shell itself."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -8,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+import aiocg
 from aiocg.shell import suggestions
 from aiocg.shell.command import Argument, Command, count_of
 from aiocg.shell.line import CommandError
@@ -72,9 +74,8 @@ async def history(shell: "Shell", words: list[str]) -> "RenderableType":
 async def python(shell: "Shell", words: list[str]) -> None:
     """Run Python on the event loop of the shell, where `env` and the rest can be awaited."""
     session = shell.session
-    prompt = PythonPrompt(
-        {"shell": shell, "session": session, "runtime": session.runtime, "env": session.env}, shell.console
-    )
+    variables = {"env": session.env, "session": session, "runtime": session.runtime, "shell": shell}
+    prompt = PythonPrompt({**variables, "aiocg": aiocg, "asyncio": asyncio}, shell.console)
     try:
         if not words and not shell.interactive:
             raise CommandError("python needs CODE where there is no terminal to type it on")
@@ -112,8 +113,8 @@ COMMANDS: tuple[Command, ...] = (
         (Argument("CODE", optional=True),),
         aliases=("breakpoint",),
         details=(
-            "It has the variables env, session, runtime and shell; what is done to env shows in the stack. Without "
-            "CODE it asks for lines until Ctrl-D."
+            "It has env, session, runtime, shell, and the modules aiocg and asyncio; what is done to env shows in the "
+            "stack. Without CODE it asks for lines until Ctrl-D."
         ),
         examples=('python await env.observe("IrInstructionCount")', "python"),
         raw=True,
