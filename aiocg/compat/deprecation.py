@@ -8,6 +8,8 @@ from typing import ParamSpec, TypeVar
 
 __all__ = ["deprecated", "outside"]
 
+_BETWEEN = ("aiocg", "abc", "concurrent", "contextlib", "functools", "threading")  # us, and what calls us
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -15,7 +17,7 @@ R = TypeVar("R")
 def outside() -> int:
     """Return the `stacklevel` with which a warning of the caller is about the line of the script that led to it."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("aiocg."):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _BETWEEN:
         level, frame = level + 1, frame.f_back
     return level
 

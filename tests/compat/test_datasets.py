@@ -19,8 +19,11 @@ from aiocg.compat.compiler_gym import datasets as theirs
 from aiocg.compat.compiler_gym.datasets import reachability, stand_ins
 from aiocg.compat.compiler_gym.datasets.datasets import round_robin_iterables
 from aiocg.compat.compiler_gym.datasets.llvm import llvm_datasets
+from aiocg.compat.compiler_gym.envs.llvm.datasets import CBenchDataset, CsmithBenchmark, CsmithDataset
 from aiocg.compat.compiler_gym.errors import BenchmarkInitError, DatasetInitError, DownloadFailed, ValidationError
 from aiocg.compat.compiler_gym.service.proto import Benchmark as Message
+from aiocg.datasets.benchmark import Benchmark as Native
+from aiocg.datasets.benchmark import BenchmarkSource
 from aiocg.datasets.published.cbench import CBenchDataset as Published
 
 CRC32 = "benchmark://cbench-v1/crc32"
@@ -335,12 +338,32 @@ def natives(nothing_installed: None) -> theirs.Datasets:
     return theirs.Datasets(llvm_datasets())
 
 
-def test_datasets_are_compiler_gyms_and_then_ours(natives: theirs.Datasets) -> None:
-    names = [dataset.name for dataset in natives]
-    assert names[:3] == ["benchmark://cbench-v1", "benchmark://anghabench-v1", "benchmark://blas-v0"]
-    assert names[-3:] == ["benchmark://programs-v0", "generator://aiocg-v0", "benchmark://sdist-v0"]
-    assert "benchmark://cBench-v1" not in names
+def test_datasets_are_compiler_gyms_and_ours_are_found_by_their_names(natives: theirs.Datasets) -> None:
+    assert [dataset.name for dataset in natives] == [
+        "benchmark://cbench-v1",
+        "benchmark://anghabench-v1",
+        "benchmark://blas-v0",
+        "benchmark://chstone-v0",
+        "benchmark://clgen-v0",
+        "benchmark://github-v0",
+        "benchmark://jotaibench-v0",
+        "benchmark://linux-v0",
+        "benchmark://mibench-v1",
+        "benchmark://npb-v0",
+        "benchmark://opencv-v0",
+        "benchmark://poj104-v1",
+        "benchmark://tensorflow-v0",
+        "generator://csmith-v0",
+        "generator://llvm-stress-v0",
+    ]
+    for name in ("programs-v0", "generator://aiocg-v0", "sdist-v0"):
+        assert name in natives
     assert natives["cBench-v1"].deprecated
+    with pytest.deprecated_call(match="Please use 'benchmark://cbench-v1'"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", stand_ins.StandInWarning)
+        natives.benchmark("benchmark://cBench-v1/crc32")
+    assert isinstance(natives["generator://csmith-v0"], CsmithDataset)
+    assert CBenchDataset(site_data_base="anywhere").size == 23
     assert natives["npb-v0"].size == 122
     assert natives["generator://csmith-v0"].size == 0
     assert natives["cbench-v1"].validatable == "Partially"
@@ -373,6 +396,13 @@ def test_datasets_and_benchmarks_are_pickled_and_copied(natives: theirs.Datasets
     assert pickle.loads(pickle.dumps(own)).native.content == b"x"
 
 
+def test_program_of_one_source_has_its_text(nothing_installed: None) -> None:
+    native = Native("generator://csmith-v0/1", lambda: b"BC", sources=lambda: [BenchmarkSource("source.c", b"int x;")])
+    benchmark = CsmithBenchmark.from_native(native)
+    assert benchmark.source == "int x;"
+    assert isinstance(pickle.loads(pickle.dumps(benchmark)), CsmithBenchmark)
+
+
 def test_dataset_that_cannot_be_fetched_says_so_and_is_left_out(natives: theirs.Datasets) -> None:
     with pytest.raises(DatasetInitError, match="AIOCG_OFFLINE is set") as caught:
         natives.benchmark("npb-v0/1")
@@ -384,11 +414,11 @@ def test_dataset_that_cannot_be_fetched_says_so_and_is_left_out(natives: theirs.
     assert {warning.filename for warning in warned} == {__file__}
     assert "benchmark://npb-v0 is left out: AIOCG_OFFLINE is set" in {str(warning.message) for warning in warned}
     assert uris[0] == "benchmark://cbench-v1/adpcm"
-    assert "benchmark://programs-v0/adpcm" in uris
+    assert "generator://csmith-v0/0" in uris
     rng = np.random.default_rng(0)
     with warnings.catch_warnings(action="ignore"):
         drawn = {natives.random_benchmark(rng).uri.dataset for _ in range(30)}
-    assert drawn <= {"programs-v0", "aiocg-v0", "csmith-v0", "llvm-stress-v0"}
+    assert drawn <= {"programs-v0", "csmith-v0", "llvm-stress-v0"}
 
 
 def test_dead_server_is_asked_once(nothing_installed: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,28 @@ def test_observations_rewards_and_actions_are_changed(env: Any) -> None:
         wrappers.ObservationWrapper(env)
 
 
+def test_hooks_by_their_older_names_are_called(env: Any) -> None:
+    with pytest.warns(DeprecationWarning, match="convert_observation") as caught:
+
+        class Length(wrappers.ObservationWrapper):
+            def observation(self, observation: str) -> int:
+                return len(observation)
+
+    assert caught[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match="convert_reward"):
+
+        class Half(wrappers.RewardWrapper):
+            def reward(self, reward: float) -> float:
+                return reward / 2
+
+    env.observation_space, env.reward_space = "Ir", "IrInstructionCount"
+    wrapped = Half(Length(env))
+    assert wrapped.reset() == len(env.ir)
+    _, reward, _, _ = wrapped.step(env.action_space["-mem2reg"])
+    assert reward == wrapped.episode_reward > 0
+    assert wrapped.observation["IrInstructionCount"] > 0
+
+
 def test_old_wrapper_without_a_timeout_still_works(env: Any) -> None:
     class Old(wrappers.CompilerEnvWrapper):
         def multistep(self, actions, observation_spaces=None, reward_spaces=None, observations=None, rewards=None):  # type: ignore[no-untyped-def, override]

@@ -36,8 +36,7 @@ def main(argv: list[str]) -> None:
         with env_from_flags() as env:
             print("\n".join(sorted(env.reward.spaces)))
         return
-    if FLAGS.patience < 0:
-        raise UsageError("--patience must be >= 0")
+    assert FLAGS.patience >= 0, "--patience must be >= 0"
     with env_from_flags() as env:  # what is wrong shows here, once, and not in each thread
         env.reset(benchmark=benchmark_from_flags())
     env = random_search(

@@ -176,7 +176,7 @@ class Benchmark:
         if self._proto is None and self._native is not None:
             from aiocg.compat.compiler_gym.datasets.native import unpickled  # it imports this module
 
-            return unpickled, (str(self._native.uri), self._asked_for, self._native.content)
+            return unpickled, (type(self), str(self._native.uri), self._asked_for, self._native.content)
         return _restored, (type(self), {**self.__dict__, "_native": None})
 
     def __getattr__(self, name: str) -> Any:  # for type checkers: the fields are set through __dict__
@@ -237,6 +237,8 @@ class BenchmarkWithSource(Benchmark):
     @property
     def sources(self) -> Iterable[BenchmarkSource]:
         """The source file."""
+        if "_src_path" not in self.__dict__:
+            return super().sources
         return [BenchmarkSource(self._src_name, Path(self._src_path).read_bytes())]
 
     @property

@@ -41,8 +41,12 @@ class Datasets:
         self._datasets: dict[str, Dataset] = {dataset.name: dataset for dataset in datasets}
 
     def datasets(self, with_deprecated: bool = False) -> Iterator[Dataset]:
-        """Enumerate the datasets in the order of `Dataset.sort_order` and name, with the deprecated ones if wanted."""
-        ordered = sorted(self._datasets.values(), key=lambda dataset: (dataset.sort_order, dataset.name))
+        """Enumerate the datasets in the order of `Dataset.sort_order` and name, with the deprecated ones if wanted.
+
+        Those of aiocg that CompilerGym did not have, such as `programs-v0`, are not listed, but found by their names.
+        """
+        listed = (one for one in self._datasets.values() if not getattr(one, "hidden", False))
+        ordered = sorted(listed, key=lambda dataset: (dataset.sort_order, dataset.name))
         return (dataset for dataset in ordered if with_deprecated or not dataset.deprecated)
 
     def __iter__(self) -> Iterator[Dataset]:
@@ -131,7 +135,8 @@ class Datasets:
             weights: weights by name of a dataset, in place of the sizes; giving them implies `weighted`.
         """
         rng = random_state if random_state is not None else np.random.default_rng()
-        names = [name for name, one in sorted(self._datasets.items()) if not one.deprecated and _can_be_had(one)]
+        listed = {id(dataset) for dataset in self.datasets()}
+        names = [name for name, one in sorted(self._datasets.items()) if id(one) in listed and _can_be_had(one)]
         if not names:
             raise LookupError("there is no dataset that a benchmark could be drawn from")
         if weighted or weights:

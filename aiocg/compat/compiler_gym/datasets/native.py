@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,6 @@ __all__ = [
     "unpickled",
 ]
 
-_OWN = ("benchmark://programs-v0", "generator://aiocg-v0", "benchmark://sdist-v0")
-_AFTER_THEIRS = 50  # sort order of what CompilerGym did not have
 _NOT_BEHAVIOUR = ("Replay failed", "Another state", "Wrong reward")
 
 
@@ -79,7 +78,13 @@ class NativeDataset(Dataset):
     Args:
         native: the dataset.
         can_be_validated: "Yes", "No" or "Partially"; by default what the dataset says.
+
+    Attributes:
+        hidden: collections find it by its name, but do not list it: CompilerGym did not have it.
     """
+
+    hidden = False
+    kind_of_benchmark = Benchmark
 
     def __init__(self, native: NativeSet, can_be_validated: str = "") -> None:
         name = str(native.root)
@@ -87,9 +92,10 @@ class NativeDataset(Dataset):
             name=name,
             description=native.description,
             license=native.license,
+            benchmark_class=self.kind_of_benchmark,
             references=native.references,
-            deprecated=native.deprecated or None,
-            sort_order=native.sort_order + (_AFTER_THEIRS if name in _OWN else 0),
+            deprecated=_deprecation(native.deprecated),
+            sort_order=native.sort_order,
             validatable=can_be_validated or ("Yes" if native.validatable else "No"),
         )
         self.native = native
@@ -152,7 +158,10 @@ class NativeDataset(Dataset):
         if self.deprecated:
             Dataset.install(self)  # warns
         with self._fetching(uri):
-            return Benchmark.from_native(self.native.benchmark(NativeUri.from_string(str(uri))))
+            benchmark: Benchmark = self.benchmark_class.from_native(
+                self.native.benchmark(NativeUri.from_string(str(uri)))
+            )
+            return benchmark
 
     def _random_benchmark(self, random_state: "np.random.Generator") -> Benchmark:
         with self._fetching():
@@ -180,10 +189,11 @@ def _dataset_of(name: str) -> Dataset:
     return next(dataset for dataset in llvm_datasets() if BenchmarkUri.from_string(dataset.name).dataset == name)
 
 
-def unpickled(uri: str, asked_for: str | None, content: bytes) -> Benchmark:
+def unpickled(kind: type[Benchmark], uri: str, asked_for: str | None, content: bytes) -> Benchmark:
     """Make a benchmark again that was pickled.
 
     Args:
+        kind: its class.
         uri: its name.
         asked_for: what it stands in for.
         content: the program, in case no dataset has it here.
@@ -192,7 +202,13 @@ def unpickled(uri: str, asked_for: str | None, content: bytes) -> Benchmark:
         native = default_datasets().benchmark(NativeUri.from_string(uri))
     except errors.DatasetError:
         native = Native.from_file_contents(uri, content)
-    return Benchmark.from_native(native, asked_for)
+    return kind.from_native(native, asked_for)
+
+
+def _deprecation(reason: str) -> str | None:
+    """Return why a dataset is deprecated in CompilerGym's form, which names the one to use."""
+    successor = re.match(r"use ([\w-]+)", reason)
+    return f"Please use 'benchmark://{successor[1]}'; {reason}" if successor else reason or None
 
 
 def _has_names(native: NativeSet) -> bool:

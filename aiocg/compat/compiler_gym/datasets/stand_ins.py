@@ -9,12 +9,14 @@ import warnings
 from collections.abc import Iterator
 
 from aiocg.compat.compiler_gym.datasets.benchmark import Benchmark
+from aiocg.compat.compiler_gym.datasets.dataset import Dataset
 from aiocg.compat.compiler_gym.datasets.native import NativeDataset, in_their_words
 from aiocg.compat.compiler_gym.datasets.uri import BenchmarkUri
 from aiocg.compat.compiler_gym.errors import DatasetInitError, DownloadFailed
 from aiocg.compat.deprecation import outside
-from aiocg.datasets.collection import Datasets as NativeSets
 from aiocg.datasets.dataset import Dataset as NativeSet
+from aiocg.datasets.programs import ProgramsDataset
+from aiocg.datasets.published.cbench import CBenchDataset as Published
 from aiocg.datasets.uri import BenchmarkUri as NativeUri
 
 __all__ = ["STAND_INS", "CBenchDataset", "StandInWarning", "default_benchmark", "stand_in"]
@@ -61,13 +63,12 @@ class CBenchDataset(NativeDataset):
     Its names are listed in any case. `AIOCG_COMPAT_STAND_INS=0` gives errors in place of stand-ins.
 
     Args:
-        native: the dataset of aiocg, one of the versions of cBench.
-        natives: the datasets that have `programs-v0`.
+        site_data_base: not used; aiocg keeps what it installs in a place of its own.
+        native: the dataset of aiocg, one of the versions of cBench; `cbench-v1` if None.
     """
 
-    def __init__(self, native: NativeSet, natives: NativeSets) -> None:
-        super().__init__(native, can_be_validated="Partially")
-        self._natives = natives
+    def __init__(self, site_data_base: object = None, *, native: NativeSet | None = None) -> None:
+        super().__init__(native or Published(), can_be_validated="Partially")
 
     @property
     def can_be_had(self) -> bool:
@@ -90,6 +91,8 @@ class CBenchDataset(NativeDataset):
             LookupError: when there is none of that name.
             DatasetInitError, DownloadFailed: when it cannot be fetched, and stand-ins are switched off.
         """
+        if self.deprecated:
+            Dataset.install(self)  # warns
         name = uri.path.strip("/")
         if self.native.installed or name not in STAND_INS or not _switched_on():
             if name not in STAND_INS:
@@ -130,7 +133,7 @@ class CBenchDataset(NativeDataset):
                 stacklevel=outside(),
             )
         with in_their_words(uri):
-            native = self._natives.benchmark(NativeUri.from_string(target))
+            native = ProgramsDataset().benchmark(NativeUri.from_string(target))
         return Benchmark.from_native(native, asked_for=str(uri))
 
 
@@ -145,8 +148,6 @@ def stand_in(name: str) -> str:
 
 def default_benchmark() -> str:
     """Return the URI of the program of environments made without one: `qsort`, of cBench if it is installed."""
-    from aiocg.datasets.published.cbench import CBenchDataset as Published
-
     return "benchmark://cbench-v1/qsort" if Published().installed else stand_in("qsort")
 
 

@@ -98,8 +98,7 @@ def eval_llvm_instcount_policy(policy: Policy) -> None:
     def main(argv: list[str]) -> None:
         if len(argv) != 1:
             raise UsageError(f"Unknown args: {argv[1:]}")
-        if FLAGS.n <= 0:
-            raise UsageError("n must be > 0")
+        assert FLAGS.n > 0, "n must be > 0"
         with make(ENVIRONMENT) as env:
             interrupted = _evaluate_all(env, policy)
         if FLAGS.validate and not interrupted:

@@ -1,5 +1,6 @@
 """Wrappers that the others derive from: environments around an environment, with CompilerGym's whole interface."""
 
+import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -192,8 +193,21 @@ class ActionWrapper(CompilerEnvWrapper):
         raise NotImplementedError
 
 
+def _take_old_name(cls: type, old: str, new: str) -> None:
+    """Let a subclass define a hook by the name that it had before CompilerGym 0.2.3, which is that of a property."""
+    hook = cls.__dict__.get(old)
+    if inspect.isfunction(hook) and new not in cls.__dict__:
+        warnings.warn(f"{cls.__name__}.{old}() is now called {new}()", DeprecationWarning, stacklevel=outside())
+        delattr(cls, old)
+        setattr(cls, new, hook)
+
+
 class ObservationWrapper(CompilerEnvWrapper, ABC):
     """A wrapper with other observations: define `convert_observation`. Those asked for by name stay what they are."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _take_old_name(cls, "observation", "convert_observation")
 
     def reset(self, *args: Any, **kwargs: Any) -> Any:
         """Start an episode."""
@@ -217,6 +231,10 @@ class RewardWrapper(CompilerEnvWrapper, ABC):
 
     Those asked for by name stay what they are.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _take_old_name(cls, "reward", "convert_reward")
 
     def multistep(self, actions: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
         """Do actions; the reward is converted."""

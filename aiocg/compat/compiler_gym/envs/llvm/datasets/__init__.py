@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from aiocg.compat.compiler_gym.datasets import Dataset
+from aiocg.compat.compiler_gym.datasets import BenchmarkWithSource, Dataset
 from aiocg.compat.compiler_gym.datasets.llvm import llvm_datasets
 from aiocg.compat.compiler_gym.datasets.native import NativeDataset
 from aiocg.compat.compiler_gym.datasets.stand_ins import CBenchDataset
+from aiocg.datasets.dataset import Dataset as NativeSet
 
 __all__ = [
     "AnghaBenchDataset",
@@ -15,6 +16,7 @@ __all__ = [
     "CBenchDataset",
     "CHStoneDataset",
     "CLgenDataset",
+    "CsmithBenchmark",
     "CsmithDataset",
     "GitHubDataset",
     "JotaiBenchDataset",
@@ -26,6 +28,7 @@ __all__ = [
     "POJ104Dataset",
     "TensorFlowDataset",
     "get_llvm_datasets",
+    "named_dataset",
 ]
 
 
@@ -38,27 +41,42 @@ def get_llvm_datasets(site_data_base: str | Path | None = None) -> Iterable[Data
     return llvm_datasets(site_data_base)
 
 
+def named_dataset(native: NativeSet) -> NativeDataset:
+    """Return a dataset of aiocg as the class that CompilerGym had for it, if it had one."""
+    named = {cls.short_name: cls for cls in _Published.__subclasses__()}
+    cls = named.get(native.name)
+    return NativeDataset(native) if cls is None else cls(native=native)
+
+
 class _Published(NativeDataset):
     """A dataset of aiocg by its name.
 
     Args:
         site_data_base: accepted and unused: aiocg knows where it installs datasets.
         sort_order: its place in listings.
+        native: the dataset; that of the defaults with the name if None.
     """
 
     short_name = ""
 
-    def __init__(self, site_data_base: Any = None, sort_order: int = 0) -> None:
-        from aiocg.datasets.registry import default_datasets
+    def __init__(self, site_data_base: Any = None, sort_order: int = 0, *, native: NativeSet | None = None) -> None:
+        if native is None:
+            from aiocg.datasets.registry import default_datasets
 
-        super().__init__(default_datasets()[self.short_name])
+            native = default_datasets()[self.short_name]
+        super().__init__(native)
         self.sort_order = sort_order
+
+
+class CsmithBenchmark(BenchmarkWithSource):
+    """A program that Csmith made."""
 
 
 class AnghaBenchDataset(_Published):
     """Functions mined from GitHub: `anghabench-v1`."""
 
     short_name = "anghabench-v1"
+    kind_of_benchmark = BenchmarkWithSource
 
 
 class BlasDataset(_Published):
@@ -71,18 +89,21 @@ class CHStoneDataset(_Published):
     """Programs for hardware synthesis: `chstone-v0`."""
 
     short_name = "chstone-v0"
+    kind_of_benchmark = BenchmarkWithSource
 
 
 class CLgenDataset(_Published):
     """OpenCL kernels of a language model: `clgen-v0`."""
 
     short_name = "clgen-v0"
+    kind_of_benchmark = BenchmarkWithSource
 
 
 class CsmithDataset(_Published):
     """Random C of Csmith: `csmith-v0`."""
 
     short_name = "csmith-v0"
+    kind_of_benchmark = CsmithBenchmark
 
 
 class GitHubDataset(_Published):
@@ -95,6 +116,7 @@ class JotaiBenchDataset(_Published):
     """Functions mined from GitHub, with drivers: `jotaibench-v0`."""
 
     short_name = "jotaibench-v0"
+    kind_of_benchmark = BenchmarkWithSource
 
 
 class LinuxDataset(_Published):
@@ -131,6 +153,7 @@ class POJ104Dataset(_Published):
     """Solutions of students: `poj104-v1`."""
 
     short_name = "poj104-v1"
+    kind_of_benchmark = BenchmarkWithSource
 
 
 class TensorFlowDataset(_Published):

@@ -1,5 +1,5 @@
-"""The dataset `CsmithDataset`."""
+"""The dataset `CsmithDataset`, and its benchmarks."""
 
-from aiocg.compat.compiler_gym.envs.llvm.datasets import CsmithDataset
+from aiocg.compat.compiler_gym.envs.llvm.datasets import CsmithBenchmark, CsmithDataset
 
-__all__ = ["CsmithDataset"]
+__all__ = ["CsmithBenchmark", "CsmithDataset"]
