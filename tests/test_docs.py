@@ -3,10 +3,13 @@
 `docs_page` says how a page is run and how its blocks are marked.
 """
 
+import importlib
 import importlib.util
+import inspect
 import re
 import shlex
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,29 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NAMES = [str(page.relative_to(ROOT / "docs")) for page in PAGES]
 NAVIGATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+PUBLIC = (
+    "aiocg",
+    "aiocg.compat",
+    "aiocg.corpus",
+    "aiocg.datasets",
+    "aiocg.errors",
+    "aiocg.gym",
+    "aiocg.gym.vector",
+    "aiocg.gym.wrappers",
+    "aiocg.gym.wrappers.vector",
+    "aiocg.llvm",
+    "aiocg.metrics",
+    "aiocg.minimize",
+    "aiocg.project",
+    "aiocg.registry",
+    "aiocg.rewards",
+    "aiocg.search",
+    "aiocg.shell",
+    "aiocg.spaces",
+    "aiocg.state_files",
+    "aiocg.testing",
+    "aiocg.validation",
+)
 MADE = {"contributing.md", "changelog.md", "examples/index.md", "reference/cli.md", "settings.md"}  # by docs/hooks.py
 
 
@@ -106,9 +132,22 @@ def test_site_is_built_without_a_warning_and_needs_no_network_to_be_read(place: 
     assert done.returncode == 0, done.stderr
     pages = list(site.rglob("*.html"))
     assert len(pages) > len(PAGES)
+    assert undocumented(site / "objects.inv") == set()
     for page in pages:
         loaded = re.findall(r'<(?:script|img|link)[^>]*(?:src|href)="(https?:[^"]*)"', page.read_text(encoding="utf-8"))
         assert loaded == [], f"{page.name} loads {loaded}"
+
+
+def undocumented(inventory: Path) -> set[str]:
+    """Return the public classes and functions that the site's inventory of names does not have."""
+    lines = zlib.decompress(inventory.read_bytes().split(b"\n", 4)[4]).decode().splitlines()
+    documented = {line.split()[0] for line in lines}
+    missing = set()
+    for module in map(importlib.import_module, PUBLIC):
+        for value in (getattr(module, name) for name in module.__all__):
+            if inspect.isclass(value) or inspect.isfunction(value):
+                missing.add(f"{value.__module__}.{value.__qualname__}")
+    return missing - documented - {"aiocg.gym.portal.Portal", "aiocg.gym.registration.register_all"}
 
 
 # ------------------------------------------------------------------------------------------ the tool that runs pages
