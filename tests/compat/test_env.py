@@ -336,6 +336,17 @@ def test_a_fork_is_at_the_same_state_and_independent(env: Any) -> None:
         copy.copy(env)
 
 
+def test_what_a_wrapper_changes_of_a_space_is_of_its_environment(env: Any) -> None:
+    env.observation_space = "Autophase"
+    env.observation_space_spec.space = gym.spaces.Box(0, 1, shape=(56,))
+    with compiler_gym.make("llvm-v0", benchmark=GCD, observation_space="Autophase") as other:
+        assert other.observation_space.dtype == np.int64
+    with env.fork() as fork:
+        assert fork.observation_space == env.observation_space
+        fork.observation_space_spec.space = None
+        assert env.observation_space is not None
+
+
 def test_forking_starts_an_episode_or_brings_it_back(env: Any) -> None:
     with env.fork() as other:
         assert env.in_episode

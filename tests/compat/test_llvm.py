@@ -327,6 +327,19 @@ def test_an_observation_of_a_file_needs_no_environment(env: Any, tmp_path: Path)
         llvm.compute_observation(env.observation.spaces["Ir"], tmp_path / "c.bc")
 
 
+def test_a_benchmark_runs_when_it_says_how(env: Any, tmp_path: Path) -> None:
+    (tmp_path / "hello.c").write_text('#include <stdio.h>\nint main() { printf("Hello"); return 0; }')
+    benchmark = llvm.make_benchmark(tmp_path / "hello.c")
+    dynamic = benchmark.proto.dynamic_config
+    dynamic.build_cmd.argument.extend(["$CC", "$IN", *llvm.get_system_library_flags()])
+    dynamic.build_cmd.outfile.extend(["a.out"])
+    dynamic.run_cmd.argument.extend(["./a.out"])
+    dynamic.run_cmd.timeout_seconds = 10
+    env.reset(benchmark=benchmark)
+    assert env.observation["IsRunnable"] == 1
+    assert (env.observation["Runtime"] > 0).all()
+
+
 def test_a_benchmark_that_cannot_run_has_no_running_time(env: Any) -> None:
     content = env.observation["Bitcode"].tobytes()
     env.reset(benchmark=Benchmark.from_file_contents("benchmark://user-v0/copy", content))

@@ -15,6 +15,7 @@ from aiocg.compat.compiler_gym.envs.llvm.llvm_command_line import LlvmCommandLin
 from aiocg.compat.compiler_gym.envs.llvm.specs import actions
 from aiocg.compat.compiler_gym.errors import BenchmarkInitError, ServiceError
 from aiocg.compat.compiler_gym.spaces import (
+    ActionSpace,
     Box,
     Commandline,
     CommandlineFlag,
@@ -30,7 +31,6 @@ from aiocg.compat.compiler_gym.spaces import (
     SpaceSequence,
     Tuple,
 )
-from aiocg.compat.compiler_gym.spaces.action_space import ActionSpace
 from aiocg.compat.compiler_gym.spaces.common import issubdtype
 from aiocg.compat.compiler_gym.util.runfiles_path import runfiles_path
 
@@ -149,7 +149,8 @@ def test_named_numbers_are_found_by_name() -> None:
     assert space.to_string(1) == "b"
     assert space.to_string([0, 2]) == "a c"
     assert space.from_string("c") == 2
-    assert space.from_string(["a", "c"]) == [0, 2]
+    assert space.from_string(["a", "c"]) == space.from_string("a c") == [0, 2]
+    assert space.from_string("") == []
     assert repr(space) == "NamedDiscrete([a, b, c])"
     with pytest.raises(ValueError, match="foo"):
         _ = space["foo"]
@@ -195,6 +196,10 @@ def test_an_action_space_is_what_it_wraps() -> None:
     assert space.sample() == drawn
     assert space.from_string(space.to_string([1, 0])) == [1, 0]
     assert deepcopy(space) == space
+    plain = ActionSpace(Discrete(3, name="test"))
+    assert plain.to_string([0, 1, 0]) == "0,1,0"
+    assert plain.from_string("0,1,0") == [0, 1, 0]
+    assert plain.from_string("") == []
 
 
 def test_a_reward_is_a_scalar_that_knows_what_failing_costs() -> None:

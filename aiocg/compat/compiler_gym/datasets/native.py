@@ -236,6 +236,8 @@ def native_of(benchmark: Benchmark) -> Native:
 
 
 def _read(location: str) -> bytes:
+    if not location.startswith("file://"):
+        raise BenchmarkInitError(f'Invalid benchmark data URI. Only the file:/// scheme is supported: "{location}"')
     path = location.removeprefix("file://")
     try:
         return Path("/" + path.lstrip("/") if path.startswith("/") else path).read_bytes()
@@ -264,6 +266,8 @@ def _program(proto: Any) -> BenchmarkProgram | None:
         return None
     places = {"$CC": "{clang}", "$CXX": "{clang++}", "$IN": "program.bc", outputs[0]: "program"}
     command = tuple(places.get(word, word) for word in build)
+    if "program" not in command:  # it relies on what the compiler calls it by itself
+        command += ("-o", "program")
     timeout = float(getattr(run, "timeout_seconds", 0) or 0) or 300.0
     return BenchmarkProgram("c", runs={"run": ProgramRun(tuple(words[1:]), timeout=timeout)}, command=command)
 

@@ -1,11 +1,11 @@
 """An environment over a service: CompilerGym's, with its old interface."""
 
 import contextlib
+import copy
 import logging
 import numbers
 import warnings
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from pathlib import Path
 from time import time
 from typing import Any, Self
@@ -374,8 +374,8 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         other._datasets = self._datasets
         other._action_space = self._action_space
         other._params_to_send_on_reset = list(self._params_to_send_on_reset)
-        other.reward.spaces = deepcopy(self.reward.spaces)
-        other.observation.spaces = dict(self.observation.spaces)
+        other.reward.spaces = copy.deepcopy(self.reward.spaces)
+        other.observation.spaces = {name: copy.copy(spec) for name, spec in self.observation.spaces.items()}
         other.observation_space = self.observation_space_spec
         other.reward_space = self.reward_space
         other.episode_reward = self.episode_reward

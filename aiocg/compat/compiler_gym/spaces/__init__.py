@@ -1,5 +1,6 @@
 """CompilerGym's spaces and rewards: spaces have names."""
 
+from aiocg.compat.compiler_gym.spaces.action_space import ActionSpace
 from aiocg.compat.compiler_gym.spaces.box import Box
 from aiocg.compat.compiler_gym.spaces.commandline import Commandline, CommandlineFlag
 from aiocg.compat.compiler_gym.spaces.dict import Dict
@@ -14,6 +15,7 @@ from aiocg.compat.compiler_gym.spaces.space_sequence import SpaceSequence
 from aiocg.compat.compiler_gym.spaces.tuple import Tuple
 
 __all__ = [
+    "ActionSpace",
     "Box",
     "Commandline",
     "CommandlineFlag",

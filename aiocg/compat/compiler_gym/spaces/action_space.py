@@ -40,14 +40,18 @@ class ActionSpace(Space[Any]):
         return self.wrapped.contains(x)
 
     def to_string(self, actions: Iterable[Any]) -> str:
-        """Return actions as text."""
-        text: str = self.wrapped.to_string(actions)  # type: ignore[attr-defined]
-        return text
+        """Return actions as text: as the other space does or, if it does not, with commas between them."""
+        write = getattr(self.wrapped, "to_string", None)
+        return ",".join(map(str, actions)) if write is None else str(write(actions))
 
-    def from_string(self, text: str) -> list[Any]:
+    def from_string(self, string: str) -> Any:
         """Return the actions of a text."""
-        actions: list[Any] = self.wrapped.from_string(text.split())  # type: ignore[attr-defined]
-        return actions
+        read = getattr(self.wrapped, "from_string", None)
+        if read is not None:
+            return read(string)
+        dtype = self.wrapped.dtype
+        assert dtype is not None, "a space whose values cannot be written"
+        return [dtype.type(word) for word in string.split(",") if word]
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ActionSpace):

@@ -41,12 +41,14 @@ class NamedDiscrete(Discrete):
         return name
 
     def from_string(self, values: Any) -> Any:
-        """Return the number of a name, or a list with those of several.
+        """Return the number of a name, or a list with those of several: of a list, or of a text with spaces between.
 
         Raises:
             ValueError: when there is no such name.
         """
-        return self[values] if isinstance(values, str) else [self[value] for value in values]
+        if isinstance(values, str) and (values in self.names or len(values.split()) == 1):
+            return self[values]
+        return [self[value] for value in (values.split() if isinstance(values, str) else values)]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NamedDiscrete) or Counter(self.names) != Counter(other.names):

@@ -1,5 +1,6 @@
 """Observations of the present state, on demand."""
 
+import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -30,7 +31,8 @@ class ObservationView:
         self.session_id: int | None = None
         for index, space in enumerate(spaces):
             known = isinstance(space, ObservationSpaceSpec)
-            self._add_space(space if known else ObservationSpaceSpec.from_proto(index, space))
+            # What is known is changed by wrappers, for their environment only.
+            self._add_space(copy.copy(space) if known else ObservationSpaceSpec.from_proto(index, space))
         if not self.spaces:
             raise ValueError("No observation spaces")
 
