@@ -50,7 +50,9 @@ class Source:
         """Return it in colours."""
         if not self.language or len(self.text) > HIGHLIGHTED:
             return Text(self.text)
-        return Syntax(self.text, self.language, background_color="default", theme="ansi_dark").highlight(self.text)
+        text = Syntax(self.text, self.language, background_color="default", theme="ansi_dark").highlight(self.text)
+        text.rstrip()  # it ends in a line end, whether the text does or not
+        return text
 
     def __rich__(self) -> "RenderableType":
         return self.rendered()

@@ -1,11 +1,11 @@
 """One environment, and the history of what was done to it, in which one can go back and forth."""
 
 import contextlib
+import dataclasses
 import functools
 import random
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,6 @@ from aiocg.preparation import in_thread
 from aiocg.registry import environment
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import go_to, spread
-from aiocg.shell.line import CommandError
 from aiocg.snapshot import Snapshot
 from aiocg.spaces import DiscreteActions, ParametrizedActions
 from aiocg.state import CompilerEnvState
@@ -52,7 +51,7 @@ class Entry:
         reward: what the action was worth, None without a reward space.
         total: sum of the rewards up to here, None without a reward space.
         had_no_effect: the action left the program as it was.
-        observation: in the default observation space.
+        observation: in the default observation space; the history does not keep it, for it may be large.
     """
 
     snapshot: Snapshot
@@ -166,8 +165,8 @@ class ShellSession:
             return await in_thread(lambda: datasets[name].random_benchmark(self._benchmarks))
         return await self.runtime.find_benchmark(target)
 
-    async def start(self, benchmark: Benchmark | None = None) -> None:
-        """Start an episode and its history.
+    async def start(self, benchmark: Benchmark | None = None) -> Entry:
+        """Start an episode and its history, and return its first state.
 
         Args:
             benchmark: the program, if another than before.
@@ -176,8 +175,10 @@ class ShellSession:
             AiocgError, DatasetError: as `Env.reset`; the history is as before.
         """
         observation, _ = await self.env.reset(benchmark=benchmark)
-        self._entries = [await self._entry("", None, False, observation)]
+        entry = await self._entry("", None, False, observation)
+        self._entries = [_kept(entry)]
         self._position = 0
+        return entry
 
     async def _entry(self, action: str, reward: float | None, had_no_effect: bool, observation: Any) -> Entry:
         snapshot = await self.env.snapshot()
@@ -187,7 +188,7 @@ class ShellSession:
     # -------------------------------------------------------------------------------------------- actions
 
     async def act(self, action: str) -> Entry:
-        """Apply an action, given by its text.
+        """Apply an action, given by its text, and return the state that it led to.
 
         Raises:
             UnknownName, InvalidAction: when it is none.
@@ -198,7 +199,7 @@ class ShellSession:
         if terminated:
             raise ActionEnded(action, info["error"], await self.recover())
         entry = await self._entry(action, reward, info["action_had_no_effect"], observation)
-        self._entries[self._position + 1 :] = [entry]
+        self._entries[self._position + 1 :] = [_kept(entry)]
         self._position += 1
         return entry
 
@@ -383,17 +384,7 @@ class ShellSession:
                 rewards.append(float(reward))
         return rewards
 
-    async def write(self, path: Path, content: bytes) -> None:
-        """Write a file.
 
-        Raises:
-            CommandError: when that is not possible.
-        """
-        try:
-            await in_thread(lambda: path.expanduser().write_bytes(content))
-        except OSError as error:
-            raise CommandError(f"cannot write {path}: {error.strerror}") from error
-
-    async def close(self) -> None:
-        """Free the environment."""
-        await self.env.close()
+def _kept(entry: Entry) -> Entry:
+    """Return what the history keeps of a state."""
+    return dataclasses.replace(entry, observation=None)

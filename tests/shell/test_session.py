@@ -22,6 +22,7 @@ async def value(session: ShellSession) -> int:
 async def test_actions_are_remembered_with_what_they_earned(session: ShellSession) -> None:
     entries = [await session.act(action) for action in ("double", "nothing", "increment")]
     assert [entry.observation for entry in entries] == [10, 10, 11]
+    assert [entry.observation for entry in session.entries] == [None] * 4  # they may be large
     assert [entry.reward for entry in entries] == [-5, 0, -1]
     assert [entry.total for entry in entries] == [-5, -5, -6]
     assert [entry.had_no_effect for entry in entries] == [False, True, False]

@@ -23,10 +23,17 @@ SECTION = "Files"
 OBSERVED = {".bc": "Bitcode", ".ll": "Ir"}  # what a file of a suffix has in it
 
 
+async def _write(path: Path, content: bytes) -> None:
+    try:
+        await in_thread(lambda: path.expanduser().write_bytes(content))
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror}") from error
+
+
 async def save(shell: "Shell", words: list[str]) -> "RenderableType":
     """Write the state as JSON."""
     session, path = shell.session, Path(words[0])
-    await session.write(path, f"{session.env.state.to_json()}\n".encode())
+    await _write(path, f"{session.env.state.to_json()}\n".encode())
     return Text(f"wrote {path}: {session.benchmark_name} after {actions(session.position)}")
 
 
@@ -54,7 +61,7 @@ async def write(shell: "Shell", words: list[str]) -> "RenderableType":
         raise CommandError(f"{session.env.spec.id} has no observation {name}, so there is nothing to write")
     value = await session.env.observe(name)
     content = value.encode() if isinstance(value, str) else value
-    await session.write(path, content)
+    await _write(path, content)
     return Text(f"wrote {path}: {len(content):,} bytes")
 
 

@@ -62,18 +62,11 @@ def _short(uri: str) -> str:
 
 async def set_benchmark(shell: "Shell", words: list[str]) -> "RenderableType":
     """Start over with another program."""
-    session = shell.session
-    await session.start(await session.find_benchmark(words[0]))
-    return _standing(shell)
-
-
-def _standing(shell: "Shell") -> Text:
-    session = shell.session
+    session, env = shell.session, shell.session.env
+    entry = await session.start(await session.find_benchmark(words[0]))
     text = Text(session.benchmark_name, style="bold")
-    env = session.env
     if env.observation_space is not None:
-        first = entry_line(session.entries[0], env.observation_spaces[env.observation_space])
-        text.append_text(first)
+        text.append_text(entry_line(entry, env.observation_spaces[env.observation_space]))
     return text
 
 
