@@ -401,6 +401,7 @@ def test_program_of_one_source_has_its_text(nothing_installed: None) -> None:
     benchmark = CsmithBenchmark.from_native(native)
     assert benchmark.source == "int x;"
     assert isinstance(pickle.loads(pickle.dumps(benchmark)), CsmithBenchmark)
+    assert CsmithDataset().benchmark_from_seed(7) == "generator://csmith-v0/7"
 
 
 def test_dataset_that_cannot_be_fetched_says_so_and_is_left_out(natives: theirs.Datasets) -> None:

@@ -328,6 +328,9 @@ def test_reward_is_the_time_that_is_saved(env: Any) -> None:
         assert fork.episode_reward == wrapped.episode_reward
         assert fork.reward_space is not wrapped.reward_space
         fork.step(0)
+    refused = wrappers.RuntimePointEstimateReward(env.fork(), runtime_count=-10)
+    with refused, pytest.raises(ValueError, match="Received: -10"):
+        refused.reset()
     with pytest.raises(BenchmarkInitError, match="Benchmark is not runnable: benchmark://user-v0/f"):
         text = b"define i32 @f() {\n  ret i32 1\n}\n"
         wrapped.reset(benchmark=Benchmark.from_file_contents("benchmark://user-v0/f", text))

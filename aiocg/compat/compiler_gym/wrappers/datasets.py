@@ -6,10 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from aiocg.compat.compiler_gym.datasets import Benchmark
 from aiocg.compat.compiler_gym.util.parallelization import thread_safe_tee
 from aiocg.compat.compiler_gym.wrappers.core import CompilerEnvWrapper
 
-__all__ = ["CycleOverBenchmarks", "CycleOverBenchmarksIterator", "IterateOverBenchmarks", "RandomOrderBenchmarks"]
+__all__ = [
+    "BenchmarkLike",
+    "CycleOverBenchmarks",
+    "CycleOverBenchmarksIterator",
+    "IterateOverBenchmarks",
+    "RandomOrderBenchmarks",
+]
+
+
+BenchmarkLike = str | Benchmark
+"""What a program can be given as."""
 
 
 class _ChoosesBenchmarks(CompilerEnvWrapper):

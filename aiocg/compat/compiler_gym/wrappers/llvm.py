@@ -34,8 +34,22 @@ class RuntimePointEstimateReward(CompilerEnvWrapper):
             RuntimeReward(runtime_count=runtime_count, warmup_count=warmup_count, estimator=estimator)
         )
         base.reward_space = "runtime"
-        base.runtime_observation_count = runtime_count
-        base.runtime_warmup_runs_count = warmup_count
+        self._refused: ValueError | None = None
+        try:
+            base.runtime_observation_count = runtime_count
+            base.runtime_warmup_runs_count = warmup_count
+        except ValueError as error:
+            self._refused = error
+
+    def reset(self, *args: Any, **kwargs: Any) -> Any:
+        """Start an episode.
+
+        Raises:
+            ValueError: when the numbers of runs make no sense, as CompilerGym finds out here.
+        """
+        if self._refused is not None:
+            raise self._refused
+        return super().reset(*args, **kwargs)
 
     def fork(self) -> "RuntimePointEstimateReward":
         """Return a wrapper of this kind around a fork, which goes on from the same running time."""

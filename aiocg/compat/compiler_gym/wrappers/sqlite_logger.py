@@ -16,7 +16,7 @@ __all__ = ["SynchronousSqliteLogger"]
 
 logger = logging.getLogger("compiler_gym.wrappers.sqlite_logger")
 
-SCHEMA = """
+DB_CREATION_SCRIPT = """
 CREATE TABLE IF NOT EXISTS States (
   benchmark_uri TEXT NOT NULL,
   done INTEGER NOT NULL,                       -- 0 or 1
@@ -72,7 +72,7 @@ class SynchronousSqliteLogger(CompilerEnvWrapper):
         self.db_path.parent.mkdir(exist_ok=True, parents=True)
         self.connection = sqlite3.connect(self.db_path)
         self.cursor = self.connection.cursor()
-        self.cursor.executescript(SCHEMA)
+        self.cursor.executescript(DB_CREATION_SCRIPT)
         self.connection.commit()
         self.commit_frequency = commit_frequency_in_seconds
         self.max_step_buffer_length = max_step_buffer_length

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from aiocg.compat.compiler_gym.datasets import BenchmarkWithSource, Dataset
+from aiocg.compat.compiler_gym.datasets import Benchmark, BenchmarkWithSource, Dataset
 from aiocg.compat.compiler_gym.datasets.llvm import llvm_datasets
 from aiocg.compat.compiler_gym.datasets.native import NativeDataset
 from aiocg.compat.compiler_gym.datasets.stand_ins import CBenchDataset
@@ -43,7 +43,7 @@ def get_llvm_datasets(site_data_base: str | Path | None = None) -> Iterable[Data
 
 def named_dataset(native: NativeSet) -> NativeDataset:
     """Return a dataset of aiocg as the class that CompilerGym had for it, if it had one."""
-    named = {cls.short_name: cls for cls in _Published.__subclasses__()}
+    named = {cls.short_name: cls for cls in (*_Published.__subclasses__(), *_Seeded.__subclasses__())}
     cls = named.get(native.name)
     return NativeDataset(native) if cls is None else cls(native=native)
 
@@ -66,6 +66,19 @@ class _Published(NativeDataset):
             native = default_datasets()[self.short_name]
         super().__init__(native)
         self.sort_order = sort_order
+
+
+class _Seeded(_Published):
+    """A generator, whose programs are made of seeds."""
+
+    def benchmark_from_seed(self, seed: int, max_retries: int = 3, retry_count: int = 0) -> Benchmark:
+        """Return the program of a seed.
+
+        Args:
+            seed: a whole number that is not negative.
+            max_retries, retry_count: accepted and unused.
+        """
+        return self.benchmark(f"{self.name}/{seed}")
 
 
 class CsmithBenchmark(BenchmarkWithSource):
@@ -99,7 +112,7 @@ class CLgenDataset(_Published):
     kind_of_benchmark = BenchmarkWithSource
 
 
-class CsmithDataset(_Published):
+class CsmithDataset(_Seeded):
     """Random C of Csmith: `csmith-v0`."""
 
     short_name = "csmith-v0"
@@ -125,7 +138,7 @@ class LinuxDataset(_Published):
     short_name = "linux-v0"
 
 
-class LlvmStressDataset(_Published):
+class LlvmStressDataset(_Seeded):
     """Random IR of llvm-stress: `llvm-stress-v0`."""
 
     short_name = "llvm-stress-v0"
