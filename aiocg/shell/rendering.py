@@ -78,7 +78,7 @@ def stack_table(entries: Sequence[Entry], position: int) -> Table:
     rows = []
     for index in range(len(entries) - 1, -1, -1):
         entry = entries[index]
-        here = "▶" if index == position else ""
+        here = ">" if index == position else ""
         effect = "" if not index else "no effect" if entry.had_no_effect else "changed"
         style = "dim" if index > position else ""
         name = Text(entry.action or "(as it came)", style=style)

@@ -68,7 +68,7 @@ async def test_undo_and_redo_say_where_one_is(say: Spoken) -> None:
     assert await say("back 2; stack")
     rows = [line for line in say.out.splitlines() if "│" in line]
     assert [row.split("│")[3].strip() for row in rows] == ["double", "increment", "double", "(as it came)"]
-    assert "▶" in rows[-1]
+    assert ">" in rows[-1]
     assert not await say("undo")
     assert "no action to undo" in say.err
     assert await say("redo; action square")
