@@ -15,7 +15,7 @@ from aiocg.compat.compiler_gym.service.compilation_session import CompilationSes
 
 __all__ = ["DESCRIPTOR", "create_and_run_compiler_gym_service"]
 
-DESCRIPTOR = "AIOCG_COMPAT_SERVICE"
+DESCRIPTOR = "COMPILER_GYM_SERVICE_DESCRIPTOR"
 """The environment variable that names the descriptor of the socket."""
 
 _PR_SET_PDEATHSIG = 1
