@@ -37,7 +37,6 @@ class CodeGenerator:
         emit = library.c.LLVMTargetMachineEmitToMemoryBuffer
         emit.restype, emit.argtypes = c_int, (c_void_p, c_void_p, c_int, POINTER(c_void_p), POINTER(c_void_p))
         library.c.LLVMGetDefaultTargetTriple.restype = c_void_p
-        self._machines: dict[bytes, int] = {}
         self._last: tuple[State, bytes] | None = None
 
     def object_file(self, state: State) -> bytes:
@@ -80,6 +79,7 @@ class CodeGenerator:
             failed = c.LLVMTargetMachineEmitToMemoryBuffer(
                 machine, module.pointer, _OBJECT_FILE, byref(message), byref(buffer)
             )
+            c.LLVMDisposeTargetMachine(machine)
             errors = [text for text in (self.library.take_string(message.value), *module.context.take_errors()) if text]
             code = b""
             if not failed:
@@ -90,9 +90,11 @@ class CodeGenerator:
         return code
 
     def _machine(self, triple: bytes) -> int:
-        """Return the target machine that clang makes for a triple; functions may name other processors."""
-        if triple in self._machines:
-            return self._machines[triple]
+        """Make the target machine that clang makes for a triple; functions may name other processors.
+
+        It serves one module: a machine remembers where the functions were that a module lists in `llvm.used`, and gives
+        a section of its own to whatever is there in the next module.
+        """
         c, target, message = self.library.c, c_void_p(), c_void_p()
         name = triple or self.library.take_string(c.LLVMGetDefaultTargetTriple()).encode()
         if c.LLVMGetTargetFromTriple(name, byref(target), byref(message)):
@@ -103,7 +105,6 @@ class CodeGenerator:
         )
         if not pointer:
             raise LlvmError(f"code generation: LLVM has no code generator for {name.decode(errors='replace')}")
-        self._machines[triple] = pointer
         return int(pointer)
 
 

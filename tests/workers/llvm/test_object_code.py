@@ -171,6 +171,17 @@ def test_generating_code_changes_nothing(engine: Engine) -> None:
     assert (engine.text(state), state.hash) == before
 
 
+def test_what_one_program_keeps_is_not_kept_in_the_next(engine: Engine) -> None:
+    """Functions of `llvm.used`, such as the constructors of sanitizers, have sections of their own; others do not."""
+    names = [f"@f{number}" for number in range(300)]
+    plain = "".join(f"define i32 {name}(i32 %x) {{\n  ret i32 %x\n}}\n" for name in names)
+    keep = f'@llvm.used = appending global [300 x ptr] [{", ".join(f"ptr {name}" for name in names)}], section "x"\n'
+    before = engine.code.generate(plain.encode())
+    for _ in range(3):
+        assert len(engine.code.generate((keep + plain).encode())) > len(before)
+        assert engine.code.generate(plain.encode()) == before
+
+
 def test_what_the_assembler_refuses_is_an_error_with_its_words(engine: Engine) -> None:
     state = engine.load(
         b'target triple = "x86_64-unknown-linux-gnu"\n'
