@@ -106,6 +106,22 @@ def test_a_limit_of_steps_is_for_each_episode() -> None:
         assert [env.step(0)[2] for _ in range(2)] == [False, True]
 
 
+def test_episodes_are_recorded_and_what_they_give_is_transformed() -> None:
+    wrappers = gym.wrappers
+    env = wrappers.RecordEpisodeStatistics(wrappers.TimeLimit(Counter(), max_episode_steps=3))
+    env = wrappers.TransformReward(env, lambda reward: reward * 10)
+    env = wrappers.TransformObservation(env, lambda observation: [observation])
+    for _ in range(2):
+        assert env.reset() == [0]
+        last = [env.step(0) for _ in range(3)][-1]
+        assert last[:3] == ([3], 30.0, True)
+        assert (last[3]["episode"]["r"], last[3]["episode"]["l"]) == (6.0, 3)
+    assert list(env.return_queue) == [6.0, 6.0]
+    flat = wrappers.FlattenObservation(Counter())
+    flat.env.observation_space = gym.spaces.Discrete(3)
+    assert flat.reset().tolist() == [1, 0, 0]
+
+
 def test_spaces_are_those_of_gymnasium_with_old_habits() -> None:
     numbers = gym.spaces.Discrete(5)
     assert isinstance(numbers, gymnasium.spaces.Discrete)

@@ -91,14 +91,15 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         self._service_endpoint = service
         self._connection_settings = connection_settings or ConnectionOpts()
         self._params_to_send_on_reset: list[tuple[str, str]] = []
-        self._converters = service_message_converters or ServiceMessageConverters()
+        self.service_message_converters = service_message_converters or ServiceMessageConverters()
         self._datasets = Datasets(datasets or [])
         self._actions = []
         self.episode_start_time = time()
         self.service = service_connection or self._connect()
         self._version = __version__
         self._compiler_version = self.service.backend.compiler_version
-        self._action_spaces = [self._converters.action_space_converter(one) for one in self.service.action_spaces]
+        convert = self.service_message_converters.action_space_converter
+        self._action_spaces = [convert(copy.deepcopy(space)) for space in self.service.action_spaces]
         self.observation = self._observation_view_type(raw_step=self.raw_step, spaces=self.service.observation_spaces)
         self.reward = self._reward_view_type(rewards or _default_rewards(self.observation), self.observation)
         for derived in derived_observation_spaces or ():
@@ -242,7 +243,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         needed = [known[name] for reward in reward_spaces for name in reward.observation_spaces]
         specs = [*observation_spaces, *needed]
         indices = list(dict.fromkeys(spec.index for spec in specs))
-        converted = [self._converters.action_converter(action) for action in actions]
+        converted = [self.service_message_converters.action_converter(action) for action in actions]
         self._actions += actions
         try:
             if self.service is None:
@@ -254,7 +255,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             del self._actions[len(self._actions) - len(actions) :]
             raise
         if reply.new_action_space is not None:
-            self._action_space = self._converters.action_space_converter(reply.new_action_space)
+            self._action_space = self.service_message_converters.action_space_converter(reply.new_action_space)
         raw = dict(zip(indices, reply.observations, strict=True))
         values = {spec.id: spec.translate(raw[spec.index]) for spec in specs}
         observations = [values[spec.id] for spec in observation_spaces]
@@ -372,7 +373,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             other._session_id = other.observation.session_id = number
             other._next_benchmark = other._benchmark_in_use = self._benchmark_in_use
         other._datasets = self._datasets
-        other._action_space = self._action_space
+        other._action_space = copy.deepcopy(self._action_space)  # which may have changed since the reset
         other._params_to_send_on_reset = list(self._params_to_send_on_reset)
         other.reward.spaces = copy.deepcopy(self.reward.spaces)
         other.observation.spaces = {name: copy.copy(spec) for name, spec in self.observation.spaces.items()}

@@ -44,7 +44,7 @@ class NormalizedReward(CostFunctionReward):
     def reset(self, benchmark: Any, observation_view: Any) -> None:
         """Start an episode; what scales the reward is computed once for a program."""
         super().reset(benchmark, observation_view)
-        if self.benchmark is None or self.benchmark != benchmark:
+        if self.benchmark is not benchmark and (self.benchmark is None or self.benchmark != benchmark):
             self.benchmark = benchmark
             self.cost_norm = None
 
