@@ -253,7 +253,8 @@ class Supervisor:
             overrun = condemned.deadline - condemned.started
             outside = execution != condemned  # it had got done in the last moment
         cause = describe_death(return_code, reason)
-        logger.info("worker %d ended: %s", process.pid, cause)
+        level = logging.DEBUG if self._closing.is_set() else logging.INFO  # that it was closed is no news
+        logger.log(level, "worker %d ended: %s", process.pid, cause)
         return Death(cause, execution, outside, None if outside else overrun, process.stderr)
 
     async def _watch(self) -> None:
