@@ -121,6 +121,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_leaderboard_runs_a_policy_on_each_program_and_goes_on_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "policy.py").write_text(POLICY)
     flags = ["--test_dataset=programs-v0", "--max_benchmarks=2", "--leaderboard_results=r.csv"]
