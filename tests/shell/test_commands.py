@@ -21,6 +21,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+async def spoke(say: Spoken, text: str) -> None:
+    """Wait until a shell has printed something, and is at what comes behind that."""
+    async with asyncio.timeout(60):
+        while text not in say.out + say.err:  # noqa: ASYNC110, a string tells nobody
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(0.1)
+
+
 # --------------------------------------------------------------------------------------------- arithmetic
 
 
@@ -127,7 +135,7 @@ async def test_interrupting_goes_back_to_before_and_the_shell_goes_on(say: Spoke
     async with asyncio.timeout(30):
         await say("action double")
         line = asyncio.create_task(say("action increment hang double; action double"))
-        await asyncio.sleep(0.3)
+        await spoke(say, "value: 11")
         say.shell.interrupt()
         assert not await line
         assert "interrupted" in say.err
@@ -146,8 +154,8 @@ async def test_interrupting_the_way_back_too_leaves_a_shell_that_can_be_used(
     with monkeypatch.context() as patch:
         patch.setattr(ShellSession, "recover", endless)
         line = asyncio.create_task(say("action double hang"))
-        for _ in range(2):
-            await asyncio.sleep(0.3)
+        for text in ("value: 10", "interrupted"):
+            await spoke(say, text)
             say.shell.interrupt()
         assert not await line
     assert "uncertain" in say.err
