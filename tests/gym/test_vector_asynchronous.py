@@ -315,6 +315,20 @@ async def test_one_that_dies_or_hangs_ends_alone_and_is_reset_with_the_next_step
     assert observations.tolist() == [13, 6, 13, 6, 13, 6]
 
 
+@pytest.mark.parametrize("action", [CRASH, HANG, REFUSE])
+async def test_one_that_dies_last_is_reset_in_the_same_step(workers: aiocg.Runtime, action: int) -> None:
+    vector = await ready(workers, 2, timeout=0.4, autoreset_mode=AutoresetMode.SAME_STEP)
+    for actions in ([action, INCREMENT], [action, action]):
+        observations, _, terminations, _, infos = await vector.step(actions)
+        assert terminations.tolist() == [one == action for one in actions]
+        assert observations.tolist() == [5, 6 if actions[1] == INCREMENT else 5]
+        assert infos["final_obs"][0] == 0
+        assert infos["final_info"]["_error_type"].tolist() == terminations.tolist()
+    vector.send([action], [1])
+    observations, _, terminations, _, infos = await vector.recv()
+    assert (observations.tolist(), terminations.tolist()) == ([5], [True])
+
+
 async def test_what_the_compiler_does_not_take_for_an_action_is_an_error_and_the_rest_can_be_received(
     workers: aiocg.Runtime,
 ) -> None:
@@ -341,6 +355,17 @@ async def test_a_cancelled_step_can_be_received_or_dropped(workers: aiocg.Runtim
     assert observations.tolist() == [5, 5]
     observations, *_ = await vector.step([INCREMENT] * 2)
     assert observations.tolist() == [6, 6]
+
+
+async def test_what_was_received_of_a_cancelled_step_can_be_stepped_while_the_rest_goes_on(
+    workers: aiocg.Runtime,
+) -> None:
+    vector = await ready(workers, 4, timeout=0.7, autoreset_mode=AutoresetMode.SAME_STEP)
+    vector.start_step([INCREMENT, HANG, REFUSE, INCREMENT]).cancel()  # 0 and 2 are on one worker, 1 and 3 on another
+    *_, infos = await vector.recv()
+    assert ids(infos) == [0]
+    vector.send([DOUBLE], [0])
+    assert await drained(vector) == {0: 12, 1: 5, 2: 5, 3: 6}
 
 
 async def test_a_step_that_is_dropped_with_its_automatic_resets_leaves_nothing_behind(workers: aiocg.Runtime) -> None:
@@ -407,6 +432,97 @@ async def test_sessions_of_a_closed_vector_are_freed(workers: aiocg.Runtime) -> 
     gc.collect()
     await asyncio.sleep(0)
     assert await sessions() == before
+
+
+class Model:
+    """What one environment of the vector below does, worked out by hand."""
+
+    def __init__(self, mode: AutoresetMode) -> None:
+        self.mode = mode
+        self.value, self.elapsed, self.over = 5, 0, False
+
+    def reset(self) -> tuple[int, float, bool, bool]:
+        self.value, self.elapsed, self.over = 5, 0, False
+        return 5, 0.0, False, False
+
+    def step(self, action: int) -> tuple[int, float, bool, bool]:
+        if self.over:
+            return self.reset()
+        before, terminated = self.value, action in (REFUSE, CRASH)
+        after = 0 if terminated else before + 1 if action == INCREMENT else 2 * before
+        reward = float(before - 5 if terminated else before - after)  # an error takes back what was earned
+        self.value, self.elapsed = after, self.elapsed + 1
+        truncated = self.elapsed >= 4
+        self.over = terminated or truncated
+        if self.over and self.mode is AutoresetMode.SAME_STEP:
+            self.reset()
+        return self.value, reward, terminated, truncated
+
+
+async def play_at_random(runtime: aiocg.Runtime, mode: AutoresetMode, seed: int, actions: Sequence[int]) -> None:
+    """Do anything that is allowed in any order, and compare all results with the model's."""
+    rng = random.Random(seed)
+    vector = await ready(runtime, 5, max_episode_steps=4, autoreset_mode=mode)
+    models = [Model(mode) for _ in range(5)]
+    expected: dict[int, Any] = {}  # of the environments that are busy
+
+    def check(result: Any) -> None:
+        observations, rewards, terminations, truncations, infos = result
+        columns = (infos["env_id"], observations, rewards, terminations, truncations)
+        for index, *found in zip(*(column.tolist() for column in columns), strict=True):
+            assert tuple(found) == expected.pop(index), (seed, index)
+
+    def give(indices: list[int]) -> list[int]:
+        given = rng.choices(actions, k=len(indices))
+        expected.update({index: models[index].step(action) for index, action in zip(indices, given, strict=True)})
+        return given
+
+    for _ in range(40):
+        idle = [index for index in range(5) if index not in expected]
+        if mode is AutoresetMode.DISABLED:
+            idle = [index for index in idle if not models[index].over]
+        what = rng.choice(["send", "send", "recv", "recv", "step", "cancelled step", "reset", "cancelled recv"])
+        if what == "send" and idle:
+            chosen = rng.sample(idle, rng.randint(1, len(idle)))
+            vector.send(give(chosen), chosen)
+        elif what == "recv" and expected:
+            check(await vector.recv(rng.randint(1, 5), deadline=rng.choice([None, None, 0, 0.001])))
+        elif what == "cancelled recv" and expected:
+            recv = vector.start_recv(rng.randint(1, 5))
+            await asyncio.sleep(0)
+            if not recv.cancel():
+                check(recv.result())
+        elif what.endswith("step") and len(idle) == 5:
+            step = vector.start_step(give(idle))
+            if what == "step":
+                *columns, infos = await step
+                check((*columns, {**infos, "env_id": np.arange(5)}))
+            else:
+                step.cancel()
+        elif what == "reset":
+            mask = np.array([rng.random() < 0.3 for _ in range(5)])
+            if mask.any():
+                await vector.send_reset(options={"reset_mask": mask})
+                expected.update({int(index): models[index].reset() for index in np.flatnonzero(mask)})
+        assert vector.pending == len(expected)
+    while expected:
+        check(await vector.recv())
+    await vector.close()
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+async def test_whatever_is_done_in_whatever_order_results_are_right(
+    workers: aiocg.Runtime, mode: AutoresetMode
+) -> None:
+    for seed in range(25):
+        await play_at_random(workers, mode, seed, [INCREMENT, DOUBLE, INCREMENT, DOUBLE, REFUSE])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", AutoresetMode)
+async def test_crashes_in_whatever_order_change_nothing_else(workers: aiocg.Runtime, mode: AutoresetMode) -> None:
+    for seed in range(4):
+        await play_at_random(workers, mode, seed, [*[INCREMENT, DOUBLE] * 6, CRASH])
 
 
 async def test_killed_workers_change_nothing(workers: aiocg.Runtime) -> None:

@@ -171,10 +171,13 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
                 environments are reset, and the observations of the others are then those that they gave last.
 
         Returns:
-            Observations, and infos with the `benchmark` (URI) and `state` (hash, uint64) of each.
+            Observations: an array of shape `(num_envs, ...)` where each is an array or a number, else a tuple of
+            `num_envs` (text, lists, graphs, or None without an observation space), and a dict of these for a dict. And
+            infos with the `benchmark` (URI) and `state` (hash, uint64) of each.
 
         Raises:
             DatasetError: when a benchmark does not exist or the compiler does not accept it.
+            UnknownName: for an option that there is not.
             EnvsBusy: when environments that are not reset are busy.
             EnvClosed: after `close`.
             ServiceError: when there is no worker to be had, or it dies over a benchmark.

@@ -37,8 +37,8 @@ class Pool:
         self._waiter: Waiter | None = None
         # In a step of all environments, resets begin when all have stepped, so that programs are dealt out in the order
         # of the environments, and not in that in which they happen to be done.
-        self._stepping = 0  # environments that have not stepped yet
-        self._ended: list[Lane] = []  # those of which the episode has ended meanwhile
+        self._stepping: set[int] = set()  # indices of those that have not stepped yet
+        self._ended: list[Lane] = []  # those to be reset, as their episodes have ended
 
     # ----------------------------------------------------------------------------------------- begin
 
@@ -76,7 +76,8 @@ class Pool:
             together: they are all lanes, and nobody receives any of them before all are done.
         """
         self._busy += len(lanes)
-        self._stepping = len(lanes) if together and self.autoreset is AutoresetMode.SAME_STEP else 0
+        if together and self.autoreset is AutoresetMode.SAME_STEP:
+            self._stepping.update(lane.index for lane in lanes)
         for lane, action in zip(lanes, actions, strict=True):
             if lane.over:
                 lane.reset()
@@ -102,31 +103,32 @@ class Pool:
             self._ready.remove(lane)
         elif lane in self._ended:
             self._ended.remove(lane)
-        elif self._stepping:
-            self._stepping -= 1
-            self._reset_ended()
+        elif lane.index in self._stepping:
+            self._stepping.remove(lane.index)
+            self._reset_soon()
 
     # ------------------------------------------------------------------------------------------ done
 
     def done(self, lane: Lane) -> None:
         """Take note that a lane is done with a step or a reset."""
-        ended = lane.over and lane.error is None and self.autoreset is AutoresetMode.SAME_STEP
-        if self._stepping:
-            self._stepping -= 1
-            (self._ended if ended else self._ready).append(lane)
-            self._reset_ended()
-        elif ended:
-            lane.reset_in_step()
+        self._stepping.discard(lane.index)
+        if lane.over and lane.error is None and self.autoreset is AutoresetMode.SAME_STEP:
+            self._ended.append(lane)
         else:
             self._ready.append(lane)
+        self._reset_soon()
         if self._waiter is not None:
             self._waiter.tell(len(self._ready))
 
+    def _reset_soon(self) -> None:
+        """See to the resets in another turn of the loop: a session whose worker has died is just being given up."""
+        if self._ended and not self._stepping:
+            asyncio.get_running_loop().call_soon(self._reset_ended)
+
     def _reset_ended(self) -> None:
-        if not self._stepping:
-            ended, self._ended = self._ended, []
-            for lane in sorted(ended, key=lambda lane: lane.index):
-                lane.reset_in_step()
+        ended, self._ended = self._ended, []
+        for lane in sorted(ended, key=lambda lane: lane.index):
+            lane.reset_in_step()
 
     # --------------------------------------------------------------------------------------- receive
 
