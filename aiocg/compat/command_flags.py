@@ -107,6 +107,8 @@ def _absl(module: str) -> Any:
 
 
 _flags, _app = _absl("flags"), _absl("app")
+if _flags is not None:
+    _flags.disclaim_key_flags()  # those of `define` are the flags of the module that calls it
 FLAGS: Any = _flags.FLAGS if _flags is not None else Flags()
 UsageError: Any = _app.UsageError if _app is not None else OwnUsageError
 

@@ -37,6 +37,7 @@ from aiocg.compat.compiler_gym.util.permutation import convert_number_to_permuta
 from aiocg.compat.compiler_gym.util.shell_format import emph, indent, join_cmd, plural
 from aiocg.compat.compiler_gym.util.tabulate import tabulate
 from aiocg.compat.compiler_gym.util.temporary_working_directory import temporary_working_directory
+from aiocg.compat.compiler_gym.util.thread_pool import get_thread_pool_executor
 from aiocg.compat.compiler_gym.util.timer import Timer, humanize_duration, humanize_duration_hms
 from aiocg.compat.compiler_gym.util.truncate import truncate, truncate_lines
 
@@ -250,6 +251,17 @@ def test_tee_is_for_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert sums == [499500] * 4
+
+
+def _in_the_pool() -> int:
+    return get_thread_pool_executor().submit(os.getpid).result()
+
+
+def test_fork_has_threads_of_its_own(tmp_path: Path) -> None:
+    assert get_thread_pool_executor() is get_thread_pool_executor()
+    assert _in_the_pool() == os.getpid()
+    with Executor(type="local", cpus=1).get_executor(tmp_path) as executor:
+        assert executor.submit(_in_the_pool).result() != os.getpid()
 
 
 def test_decorators() -> None:

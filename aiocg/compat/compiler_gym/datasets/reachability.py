@@ -1,6 +1,5 @@
 """Whether a dataset could be fetched, found out once per process and address, in seconds rather than minutes."""
 
-import threading
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,7 +9,6 @@ __all__ = ["forget", "unreachable"]
 
 TIMEOUT = 3.0  # seconds for a server to answer at all
 
-_lock = threading.Lock()
 _answers: dict[str, str] = {}
 
 
@@ -33,16 +31,14 @@ def unreachable(dataset: Any) -> str:
 
 def forget() -> None:
     """Ask again where nothing answered."""
-    with _lock:
-        _answers.clear()
+    _answers.clear()
 
 
 def _ask(url: str) -> str:
     host = urlsplit(url).netloc
-    with _lock:
-        if host not in _answers:
-            _answers[host] = _try(url, host)
-        return _answers[host]
+    if host not in _answers:  # without a lock, which a fork of the process could inherit: at worst two threads ask
+        _answers[host] = _try(url, host)
+    return _answers[host]
 
 
 def _try(url: str, host: str) -> str:

@@ -17,3 +17,11 @@ def get_thread_pool_executor() -> ThreadPoolExecutor:
         if _executor is None:
             _executor = ThreadPoolExecutor(max_workers=os.cpu_count())
         return _executor
+
+
+def _forget() -> None:
+    global _lock, _executor
+    _lock, _executor = threading.Lock(), None  # a fork of the process has none of the threads
+
+
+os.register_at_fork(after_in_child=_forget)
