@@ -4,11 +4,13 @@ import asyncio
 import dataclasses
 import gc
 import weakref
+from collections.abc import AsyncIterator
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+import pytest_asyncio
 
 import aiocg
 from aiocg.datasets import BenchmarkInitError
@@ -24,8 +26,35 @@ from aiocg.errors import (
 from aiocg.rewards import CostReward, Reward
 from aiocg.spaces import DiscreteActions, ObservationSpace, Scalar
 from aiocg.spaces.actions import ActionLanguage
-from aiocg.testing import scripted_benchmark
+from aiocg.testing import ScriptedDataset, scripted_benchmark
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all that leave its workers alone
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def runtime() -> AsyncIterator[aiocg.Runtime]:
+    """A runtime with two workers, which may have sessions of tests before."""
+    async with aiocg.Runtime(workers=2) as runtime:
+        runtime.datasets["scripted-v0"] = ScriptedDataset()
+        async with await runtime.make("scripted-v0") as env:  # so that its files are open before any test
+            await env.reset()
+        yield runtime
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def fresh() -> AsyncIterator[aiocg.Runtime]:
+    """A runtime with two workers, on which there is nothing yet."""
+    async with aiocg.Runtime(workers=2) as runtime:
+        yield runtime
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def env(runtime: aiocg.Runtime) -> AsyncIterator[aiocg.Env]:
+    """A scripted environment that stands at 5."""
+    async with await runtime.make("scripted-v0", benchmark=scripted_benchmark(5)) as env:
+        await env.reset()
+        yield env
 
 
 async def sessions(runtime: aiocg.Runtime) -> int:
@@ -156,8 +185,8 @@ async def test_snapshot_and_restore(env: aiocg.Env) -> None:
     assert (await env.step("double"))[1] == -10.0
 
 
-async def test_a_snapshot_can_be_restored_in_an_environment_on_another_worker(runtime: aiocg.Runtime) -> None:
-    one, other = [await runtime.make("scripted-v0", benchmark=scripted_benchmark(5)) for _ in range(2)]
+async def test_a_snapshot_can_be_restored_in_an_environment_on_another_worker(fresh: aiocg.Runtime) -> None:
+    one, other = [await fresh.make("scripted-v0", benchmark=scripted_benchmark(5)) for _ in range(2)]
     await one.reset()
     await other.reset()
     assert await one.observe("pid") != await other.observe("pid")
@@ -300,30 +329,30 @@ async def test_a_bad_benchmark_raises_and_another_reset_works(env: aiocg.Env, tm
     assert (await env.reset(benchmark=scripted_benchmark(3)))[0] == 3
 
 
-async def test_closed_and_dropped_environments_free_their_sessions(runtime: aiocg.Runtime) -> None:
-    env = await runtime.make("scripted-v0")
+async def test_closed_and_dropped_environments_free_their_sessions(fresh: aiocg.Runtime) -> None:
+    env = await fresh.make("scripted-v0")
     await env.reset()
     children = [await env.fork() for _ in range(20)]
     snapshots = [await env.snapshot() for _ in range(20)]
-    assert await sessions(runtime) == 41
+    assert await sessions(fresh) == 41
     await children[0].close()
     snapshots[0].close()
-    assert await sessions(runtime) == 39
+    assert await sessions(fresh) == 39
     del children, snapshots
     gc.collect()
     await asyncio.sleep(0.05)
-    assert await sessions(runtime) == 1
+    assert await sessions(fresh) == 1
 
 
-async def test_environments_are_spread_over_the_workers(runtime: aiocg.Runtime) -> None:
-    envs = [await runtime.make("scripted-v0") for _ in range(6)]
+async def test_environments_are_spread_over_the_workers(fresh: aiocg.Runtime) -> None:
+    envs = [await fresh.make("scripted-v0") for _ in range(6)]
     await asyncio.gather(*(env.reset() for env in envs))
     pids = [await env.observe("pid") for env in envs]
     assert sorted(pids.count(pid) for pid in set(pids)) == [3, 3]
 
 
-async def test_a_thousand_environments_at_once(runtime: aiocg.Runtime) -> None:
-    envs = await asyncio.gather(*(runtime.make("scripted-v0", benchmark=scripted_benchmark(i)) for i in range(1000)))
+async def test_a_thousand_environments_at_once(fresh: aiocg.Runtime) -> None:
+    envs = await asyncio.gather(*(fresh.make("scripted-v0", benchmark=scripted_benchmark(i)) for i in range(1000)))
     assert [o for o, _ in await asyncio.gather(*(env.reset() for env in envs))] == list(range(1000))
     for _ in range(3):
         results = await asyncio.gather(*(env.step(["double", "increment"]) for env in envs))
@@ -554,7 +583,7 @@ async def test_an_action_space_of_another_compiler_is_refused(env: aiocg.Env) ->
     assert env.action_space.name == "scripted"
 
 
-def test_a_name_with_and_without_a_dash_is_suggested_once() -> None:
+async def test_a_name_with_and_without_a_dash_is_suggested_once() -> None:
     error = UnknownName("action", "atributor", ["-attributor", "attributor", "-only-so"])
     assert error.nearest == ["attributor"] and "-attributor" not in str(error)
     assert UnknownName("flag", "-only", ["-only-so"]).nearest == ["-only-so"]
