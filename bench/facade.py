@@ -1,4 +1,4 @@
-"""What the synchronous facade adds to a step: the same steps awaited on an event loop, and called from blocking code."""
+"""What the synchronous facade adds to a step: the same steps awaited on an event loop, and called from outside."""
 
 import itertools
 import time

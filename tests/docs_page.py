@@ -3,8 +3,8 @@
     python -P tests/docs_page.py docs/concepts.md [--slow]
 
 All Python of a page runs in one interpreter, as in `python -m asyncio`: names live on from block to block, and `await`
-may stand outside of functions. Of `sh` blocks the lines that call `aiocg`, or a module of it, are run. A comment before a block says
-otherwise:
+may stand outside of functions. Of `sh` blocks the lines that call `aiocg`, or a module of it, are run. A comment before
+a block says otherwise:
 
     <!-- test: slow -->                      it is run by the slow tests, and the others are not
     <!-- test: needs a C library -->         it is run where programs can be linked with the machine's C library
