@@ -209,8 +209,11 @@ def random_search(
         worker.join()
     print("done")
     best = max(workers, key=lambda worker: worker.best_returns)
-    if best.best_returns == -float("inf") and best.error is not None:
-        raise best.error
+    errors = [worker.error for worker in workers if worker.error is not None]
+    if errors and best.best_returns == -float("inf"):
+        raise errors[0]
+    if errors:
+        print(f"{len(errors)} of {len(workers)} threads have failed, the first with: {errors[0]}", file=sys.stderr)
     best_names = [names[action] for action in best.best_actions]
     (folder / BEST_ACTIONS).write_text("".join(f"{name}\n" for name in best_names))
     (folder / BEST_COMMANDLINE).write_text(f"{best.best_commandline}\n")

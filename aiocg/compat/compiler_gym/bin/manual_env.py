@@ -28,8 +28,7 @@ def main(argv: list[str]) -> None:
 
 
 def _shell() -> int:
-    import asyncio
-
+    from aiocg.cli.loop import run as run_on_loop
     from aiocg.compat.compiler_gym.datasets.llvm import llvm_datasets
     from aiocg.compat.compiler_gym.datasets.stand_ins import default_benchmark
     from aiocg.shell import ShellOptions, run_shell
@@ -47,7 +46,7 @@ def _shell() -> int:
         reward_space=FLAGS.reward,
         action_space=FLAGS.action_space or ("PassesLegacy124" if FLAGS.env.startswith("llvm-") else None),
     )
-    return asyncio.run(run_shell(options))
+    return run_on_loop(run_shell(options))
 
 
 if __name__ == "__main__":
