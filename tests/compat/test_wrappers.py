@@ -316,6 +316,7 @@ def test_own_programs_are_validated_by_running_them(env: Any) -> None:
     assert env.benchmark.validate(env) == []
 
 
+@pytest.mark.filterwarnings("ignore:Replacing existing reward space")
 def test_reward_is_the_time_that_is_saved(env: Any) -> None:
     wrapped = wrappers.RuntimePointEstimateReward(env, runtime_count=2, warmup_count=1, estimator=min)
     assert (env.runtime_observation_count, env.runtime_warmup_runs_count) == (2, 1)

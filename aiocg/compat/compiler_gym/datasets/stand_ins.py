@@ -4,6 +4,7 @@ The real programs were published at one place, which may be gone. A stand-in is 
 stands for, not the same: what is measured on it says nothing of the other. Whoever gets one is told, once for each.
 """
 
+import functools
 import os
 import warnings
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from aiocg.compat.compiler_gym.datasets.native import NativeDataset, in_their_wo
 from aiocg.compat.compiler_gym.datasets.uri import BenchmarkUri
 from aiocg.compat.compiler_gym.errors import DatasetInitError, DownloadFailed
 from aiocg.compat.deprecation import outside
+from aiocg.datasets.benchmark import Benchmark as Native
 from aiocg.datasets.dataset import Dataset as NativeSet
 from aiocg.datasets.programs import ProgramsDataset
 from aiocg.datasets.published.cbench import CBenchDataset as Published
@@ -133,8 +135,7 @@ class CBenchDataset(NativeDataset):
                 stacklevel=outside(),
             )
         with in_their_words(uri):
-            native = ProgramsDataset().benchmark(NativeUri.from_string(target))
-        return Benchmark.from_native(native, asked_for=str(uri))
+            return Benchmark.from_native(_program(target), asked_for=str(uri))
 
 
 def stand_in(name: str) -> str:
@@ -144,6 +145,12 @@ def stand_in(name: str) -> str:
         KeyError: when cBench has none of that name.
     """
     return f"benchmark://programs-v0/{STAND_INS[name]}"
+
+
+@functools.cache
+def _program(uri: str) -> Native:
+    """Return one of our programs; it is loaded once, however often it is asked for."""
+    return ProgramsDataset().benchmark(NativeUri.from_string(uri))
 
 
 def default_benchmark() -> str:
