@@ -72,5 +72,5 @@ def main() -> None:
     """Run the command line; errors that are the user's or the machine's become one message and exit status 1."""
     try:
         app(prog_name="aiocg")
-    except (AiocgError, DatasetError) as error:
+    except (AiocgError, DatasetError, OSError) as error:
         fail(str(error))

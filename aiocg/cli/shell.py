@@ -32,7 +32,7 @@ def shell(
         int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
     ] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds that an action may take.", min=0.001)] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of random actions and programs.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of random actions and programs.", min=0)] = None,
 ) -> None:
     """Try actions on a program by hand: apply, undo, compare, search a little.
 

@@ -147,7 +147,9 @@ class Shell:
 
     def _tell(self, error: Exception) -> None:
         self._errors.print("error:", style="bold red", end=" ")
-        message = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.strerror else str(error)
+        message = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            message = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
         self._errors.print(message or repr(error), markup=False)
         if isinstance(error, ActionEnded | WorkerCrashed):
             self._errors.print(f"the program is as it was, after {actions(self.session.position)}", style="dim")
