@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +32,12 @@ Run = Callable[..., Outcome]
 
 
 def runner(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str) -> Run:
-    """Return a function that runs `aiocg`, with these words before its arguments and `answer` on standard input."""
+    """Return a function that runs `aiocg`, with these words before its arguments and `answer` on standard input.
+
+    Commands that are not told how many workers to start see a machine with one core.
+    """
+    core = min(os.sched_getaffinity(0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core})
 
     def run(*arguments: object, answer: str = "") -> Outcome:
         monkeypatch.setattr(sys, "argv", ["aiocg", *words, *map(str, arguments)])
