@@ -375,8 +375,8 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         other._datasets = self._datasets
         other._action_space = copy.deepcopy(self._action_space)  # which may have changed since the reset
         other._params_to_send_on_reset = list(self._params_to_send_on_reset)
-        other.reward.spaces = copy.deepcopy(self.reward.spaces)
-        other.observation.spaces = {name: copy.copy(spec) for name, spec in self.observation.spaces.items()}
+        other.reward.spaces = copy.deepcopy(self.reward.spaces, {id(self.benchmark): self.benchmark})
+        other.observation.spaces = {name: spec.copy() for name, spec in self.observation.spaces.items()}
         other.observation_space = self.observation_space_spec
         other.reward_space = self.reward_space
         other.episode_reward = self.episode_reward

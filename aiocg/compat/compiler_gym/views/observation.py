@@ -1,6 +1,5 @@
 """Observations of the present state, on demand."""
 
-import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -32,7 +31,7 @@ class ObservationView:
         for index, space in enumerate(spaces):
             known = isinstance(space, ObservationSpaceSpec)
             # What is known is changed by wrappers, for their environment only.
-            self._add_space(copy.copy(space) if known else ObservationSpaceSpec.from_proto(index, space))
+            self._add_space(space.copy() if known else ObservationSpaceSpec.from_proto(index, space))
         if not self.spaces:
             raise ValueError("No observation spaces")
 

@@ -1,7 +1,10 @@
 """What is known of an observation."""
 
+import copy
 from collections.abc import Callable
 from typing import Any, ClassVar
+
+import numpy as np
 
 from aiocg.compat.compiler_gym.service.proto import ObservationSpace, py_converters
 from aiocg.compat.gym.spaces import Space
@@ -107,6 +110,15 @@ class ObservationSpaceSpec:
             platform_dependent=self.platform_dependent if platform_dependent is None else platform_dependent,
             default_value=translate(self.default_value) if default_value is None else default_value,
         )
+
+    def copy(self) -> "ObservationSpaceSpec":
+        """Return a copy whose space can be changed without changing that of this one; wrappers do."""
+        other = copy.copy(self)
+        other.space = copy.copy(self.space)
+        for bound in ("low", "high"):
+            if isinstance(value := getattr(other.space, bound, None), np.ndarray):
+                setattr(other.space, bound, value.copy())
+        return other
 
     def __hash__(self) -> int:
         return self.index

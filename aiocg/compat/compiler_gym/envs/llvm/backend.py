@@ -1,6 +1,7 @@
 """aiocg's LLVM environments as a service."""
 
 import itertools
+import operator
 import os
 import shutil
 from typing import Any
@@ -45,6 +46,7 @@ class LlvmSession(Session):
     def step(self, actions: list[Any], observations: list[int], timeout: float) -> Reply:
         """Do actions, and then observe; see `Session.step`."""
         names = [NAMES[index] for index in observations]
+        actions = [_number(action) for action in actions]
         with translated():
             values, _, terminated, _, info = self.env.step(
                 actions, observation_spaces=names, reward_spaces=[], timeout=timeout
@@ -147,6 +149,13 @@ class LlvmBackend(Backend):
             case "get_size_in_bytes":
                 return str(len(env.benchmark.content))
         raise ValueError(f"Unknown parameter: {key}")
+
+
+def _number(action: Any) -> int:
+    try:
+        return operator.index(action)
+    except TypeError:
+        raise ValueError(f"an action is a number, not {type(action).__name__}: {action!r}") from None
 
 
 def _explain(benchmark: Any, error: BaseException) -> None:
