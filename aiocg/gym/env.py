@@ -8,8 +8,8 @@ import numpy as np
 from aiocg.candidate import Candidate
 from aiocg.env import Env
 from aiocg.errors import UnknownName
-from aiocg.gym.env_base import RENDER_MODES, CompilerEnvBase
-from aiocg.gym.rendering import describe
+from aiocg.gym.env_base import CompilerEnvBase
+from aiocg.gym.rendering import RENDER_MODES, describe
 from aiocg.plan import Spaces
 from aiocg.rewards import Reward
 from aiocg.snapshot import Snapshot
@@ -75,10 +75,12 @@ class CompilerEnv(CompilerEnvBase):
             UnknownName, InvalidAction: for a setting or a space that does not exist; the episode goes on.
             ServiceError: when there is no worker to be had, or it dies over this benchmark.
         """
+        if not (options is None or isinstance(options, Mapping)):
+            raise TypeError(f"options of a reset are a dictionary, with the keys {', '.join(SETTINGS)}, not {options!r}")
         chosen = {**(options or {}), **settings}
         for name in chosen:
             if name not in SETTINGS:
-                raise UnknownName("setting of a reset", name, SETTINGS)
+                raise UnknownName("setting of a reset", str(name), SETTINGS)
         super().reset(seed=seed)
         if isinstance(chosen.get("reward_space"), Reward):
             self.add_reward_space(reward := chosen["reward_space"])

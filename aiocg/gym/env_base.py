@@ -16,7 +16,8 @@ from aiocg.datasets.collection import Datasets
 from aiocg.env import Env
 from aiocg.env_base import STEP_TIMEOUT
 from aiocg.errors import UnknownName
-from aiocg.gym.recipe import Recipe
+from aiocg.gym.recipe import Recipe, collection
+from aiocg.gym.rendering import RENDER_MODES, check_render_mode
 from aiocg.gym.runtime import SyncRuntime, default_runtime
 from aiocg.gym.views import ObservationView, RewardView
 from aiocg.plan import check_known
@@ -36,7 +37,6 @@ __all__ = ["CompilerEnvBase"]
 
 T = TypeVar("T")
 
-RENDER_MODES = ("human", "ansi")
 _NOTHING = NoObservation()
 _REBUILT = ("asynchronous", "runtime", "_datasets", "_next_benchmark", "_last", "_own")  # by a copy
 
@@ -69,20 +69,18 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         timeout: float = STEP_TIMEOUT,
         runtime: SyncRuntime | None = None,
     ) -> None:
-        if render_mode is not None and render_mode not in RENDER_MODES:
-            raise UnknownName("render mode", render_mode, RENDER_MODES)
+        check_render_mode(render_mode)
         self.render_mode = render_mode
         self.environment = environment
-        own_rewards = [*rewards, *([reward_space] if isinstance(reward_space, Reward) else [])]
-        recipe = Recipe(
+        recipe = Recipe.given(
             benchmark=benchmark,
             observation_space=observation_space,
-            reward_space=reward_space.name if isinstance(reward_space, Reward) else reward_space,
+            reward_space=reward_space,
             action_space=action_space,
-            extra_actions=tuple(extra_actions),
+            extra_actions=extra_actions,
             timeout=timeout,
-            rewards=tuple(own_rewards),
-            observations=tuple(derived_observation_spaces),
+            rewards=rewards,
+            derived_observation_spaces=derived_observation_spaces,
             datasets=datasets,
         )
         self._build(recipe, runtime if runtime is not None else default_runtime())
@@ -92,7 +90,7 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
     def _build(self, recipe: Recipe, runtime: SyncRuntime) -> None:
         """Make the asynchronous environment; after this the environment is as the recipe says."""
         self.runtime = runtime
-        self._datasets = self._collection(recipe.datasets)
+        self._datasets = collection(recipe.datasets, runtime.datasets)
         self._next_benchmark: Benchmark | None = None
         self._last: StepResult | None = None
         self._own: dict[tuple[str, str], Reward | ObservationSpace] = {}  # what the user has added
@@ -114,7 +112,8 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         return {name: value for name, value in self.__dict__.items() if name not in _REBUILT}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._recipe().portable(), self._extras())
+        # The attributes are the state, rather than arguments, so that they may refer to the environment itself.
+        return _rebuild, (type(self), self.environment, self._recipe().portable()), self._extras()
 
     def fork(self) -> Self:
         """Return an independent environment at the same state; costs the same whatever the size of the program."""
@@ -130,12 +129,17 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         other._own = dict(self._own)
         other.asynchronous = child
         extras = {name: value for name, value in self._extras().items() if name != "spec"}
+        memo[id(self)] = other  # to which the attributes may refer
         other.__dict__.update(copy.deepcopy(extras, memo))
-        memo[id(self)] = other
         return other
 
     def __copy__(self) -> Self:
         raise TypeError("an environment has no shallow copy: use fork(), or copy.deepcopy(), which does the same")
+
+    def __repr__(self) -> str:
+        if "asynchronous" not in self.__dict__:  # the constructor has failed, or has not been called
+            return object.__repr__(self)
+        return repr(self.asynchronous).replace("<Env", f"<{type(self).__name__}", 1)
 
     # ---------------------------------------------------------------------------------- the other thread
 
@@ -195,13 +199,7 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
 
     @datasets.setter
     def datasets(self, datasets: "Datasets | Iterable[Dataset]") -> None:
-        self._datasets = self._collection(datasets)
-
-    def _collection(self, datasets: "Datasets | Iterable[Dataset] | None") -> Datasets:
-        if isinstance(datasets, Datasets):
-            return datasets
-        known = self.runtime.datasets
-        return known if datasets is None else Datasets([*known.datasets(with_deprecated=True), *datasets])
+        self._datasets = collection(datasets, self.runtime.datasets)
 
     @property
     def action_space(self) -> ActionSpace:
@@ -272,7 +270,13 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         self._own["observation", space.name] = space
 
     def add_derived_space(
-        self, id: str, base_id: str, translate: Callable[[Any], Any], space: "gymnasium.Space[Any] | None" = None
+        self,
+        id: str,
+        base_id: str,
+        translate: Callable[[Any], Any],
+        space: "gymnasium.Space[Any] | None" = None,
+        *,
+        default: Any = None,
     ) -> None:
         """Add an observation that is a function of another one.
 
@@ -281,6 +285,7 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
             base_id: name of the other.
             translate: makes its values of the other's.
             space: what contains them, the other's space if None.
+            default: its value after an error of the compiler; what `translate` makes of the other's if None.
 
         Raises:
             UnknownName: when there is no such other.
@@ -288,13 +293,19 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         if base_id not in self.observation_spaces:
             raise UnknownName("observation space", base_id, self.observation_spaces)
         base = self.observation_spaces[base_id]
+        if default is None:
+            try:
+                default = translate(base.default)
+            except Exception as error:
+                error.add_note(f"translate was called with the default of {base_id}: give default=... to do without")
+                raise
         self.add_observation_space(
             ObservationSpace(
                 id,
                 base.space if space is None else space,
                 base.deterministic,
                 base.platform_dependent,
-                translate(base.default),
+                default,
                 f"derived from {base_id}",
                 sources=(base_id,),
                 translate=translate,
@@ -393,9 +404,9 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         return self._run(lambda env: _earned(env, env.reward_spaces[name]))
 
 
-def _rebuild(cls: type[CompilerEnvBase], recipe: Recipe, extras: dict[str, Any]) -> CompilerEnvBase:
+def _rebuild(cls: type[CompilerEnvBase], environment: str, recipe: Recipe) -> CompilerEnvBase:
     env = cls.__new__(cls)
-    env.__dict__.update(extras)
+    env.environment = environment
     env._build(recipe, default_runtime())
     return env
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aiocg.datasets.dataset import Dataset
     from aiocg.runtime import BenchmarkLike, Runtime
 
-__all__ = ["EpisodeRecipe", "Recipe"]
+__all__ = ["EpisodeRecipe", "Recipe", "collection"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,6 +65,35 @@ class Recipe:
     datasets: "Datasets | Iterable[Dataset] | None" = None
     parameters: Mapping[str, str] = dataclasses.field(default_factory=dict)
     episode: EpisodeRecipe | None = None
+
+    @classmethod
+    def given(
+        cls,
+        *,
+        reward_space: str | Reward | None,
+        rewards: Iterable[Reward],
+        extra_actions: Iterable[str],
+        derived_observation_spaces: Iterable[ObservationSpace],
+        **others: Any,
+    ) -> Self:
+        """Return the recipe of what a user has given.
+
+        Args:
+            reward_space: a name, or a reward of the user's.
+            rewards, extra_actions, derived_observation_spaces: as given to `CompilerEnv`.
+            others: fields of a recipe.
+        """
+        own = [*rewards]
+        if isinstance(reward_space, Reward):
+            own.append(reward_space)
+            reward_space = reward_space.name
+        return cls(
+            reward_space=reward_space,
+            rewards=tuple(own),
+            extra_actions=tuple(extra_actions),
+            observations=tuple(derived_observation_spaces),
+            **others,
+        )
 
     @classmethod
     def of(
@@ -158,6 +187,13 @@ async def _replay(
     if env.state_hash != episode.state:
         raise SessionLost(episode.state, env.state_hash)
     env.carry_reward(episode.reward)
+
+
+def collection(datasets: "Datasets | Iterable[Dataset] | None", known: Datasets) -> Datasets:
+    """Return the datasets that are meant: those given, or, if they are no collection, the known ones and them."""
+    if isinstance(datasets, Datasets):
+        return datasets
+    return known if datasets is None else Datasets([*known.datasets(with_deprecated=True), *datasets])
 
 
 def _portable(target: Any, datasets: Datasets) -> Any:

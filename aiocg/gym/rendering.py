@@ -2,12 +2,21 @@
 
 from typing import TYPE_CHECKING
 
+from aiocg.errors import UnknownName
 from aiocg.step import StepResult
 
 if TYPE_CHECKING:
     from aiocg.env import Env
 
-__all__ = ["describe"]
+__all__ = ["RENDER_MODES", "check_render_mode", "describe"]
+
+RENDER_MODES = ("human", "ansi")
+
+
+def check_render_mode(mode: str | None) -> None:
+    """Raise UnknownName when there is no such render mode; None is none."""
+    if mode is not None and mode not in RENDER_MODES:
+        raise UnknownName("render mode", mode, RENDER_MODES)
 
 
 def describe(env: "Env", last: StepResult | None) -> str:

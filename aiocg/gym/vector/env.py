@@ -12,10 +12,9 @@ from gymnasium.vector.utils import batch_space
 
 from aiocg.datasets.collection import Datasets
 from aiocg.env_base import STEP_TIMEOUT
-from aiocg.errors import EnvClosed, UnknownName
-from aiocg.gym.env_base import RENDER_MODES
-from aiocg.gym.recipe import Recipe
-from aiocg.gym.rendering import describe
+from aiocg.errors import EnvClosed
+from aiocg.gym.recipe import Recipe, collection
+from aiocg.gym.rendering import RENDER_MODES, check_render_mode, describe
 from aiocg.gym.runtime import SyncRuntime, default_runtime
 from aiocg.gym.vector.asynchronous import AsyncVector, BatchResult
 from aiocg.gym.vector.batch import Infos
@@ -103,31 +102,25 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         timeout: float = STEP_TIMEOUT,
         runtime: SyncRuntime | None = None,
     ) -> None:
-        if render_mode is not None and render_mode not in RENDER_MODES:
-            raise UnknownName("render mode", render_mode, RENDER_MODES)
+        check_render_mode(render_mode)
         if benchmark is not None and benchmarks is not None:
             raise ValueError("give either benchmark, one for all, or benchmarks")
         if isinstance(benchmark, (list, tuple)):
             raise TypeError("benchmark is one for all environments; several are given as benchmarks=...")
-        own_rewards = [*rewards, *([reward_space] if isinstance(reward_space, Reward) else [])]
-        recipe = Recipe(
+        recipe = Recipe.given(
             benchmark=benchmark,
             observation_space=observation_space,
-            reward_space=reward_space.name if isinstance(reward_space, Reward) else reward_space,
+            reward_space=reward_space,
             action_space=action_space,
-            extra_actions=tuple(extra_actions),
+            extra_actions=extra_actions,
             timeout=timeout,
-            rewards=tuple(own_rewards),
-            observations=tuple(derived_observation_spaces),
+            rewards=rewards,
+            derived_observation_spaces=derived_observation_spaces,
         )
         self.environment = environment
         self.render_mode = render_mode
         self.runtime = runtime if runtime is not None else default_runtime()
-        known = self.runtime.datasets
-        if isinstance(datasets, Datasets):
-            known = datasets
-        elif datasets is not None:
-            known = Datasets([*known.datasets(with_deprecated=True), *datasets])
+        known = collection(datasets, self.runtime.datasets)
         self._adopt(
             self.runtime.run(
                 lambda: AsyncVector.make(
