@@ -400,6 +400,34 @@ def test_environments_that_shared_a_service_that_is_gone_get_one_each(env: Any) 
         assert not other.step(0)[2]
 
 
+def test_a_reset_that_fails_leaves_the_forks_alone(env: Any, monkeypatch: Any) -> None:
+    env.reset()
+    with env.fork() as other:
+        other.step(0)
+        monkeypatch.setattr(env.service.backend, "start", _fail)
+        with pytest.raises(OSError, match=r"(?s)Failed to reset environment using benchmark .*no luck"):
+            env.reset()
+        monkeypatch.undo()
+        assert not env.in_episode
+        assert other.in_episode
+        assert not other.step(1)[2]
+        env.reset()
+
+
+def test_a_step_that_is_interrupted_is_none(env: Any, monkeypatch: Any) -> None:
+    def interrupted(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    env.reset()
+    env.step(3)
+    monkeypatch.setattr(env.service, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        env.step(4)
+    monkeypatch.undo()
+    assert env.actions == [3]
+    assert not env.step(5)[2]
+
+
 def test_a_worker_that_dies_of_a_step_ends_the_episode(env: Any, monkeypatch: Any) -> None:
     from aiocg.errors import WorkerCrashed
 

@@ -17,6 +17,7 @@ from aiocg.compat.compiler_gym.datasets import Benchmark, Dataset
 from aiocg.compat.compiler_gym.errors import ServiceError, ServiceInitError, SessionNotFound
 from aiocg.compat.compiler_gym.service.client_service_compiler_env import ClientServiceCompilerEnv
 from aiocg.compat.compiler_gym.service.connection import ConnectionOpts
+from aiocg.compat.compiler_gym.service.service_cache import ServiceCache
 from aiocg.compat.compiler_gym.spaces import Box, NamedDiscrete, Reward, Scalar, Sequence
 from aiocg.compat.compiler_gym.util.registration import COMPILER_GYM_ENVS, register
 
@@ -222,6 +223,20 @@ def test_started_by_hand_a_service_says_what_it_is() -> None:
         assert done.returncode == 1
         assert "ERROR:" in done.stderr
         assert problem in done.stderr
+
+
+def test_files_of_a_service_are_gone_when_it_is_closed(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COMPILER_GYM_CACHE", str(tmp_path / "disk"))
+    for place in (None, tmp_path / "elsewhere"):
+        if place is not None:
+            monkeypatch.setenv("COMPILER_GYM_TRANSIENT_CACHE", str(place))
+        cache = ServiceCache()
+        assert (cache / "logs").is_dir()
+        (cache / "disk" / "file").write_text("x")
+        real = (cache / "disk").resolve()
+        cache.close()
+        assert not cache.path.exists()
+        assert not real.exists()
 
 
 def test_an_environment_of_ones_own_can_be_registered() -> None:

@@ -80,6 +80,11 @@ class Backend(ABC):
     action_spaces: list[Any]
     observation_spaces: list[ObservationSpaceSpec]
 
+    @property
+    def alive(self) -> bool:
+        """Can it start sessions?"""
+        return True
+
     @abstractmethod
     def start(self, benchmark: Any, action_space: int, timeout: float) -> Session:
         """Start a session.

@@ -200,7 +200,6 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
                         f"Last error ({type(error).__name__}): {error}"
                     ) from error
                 logger.warning("%s during reset(): %s", type(error).__name__, error)
-                self.service.restart()
         raise AssertionError("unreachable")
 
     def _end_session(self) -> int:
@@ -251,7 +250,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             reply = self.service.step(self._session_id, converted, indices, timeout)
         except (ServiceError, TimeoutError) as error:
             return self._failed(error, observation_spaces, reward_spaces)
-        except ValueError:
+        except BaseException:  # nothing was done, or an interrupt has undone it
             del self._actions[len(self._actions) - len(actions) :]
             raise
         if reply.new_action_space is not None:

@@ -125,6 +125,8 @@ class CompilerGymServiceConnection:
                     f"Failed to create connection to {self.endpoint}: it is no connection of this process, and "
                     "aiocg does not speak the protocol of CompilerGym's remote services"
                 )
+            if not shared.backend.alive:
+                shared.restart()
             self._shared = shared
             return shared.backend
         if not path.is_file():
@@ -137,7 +139,8 @@ class CompilerGymServiceConnection:
 
     def start_session(self, benchmark: Any, action_space: int, timeout: float) -> int:
         """Start a session and return its number; see `Backend.start`."""
-        self._reopen()
+        if self.closed or not self.backend.alive:
+            self.restart()
         return self._register(self.backend.start(benchmark, action_space, timeout))
 
     def step(self, number: int, actions: list[Any], observations: list[int], timeout: float) -> Reply:
@@ -179,10 +182,6 @@ class CompilerGymServiceConnection:
     def closed(self) -> bool:
         """Was the connection closed, and not used since?"""
         return self.connection is None
-
-    def _reopen(self) -> None:
-        if self.closed:
-            self._establish()
 
     def restart(self) -> None:
         """End the service and start it again; its sessions are lost."""

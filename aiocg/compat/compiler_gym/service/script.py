@@ -94,6 +94,11 @@ class ScriptBackend(Backend):
         self.action_spaces = actions
         self.observation_spaces = [ObservationSpaceSpec.from_proto(*one) for one in enumerate(observations)]
 
+    @property
+    def alive(self) -> bool:
+        """Is the process there?"""
+        return self.process is not None
+
     def ask(self, timeout: float | None, name: str, *arguments: Any) -> Any:
         """Have the process do something, and return its answer.
 

@@ -4,6 +4,7 @@ import itertools
 import operator
 import os
 import shutil
+import threading
 from typing import Any
 
 import aiocg
@@ -98,6 +99,7 @@ class LlvmBackend(Backend):
         with translated():
             first = NativeEnv("llvm-v0", action_space=NATIVE_ACTION_SPACE)
         self._idle = [first]
+        self._lock = threading.Lock()
         self._cache_size = str(256 * 1024 * 1024)
         self.version = aiocg.__version__
         self.compiler_version = first.compiler_version
@@ -111,22 +113,27 @@ class LlvmBackend(Backend):
     def start(self, benchmark: Any, action_space: int, timeout: float) -> LlvmSession:
         """Start a session; see `Backend.start`."""
         with translated():
-            env = self._idle.pop() if self._idle else NativeEnv("llvm-v0", action_space=NATIVE_ACTION_SPACE)
+            with self._lock:
+                env = self._idle.pop() if self._idle else None
+            if env is None:
+                env = NativeEnv("llvm-v0", action_space=NATIVE_ACTION_SPACE)
             session = LlvmSession(self, env)
             try:
                 session.open(benchmark.native, timeout)
             except BaseException as error:
-                self._idle.append(env)
+                self.idle(env)
                 _explain(benchmark, error)
                 raise
         return session
 
     def idle(self, env: NativeEnv) -> None:
         """Take an environment back that a session needs no more."""
-        if self._idle:
+        with self._lock:
+            kept = not self._idle
+            if kept:
+                self._idle.append(env)
+        if not kept:
             env.close()
-        else:
-            self._idle.append(env)
 
     def close(self) -> None:
         """Free the environments that no session has. The workers stay, for other environments."""
