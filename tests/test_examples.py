@@ -71,13 +71,8 @@ def test_example_runs(name: str, place: Any) -> None:
     assert done.stdout.strip()
     assert "Traceback" not in done.stderr
     assert place.leftovers() == []
-
-
-def test_example_that_writes_bitcode_writes_bitcode(place: Any) -> None:
-    name = "beam_own_file.py"
-    done = place.run(sys.executable, "-P", str(EXAMPLES / name), *ARGUMENTS[name])
-    assert done.returncode == 0, done.stderr
-    assert (place.folder / "best.bc").read_bytes().startswith(b"BC\xc0\xde")
+    for written in (place.folder / argument for argument in ARGUMENTS[name] if argument.endswith(".bc")):
+        assert written.read_bytes().startswith(b"BC\xc0\xde")
 
 
 def test_compiler_of_ones_own_is_found_by_its_entry_point_and_searched(place: Any, peephole_path: Path) -> None:
