@@ -50,7 +50,7 @@ class Receiver(Protocol):
     def set_result(self, result: Any, /) -> None:
         """Take the result."""
 
-    def set_exception(self, exception: Exception, /) -> None:
+    def set_exception(self, exception: Any, /) -> None:
         """Take the error in place of a result."""
 
 
@@ -112,7 +112,7 @@ class Pending:
         self._leave()
         try:
             result = self.result(reply)
-        except Exception as error:
+        except BaseException as error:  # whatever the user's code raises is for whoever waits, not for the event loop
             self._raise(error)
         else:
             self._return(result)
@@ -122,7 +122,7 @@ class Pending:
         self._leave()
         try:
             result = self.fallback(error)
-        except Exception as final:
+        except BaseException as final:
             self._raise(final)
         else:
             self._return(result)
@@ -141,10 +141,11 @@ class Pending:
         if self.future is not None and not self.future.done():
             self.future.set_result(result)
 
-    def _raise(self, error: Exception) -> None:
+    def _raise(self, error: BaseException) -> None:
         if self.future is not None and not self.future.done():
-            if isinstance(error, StopIteration):  # which a future cannot carry
-                error = RuntimeError(f"a reward raised {error!r}").with_traceback(error.__traceback__)
+            if isinstance(error, (StopIteration, asyncio.CancelledError)):  # which mean something else to a future
+                text = f"a reward or an observation raised {error!r}"
+                error = RuntimeError(text).with_traceback(error.__traceback__)
             self.future.set_exception(error)
 
     def _leave(self) -> None:

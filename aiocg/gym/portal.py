@@ -1,6 +1,7 @@
 """A portal: an event loop in a thread of its own, through which blocking code uses asynchronous objects."""
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -34,6 +35,10 @@ class Portal:
 
     The loop is uvloop's where there is one. Nothing waits for ever: what is under way when the portal is closed fails
     with RuntimeClosed.
+
+    Raises:
+        OSError: when there are too many open files for an event loop.
+        RuntimeError: when the interpreter is about to end.
     """
 
     def __init__(self) -> None:
@@ -41,12 +46,15 @@ class Portal:
         self._lock = threading.Lock()
         self._closed = False
         self._calls: set[_Call] = set()
+        self._failure: BaseException | None = None  # why there is no event loop
         self._stop: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
         started = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(started,), name="aiocg-portal", daemon=True)
         self._thread.start()
         started.wait()
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def forked(self) -> bool:
@@ -109,13 +117,27 @@ class Portal:
             self._thread.join()
 
     def _serve(self, started: threading.Event) -> None:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            self._loop = runner.get_loop()
-            self._stop = asyncio.Event()
-            self._loop.call_soon(started.set)
-            runner.run(self._stop.wait())
-        for call in list(self._calls):  # those that came too late to begin
-            call.set_exception(RuntimeClosed("the runtime was closed"))
+        try:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                self._loop = runner.get_loop()
+                self._stop = asyncio.Event()
+                self._loop.call_soon(started.set)
+                stopped = self._loop.create_task(self._stop.wait())
+                while not stopped.done():
+                    # Code of the user's that calls sys.exit() stops the loop. It is raised where the result is waited
+                    # for, and is none of the other calls' business.
+                    with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                        self._loop.run_until_complete(stopped)
+        except BaseException as error:
+            if started.is_set():
+                raise
+            self._failure = error
+        finally:
+            with self._lock:
+                self._closed = True
+            for call in list(self._calls):  # those that came too late to begin
+                call.set_exception(RuntimeClosed("the runtime was closed"))
+            started.set()
 
 
 class _Call:

@@ -2,10 +2,12 @@
 
 import asyncio
 import copy
+import errno
 import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable
 
@@ -13,6 +15,7 @@ import psutil
 import pytest
 
 import aiocg.gym
+import aiocg.gym.portal
 from aiocg.errors import RuntimeClosed
 from aiocg.gym import Portal, SyncRuntime
 from aiocg.state import CompilerEnvState
@@ -96,6 +99,43 @@ def test_interrupt_cancels_what_is_waited_for(portal: Portal) -> None:
         portal.run(forever)
     assert cancelled.wait(10)
     assert portal.run(_echo, 1) == 1
+
+
+def test_end_that_somebody_asks_for_is_not_that_of_others(portal: Portal) -> None:
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    begun, results = threading.Event(), []
+
+    async def slow() -> int:
+        begun.set()
+        await asyncio.sleep(0.2)
+        return 5
+
+    thread = threading.Thread(target=lambda: results.append(portal.run(slow)))
+    thread.start()
+    begun.wait()
+    with pytest.raises(SystemExit):
+        portal.run(leave)
+    with pytest.raises(SystemExit):
+        portal.wait(lambda: sys.exit(3))
+    thread.join(10)
+    assert results == [5] and portal.run(_echo, 1) == 1
+
+
+def test_portal_without_a_loop_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def factory() -> asyncio.AbstractEventLoop:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(aiocg.gym.portal, "_loop_factory", lambda: factory)
+    with pytest.raises(OSError, match="too many open files"):
+        Portal()
+    runtime = SyncRuntime(workers=1)
+    with pytest.raises(OSError, match="too many open files"):
+        runtime.make("llvm-v0", benchmark="programs-v0/gcd")
+    monkeypatch.undo()
+    with runtime, runtime.make("llvm-v0", benchmark="programs-v0/gcd") as env:
+        env.reset()
 
 
 def test_portal_cannot_wait_for_itself(portal: Portal) -> None:
