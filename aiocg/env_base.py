@@ -130,7 +130,7 @@ class EnvBase:
     def observation_space(self, name: str | None) -> None:
         _check_one("observation space", name)
         self._default_plan = self._plan(name, self._reward_space)
-        self._observation_space = name
+        self._observation_space = name if name is None else str.__str__(name)  # it may be NumPy's
 
     @property
     def reward_space(self) -> str | None:
@@ -141,7 +141,7 @@ class EnvBase:
     def reward_space(self, name: str | None) -> None:
         _check_one("reward space", name)
         self._default_plan = self._plan(self._observation_space, name)
-        self._reward_space = name
+        self._reward_space = name if name is None else str.__str__(name)
         if self._episode is not None:
             self._episode.reward = 0.0
 

@@ -52,7 +52,7 @@ def _getter(
     space = spaces.get(name)
     if space is None or space.translate is None:
         if name not in asked:
-            asked.append(name)
+            asked.append(name if space is None else space.name)  # which is a str, whatever the user's equals it
         return operator.itemgetter(asked.index(name))
     if space.prepare is not None:
         prepare.append(space.prepare)

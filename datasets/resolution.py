@@ -27,6 +27,7 @@ def resolve(
         flags: for clang, when the target is a path.
 
     Raises:
+        TypeError: when it is something else.
         InvalidBenchmarkUri: when it is neither a file nor a well-formed URI.
         DatasetNotFound: when there is no such dataset.
         BenchmarkNotFound: when there is no such file or benchmark.
@@ -36,6 +37,8 @@ def resolve(
         return target
     if isinstance(target, BenchmarkUri):
         return datasets.benchmark(target)
+    if not isinstance(target, (str, os.PathLike)):
+        raise TypeError(f"a benchmark is given by its name, the path of a file, or as a Benchmark, not as {target!r}")
     if not isinstance(target, str) or _is_path(target, datasets):
         return benchmark_from_file(target, flags)
     return datasets.benchmark(target)

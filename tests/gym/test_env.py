@@ -1,5 +1,6 @@
 """The synchronous environment: Gymnasium's interface, CompilerGym's names, and what one may do with both."""
 
+import asyncio
 import copy
 import os
 import pickle
@@ -99,7 +100,74 @@ def test_timeout_of_a_step_is_its_own_or_the_environments(scripted: aiocg.gym.Co
         scripted.timeout = -1
 
 
+class _Raising(CostReward):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__("raising", "value")
+        self.error = error
+
+    def reward(self, *args: object) -> float:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyError("mine"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+def test_whatever_a_reward_raises_is_raised_by_the_step(
+    runtime: aiocg.gym.SyncRuntime, scripted: aiocg.gym.CompilerEnv, error: BaseException
+) -> None:
+    with runtime.make("scripted-v0", benchmark="scripted-v0/5") as other:
+        other.reset()
+        scripted.reward_space = _Raising(error)
+        with pytest.raises(type(error)):
+            scripted.step("inc")
+        with pytest.raises(type(error)):
+            scripted.expand(["inc"])
+        scripted.reward_space = "value"
+        assert scripted.step("inc")[:2] == (7, -1.0)  # what was done is done, only not rewarded
+        assert other.step("inc")[0] == 6
+
+
+def test_what_means_something_to_a_future_is_raised_in_other_words(scripted: aiocg.gym.CompilerEnv) -> None:
+    for error in (StopIteration("mine"), asyncio.CancelledError("mine")):
+        scripted.reward_space = _Raising(error)
+        with pytest.raises(RuntimeError, match="mine"):
+            scripted.step("inc")
+
+
+def test_names_and_indices_may_be_of_numpys_types(llvm: aiocg.gym.LlvmEnv) -> None:
+    actions = np.array(["mem2reg", "gvn"])
+    llvm.reset(action_space=actions, observation_space=np.str_("Ir"), reward_space=np.str_("IrInstructionCount"))
+    for action in (actions[0], actions, np.int8(1), np.array(1), np.array([0, 1]), np.array("gvn")):
+        llvm.step(action)
+    assert llvm.actions == [0, 0, 1, 1, 1, 0, 1, 1]
+    assert llvm.step([], observation_spaces=[np.str_("IrInstructionCount")])[0] == [llvm.observe("IrInstructionCount")]
+    assert isinstance(llvm.observe(np.str_("IrSha1")), str)
+    assert '"reward_space":"IrInstructionCount"' in llvm.state.to_json()
+    llvm.reset(action_space="PipelineText")
+    llvm.step(np.str_("function(sroa)"))
+    assert llvm.action_texts == ("function(sroa)",)
+
+
 # ------------------------------------------------------------------------------------------------------ reset
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"options": ["benchmark"]}, "options of a reset are a dictionary"),
+        ({"benchmark": 5}, "a benchmark is given by its name"),
+        ({"benchmark": ["scripted-v0/5"]}, "a benchmark is given by its name"),
+        ({"observation_space": ["value"]}, "observation space is one name"),
+        ({"reward_space": 1}, "reward space is one name"),
+        ({"action_space": 1}, "given as a list, not as int"),
+        ({"timeout": "long"}, "positive number of seconds"),
+    ],
+)
+def test_setting_of_the_wrong_type_is_said(
+    scripted: aiocg.gym.CompilerEnv, settings: dict[str, object], said: str
+) -> None:
+    scripted.step("inc")
+    with pytest.raises((TypeError, ValueError, InvalidAction), match=said):
+        scripted.reset(**settings)  # type: ignore[arg-type]
+    assert scripted.step("inc")[0] == 7
 
 
 def test_reset_takes_settings_as_options_and_as_keywords(runtime: aiocg.gym.SyncRuntime) -> None:
@@ -145,6 +213,15 @@ def test_seed_makes_samples_repeat(scripted: aiocg.gym.CompilerEnv) -> None:
 
 
 # ------------------------------------------------------------------------------------------- views, settings
+
+
+def test_derived_space_may_say_what_it_is_after_an_error(scripted: aiocg.gym.CompilerEnv) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        scripted.add_derived_space("inverse", "value", lambda value: 1 / value, Scalar(0, 1, "float64"))
+    assert "give default=" in caught.value.__notes__[0]
+    scripted.add_derived_space("inverse", "value", lambda value: 1 / value, Scalar(0, 1, "float64"), default=1.0)
+    assert scripted.observe("inverse") == 0.2
+    assert scripted.observation_spaces["inverse"].default == 1.0
 
 
 def test_views_give_any_observation_and_what_was_earned(llvm: aiocg.gym.LlvmEnv) -> None:
@@ -227,6 +304,23 @@ def test_fork_has_its_own_copy_of_the_random_stream(scripted: aiocg.gym.Compiler
     scripted.reset(seed=5)
     child = scripted.fork()
     assert child.np_random.integers(1 << 30) == scripted.np_random.integers(1 << 30)
+
+
+def test_copy_and_pickle_of_what_refers_to_itself(scripted: aiocg.gym.CompilerEnv) -> None:
+    scripted.step("inc")
+    scripted.__dict__["neighbours"] = [scripted]
+    try:
+        for other in (scripted.fork(), pickle.loads(pickle.dumps(scripted))):
+            assert other.neighbours[0] is other is not scripted
+            assert other.action_texts == scripted.action_texts
+    finally:
+        aiocg.gym.shutdown()
+
+
+def test_environment_says_what_it_is(scripted: aiocg.gym.CompilerEnv) -> None:
+    scripted.step("inc")
+    assert repr(scripted) == "<CompilerEnv scripted-v0 benchmark://scripted-v0/5 1 actions>"
+    assert "object at" in repr(aiocg.gym.CompilerEnv.__new__(aiocg.gym.CompilerEnv))
 
 
 def test_snapshot_is_come_back_to(scripted: aiocg.gym.CompilerEnv) -> None:

@@ -92,8 +92,8 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
         """Return the indices of one action, or of several in a list or tuple."""
         if isinstance(actions, str) or not isinstance(actions, Iterable):
             return (self.index(actions),)
-        if isinstance(actions, np.ndarray) and actions.ndim == 0:
-            return (self.index(actions[()]),)
+        if getattr(actions, "ndim", None) == 0:  # an array without dimensions, NumPy's or another library's
+            return (self.index(actions[()]),)  # type: ignore[index]
         check_order(actions)
         return tuple([self.index(action) for action in actions])
 

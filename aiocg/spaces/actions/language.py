@@ -52,7 +52,8 @@ class ActionLanguage:
 
         Whether any other text is an action is for the compiler to say.
         """
-        return self.indices.get(text, text)
+        index = self.indices.get(text)
+        return str.__str__(text) if index is None else index  # it may be of a class of its own, such as NumPy's
 
     def encode_all(self, texts: Iterable[str]) -> tuple[Action, ...]:
         """Return the forms on the wire of several actions given as texts.
