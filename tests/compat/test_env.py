@@ -414,18 +414,25 @@ def test_a_reset_that_fails_leaves_the_forks_alone(env: Any, monkeypatch: Any) -
         env.reset()
 
 
-def test_a_step_that_is_interrupted_is_none(env: Any, monkeypatch: Any) -> None:
-    def interrupted(*args: object) -> None:
-        raise KeyboardInterrupt
-
+@pytest.mark.parametrize("done", [False, True])
+def test_a_step_that_is_interrupted_counts_if_it_was_done(env: Any, monkeypatch: Any, done: bool) -> None:
     env.reset()
     env.step(3)
+    step = env.service.step
+
+    def interrupted(*args: Any) -> None:
+        if done:
+            step(*args)
+        raise KeyboardInterrupt
+
     monkeypatch.setattr(env.service, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        env.step(4)
+        env.multistep([4, 5])
     monkeypatch.undo()
-    assert env.actions == [3]
-    assert not env.step(5)[2]
+    expected = [3, 4, 5] if done else [3]
+    assert env.actions == expected
+    assert not env.step(6)[2]
+    assert env.actions == [*expected, 6]
 
 
 def test_a_worker_that_dies_of_a_step_ends_the_episode(env: Any, monkeypatch: Any) -> None:

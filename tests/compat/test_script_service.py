@@ -1,6 +1,7 @@
 """Compilers of one's own, written for CompilerGym: a script that is the service of an environment."""
 
 import contextlib
+import signal
 import subprocess
 import sys
 import time
@@ -171,6 +172,19 @@ def test_a_script_that_hangs_is_killed(env: Any) -> None:
     assert info["error_type"] == "TimeoutError"
     assert not process.is_running()
     env.reset()
+
+
+def test_an_interrupt_ends_the_script_and_a_reset_starts_it_again(env: Any) -> None:
+    env.reset()
+    env.step(0)
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    with pytest.raises(KeyboardInterrupt):
+        env.step(4)
+    assert env.actions == [0]
+    assert env.step(0)[2]
+    env.reset()
+    assert env.observation["features"].tolist() == [0, 0, 0]
 
 
 def test_closing_ends_the_process_and_leaves_no_folder(env: Any, tmp_path: Path, monkeypatch: Any) -> None:

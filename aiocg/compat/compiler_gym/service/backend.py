@@ -44,6 +44,10 @@ class Session(ABC):
             ValueError: when something is no action; the session goes on.
         """
 
+    def count(self) -> int | None:
+        """Return how many actions have taken effect, after a step that was interrupted; None if that is not known."""
+        return None
+
     @abstractmethod
     def fork(self) -> "Session":
         """Return an independent session at the same state.

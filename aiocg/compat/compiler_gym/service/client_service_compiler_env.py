@@ -178,7 +178,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         self._session_id = self._start(index, timeout)
         self.observation.session_id = self._session_id
         self.episode_start_time = time()
-        self._actions = []
+        self._actions, self._sure_of = [], None
         if self._params_to_send_on_reset:
             self.send_params(*self._params_to_send_on_reset)
         self.reward.reset(benchmark=self.benchmark, observation_view=self.observation)
@@ -243,6 +243,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         specs = [*observation_spaces, *needed]
         indices = list(dict.fromkeys(spec.index for spec in specs))
         converted = [self.service_message_converters.action_converter(action) for action in actions]
+        before = len(self.actions)
         self._actions += actions
         try:
             if self.service is None:
@@ -250,8 +251,11 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             reply = self.service.step(self._session_id, converted, indices, timeout)
         except (ServiceError, TimeoutError) as error:
             return self._failed(error, observation_spaces, reward_spaces)
-        except BaseException:  # nothing was done, or an interrupt has undone it
-            del self._actions[len(self._actions) - len(actions) :]
+        except Exception:  # nothing was done
+            del self._actions[before:]
+            raise
+        except BaseException:
+            self._sure_of = before
             raise
         if reply.new_action_space is not None:
             self._action_space = self.service_message_converters.action_space_converter(reply.new_action_space)
@@ -372,7 +376,7 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             other._session_id = other.observation.session_id = number
             other._next_benchmark = other._benchmark_in_use = self._benchmark_in_use
         other._datasets = self._datasets
-        other._action_space = copy.deepcopy(self._action_space)  # which may have changed since the reset
+        other._action_space = apart(self._action_space)  # which may have changed since the reset
         other._params_to_send_on_reset = list(self._params_to_send_on_reset)
         other.reward.spaces = copy.deepcopy(self.reward.spaces, {id(self.benchmark): self.benchmark})
         other.observation.spaces = {name: spec.copy() for name, spec in self.observation.spaces.items()}

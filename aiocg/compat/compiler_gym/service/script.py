@@ -124,6 +124,9 @@ class ScriptBackend(Backend):
             except (EOFError, ConnectionError) as error:
                 status = self._end(self._opts.local_service_exit_max_seconds)
                 raise ServiceError(f"Service exited with returncode {status}") from error
+            except KeyboardInterrupt:  # the answer would be taken for that to the next question
+                self._end(0)
+                raise
         if okay:
             return answer
         kind, message = answer

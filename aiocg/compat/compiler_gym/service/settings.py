@@ -1,5 +1,6 @@
 """What an environment over a service is set to and where it stands; `client_service_compiler_env` has what it does."""
 
+import contextlib
 import logging
 import warnings
 from time import time
@@ -11,6 +12,7 @@ import numpy as np
 from aiocg.compat.compiler_gym.compiler_env_state import CompilerEnvState
 from aiocg.compat.compiler_gym.datasets import Benchmark, BenchmarkUri, Datasets
 from aiocg.compat.compiler_gym.envs.compiler_env import CompilerEnv
+from aiocg.compat.compiler_gym.errors import ServiceError
 from aiocg.compat.compiler_gym.service.connection import CompilerGymServiceConnection
 from aiocg.compat.compiler_gym.spaces import Reward
 from aiocg.compat.compiler_gym.views import ObservationSpaceSpec, ObservationView, RewardView
@@ -43,6 +45,7 @@ class EnvironmentSettings(CompilerEnv):
     _observation: ObservationView
     _reward: RewardView
     _actions: list[Any]
+    _sure_of: int | None = None  # so many of the actions were done, after an interrupt; the others may have been
     _action_space: Any
     _action_spaces: list[Any]
     _version: str
@@ -83,7 +86,18 @@ class EnvironmentSettings(CompilerEnv):
     @property
     def actions(self) -> list[Any]:
         """The actions since the reset."""
+        if self._sure_of is not None:
+            self._settle()
         return self._actions
+
+    def _settle(self) -> None:
+        """Find out what a step has done that was interrupted."""
+        sure, self._sure_of = self._sure_of, None
+        session = self.service.session(self._session_id) if self.service is not None else None
+        count = None
+        with contextlib.suppress(ServiceError, TimeoutError):  # then the next step will tell
+            count = session.count() if session is not None else None
+        del self._actions[sure if count is None else count :]
 
     @property
     def episode_reward(self) -> float | None:

@@ -1,10 +1,11 @@
 """What Gym's spaces return from `seed`."""
 
+import copy
 from typing import Any
 
 from gymnasium import spaces as gymnasium_spaces
 
-__all__ = ["SeedsAsList", "gymnasium_spaces"]
+__all__ = ["SeedsAsList", "apart", "gymnasium_spaces"]
 
 
 class SeedsAsList:
@@ -17,6 +18,17 @@ class SeedsAsList:
             seed: a number, or None for an unpredictable one.
         """
         return _flat(super().seed(seed))  # type: ignore[misc]
+
+
+def apart(space: Any) -> Any:
+    """Return a copy of a space that draws other values than the space and its other copies.
+
+    What they draw is the same whenever the space was seeded the same.
+    """
+    copied = copy.deepcopy(space)
+    source = getattr(space, "wrapped", space).np_random.bit_generator.seed_seq
+    copied.seed(int(source.spawn(1)[0].generate_state(1)[0]))
+    return copied
 
 
 def _flat(given: Any) -> list[Any]:

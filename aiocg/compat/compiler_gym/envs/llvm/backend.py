@@ -58,6 +58,12 @@ class LlvmSession(Session):
             values[names.index("BitcodeFile")] = _own_copy(values[names.index("BitcodeFile")])
         return Reply(values, action_had_no_effect=info["action_had_no_effect"])
 
+    def count(self) -> int:
+        """Return how many actions have taken effect: an interrupt ends the waiting, not the work."""
+        with translated():
+            self.env.step([], observation_spaces=[], reward_spaces=[])
+        return len(self.env.action_texts)
+
     def fork(self) -> "LlvmSession":
         """Return an independent session at the same state."""
         with translated():
