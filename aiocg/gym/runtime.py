@@ -100,8 +100,8 @@ class SyncRuntime:
 
     @property
     def closed(self) -> bool:
-        """Was the runtime closed?"""
-        return self._closed
+        """Was the runtime closed, by `close` or by the end of the interpreter?"""
+        return self._closed or (self._end is not None and not self._end.alive)
 
     # -------------------------------------------------------------------------------------- what it offers
 

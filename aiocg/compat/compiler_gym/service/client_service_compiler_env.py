@@ -24,6 +24,7 @@ from aiocg.compat.compiler_gym.spaces import DefaultRewardFromObservation, Rewar
 from aiocg.compat.compiler_gym.util.version import __version__
 from aiocg.compat.compiler_gym.validation_result import ValidationResult
 from aiocg.compat.compiler_gym.views import ObservationSpaceSpec, ObservationView, RewardView
+from aiocg.compat.gym.spaces.seeds import apart
 
 __all__ = ["ClientServiceCompilerEnv", "ServiceMessageConverters"]
 

@@ -1,10 +1,12 @@
 """Rewards: what a step was worth, computed from observations."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from aiocg.compat.compiler_gym.spaces.scalar import Scalar
+from aiocg.compat.deprecation import outside
 
 __all__ = ["DefaultRewardFromObservation", "Reward"]
 
@@ -20,6 +22,7 @@ class Reward(Scalar):
         default_negates_returns: a failed step takes back what the episode had earned before, besides.
         success_threshold: the sum of rewards from which on an episode counts as a success.
         deterministic, platform_dependent: as for observations.
+        id: what `name` was called before CompilerGym 0.2.1.
 
     Raises:
         TypeError: when it has no name.
@@ -27,7 +30,7 @@ class Reward(Scalar):
 
     def __init__(
         self,
-        name: str,
+        name: str | None = None,
         observation_spaces: list[str] | None = None,
         default_value: float = 0,
         min: float | None = None,
@@ -36,7 +39,11 @@ class Reward(Scalar):
         success_threshold: float | None = None,
         deterministic: bool = False,
         platform_dependent: bool = True,
+        id: str | None = None,
     ) -> None:
+        if id is not None:
+            warnings.warn("Argument `id` of Reward has been renamed `name`", DeprecationWarning, stacklevel=outside())
+            name = name or id
         if not name:
             raise TypeError("No name given: a reward space needs one")
         super().__init__(

@@ -1,0 +1,77 @@
+"""What scripts for CompilerGym do that others have written."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiocg.compat import compiler_gym
+from aiocg.compat.compiler_gym.spaces import Reward
+
+
+@pytest.fixture
+def env() -> Iterator[Any]:
+    with compiler_gym.make("llvm-ic-v0", benchmark="programs-v0/gcd") as made:
+        made.reset()
+        yield made
+
+
+def _drawn_by_forks(env: Any, count: int) -> list[int]:
+    drawn = []
+    for _ in range(count):
+        with env.fork() as fork:
+            drawn.append(fork.action_space.sample())
+    return drawn
+
+
+def test_forks_of_one_state_draw_different_actions(env: Any) -> None:
+    """A hill climber forks, draws an action in the fork, and keeps or closes it."""
+    env.action_space.sample()  # which seeds it
+    assert len(set(_drawn_by_forks(env, 8))) > 3
+
+
+def test_what_forks_draw_follows_from_the_seed(env: Any) -> None:
+    env.action_space.seed(7)
+    once = _drawn_by_forks(env, 3)
+    env.action_space.seed(7)
+    assert _drawn_by_forks(env, 3) == once
+
+
+def test_environments_may_be_closed_by_the_end_of_the_interpreter(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("""
+import compiler_gym
+
+class Manager:
+    def __init__(self):
+        self.env = compiler_gym.make("llvm-ic-v0", benchmark="programs-v0/gcd")
+        self.env.reset()
+
+    def __del__(self):
+        self.env.close()
+        print("closed", flush=True)
+
+manager = Manager()
+""")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "aiocg.compat", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "closed\n", "")
+
+
+def test_a_reward_may_have_an_id_for_a_name(env: Any) -> None:
+    """It was called so in the first releases."""
+
+    class Constant(Reward):
+        def update(self, actions: Any, observations: Any, observation_view: Any) -> float:
+            return 3.0
+
+    with pytest.warns(DeprecationWarning, match="renamed `name`"):
+        reward = Constant(id="three", observation_spaces=[])
+    env.reward.add_space(reward)
+    env.reward_space = "three"
+    env.reset()
+    assert env.step(0)[1] == 3.0
