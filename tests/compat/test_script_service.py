@@ -4,6 +4,7 @@ import contextlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -241,16 +242,17 @@ def test_started_by_hand_a_service_says_what_it_is() -> None:
 
 def test_files_of_a_service_are_gone_when_it_is_closed(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("COMPILER_GYM_CACHE", str(tmp_path / "disk"))
-    for place in (None, tmp_path / "elsewhere"):
-        if place is not None:
-            monkeypatch.setenv("COMPILER_GYM_TRANSIENT_CACHE", str(place))
-        cache = ServiceCache()
-        assert (cache / "logs").is_dir()
-        (cache / "disk" / "file").write_text("x")
-        real = (cache / "disk").resolve()
-        cache.close()
-        assert not cache.path.exists()
-        assert not real.exists()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        for place in (memory, str(tmp_path / "elsewhere")):
+            monkeypatch.setenv("COMPILER_GYM_TRANSIENT_CACHE", place)
+            cache = ServiceCache()
+            assert (cache / "logs").is_dir()
+            (cache / "disk" / "file").write_text("x")
+            real = (cache / "disk").resolve()
+            assert not real.is_relative_to(memory)
+            cache.close()
+            assert not cache.path.exists()
+            assert not real.exists()
 
 
 def test_an_environment_of_ones_own_can_be_registered() -> None:
