@@ -27,6 +27,11 @@ class ActionSpace(Space[Any]):
     def __getitem__(self, name: str) -> Any:
         return self.wrapped[name]  # type: ignore[index]
 
+    @property
+    def np_random(self) -> Any:
+        """The source of what it draws, the other space's."""
+        return self.wrapped.np_random
+
     def sample(self, mask: Any = None, probability: Any = None) -> Any:
         """Draw an action."""
         return self.wrapped.sample()

@@ -26,7 +26,7 @@ def apart(space: Any) -> Any:
     What they draw is the same whenever the space was seeded the same.
     """
     copied = copy.deepcopy(space)
-    source = getattr(space, "wrapped", space).np_random.bit_generator.seed_seq
+    source = space.np_random.bit_generator.seed_seq
     copied.seed(int(source.spawn(1)[0].generate_state(1)[0]))
     return copied
 
