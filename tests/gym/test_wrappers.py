@@ -192,6 +192,21 @@ def test_what_is_asked_for_by_name_comes_as_it_is_and_each_reward_is_converted(s
     assert env.episode_reward is None and env.step("inc")[1] == 0.0
 
 
+@pytest.mark.parametrize("constrained", [False, True])
+def test_candidate_has_the_histogram_of_the_step_that_it_is(scripted: Any, constrained: bool) -> None:
+    scripted.observation_space = "vector"
+    below = ours.ConstrainedCommandline(scripted, ["double", "inc"]) if constrained else scripted
+    env: Any = ours.ConcatActionsHistogram(below)
+    env.reset()
+    env.step("inc")
+    candidates = [["inc", "double"], env.action_space.index("double"), []]
+    for candidate, actions in zip(env.expand(candidates), candidates, strict=True):
+        with env.fork() as child:
+            assert candidate.observation.tolist() == child.step(actions)[0].tolist()
+    failed, asked = env.expand(["crash"] if not constrained else []), env.expand(["inc"], observation_spaces="value")
+    assert [one.observation for one in failed] == [None] * len(failed) and asked[0].observation == 7
+
+
 def test_undefined_transformations_say_so(scripted: aiocg.gym.CompilerEnv) -> None:
     with pytest.raises(NotImplementedError, match=r"convert_observation\(\)"):
         ours.ObservationWrapper(scripted).reset()

@@ -1,14 +1,18 @@
 """Telling an agent what it has done: a histogram of its actions behind each observation."""
 
-from collections.abc import Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any, Unpack
 
 import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
+from aiocg.candidate import Candidate
 from aiocg.gym.wrappers.transformation import ObservationWrapper
+from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
+from aiocg.spaces import DiscreteActions
 
 __all__ = ["ActionsHistogram", "ConcatActionsHistogram"]
 
@@ -107,8 +111,27 @@ class ConcatActionsHistogram(ObservationWrapper, RecordConstructorArgs):
 
     def convert_observation(self, observation: Any) -> Any:
         """Return the observation with the histogram behind it."""
+        return self._behind(observation, self.actions)
+
+    def _behind(self, observation: Any, actions: Sequence[Any]) -> Any:
         histogram = self._current()
-        return histogram.behind(observation, histogram.of(self.actions))
+        return histogram.behind(observation, histogram.of(actions))
+
+    def expand(self, candidates: Iterable[Any], **settings: Unpack[StepSettings]) -> list[Candidate]:
+        """Evaluate many candidates, whose actions are in the histogram; see `CompilerEnv.expand`."""
+        results = CompilerEnvWrapper.expand(self, candidates, **settings)
+        if settings.get("observation_spaces") is not None:
+            return results
+        space, taken = self.action_space, self.actions
+        index = space.index if isinstance(space, DiscreteActions) else int
+        return [
+            result
+            if result.observation is None
+            else dataclasses.replace(
+                result, observation=self._behind(result.observation, [*taken, *map(index, result.actions)])
+            )
+            for result in results
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_made_of": (None, None), "_histogram": None}
