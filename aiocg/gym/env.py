@@ -76,7 +76,7 @@ class CompilerEnv(CompilerEnvBase):
             ServiceError: when there is no worker to be had, or it dies over this benchmark.
         """
         if not (options is None or isinstance(options, Mapping)):
-            raise TypeError(f"options of a reset are a dictionary, with the keys {', '.join(SETTINGS)}, not {options!r}")
+            raise TypeError(f"options of a reset are a dictionary with keys {', '.join(SETTINGS)}, not {options!r}")
         chosen = {**(options or {}), **settings}
         for name in chosen:
             if name not in SETTINGS:
