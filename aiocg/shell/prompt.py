@@ -64,6 +64,7 @@ class Prompt:
             auto_suggest=AutoSuggestFromHistory(),
             completer=ShellCompleter(shell),
             complete_while_typing=True,
+            enable_suspend=True,
             complete_in_thread=True,  # a folder, or a list of names, may be slow to read
             bottom_toolbar=self.toolbar,
             style=STYLE,

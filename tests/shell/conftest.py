@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
+import pytest_asyncio
 from rich.console import Console
 
 import aiocg
@@ -13,7 +14,7 @@ from aiocg.shell import Shell, ShellSession
 from aiocg.supervision import Policy
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def runtime() -> AsyncIterator[aiocg.Runtime]:
     """A runtime with a worker that is replaced without delay."""
     async with aiocg.Runtime(workers=1, policy=Policy(first_delay=0.01, max_delay=0.1)) as runtime:
@@ -21,12 +22,14 @@ async def runtime() -> AsyncIterator[aiocg.Runtime]:
         yield runtime
 
 
-@pytest.fixture
-async def session(runtime: aiocg.Runtime) -> ShellSession:
+@pytest_asyncio.fixture(loop_scope="module")
+async def session(runtime: aiocg.Runtime) -> AsyncIterator[ShellSession]:
     """A session that stands at 5, where every increase costs its amount."""
-    return await ShellSession.open(
+    session = await ShellSession.open(
         runtime, "scripted-v0", benchmark="scripted-v0/5", observation_space="value", reward_space="value", seed=1
     )
+    yield session
+    await session.env.close()
 
 
 @dataclass

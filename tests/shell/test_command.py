@@ -3,9 +3,10 @@
 import pytest
 
 from aiocg.errors import UnknownName
-from aiocg.shell.command import Argument, Command, CommandTable
+from aiocg.shell.command import Argument, Command, CommandTable, Suggestion
 from aiocg.shell.commands import COMMANDS
 from aiocg.shell.line import CommandError, split_words
+from aiocg.shell.suggestions import MOST, matching
 
 COMPILERGYM = [
     "tutorial",
@@ -79,3 +80,9 @@ def test_too_few_and_too_many_arguments_are_errors_that_show_the_usage() -> None
 def test_two_commands_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="two commands are called a"):
         CommandTable([Command("a", "", "", nothing), Command("b", "", "", nothing, aliases=("a",))])
+
+
+def test_matching_puts_what_a_word_begins_first() -> None:
+    named = [Suggestion(name) for name in ("partly-inline", "inline", "Inliner", "gvn")]
+    assert [one.text for one in matching("inl", named)] == ["inline", "Inliner", "partly-inline"]
+    assert len(matching("", (Suggestion(str(number)) for number in range(10**4)))) == MOST

@@ -13,6 +13,8 @@ from aiocg.shell import ShellSession
 
 from .conftest import Spoken, spoken
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one runtime for all of them
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

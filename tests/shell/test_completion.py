@@ -10,19 +10,12 @@ from aiocg.shell.completion import ShellCompleter, suggest
 
 from .conftest import Spoken
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one runtime for all of them
+
 
 def texts(say: Spoken, line: str) -> list[str]:
     """Return what the last word of a line may become."""
     return [suggestion.text for suggestion in suggest(say.shell, line)]
-
-
-def test_matching_puts_what_a_word_begins_first() -> None:
-    from aiocg.shell.command import Suggestion
-    from aiocg.shell.suggestions import MOST, matching
-
-    named = [Suggestion(name) for name in ("partly-inline", "inline", "Inliner", "gvn")]
-    assert [one.text for one in matching("inl", named)] == ["inline", "Inliner", "partly-inline"]
-    assert len(matching("", (Suggestion(str(number)) for number in range(10**4)))) == MOST
 
 
 async def test_commands_are_completed_with_hyphens(say: Spoken) -> None:

@@ -8,6 +8,8 @@ import aiocg
 from aiocg.errors import Interrupted
 from aiocg.testing import scripted_benchmark
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one runtime for all of them
+
 
 async def at(runtime: aiocg.Runtime, number: int) -> aiocg.Env:
     env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(number), reward_space="value")

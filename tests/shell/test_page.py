@@ -25,6 +25,7 @@ def conversation() -> list[tuple[str, str]]:
     return [(line, answer) for line, answer in said if answer]
 
 
+@pytest.mark.slow
 async def test_the_conversation_of_the_page_is_what_the_shell_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

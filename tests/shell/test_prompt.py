@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from prompt_toolkit.formatted_text import fragment_list_to_text
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
@@ -14,8 +15,10 @@ from aiocg.shell.prompt import Prompt
 
 from .conftest import Spoken
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one runtime for all of them
 
-@pytest.fixture
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def converse(say: Spoken, tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
     """Type keys, one string after the other when what was typed before has been done, until the prompt ends."""
     with create_pipe_input() as keys:

@@ -12,6 +12,8 @@ from aiocg.errors import InvalidAction, UnknownName
 from aiocg.shell import ShellSession
 from aiocg.shell.session import ActionEnded
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one runtime for all of them
+
 
 async def value(session: ShellSession) -> int:
     """Return the number that the environment really is at."""

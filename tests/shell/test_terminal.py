@@ -225,3 +225,22 @@ def test_a_terminal_that_goes_away_leaves_nothing(place: Any) -> None:
     while (place.processes() or place.leftovers()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert (place.processes(), place.leftovers()) == ([], [])
+
+
+@pytest.mark.slow
+def test_ctrl_z_at_the_prompt_suspends_the_shell(place: Any) -> None:
+    with terminal(["bash", "--norc", "-i"], place.folder, {**place.environment, "PS1": "bash> "}) as screen:
+        screen.wait_for("bash> ")
+        screen.type(f"{' '.join(GCD)}\r")
+        prompt(screen)
+        screen.type("\x1a")
+        screen.wait_for("Stopped")
+        screen.type("fg\r")
+        prompt(screen)
+        screen.type("action mem2reg\r")
+        screen.wait_for("1 action: mem2reg")
+        screen.type("\x04")
+        screen.wait_for("bash> ")
+        screen.type("exit\r")
+        screen.wait()
+    assert (place.processes(), place.leftovers()) == ([], [])
