@@ -40,6 +40,22 @@ def test_what_forks_draw_follows_from_the_seed(env: Any) -> None:
     assert _drawn_by_forks(env, 3) == once
 
 
+def test_any_package_may_be_imported_first() -> None:
+    """Most scripts begin with `import compiler_gym`, some with a class from somewhere within."""
+    code = """
+import importlib, pkgutil, sys
+root = importlib.import_module("aiocg.compat.compiler_gym")
+for package in [module.name for module in pkgutil.iter_modules(root.__path__)]:
+    for name in [name for name in sys.modules if name.startswith("aiocg.compat.")]:
+        del sys.modules[name]
+    importlib.import_module(f"aiocg.compat.compiler_gym.{package}")
+    print(package)
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"datasets", "envs", "service", "spaces", "views", "wrappers"} <= set(done.stdout.split())
+
+
 def test_environments_may_be_closed_by_the_end_of_the_interpreter(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("""

@@ -2,10 +2,12 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aiocg.compat.compiler_gym.views.observation_space_spec import ObservationSpaceSpec
 from aiocg.compat.gym.spaces import Space
+
+if TYPE_CHECKING:  # views import messages of services, so that whichever is imported first needs the other
+    from aiocg.compat.compiler_gym.views.observation_space_spec import ObservationSpaceSpec
 
 __all__ = ["Backend", "Reply", "Session"]
 
@@ -82,7 +84,7 @@ class Backend(ABC):
     version: str
     compiler_version: str
     action_spaces: list[Any]
-    observation_spaces: list[ObservationSpaceSpec]
+    observation_spaces: "list[ObservationSpaceSpec]"
 
     @property
     def alive(self) -> bool:
