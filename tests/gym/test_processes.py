@@ -52,6 +52,35 @@ with aiocg.gym.SyncRuntime(workers=1) as runtime:
 print("done")
 """
 
+BUSY = """
+import signal
+
+stop = False
+
+def spin():
+    while not stop:
+        env.step("gvn")
+        env.fork().close()
+        gymnasium.make("llvm-v0", benchmark="programs-v0/gcd").close()
+
+threads = [threading.Thread(target=spin) for _ in range(3)]
+[thread.start() for thread in threads]
+for number in range(2):
+    child = os.fork()  # whatever the other threads are doing, they do not do it there
+    if child == 0:
+        signal.alarm(30)
+        fresh = gymnasium.make("llvm-ic-v0", benchmark="programs-v0/gcd")
+        fresh.reset()
+        assert fresh.step("mem2reg")[1] > 0
+        env.reset()
+        assert env.step("mem2reg")[1] > 0
+        (sys.exit if number % 2 else os._exit)(3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+stop = True
+[thread.join() for thread in threads]
+print("done")
+"""
+
 SPAWN = """
 import multiprocessing
 
@@ -107,7 +136,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("script", [FORK, SPAWN, LOOP, VECTORS], ids=["fork", "spawn", "loop", "vectors"])
+SCRIPTS = {"fork": FORK, "busy": BUSY, "spawn": SPAWN, "loop": LOOP, "vectors": VECTORS}
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_environment_works_there_and_leaves_nothing(script: str, place: Any) -> None:
     path = place.folder / "script.py"
     guard = "if __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in START.splitlines())
