@@ -122,15 +122,15 @@ class CompilerEnvStateReader:
             InvalidState: for a row or an object that is no state, with the file and the line.
         """
         lines = self._lines()
-        first: list[str] = []
-        for line in lines:
-            first.append(line)
-            if line.strip():
+        blank = 0
+        for first in lines:
+            if first.strip():
                 break
+            blank += 1
         else:
             return
-        again = itertools.chain(first, lines)
-        yield from self._objects(again) if first[-1].lstrip().startswith("{") else self._rows(again, first[-1])
+        again = itertools.chain(itertools.repeat("\n", blank), [first], lines)
+        yield from self._objects(again) if first.lstrip().startswith("{") else self._rows(again, first)
 
     def _lines(self) -> Iterator[str]:
         """Read the lines as text; whatever may be wrong with them is said with their number."""

@@ -68,6 +68,7 @@ def _unpacked(file: IO[Any]) -> IO[Any]:
 def _fetched(url: str) -> Iterator[IO[bytes]]:
     """Fetch a file into a temporary one without a name, which is gone whatever happens."""
     import requests  # it takes a while to import, and most states are on the disk
+    from urllib3.exceptions import HTTPError
 
     shown = without_password(url)
     if is_offline():
@@ -75,7 +76,7 @@ def _fetched(url: str) -> Iterator[IO[bytes]]:
     with tempfile.TemporaryFile(prefix="aiocg-states-") as file:
         try:
             _fetch(url, shown, file, requests)
-        except requests.exceptions.RequestException as error:
+        except (requests.exceptions.RequestException, HTTPError) as error:
             raise DownloadError(shown, _reason(error)) from error
         file.seek(0)
         yield file
@@ -88,7 +89,7 @@ def _fetch(url: str, shown: str, file: IO[bytes], requests: Any) -> None:
         if response.status_code != 200:
             answer = f"{response.status_code} {response.reason or ''}".strip()
             raise DownloadError(shown, f"the server answers {answer}; is the address right?")
-        for chunk in response.iter_content(CHUNK):
+        while chunk := response.raw.read1(CHUNK, decode_content=True):  # what has come, however little
             size += len(chunk)
             if size > SIZE_LIMIT:
                 raise DownloadError(shown, f"it is larger than {SIZE_LIMIT >> 20} MiB")
@@ -100,11 +101,10 @@ def _fetch(url: str, shown: str, file: IO[bytes], requests: Any) -> None:
 def _reason(error: Exception) -> str:
     """Return the innermost words of an error of `requests`, which wraps them several times."""
     inner: BaseException = error
-    while (cause := getattr(inner, "reason", None) or (inner.args[0] if inner.args else None)) is not None:
-        if not isinstance(cause, BaseException):
-            break
+    while isinstance(cause := getattr(inner, "reason", None) or next(iter(inner.args), None), BaseException):
         inner = cause
-    words = str(inner).rpartition("Errno ")[2] if "Errno" in str(inner) else str(inner)
+    words = cause if isinstance(cause, str) else str(inner)
+    words = words.rpartition("Errno ")[2] if "Errno" in words else words
     return re.sub(r"^-?\d+\]\s*", "", words).rstrip(")") or type(error).__name__
 
 

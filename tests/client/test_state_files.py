@@ -10,6 +10,8 @@ import os
 import random
 import sys
 import threading
+import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -270,6 +272,16 @@ def test_a_state_is_found_by_its_line(tmp_path: Path) -> None:
         find_state(tmp_path / "missing:3")
 
 
+def test_endless_blank_lines_take_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(gzip.compress(b"\n" * 10**5 + b"one,two\n"))
+    tracemalloc.start()
+    with pytest.raises(InvalidState, match=r"line 100001: expected the columns"):
+        list(read_paths([path]))
+    assert tracemalloc.get_traced_memory()[1] < 400_000
+    tracemalloc.stop()
+
+
 # --------------------------------------------------------------------------------------------------- the web
 
 
@@ -286,7 +298,11 @@ def web() -> Iterator[tuple[str, dict[str, bytes]]]:
             self.send_response(200)
             self.send_header("Content-Length", str(len(files[self.path]) + 10 * (self.path == "/short")))
             self.end_headers()
-            self.wfile.write(files[self.path])
+            pieces = (b"x" for _ in files[self.path]) if self.path == "/slow" else [files[self.path]]
+            with contextlib.suppress(ConnectionError):  # whoever reads may have given up
+                for piece in pieces:
+                    self.wfile.write(piece)
+                    time.sleep(0.02 if self.path == "/slow" else 0)
 
         def log_message(self, *args: object) -> None:
             pass
@@ -309,11 +325,19 @@ def test_addresses_are_fetched(web: tuple[str, dict[str, bytes]], monkeypatch: p
     assert find_state(f"{address}/results:3").benchmark == "benchmark://cBench-v1/dijkstra"
     with pytest.raises(DownloadError, match="the server answers 404 Not Found"):
         list(read_paths([f"{address.replace('//', '//user:secret@')}/missing"]))
-    with pytest.raises(DownloadError, match=r"cannot fetch .*/short"):
+    with pytest.raises(DownloadError, match=r"cannot fetch .*/short: Connection broken: IncompleteRead\([^()]*$"):
         list(read_paths([f"{address}/short"]))
     monkeypatch.setattr(state_sources, "SIZE_LIMIT", 8)
     with pytest.raises(DownloadError, match="it is larger than"):
         list(read_paths([f"{address}/results"]))
+
+
+def test_a_server_that_sends_a_little_now_and_then_is_given_up(web: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIOCG_OFFLINE", raising=False)
+    monkeypatch.setattr(state_sources, "TOTAL_TIMEOUT", 0.2)
+    web[1]["/slow"] = b"x" * 10**5
+    with pytest.raises(DownloadError, match="it did not arrive within"):
+        list(read_paths([f"{web[0]}/slow"]))
 
 
 def test_a_password_in_an_address_is_not_shown(web: tuple[str, dict[str, bytes]], monkeypatch: Any) -> None:
