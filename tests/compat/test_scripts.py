@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from aiocg.compat import compiler_gym
+from aiocg.compat.compiler_gym.datasets.stand_ins import StandInWarning
+from aiocg.compat.compiler_gym.envs.llvm.datasets import CBenchDataset
+from aiocg.compat.compiler_gym.errors import DatasetInitError
 from aiocg.compat.compiler_gym.spaces import Reward
 
 
@@ -91,3 +94,18 @@ def test_a_reward_may_have_an_id_for_a_name(env: Any) -> None:
     env.reward_space = "three"
     env.reset()
     assert env.step(0)[1] == 3.0
+
+
+def test_installing_cbench_first_is_no_error_where_others_run_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path))
+    monkeypatch.setenv("AIOCG_OFFLINE", "1")
+    monkeypatch.delenv("AIOCG_DATASET_MIRROR", raising=False)
+    dataset = CBenchDataset()
+    with pytest.warns(StandInWarning, match="cbench-v1 is not installed"):
+        dataset.install()
+    assert not dataset.installed
+    monkeypatch.setenv("AIOCG_COMPAT_STAND_INS", "0")
+    with pytest.raises(DatasetInitError, match="cannot be fetched"):
+        dataset.install()

@@ -107,6 +107,24 @@ class CBenchDataset(NativeDataset):
             return self._stand_in(uri, name, error)
         return super().benchmark_from_parsed_uri(uri)
 
+    def install(self) -> None:
+        """Fetch the programs and their inputs; without success, warn that others run in their place.
+
+        Raises:
+            DatasetInitError, DownloadFailed: when they cannot be had, and stand-ins are switched off.
+        """
+        try:
+            super().install()
+        except (DatasetInitError, DownloadFailed) as error:
+            if not _switched_on():
+                raise
+            warnings.warn(
+                f"{self.name} is not installed; other programs run in place of its own. Why: {error}. "
+                f"{SWITCH}=0 makes this an error",
+                StandInWarning,
+                stacklevel=outside(),
+            )
+
     def install_programs(self) -> None:
         """Fetch the programs, but not the inputs to run them on.
 
