@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import aiocg
@@ -275,6 +276,14 @@ async def test_python_can_await_and_what_it_does_is_history(say: Spoken) -> None
 async def test_states_are_saved_and_loaded(say: Spoken) -> None:
     assert await say("action double increment; save 'my state.json'; set-benchmark scripted-v0/9")
     assert json.loads(Path("my state.json").read_text(encoding="utf-8"))["actions"] == ["double", "increment"]
+    assert await say("load 'my state.json'")
+    state = msgspec.structs.replace(say.shell.session.env.state, actions=("double", "double"), reward=None)
+    Path("states.csv").write_text(f"{state.csv_header()}\n{state.to_csv()}\n{state.to_csv()}\n", encoding="utf-8")
+    assert await say("load states.csv:3")
+    assert say.out == "scripted-v0/5 after 2 actions, reward in all -15.0000\n"
+    assert not await say("load states.csv")
+    assert "there are 2 states: say which one by its line, as in states.csv:2" in say.err
+    assert not await say("load -")
     assert await say("load 'my state.json'")
     assert say.out == "scripted-v0/5 after 2 actions, reward in all -6.0000\n"
     Path("bad.json").write_text("{}", encoding="utf-8")

@@ -1,16 +1,19 @@
 """Commands that write and read files."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from aiocg.llvm.legacy_states import modern_state
 from aiocg.preparation import in_thread
 from aiocg.shell.command import Argument, Command
 from aiocg.shell.line import CommandError
 from aiocg.shell.rendering import actions, number
 from aiocg.shell.suggestions import paths
-from aiocg.state import CompilerEnvState
+from aiocg.state import LegacyState
+from aiocg.state_files import find_state
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,8 +42,13 @@ async def save(shell: "Shell", words: list[str]) -> "RenderableType":
 
 async def load(shell: "Shell", words: list[str]) -> "RenderableType":
     """Go to a state that was saved."""
-    session, path = shell.session, Path(words[0]).expanduser()
-    state = CompilerEnvState.from_json(await in_thread(path.read_bytes))
+    session, place = shell.session, os.path.expanduser(words[0])
+    if place == "-":
+        raise CommandError("load needs a file: what is typed here are commands")
+    state = await in_thread(lambda: find_state(place))
+    if isinstance(state, LegacyState):
+        state, translation = await modern_state(session.runtime, state, session.env.spec.id)
+        shell.console.print(f"flags: {translation}", markup=False, soft_wrap=True)
     await session.load(state)
     total = session.present.total
     text = Text(f"{session.benchmark_name} after {actions(session.position)}")
@@ -79,8 +87,9 @@ COMMANDS: tuple[Command, ...] = (
         SECTION,
         "go to a state that was saved",
         load,
-        (Argument("FILE", paths),),
-        examples=("load best.json",),
+        (Argument("FILE[:LINE]", paths),),
+        details="FILE is JSON, or a table with the state on that line, also of CompilerGym's; or the address of one.",
+        examples=("load best.json", "load results.csv:3"),
     ),
     Command(
         "write",
