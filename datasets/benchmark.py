@@ -3,13 +3,13 @@
 import dataclasses
 import hashlib
 import os
-import threading
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, DatasetError
+from aiocg.datasets.forks import ForkedLock
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["Benchmark", "BenchmarkProgram", "BenchmarkSource", "ProgramRun", "ValidationCallback"]
@@ -142,7 +142,7 @@ class Benchmark:
         self._sources = sources
         self._recompile = recompile
         self._callbacks: list[ValidationCallback] = []
-        self._lock = threading.Lock()
+        self._lock = ForkedLock()
         self._content: bytes | None = None
         self._recipe: bytes | None = None if program is not None else b""
         self._key = ""

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import tempfile
-import threading
 import time
 import warnings
 import weakref
@@ -16,6 +15,7 @@ from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.dependency import Dependencies
 from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
+from aiocg.datasets.forks import ForkedLock
 from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
 
@@ -37,14 +37,14 @@ _SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERR
 _PATH_FLAGS = ("-I", "-iquote", "-isystem", "-idirafter", "-include", "-imacros", "--sysroot=", "-isysroot")
 
 _in_progress: "weakref.WeakValueDictionary[str, _Turn]" = weakref.WeakValueDictionary()
-_in_progress_lock = threading.Lock()
+_in_progress_lock = ForkedLock()
 
 
 class _Turn:
     """Held by the one thread that compiles a program, while others that want the same one wait."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = ForkedLock()
 
 
 def is_bitcode(content: bytes) -> bool:

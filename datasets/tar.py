@@ -12,6 +12,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, CompilationCancelled, InstallError
+from aiocg.datasets.forks import ForkedLock
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.locking import locked
 from aiocg.datasets.manifest import Manifest
@@ -83,7 +84,7 @@ class TarDataset(Dataset):
         self.suffix = suffix
         self._static_size = size
         self._names: Sequence[str] | None = None
-        self._names_lock = threading.Lock()
+        self._names_lock = ForkedLock()
 
     # ------------------------------------------------------------------------------------- what subclasses override
 

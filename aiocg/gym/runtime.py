@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from aiocg.datasets.collection import Datasets
+from aiocg.datasets.forks import ForkedLock
 from aiocg.errors import RuntimeClosed
 from aiocg.gym.portal import Portal
 from aiocg.requests import Receiver
@@ -53,7 +54,7 @@ class SyncRuntime:
         self.runtime = Runtime(
             workers=workers, datasets=datasets, memory_limit=memory_limit, options=options, policy=policy
         )
-        self._lock = threading.Lock()
+        self._lock = ForkedLock()
         self._portal: Portal | None = None
         self._closed = False
         self._end: weakref.finalize[Any, Any] | None = None

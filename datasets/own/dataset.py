@@ -5,13 +5,13 @@ import functools
 import hashlib
 import os
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InstallError, ToolchainNotFound
+from aiocg.datasets.forks import ForkedLock
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.own.manifest import CONTENT, Program, Run, read, read_header
 from aiocg.datasets.toolchain import find_clang, link_flags
@@ -47,7 +47,7 @@ class OwnDataset(Dataset):
         )
         self.compiler = header.compiler
         self._count = header.programs
-        self._lock = threading.Lock()
+        self._lock = ForkedLock()
         self._programs: dict[str, Program] | None = None
         self._paths: tuple[str, ...] = ()
 

@@ -81,6 +81,40 @@ stop = True
 print("done")
 """
 
+LOADING = """
+import signal
+from aiocg.datasets.benchmark import Benchmark
+
+began, go_on = threading.Event(), threading.Event()
+
+def load():
+    began.set()
+    go_on.wait()
+    return content
+
+content = env.benchmark.content
+slow = Benchmark("benchmark://user-v0/slow", load)
+runtime = aiocg.gym.SyncRuntime(workers=1)
+thread = threading.Thread(target=lambda: env.reset(benchmark=slow))
+thread.start()
+began.wait()
+runtime._lock.__enter__()  # as if another thread were about to start it
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    go_on.set()
+    fresh = runtime.make("llvm-ic-v0", benchmark=slow)  # which is being loaded in the other process
+    fresh.reset()
+    assert fresh.step("mem2reg")[1] > 0
+    runtime.close()
+    os._exit(5)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+runtime._lock.__exit__()
+go_on.set()
+thread.join()
+print("done")
+"""
+
 SPAWN = """
 import multiprocessing
 
@@ -136,7 +170,7 @@ if __name__ == "__main__":
 """
 
 
-SCRIPTS = {"fork": FORK, "busy": BUSY, "spawn": SPAWN, "loop": LOOP, "vectors": VECTORS}
+SCRIPTS = {"fork": FORK, "busy": BUSY, "loading": LOADING, "spawn": SPAWN, "loop": LOOP, "vectors": VECTORS}
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)

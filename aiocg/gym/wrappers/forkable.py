@@ -1,8 +1,9 @@
 """Iterators that can be copied: each copy goes on from the same place on its own."""
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Self, TypeVar
+
+from aiocg.datasets.forks import ForkedLock
 
 __all__ = ["ForkableIterator"]
 
@@ -25,7 +26,7 @@ class _Source(Generic[T]):
     def __init__(self, make: Callable[[], Iterable[T]], repeat: bool) -> None:
         self.make = make
         self.repeat = repeat
-        self.lock = threading.Lock()
+        self.lock = ForkedLock()
         self._iterator = iter(make())
 
     def take(self) -> T:
