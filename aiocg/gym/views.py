@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from aiocg.plan import check_known
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from aiocg.gym.env_base import CompilerEnvBase
     from aiocg.rewards import Reward
     from aiocg.spaces import ObservationSpace
@@ -68,6 +70,18 @@ class ObservationView(_View["ObservationSpace"]):
             ServiceError: when it cannot be computed.
         """
         return self._env.observe(name)
+
+    def add_derived_space(
+        self,
+        id: str,
+        base_id: str,
+        translate: Callable[[Any], Any],
+        space: "gymnasium.Space[Any] | None" = None,
+        *,
+        default: Any = None,
+    ) -> None:
+        """Add an observation that is a function of another one; see `CompilerEnv.add_derived_space`."""
+        self._env.add_derived_space(id, base_id, translate, space, default=default)
 
 
 class RewardView(_View["Reward"]):

@@ -222,6 +222,8 @@ def test_derived_space_may_say_what_it_is_after_an_error(scripted: aiocg.gym.Com
     scripted.add_derived_space("inverse", "value", lambda value: 1 / value, Scalar(0, 1, "float64"), default=1.0)
     assert scripted.observe("inverse") == 0.2
     assert scripted.observation_spaces["inverse"].default == 1.0
+    scripted.observation.add_derived_space("next", "value", lambda value: value + 1)
+    assert scripted.observation.next() == 6
 
 
 def test_views_give_any_observation_and_what_was_earned(llvm: aiocg.gym.LlvmEnv) -> None:
