@@ -1,6 +1,7 @@
 """Giving up what is being executed: every environment is then where its last finished request left it."""
 
 import asyncio
+import random
 
 import pytest
 
@@ -76,3 +77,38 @@ async def test_an_environment_can_be_reset_after_it(runtime: aiocg.Runtime) -> N
     observation, _ = await env.reset(benchmark=scripted_benchmark(8))
     assert observation == 8
     assert isinstance(future.exception(), Interrupted)
+
+
+@pytest.mark.slow
+async def test_what_was_acknowledged_is_never_lost_and_nothing_hangs(runtime: aiocg.Runtime) -> None:
+    rng = random.Random(1)
+    envs = await asyncio.gather(*(at(runtime, number) for number in range(200)))
+    expected = list(range(200))
+    stopped = asyncio.Event()
+    interrupted = 0
+
+    async def use(index: int) -> None:
+        nonlocal interrupted
+        env = envs[index]
+        while not stopped.is_set():
+            double = expected[index] < 1000 and rng.random() < 0.3
+            try:
+                if rng.random() < 0.2:
+                    async with await env.fork() as child:
+                        assert await child.observe("value") == expected[index]
+                else:
+                    await env.step("double" if double else "increment")
+                    expected[index] = expected[index] * 2 if double else expected[index] + 1
+            except Interrupted:
+                interrupted += 1
+
+    async with asyncio.timeout(80):
+        users = [asyncio.create_task(use(index)) for index in range(200)]
+        for _ in range(12):
+            await asyncio.sleep(rng.random() * 0.3)
+            runtime.interrupt()
+        stopped.set()
+        await asyncio.gather(*users)
+        assert interrupted > 200
+        assert await asyncio.gather(*(env.observe("value") for env in envs)) == expected
+        await asyncio.gather(*(env.close() for env in envs))
