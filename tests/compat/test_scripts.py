@@ -12,6 +12,7 @@ from aiocg.compat import compiler_gym
 from aiocg.compat.compiler_gym.datasets.stand_ins import StandInWarning
 from aiocg.compat.compiler_gym.envs.llvm.datasets import CBenchDataset
 from aiocg.compat.compiler_gym.errors import DatasetInitError
+from aiocg.compat.compiler_gym.service.proto import BenchmarkDynamicConfig, Command
 from aiocg.compat.compiler_gym.spaces import Reward
 
 
@@ -109,3 +110,22 @@ def test_installing_cbench_first_is_no_error_where_others_run_in_its_place(
     monkeypatch.setenv("AIOCG_COMPAT_STAND_INS", "0")
     with pytest.raises(DatasetInitError, match="cannot be fetched"):
         dataset.install()
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_a_program_of_a_command_line_runs_once_its_benchmark_says_how(tmp_path: Path, merged: bool) -> None:
+    """The first form is the maintainers' answer to those who asked for it."""
+    source = tmp_path / "sum.c"
+    source.write_text("int main(void) { long s = 0; for (long i = 0; i < 1000000; i++) s += i ^ s; return s == 1; }")
+    with compiler_gym.make("llvm-v0") as env:
+        benchmark = env.make_benchmark_from_command_line(["gcc", "-DNDEBUG", str(source), "-o", str(tmp_path / "sum")])
+        if merged:
+            build = Command(argument=["$CC", "$IN"], outfile=["a.out"], timeout_seconds=60)
+            run = Command(argument=["./a.out"], timeout_seconds=60)
+            benchmark.proto.dynamic_config.MergeFrom(BenchmarkDynamicConfig(build_cmd=build, run_cmd=run))
+        else:
+            benchmark.proto.dynamic_config.run_cmd.argument.append("./sum")
+        env.reset(benchmark=benchmark)
+        env.runtime_observation_count = 2
+        assert env.observation["IsRunnable"]
+        assert (env.observation.Runtime() > 0).tolist() == [True, True]

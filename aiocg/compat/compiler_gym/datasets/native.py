@@ -262,9 +262,13 @@ def _program(proto: Any) -> BenchmarkProgram | None:
     if not build or not words or list(getattr(dynamic, "pre_run_cmd", ()) or ()):
         return None
     outputs = list(getattr(dynamic.build_cmd, "outfile", ()) or ()) or [Path(words[0]).name]
-    if Path(words[0]).name != Path(outputs[0]).name:
+    output = next((one for one in outputs if Path(one).name == Path(words[0]).name), None)
+    if output is None:
         return None
-    places = {"$CC": "{clang}", "$CXX": "{clang++}", "$IN": "program.bc", outputs[0]: "program"}
+    starts = [place for place, word in enumerate(build) if word in ("$CC", "$CXX")]
+    build = build[starts[-1] :] if starts else build  # where commands were merged, the last counts
+    places = {"$CC": "{clang}", "$CXX": "{clang++}", "$IN": "program.bc", output: "program"}
+    places |= dict.fromkeys(("cc", "gcc", "clang"), "{clang}") | dict.fromkeys(("c++", "g++", "clang++"), "{clang++}")
     command = tuple(places.get(word, word) for word in build)
     if "program" not in command:  # it relies on what the compiler calls it by itself
         command += ("-o", "program")
