@@ -35,6 +35,14 @@ def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
     assert done.stderr.endswith("\\udcff.csv: No such file or directory\n")
 
 
+def test_commands_that_are_no_text_are_told(tmp_path: Path) -> None:
+    (tmp_path / "commands").write_bytes(b"reward\n\xff\n")
+    words = "shell --benchmark programs-v0/gcd --workers 1"
+    done = run(words, f"<'{tmp_path}/commands'", PYTHONIOENCODING="utf-8:strict")
+    assert (done.returncode, done.stdout) == (1, "IrInstructionCountOz 0.0000\n")
+    assert done.stderr.startswith("error: unknown command '\\\\xff'")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
 @pytest.mark.parametrize("words", ["envs", "envs --json", "shell --benchmark programs-v0/gcd --workers 1 -c reward"])
 def test_a_disk_that_is_full_is_told_in_one_line(words: str) -> None:

@@ -33,5 +33,5 @@ def _prepare_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:  # it was closed: whatever is opened next would take its place, which libuv dies of
             setattr(sys, name, open(os.devnull, "w" if descriptor else "r"))  # noqa: SIM115
-        elif descriptor and isinstance(stream, io.TextIOWrapper):
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # what an encoding cannot say, and names that are no text
