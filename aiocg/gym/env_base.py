@@ -83,6 +83,8 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
             derived_observation_spaces=derived_observation_spaces,
             datasets=datasets,
         )
+        if not isinstance(runtime, SyncRuntime | None):
+            raise TypeError(f"the runtime of blocking code is an aiocg.gym.SyncRuntime, not {runtime!r}")
         self._build(recipe, runtime if runtime is not None else default_runtime())
 
     # ------------------------------------------------------------------------------------- made, copied

@@ -3,24 +3,26 @@
 import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from aiocg.datasets import default_datasets
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
+from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError
 from aiocg.env import Env
 from aiocg.env_base import STEP_TIMEOUT
 from aiocg.errors import SessionLost
 from aiocg.rewards import Reward
 from aiocg.spaces import ObservationSpace
-from aiocg.spaces.actions import ActionSpaceLike
+from aiocg.spaces.actions import ActionSpaceLike, list_of_texts
 
 if TYPE_CHECKING:
-    from aiocg.datasets.dataset import Dataset
     from aiocg.runtime import BenchmarkLike, Runtime
 
 __all__ = ["EpisodeRecipe", "Recipe", "collection"]
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,16 +84,19 @@ class Recipe:
             reward_space: a name, or a reward of the user's.
             rewards, extra_actions, derived_observation_spaces: as given to `CompilerEnv`.
             others: fields of a recipe.
+
+        Raises:
+            TypeError, InvalidAction: when one of them is not a list of such.
         """
-        own = [*rewards]
+        own = list_of(Reward, rewards, "rewards")
         if isinstance(reward_space, Reward):
             own.append(reward_space)
             reward_space = reward_space.name
         return cls(
             reward_space=reward_space,
             rewards=tuple(own),
-            extra_actions=tuple(extra_actions),
-            observations=tuple(derived_observation_spaces),
+            extra_actions=tuple(list_of_texts(extra_actions)),
+            observations=tuple(list_of(ObservationSpace, derived_observation_spaces, "derived_observation_spaces")),
             **others,
         )
 
@@ -193,7 +198,21 @@ def collection(datasets: "Datasets | Iterable[Dataset] | None", known: Datasets)
     """Return the datasets that are meant: those given, or, if they are no collection, the known ones and them."""
     if isinstance(datasets, Datasets):
         return datasets
-    return known if datasets is None else Datasets([*known.datasets(with_deprecated=True), *datasets])
+    if datasets is None:
+        return known
+    return Datasets([*known.datasets(with_deprecated=True), *list_of(Dataset, datasets, "datasets")])
+
+
+def list_of(kind: type, given: Iterable[T], name: str) -> list[T]:
+    """Return what a user has given as a list.
+
+    Raises:
+        TypeError: when it is not a list of objects of a class, and which argument that is.
+    """
+    found = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) else None
+    if found is None or not all(isinstance(one, kind) for one in found):
+        raise TypeError(f"{name} is a list of objects of the class {kind.__name__}, not {given!r}")
+    return found
 
 
 def _portable(target: Any, datasets: Datasets) -> Any:

@@ -215,6 +215,24 @@ def test_seed_makes_samples_repeat(scripted: aiocg.gym.CompilerEnv) -> None:
 # ------------------------------------------------------------------------------------------- views, settings
 
 
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("rewards", ["value"]),
+        ("rewards", CostReward("own", "value")),
+        ("datasets", "scripted-v0"),
+        ("datasets", ["scripted-v0"]),
+        ("derived_observation_spaces", [{"id": "tenth", "base_id": "value"}]),
+        ("extra_actions", "inc"),
+        ("runtime", aiocg.Runtime),
+    ],
+)
+def test_argument_of_the_wrong_type_is_said(argument: str, value: object) -> None:
+    said = "texts of actions" if argument == "extra_actions" else argument
+    with pytest.raises((TypeError, InvalidAction), match=said):
+        aiocg.gym.CompilerEnv("scripted-v0", **{argument: value})  # type: ignore[arg-type]
+
+
 def test_derived_space_may_say_what_it_is_after_an_error(scripted: aiocg.gym.CompilerEnv) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         scripted.add_derived_space("inverse", "value", lambda value: 1 / value, Scalar(0, 1, "float64"))
