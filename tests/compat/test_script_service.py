@@ -199,7 +199,8 @@ def test_closing_ends_the_process_and_leaves_no_folder(env: Any, tmp_path: Path,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_ends_with_the_one_that_started_it() -> None:
+def test_a_process_and_its_folder_end_with_the_one_that_started_it(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     program = f"""
 from aiocg.compat.compiler_gym.service.connection import CompilerGymServiceConnection
 import os
@@ -214,6 +215,9 @@ os.kill(os.getpid(), 9)
         while psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
             assert time.monotonic() < deadline, "the service is still there"
             time.sleep(0.05)
+    while list(tmp_path.iterdir()):
+        assert time.monotonic() < deadline, "its folder is still there"
+        time.sleep(0.05)
 
 
 def test_what_is_no_service_is_refused(tmp_path: Path) -> None:

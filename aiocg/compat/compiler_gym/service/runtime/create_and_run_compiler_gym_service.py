@@ -2,15 +2,16 @@
 
 import ctypes
 import os
-import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from aiocg import janitor
 from aiocg.compat.compiler_gym.service.compilation_session import CompilationSession
 
 __all__ = ["DESCRIPTOR", "create_and_run_compiler_gym_service"]
@@ -37,11 +38,21 @@ def create_and_run_compiler_gym_service(compilation_session_type: type[Compilati
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started this process
     own = socket.socket(fileno=int(descriptor))
-    folder = Path(tempfile.mkdtemp(prefix="aiocg-service-"))
-    try:
+    with _Folder() as folder:
         _Service(compilation_session_type, folder).serve(Connection(own.detach()))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Folder:
+    """A folder for the files of a service, removed by a janitor process however the service ends."""
+
+    def __enter__(self) -> Path:
+        path = Path(tempfile.mkdtemp(prefix="aiocg-service-"))
+        command = [sys.executable, "-I", "-S", janitor.__file__, str(path)]
+        self._janitor = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        return path
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._janitor.communicate()  # which closes its input
 
 
 class _Service:
