@@ -145,6 +145,8 @@ def test_terminal_action_is_the_last_and_ends_the_episode(scripted: Any) -> None
     assert env.in_episode
     observation, reward, terminated, *_ = env.step("# end-of-episode", reward_spaces=["value"])
     assert (observation, reward, terminated) == (5, [0.0], True)
+    with pytest.raises(ResetNeeded):
+        env.step("inc")
     env.reset()
     one, two = env.expand([["inc", last, "double"], [last]])
     assert (one.observation, one.actions, two.observation) == (6, ("inc", last, "double"), 5)

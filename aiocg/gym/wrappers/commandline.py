@@ -10,6 +10,7 @@ import msgspec
 from gymnasium.utils import RecordConstructorArgs
 
 from aiocg.candidate import Candidate
+from aiocg.errors import ResetNeeded
 from aiocg.gym.wrappers.transformation import ActionWrapper
 from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
 from aiocg.spaces import CommandlineFlag, DiscreteActions
@@ -220,6 +221,8 @@ class CommandlineWithTerminalAction(CompilerEnvWrapper, RecordConstructorArgs):
 
     def multistep(self, actions: Iterable[Any], **settings: Unpack[StepSettings]) -> StepResult:
         """Apply several actions, up to the terminal one; see `CompilerEnv.multistep`."""
+        if self._ended:
+            raise ResetNeeded("the episode has ended with the terminal action; call reset() to start another")
         before, terminal = self._split(actions)
         observation, reward, terminated, truncated, info = super().multistep(before, **settings)
         if terminal and not terminated:
