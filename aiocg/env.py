@@ -84,18 +84,21 @@ class Env(EnvBase):
             raise EnvClosed("this environment was closed")
         if self._session.error is not None or self._session.pending:
             self._replace_session()  # what is in flight goes on in the old one, and cannot fail this reset
-        plan = self._default_plan
+        plan, session = self._default_plan, self._session
 
         def finish(reply: Observed) -> tuple[Any, dict[str, Any]]:
-            self._episode = None  # the old one is over, even if this one cannot be told of
-            self._benchmark = target
+            current = self._session is session  # otherwise a later reset or restore has overtaken this one
+            if current:
+                self._episode = None  # the old one is over, even if this one cannot be told of
+                self._benchmark = target
             observation, values = plan.read_reset(reply.observations)
-            self._episode = Episode.start(target, values)
-            if plan.targets_from:
-                self.learn_targets(self._episode, plan.targets_from, plan.at_reset.observe, reply)
+            if current:
+                self._episode = Episode.start(target, values)
+                if plan.targets_from:
+                    self.learn_targets(self._episode, plan.targets_from, plan.at_reset.observe, reply)
             return observation, {"benchmark": str(target.uri), "state": reply.state}
 
-        return self._session.open(target, plan.at_reset.observe, timeout, finish)
+        return session.open(target, plan.at_reset.observe, timeout, finish)
 
     def _replace_session(self) -> None:
         session = self._runtime.new_session(self.spec)
@@ -391,11 +394,14 @@ class Env(EnvBase):
             self._session = Session(source.worker)
             self._episode = None  # should this fail, there is no way back to it
 
-        def finish(reply: Any) -> None:
-            self._episode = snapshot.episode.copy()
-            self._benchmark = snapshot.episode.benchmark
+        session = self._session
 
-        requests = [source.fork(self._session, finish)]
+        def finish(reply: Any) -> None:
+            if self._session is session:  # otherwise a later reset or restore has overtaken this one
+                self._episode = snapshot.episode.copy()
+                self._benchmark = snapshot.episode.benchmark
+
+        requests = [source.fork(session, finish)]
         for key, value in kept.items():
             if self._session.parameters.get(key) != value:
                 requests.append(self._session.parameter(key, value, self._deadline(None)))

@@ -373,6 +373,23 @@ async def test_a_reward_that_runs_out_of_an_iterator_fails_its_step_only(env: ai
     assert (await other)[0] == 10
 
 
+async def test_a_reset_that_was_overtaken_by_another_changes_nothing(env: aiocg.Env) -> None:
+    env.reward_space = "value"
+    busy = await env.fork()  # on the same worker
+    naps = [busy.submit("nap") for _ in range(30)]
+    overtaken = asyncio.ensure_future(env.reset())
+    while not env._session.pending:
+        await asyncio.sleep(0)
+    worker = env._session.worker
+    await env.reset()  # on the other worker, which has nothing to do
+    assert env._session.worker is not worker and not overtaken.done()
+    assert (await env.step("double"))[:2] == (10, -5.0)
+    assert (await overtaken)[0] == 5
+    assert (await env.step("double"))[:2] == (20, -10.0) and env.episode_reward == -15.0
+    await asyncio.gather(*naps)
+    await busy.close()
+
+
 async def test_a_failed_reset_over_steps_in_flight_leaves_no_episode(env: aiocg.Env) -> None:
     step = env.submit("nap")
     with pytest.raises(BenchmarkInitError):
