@@ -1,0 +1,303 @@
+"""The faults, one class for each: how it is done, and what it may end.
+
+There are two sorts. A `Misdeed` is committed by an environment, by asking its compiler for something that goes wrong;
+it may end the episode of that environment, and no other. A `Fault` comes from outside, from the process that also has
+an eye on everything; it may end nothing at all.
+"""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import psutil
+import zmq
+
+from bench.chaos.world import LLVM, SCRIPTED
+
+DEATH = frozenset({"WorkerCrashed", "DeadlineExceeded"})
+
+
+@dataclass(frozen=True, slots=True)
+class Misdeed:
+    """A request that goes wrong.
+
+    Attributes:
+        name: of the misdeed.
+        how: what goes wrong, in words.
+        environment: what sort of environment commits it.
+        actions: the texts of its actions; where it is an expansion, each is a candidate.
+        timeout: its deadline in seconds.
+        errors: names of the types of error that may come of it.
+        benchmark: the program it takes, None for the one at hand.
+        expand: it is an expansion, of which one candidate goes wrong.
+        weight: how often it is chosen, beside the others.
+    """
+
+    name: str
+    how: str
+    environment: str
+    actions: tuple[str, ...]
+    timeout: float
+    errors: frozenset[str] = DEATH
+    benchmark: str | None = None
+    expand: bool = False
+    weight: int = 4
+
+
+_LOOP = "benchmark://programs-v0/matmul"
+_UNROLLED = ("@cholesky:2(unroll<1024>)",) * 3  # a billion copies of a loop's body
+
+MISDEEDS = (
+    Misdeed("hang", "an action that does not return", SCRIPTED, ("hang",), 0.3),
+    Misdeed("abort", "an action that calls abort()", SCRIPTED, ("double", "abort"), 5.0),
+    Misdeed("crash", "an action that reads address zero", SCRIPTED, ("crash",), 5.0),
+    Misdeed("exit", "an action that exits", SCRIPTED, ("exit",), 5.0),
+    Misdeed("grow", "an action that takes all memory there is", SCRIPTED, ("grow",), 10.0, DEATH | {"WorkerFailure"}),
+    Misdeed("refuse", "an action that fails", SCRIPTED, ("refuse",), 5.0, DEATH | {"ActionFailed"}),
+    Misdeed("candidate", "a candidate that aborts", SCRIPTED, ("double", "abort", "increment"), 5.0, expand=True),
+    Misdeed(
+        "llvm-crash", "a pass with a bug", LLVM, ("unify-loop-exits",), 5.0, benchmark="benchmark://programs-v0/dct"
+    ),
+    Misdeed("llvm-hang", "unrolling that never ends", LLVM, _UNROLLED, 0.3, benchmark=_LOOP),
+    Misdeed("llvm-memory", "unrolling until there is no memory", LLVM, _UNROLLED, 60.0, benchmark=_LOOP, weight=1),
+)
+
+
+def misdeed(seed: int, environment: str, names: Sequence[str]) -> Misdeed | None:
+    """Choose one of those that a sort of environment commits, None when there is none."""
+    choice = [one for one in MISDEEDS if one.environment == environment and one.name in names]
+    if not choice:
+        return None
+    return random.Random(seed).choices(choice, [one.weight for one in choice])[0]
+
+
+@dataclass(slots=True)
+class Target:
+    """What a fault may lay hands on.
+
+    Attributes:
+        workers: gives the workers that are up: process id, kind, and the path of the socket.
+        folder: of the runtime, with its sockets.
+        cache: the folder for caches.
+        cache_is_a_disk: it is a small file system of its own.
+        flags: where a file named `corrupt` has the next worker of our own kind that answers corrupt its reply.
+    """
+
+    workers: "Callable[[], list[tuple[int, str, Path]]]"
+    folder: Path
+    cache: Path
+    cache_is_a_disk: bool
+    flags: Path
+
+
+class Fault(ABC):
+    """A fault from outside.
+
+    Attributes:
+        name: on the command line and in tables.
+        how: what is done, in words.
+        weight: how often it is chosen, beside the others.
+    """
+
+    name: ClassVar[str]
+    how: ClassVar[str]
+    weight: ClassVar[int] = 4
+
+    def obstacle(self, target: Target) -> str:
+        """Say why the fault cannot be done here, "" when it can."""
+        return ""
+
+    @abstractmethod
+    def strike(self, target: Target, rng: random.Random) -> str | None:
+        """Do it; return what was done, None when there was nothing to do it to."""
+
+    def mend(self, target: Target) -> None:
+        """Undo what is not undone by itself; called `lasts` seconds later, and at the end."""
+
+    def lasts(self, rng: random.Random) -> float:
+        """Say after how many seconds to mend it."""
+        return 0.0
+
+
+class _Signal(Fault):
+    number: ClassVar[signal.Signals]
+
+    def strike(self, target: Target, rng: random.Random) -> str | None:
+        workers = sorted(target.workers())
+        if not workers:
+            return None
+        pid, kind, _ = rng.choice(workers)
+        return f"{kind} worker {pid}" if send(pid, self.number) else None
+
+
+class Kill(_Signal):
+    """A worker is killed."""
+
+    name, how, weight = "kill", "SIGKILL to a worker", 10
+    number = signal.SIGKILL
+
+
+class KillAll(Fault):
+    """All workers of a kind are killed at once."""
+
+    name, how, weight = "kill-all", "SIGKILL to all workers of a kind", 1
+
+    def strike(self, target: Target, rng: random.Random) -> str | None:
+        """Kill them."""
+        workers = sorted(target.workers())
+        if not workers:
+            return None
+        chosen = rng.choice(sorted({kind for _, kind, _ in workers}))
+        killed = [pid for pid, kind, _ in workers if kind == chosen and send(pid, signal.SIGKILL)]
+        return f"{chosen} workers {killed}"
+
+
+class Stop(_Signal):
+    """A worker is stopped for good."""
+
+    name, how = "stop", "SIGSTOP to a worker"
+    number = signal.SIGSTOP
+
+
+class Pause(Fault):
+    """A worker is stopped, and goes on before anybody has lost patience, or just after."""
+
+    name, how = "pause", "SIGSTOP to a worker, then SIGCONT"
+
+    def __init__(self) -> None:
+        self._stopped: list[psutil.Process] = []
+
+    def strike(self, target: Target, rng: random.Random) -> str | None:
+        """Stop one."""
+        workers = sorted(target.workers())
+        if not workers:
+            return None
+        pid, kind, _ = rng.choice(workers)
+        try:
+            process = psutil.Process(pid)
+            process.suspend()
+        except psutil.Error:
+            return None
+        self._stopped.append(process)
+        return f"{kind} worker {pid}"
+
+    def lasts(self, rng: random.Random) -> float:
+        """Say for how long."""
+        return rng.uniform(0.2, 2.5)
+
+    def mend(self, target: Target) -> None:
+        """Let it go on."""
+        for process in self._stopped:
+            with contextlib.suppress(psutil.Error):
+                process.resume()
+        self._stopped.clear()
+
+
+class BadRequest(Fault):
+    """Somebody else sends nonsense to a worker's socket."""
+
+    name, how, weight = "bad-request", "nonsense sent to a worker's socket", 2
+
+    def strike(self, target: Target, rng: random.Random) -> str | None:
+        """Send it, each time in another form."""
+        workers = sorted(target.workers())
+        if not workers:
+            return None
+        pid, kind, path = rng.choice(workers)
+        frames = [rng.randbytes(rng.randrange(200)) for _ in range(rng.randint(1, 4))]
+        with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+            socket.setsockopt(zmq.LINGER, 200)
+            socket.setsockopt(zmq.SNDTIMEO, 200)
+            socket.connect(f"ipc://{path}")
+            with contextlib.suppress(zmq.Again):
+                socket.send_multipart(frames)
+        return f"{kind} worker {pid}: {sum(map(len, frames))} bytes in {len(frames)} frames"
+
+
+class BadReply(Fault):
+    """A reply is cut short on its way out of a worker."""
+
+    name, how, weight = "bad-reply", "a reply cut in half, by a scripted worker made for it", 2
+
+    def strike(self, target: Target, rng: random.Random) -> str | None:
+        """Have the next one cut that a worker of our own kind sends."""
+        (target.flags / "corrupt").touch()
+        return "the next reply of a scripted worker"
+
+
+class FullDisk(Fault):
+    """The disk with the caches is full for a while."""
+
+    name, how, weight = "full-disk", "the cache's file system filled to the last byte", 2
+
+    def obstacle(self, target: Target) -> str:
+        """Say so when the cache lies on a file system that others use."""
+        return "" if target.cache_is_a_disk else "a small file system for the cache needs root"
+
+    def strike(self, target: Target, rng: random.Random) -> str | None:
+        """Fill it."""
+        written = 0
+        with contextlib.suppress(OSError), (target.cache / "ballast").open("ab", buffering=0) as file:
+            for size in (1 << 20, 4096, 1):
+                with contextlib.suppress(OSError):
+                    while count := file.write(bytes(size)):
+                        written += count
+        return f"{written} bytes" if written else None
+
+    def lasts(self, rng: random.Random) -> float:
+        """Say for how long."""
+        return rng.uniform(1.0, 4.0)
+
+    def mend(self, target: Target) -> None:
+        """Make room again."""
+        (target.cache / "ballast").unlink(missing_ok=True)
+
+
+class NoFolder(Fault):
+    """The folder with the sockets is removed, as cleaners of /tmp do."""
+
+    name, how, weight = "no-folder", "the runtime's folder removed, sockets and all", 1
+
+    def strike(self, target: Target, rng: random.Random) -> str | None:
+        """Remove it."""
+        if not target.folder.exists():
+            return None
+        shutil.rmtree(target.folder, ignore_errors=True)
+        return str(target.folder)
+
+
+FAULTS: tuple[type[Fault], ...] = (Kill, KillAll, Stop, Pause, BadRequest, BadReply, FullDisk, NoFolder)
+
+NAMES = (*(fault.name for fault in FAULTS), *(one.name for one in MISDEEDS))
+
+
+def send(pid: int, number: signal.Signals) -> bool:
+    """Send a signal; say whether there was anybody to send it to."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """A fault that was done: when, in seconds of the monotonic clock, which, and to what."""
+
+    when: float
+    name: str
+    what: str
+    until: float = field(default=0.0, compare=False)
+
+
+def now() -> float:
+    """Return the time that the ledger has."""
+    return time.monotonic()

@@ -1,0 +1,110 @@
+"""What a client has left behind: processes, zombies, sockets, shared memory and temporary files."""
+
+import contextlib
+import ctypes
+import os
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+MARK = "AIOCG_CHAOS_MARK"  # a variable that all descendants of a client inherit
+PATIENCE = 10.0  # seconds that the janitor and the kernel have to clean up
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is left, each as a line for people.
+
+    Attributes:
+        processes: that run.
+        zombies: that nobody waits for.
+        sockets: bound below the folder for temporary files.
+        memory: shared memory segments.
+        files: temporary files, also unfinished ones among the caches.
+        seconds: it took until nothing was left, or until patience ran out.
+    """
+
+    processes: tuple[str, ...] = ()
+    zombies: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
+    memory: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def nothing(self) -> bool:
+        """Is there nothing left?"""
+        return not any((self.processes, self.zombies, self.sockets, self.memory, self.files))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose parent has died, in place of a process 1 that may not wait for them."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap() -> int:
+    """Wait for those of our children that have ended, as process 1 does; return their number.
+
+    To be called when no child is ours to wait for otherwise.
+    """
+    count = 0
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            count += 1
+    return count
+
+
+def look(mark: str, known: Mapping[int, float], temporary: Path, folders: Collection[Path]) -> Remains:
+    """Look for what is left now.
+
+    Args:
+        mark: what the client's environment has for `MARK`.
+        known: process ids seen below it, with the times they were started.
+        temporary: where it puts temporary files and sockets.
+        folders: other folders, in which a name that begins with `.new-` is a temporary file.
+    """
+    processes, zombies = [], []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            mine = known.get(process.pid) == process.create_time()
+            if process.status() == psutil.STATUS_ZOMBIE:
+                zombies += [f"{process.pid} {process.name()}"] if mine else []
+            elif mine or process.environ().get(MARK) == mark:
+                processes.append(f"{process.pid} {' '.join(process.cmdline())[:100]}")
+    files = [str(path) for path in temporary.rglob("*")] if temporary.exists() else []
+    files += [str(path) for folder in folders for path in folder.rglob(".new-*")]
+    return Remains(tuple(processes), tuple(zombies), _sockets(temporary), _memory(known), tuple(sorted(files)))
+
+
+def wait(mark: str, known: Mapping[int, float], temporary: Path, folders: Collection[Path]) -> Remains:
+    """Look until nothing is left, or patience is at its end."""
+    started = time.monotonic()
+    while True:
+        reap()
+        found = look(mark, known, temporary, folders)
+        seconds = time.monotonic() - started
+        if found.nothing or seconds > PATIENCE:
+            return Remains(found.processes, found.zombies, found.sockets, found.memory, found.files, seconds)
+        time.sleep(0.05)
+
+
+def _sockets(temporary: Path) -> tuple[str, ...]:
+    lines = Path("/proc/net/unix").read_text().splitlines()[1:]
+    paths = (line.split(maxsplit=7)[-1] for line in lines if len(line.split()) > 7)
+    return tuple(path for path in paths if path.lstrip("@").startswith(f"{temporary}/"))
+
+
+def _memory(known: Collection[int]) -> tuple[str, ...]:
+    """Return System V segments that the processes made, and POSIX ones with our name; others have no maker's mark."""
+    found = []
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]:
+            if int(line.split()[4]) in known:  # cpid
+                found.append(f"System V segment {line.split()[1]}")
+    with contextlib.suppress(OSError):
+        found += [str(path) for path in Path("/dev/shm").iterdir() if "aiocg" in path.name]
+    return tuple(found)

@@ -1,0 +1,120 @@
+"""Sees from outside what the client and its workers do: what each worker executes, until when, and what is in use."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from aiocg.transport.status import StatusPage
+from bench.chaos.ledger import microseconds
+
+INTERVAL = 0.5  # seconds between two samples of what the client uses
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the client used at a moment: file descriptors, resident bytes, and processes below it."""
+
+    when: float
+    descriptors: int
+    memory: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A request that a worker was seen executing.
+
+    Attributes:
+        worker: its process id.
+        started, seen: when it began, and when it was last seen.
+    """
+
+    worker: int
+    started: float
+    seen: float
+
+
+@dataclass(slots=True)
+class _Watched:
+    pid: int
+    kind: str
+    socket: Path
+    page: StatusPage
+
+
+@dataclass(slots=True)
+class Witness:
+    """Watches one client.
+
+    Attributes:
+        client: its process id.
+        sightings: for each deadline, in microseconds, the last execution with that deadline.
+        samples: what the client used.
+        known: every process that was ever seen below the client, with the time it was started.
+        zombies: those that had ended, when they were first and last seen so.
+    """
+
+    client: int
+    sightings: dict[int, Sighting] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    known: dict[int, float] = field(default_factory=dict)
+    zombies: dict[int, tuple[float, float]] = field(default_factory=dict)
+    _watched: dict[int, _Watched] = field(default_factory=dict)
+
+    def look(self, now: float) -> None:
+        """Look at everybody; to be called many times a second."""
+        alive = set(children(self.client))
+        for pid in alive - self._watched.keys():
+            self._watch(pid)
+        for pid, watched in list(self._watched.items()):
+            _, execution = watched.page.read()
+            if execution is not None:
+                key = microseconds(execution.deadline - execution.started)
+                self.sightings[key] = Sighting(pid, execution.started, now)
+            if pid not in alive:
+                watched.page.close()
+                del self._watched[pid]
+        if not self.samples or now - self.samples[-1].when >= INTERVAL:
+            self._sample(now)
+
+    def _watch(self, pid: int) -> None:
+        """Map the status page of a process, if it is a worker."""
+        with contextlib.suppress(OSError, ValueError, psutil.Error):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            if "--status" not in words:
+                return
+            descriptor = words[words.index("--status") + 1]
+            page = StatusPage(os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC))
+            socket = words[words.index("--address") + 1].removeprefix("ipc://")
+            self._watched[pid] = _Watched(pid, words[words.index("aiocg.workers") + 1], Path(socket), page)
+
+    def workers(self) -> list[tuple[int, str, Path]]:
+        """Return the workers that were up at the last look: process id, kind, path of the socket."""
+        return [(watched.pid, watched.kind, watched.socket) for watched in self._watched.values()]
+
+    def _sample(self, now: float) -> None:
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(self.client)
+            below = process.children(recursive=True)
+            for one in below:
+                self.known.setdefault(one.pid, one.create_time())
+                if one.status() == psutil.STATUS_ZOMBIE:
+                    self.zombies[one.pid] = (self.zombies.get(one.pid, (now, now))[0], now)
+            self.samples.append(Sample(now, process.num_fds(), process.memory_info().rss, len(below)))
+
+    def close(self) -> None:
+        """Let go of all pages."""
+        for watched in self._watched.values():
+            watched.page.close()
+        self._watched.clear()
+
+
+def children(pid: int) -> Iterator[int]:
+    """Give the process ids of a process's children, zombies included, at little cost."""
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            yield from map(int, path.read_text().split())
