@@ -58,8 +58,9 @@ def states_are_the_same(reference: Ledger, disturbed: Ledger) -> list[Violation]
 
 
 def nothing_was_lost(reference: Ledger, disturbed: Ledger) -> list[Violation]:
-    """Each request of the undisturbed run was made, and answered once."""
-    found = [Violation("not asked", _who(key), "") for key in reference.asked if key not in disturbed.asked]
+    """Each request of the undisturbed run was made, by those that did not stop half-way, and answered once."""
+    missing = [key for key in reference.asked if key not in disturbed.asked and key[0] in disturbed.finals]
+    found = [Violation("not asked", _who(key), "") for key in missing]
     found += [Violation("asked twice", _who(key), "") for key in disturbed.repeated]
     ended = {key for key, _ in disturbed.ends}
     for key in disturbed.asked:

@@ -35,6 +35,10 @@ class Ended(Exception):
     """An episode ended that should not have."""
 
 
+class Lost(Exception):
+    """An environment cannot be brought back to its walk."""
+
+
 class Walker:
     """One environment on its walk."""
 
@@ -47,7 +51,12 @@ class Walker:
         self._expected: list[str] = []  # those that there must be after the present request
 
     async def go(self) -> None:
-        """Walk to the end, and say where that is."""
+        """Walk to the end, and say where that is; or as far as can be, and say nothing."""
+        with contextlib.suppress(Lost):
+            await self._go()
+            self._world.ledger.write("final", self._walk.index, self._env.state_hash)
+
+    async def _go(self) -> None:
         due = time.monotonic()
         for episode in self._walk.episodes:
             await self._surely(f"reset {episode.turns[0].number}", self._begin(episode))
@@ -58,7 +67,6 @@ class Walker:
                 await self._take(turn)
                 if turn.misdeed is not None and self._world.disturbed:
                     await self._misbehave(turn)
-        self._world.ledger.write("final", self._walk.index, self._env.state_hash)
 
     # -------------------------------------------------------------------------------------- requests
 
@@ -147,13 +155,24 @@ class Walker:
         self._world.ledger.write("answered", self._walk.index, request, states, count)
 
     async def _recover(self) -> None:
-        """After an episode has ended that should not have: go on from where it should be, as well as that can be."""
+        """After an episode has ended that should not have: go to where it should be.
+
+        Raises:
+            Lost: when that cannot be done.
+        """
         assert self._episode is not None
         self._taken = list(self._expected)
-        with contextlib.suppress(AiocgError, Ended):
-            await self._env.reset(benchmark=self._episode.benchmark)
-            if self._taken:
-                _state(await self._env.step(list(self._taken)))
+        try:
+            await self._return()
+        except (AiocgError, Ended) as error:
+            raise Lost from error
+
+    async def _return(self) -> None:
+        """Begin the episode again, and take its actions all at once."""
+        assert self._episode is not None
+        await self._env.reset(benchmark=self._episode.benchmark)
+        if self._taken:
+            _state(await self._env.step(list(self._taken)))
 
     # -------------------------------------------------------------------------------------- misdeeds
 
@@ -176,9 +195,7 @@ class Walker:
             if turn.misdeed % 2 or chosen.expand:
                 await self._env.restore(snapshot)
             else:
-                await self._env.reset(benchmark=self._episode.benchmark)
-                if self._taken:
-                    _state(await self._env.step(list(self._taken)))
+                await self._return()
             snapshot.close()
             if self._env.state_hash != before:
                 raise Ended("the state that it came back to is another")
