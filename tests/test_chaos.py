@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is 
     from bench.chaos.faults import FAULTS, MISDEEDS, NAMES, Fault, Target, misdeed
     from bench.chaos.injector import Appointment, Injector, schedule
     from bench.chaos.ledger import Ledger, LedgerTail, LedgerWriter
-    from bench.chaos.remains import Remains
+    from bench.chaos.remains import Place, Remains
     from bench.chaos.witness import Sample, Sighting
     from bench.chaos.world import LLVM, SCRIPTED, Form, Settings, Walk, value_after, walks
 
@@ -120,7 +121,7 @@ class Noise(Fault):
 
 
 def injector(noise: Noise, *times: float) -> Injector:
-    target = Target(list, Path(), Path(), False, Path())
+    target = Target(list, Path(), Path(), "", Path())
     return Injector(iter([Appointment(time, "noise", 5) for time in times]), target, [noise])
 
 
@@ -382,27 +383,31 @@ def test_workers_that_did_not_come_back_and_remains_are_violations() -> None:
 
 
 def test_what_is_left_is_found(tmp_path: Path) -> None:
-    caches = tmp_path / "caches"
+    caches, shared = tmp_path / "caches", tmp_path / "shared"
+    shared.mkdir()
     temporary = Path(f"/tmp/chaos-test-{os.getpid()}")
     (caches / "ab").mkdir(parents=True)
     temporary.mkdir()
     child = subprocess.Popen(["sleep", "100"], env={**os.environ, remains.MARK: "a mark of this test"})
     try:
-        assert remains.look("another mark", {}, temporary, [caches]).nothing
+        place = Place("a mark of this test", temporary, caches, shared)
+        assert remains.look(replace(place, mark="another mark"), {}).nothing
+        (shared / "psm").touch()
         (caches / "ab" / ".new-1").touch()
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(temporary / "s"))
-            found = remains.look("a mark of this test", {}, temporary, [caches])
+            found = remains.look(place, {})
         assert [line.split()[0] for line in found.processes] == [str(child.pid)]
         assert found.sockets == (str(temporary / "s"),)
+        assert found.memory == (str(shared / "psm"),)
         assert found.files == (str(temporary / "s"), str(caches / "ab" / ".new-1"))
         known = {child.pid: psutil.Process(child.pid).create_time()}
         child.send_signal(signal.SIGKILL)
         while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
             pass
-        assert len(remains.look("", known, temporary, []).zombies) == 1
+        assert len(remains.look(place, known).zombies) == 1
         child.wait()
-        assert remains.look("", known, temporary, []).zombies == ()
+        assert remains.look(place, known).zombies == ()
     finally:
         child.kill()
         child.wait()

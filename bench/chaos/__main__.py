@@ -1,6 +1,7 @@
 """`python -m bench.chaos`: 200 environments, and faults at random; what was promised of them is checked."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -48,6 +49,7 @@ def main(
     settings = Settings(seed, environments, workers, seconds, pause, gap, chosen, grace=grace)
     if quick:
         settings = Settings(seed=seed, faults=chosen, grace=grace, **QUICK)  # type: ignore[arg-type]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # to clean up
     outcome = run(settings, lambda line: console.print(line, style="dim"))
     verdict = report.judge(outcome)
     report.show(console, outcome, verdict)

@@ -5,10 +5,12 @@
 
 import asyncio
 import contextlib
+import ctypes
 import dataclasses
 import json
 import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Sequence
@@ -23,11 +25,11 @@ from aiocg.registry import register
 from aiocg.supervision import Policy
 from bench.chaos.faults import Misdeed, misdeed
 from bench.chaos.ledger import LedgerWriter
-from bench.chaos.world import Episode, Form, Settings, Turn, Walk, walks
+from bench.chaos.world import FRAIL, Episode, Form, Settings, Turn, Walk, walks
 
-FRAIL = "frail"  # the kind of the workers whose replies can be corrupted
 RESET_ATTEMPTS = 3
 REST = 1.0  # seconds without a request before what is then in use is looked at
+_PR_SET_PDEATHSIG = 1
 DEADLINE_STEP = 1e-6  # seconds between the deadlines of two misdeeds, which tell them apart
 
 
@@ -300,6 +302,7 @@ class World:
 def main(arguments: Sequence[str]) -> None:
     """Run what the file says."""
     order = json.loads(Path(arguments[0]).read_text())
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # whoever started us is to see our end
     os.chdir(order["folder"])
     register(dataclasses.replace(aiocg.testing.SCRIPTED, worker=FRAIL))
     world = World(Settings.from_dict(order["settings"]), order["disturbed"], LedgerWriter(Path(order["ledger"])))

@@ -58,14 +58,29 @@ def reap() -> int:
     return count
 
 
-def look(mark: str, known: Mapping[int, float], temporary: Path, folders: Collection[Path]) -> Remains:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a client may have left something.
+
+    Attributes:
+        mark: what its environment has for `MARK`.
+        temporary: the folder for temporary files and sockets; nobody else uses it.
+        cache: the folder for caches, in which a name that begins with `.new-` is a temporary file.
+        shared: the folder with POSIX shared memory, None when others use it, too: such memory has no maker's mark.
+    """
+
+    mark: str
+    temporary: Path
+    cache: Path
+    shared: Path | None = None
+
+
+def look(place: Place, known: Mapping[int, float]) -> Remains:
     """Look for what is left now.
 
     Args:
-        mark: what the client's environment has for `MARK`.
-        known: process ids seen below it, with the times they were started.
-        temporary: where it puts temporary files and sockets.
-        folders: other folders, in which a name that begins with `.new-` is a temporary file.
+        place: where to look.
+        known: process ids seen below the client, with the times they were started.
     """
     processes, zombies = [], []
     for process in psutil.process_iter():
@@ -73,19 +88,19 @@ def look(mark: str, known: Mapping[int, float], temporary: Path, folders: Collec
             mine = known.get(process.pid) == process.create_time()
             if process.status() == psutil.STATUS_ZOMBIE:
                 zombies += [f"{process.pid} {process.name()}"] if mine else []
-            elif mine or process.environ().get(MARK) == mark:
+            elif mine or process.environ().get(MARK) == place.mark:
                 processes.append(f"{process.pid} {' '.join(process.cmdline())[:100]}")
-    files = [str(path) for path in temporary.rglob("*")] if temporary.exists() else []
-    files += [str(path) for folder in folders for path in folder.rglob(".new-*")]
-    return Remains(tuple(processes), tuple(zombies), _sockets(temporary), _memory(known), tuple(sorted(files)))
+    files = sorted(map(str, [*place.temporary.rglob("*"), *place.cache.rglob(".new-*")]))
+    memory = [*_segments(known), *(map(str, place.shared.iterdir()) if place.shared is not None else ())]
+    return Remains(tuple(processes), tuple(zombies), _sockets(place.temporary), tuple(memory), tuple(files))
 
 
-def wait(mark: str, known: Mapping[int, float], temporary: Path, folders: Collection[Path]) -> Remains:
+def wait(place: Place, known: Mapping[int, float]) -> Remains:
     """Look until nothing is left, or patience is at its end."""
     started = time.monotonic()
     while True:
         reap()
-        found = look(mark, known, temporary, folders)
+        found = look(place, known)
         seconds = time.monotonic() - started
         if found.nothing or seconds > PATIENCE:
             return Remains(found.processes, found.zombies, found.sockets, found.memory, found.files, seconds)
@@ -98,13 +113,11 @@ def _sockets(temporary: Path) -> tuple[str, ...]:
     return tuple(path for path in paths if path.lstrip("@").startswith(f"{temporary}/"))
 
 
-def _memory(known: Collection[int]) -> tuple[str, ...]:
-    """Return System V segments that the processes made, and POSIX ones with our name; others have no maker's mark."""
+def _segments(known: Collection[int]) -> list[str]:
+    """Return the System V segments that the processes made."""
     found = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]:
             if int(line.split()[4]) in known:  # cpid
                 found.append(f"System V segment {line.split()[1]}")
-    with contextlib.suppress(OSError):
-        found += [str(path) for path in Path("/dev/shm").iterdir() if "aiocg" in path.name]
-    return tuple(found)
+    return found

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from bench.chaos import checks
 from bench.chaos.checks import Violation
-from bench.chaos.faults import FAULTS, MISDEEDS
+from bench.chaos.faults import FAULTS, MISDEEDS, NAMES
 from bench.chaos.run import Outcome
 from bench.chaos.world import Settings, walks
 
@@ -87,8 +87,10 @@ def reproduction(settings: Settings) -> str:
     words = ["python", "-m", "bench.chaos", "--seed", str(settings.seed)]
     words += ["--environments", str(settings.environments), "--workers", str(settings.workers)]
     words += ["--seconds", f"{settings.seconds:g}", "--pause", f"{settings.pause:g}", "--gap", f"{settings.gap:g}"]
-    for name in settings.faults:
-        words += ["--fault", name]
+    without = [name for name in NAMES if name not in settings.faults]
+    option, names = ("--without", without) if len(without) < len(settings.faults) else ("--fault", settings.faults)
+    for name in names:
+        words += [option, name]
     return shlex.join(words)
 
 

@@ -14,18 +14,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.chaos import remains
-from bench.chaos.client import FRAIL
+from bench.chaos import disk, remains
 from bench.chaos.faults import Target, send
 from bench.chaos.injector import Injector, schedule
 from bench.chaos.ledger import Ledger, LedgerTail
-from bench.chaos.remains import MARK, Remains
+from bench.chaos.remains import MARK, Place, Remains
 from bench.chaos.witness import Witness
-from bench.chaos.world import Settings
+from bench.chaos.world import FRAIL, Settings
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-TICK = 0.01  # seconds between two looks of the witness
-CACHE_BYTES = 48 << 20  # of the disk for caches
+TICK = 0.02  # seconds between two looks of the witness
+SHARED_MEMORY = Path("/dev/shm")
+DISK_BYTES = 48 << 20  # of the disk for caches
 BUSY = 1.0  # seconds that the client is kept busy before it is killed
 OVERTIME = 180.0  # seconds beyond what a run should take, after which it is given up
 
@@ -66,11 +66,14 @@ class Stage:
 
     Attributes:
         folder: of the run.
-        cache_is_a_disk: the folder for caches is a file system of its own.
+        no_disk: why the folder for caches is not a file system of its own, "" when it is.
+        shared: the folder with shared memory, if it is ours alone.
+        mark: what the client and all below it have for `MARK` in their environment.
     """
 
     folder: Path
-    cache_is_a_disk: bool = False
+    shared: Path | None
+    no_disk: str = ""
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -92,6 +95,10 @@ class Stage:
     def flags(self) -> Path:
         """Where workers of our own kind look for orders."""
         return self.folder / "flags"
+
+    def place(self) -> Place:
+        """Return where the client may leave something."""
+        return Place(self.mark, self.temporary, self.cache, self.shared)
 
     def start(self, settings: Settings, disturbed: bool) -> "subprocess.Popen[bytes]":
         """Start the client."""
@@ -134,19 +141,17 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage() -> Iterator[Stage]:
-    """Make a stage, with a disk for the cache where we may, and take it down."""
+def stage(no_mounts: str, shared: Path | None) -> Iterator[Stage]:
+    """Make a stage and take it down; say why there can be no disk for the cache, or "" to have one."""
     folder = Path(tempfile.mkdtemp(prefix="chaos-", dir="/tmp"))  # short, as socket addresses must be
-    made = Stage(folder)
+    made = Stage(folder, shared)
     try:
         made.cache.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={CACHE_BYTES},mode=0700", "chaos", str(made.cache)]
-        if os.geteuid() == 0 and shutil.which("mount"):
-            made.cache_is_a_disk = subprocess.run(mount, capture_output=True).returncode == 0
+        made.no_disk = no_mounts or disk.mount(made.cache, DISK_BYTES)
         yield made
     finally:
-        if made.cache_is_a_disk:
-            subprocess.run(["umount", "-l", str(made.cache)], capture_output=True)
+        if not made.no_disk:
+            disk.unmount(made.cache)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -159,10 +164,12 @@ def run(settings: Settings, tell: Callable[[str], None]) -> Outcome:
     """
     started = time.monotonic()
     remains.adopt_orphans()
-    with stage() as quiet, stage() as loud:
+    no_mounts = disk.have_mounts_of_our_own()
+    shared = None if no_mounts or disk.mount(SHARED_MEMORY, DISK_BYTES) else SHARED_MEMORY
+    with stage(no_mounts, shared) as quiet, stage(no_mounts, shared) as loud:
         tell("walking undisturbed")
         reference, gave_up = _undisturbed(settings, quiet)
-        first_remains = remains.wait(quiet.mark, {}, quiet.temporary, [quiet.cache])
+        first_remains = remains.wait(quiet.place(), {})
         words = quiet.last_words()
         with contextlib.suppress(OSError):  # what a worker cannot do without; programs are compiled again
             shutil.copytree(quiet.cache / "native", loud.cache / "native")
@@ -172,7 +179,7 @@ def run(settings: Settings, tell: Callable[[str], None]) -> Outcome:
             tell(f"walking among faults, for at least {settings.seconds:g} s")
             disturbed, witness, injector, gave_up = _disturbed(settings, loud)
             words = loud.last_words()
-        left = remains.wait(loud.mark, witness.known, loud.temporary, [loud.cache])
+        left = remains.wait(loud.place(), witness.known)
     seconds = time.monotonic() - started
     return Outcome(
         settings, reference, disturbed, witness, injector, left, first_remains, seconds, gave_up, words
@@ -203,7 +210,7 @@ def _client(place: Stage, settings: Settings, disturbed: bool) -> "Iterator[subp
 
 
 def _target(place: Stage, witness: Witness, folder: Path) -> Target:
-    return Target(witness.workers, folder, place.cache, place.cache_is_a_disk, place.flags)
+    return Target(witness.workers, folder, place.cache, place.no_disk, place.flags)
 
 
 def _disturbed(settings: Settings, place: Stage) -> tuple[Ledger, Witness, Injector, str]:

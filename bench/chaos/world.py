@@ -17,6 +17,7 @@ from bench.programs import PASSES
 
 LLVM = "llvm-v0"
 SCRIPTED = "scripted-v0"
+FRAIL = "frail"  # the kind of the scripted environments' workers, whose replies can be corrupted
 SCRIPTED_SHARE = 0.3  # of the environments
 
 PROGRAMS = (
