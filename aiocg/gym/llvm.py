@@ -1,6 +1,7 @@
 """The LLVM environments for blocking code, with what is particular to them."""
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,12 +101,18 @@ class LlvmEnv(CompilerEnv):
             inputs: `.c .cc .cpp .cxx .ll .bc` files, runs of clang, or a list of such.
             copt: flags for clang, for all C and C++ files.
             system_includes: whether the machine's headers are found.
-            timeout: seconds that compiling and linking may take.
+            timeout: seconds that linking them may take.
         """
         return make_benchmark(inputs, _flags(copt, system_includes), timeout=timeout)
 
     def make_benchmark_from_source(
-        self, text: str | bytes, copt: Iterable[str] = (), *, lang: str = "c", system_includes: bool = True
+        self,
+        text: str | bytes,
+        copt: Iterable[str] = (),
+        *,
+        lang: str = "c",
+        system_includes: bool = True,
+        timeout: float = TIMEOUT,
     ) -> "Benchmark":
         """Make a benchmark of the text of a program.
 
@@ -114,11 +121,17 @@ class LlvmEnv(CompilerEnv):
             copt: flags for clang.
             lang: "c" or "c++".
             system_includes: whether the machine's headers are found.
+            timeout: seconds that clang may take.
         """
-        return benchmark_from_source(text, lang, _flags(copt, system_includes))
+        return benchmark_from_source(text, lang, _flags(copt, system_includes), timeout=timeout)
 
     def make_benchmark_from_command_line(
-        self, cmd: str | Sequence[str], *, replace_driver: bool = True, timeout: float = TIMEOUT
+        self,
+        cmd: str | Sequence[str],
+        *,
+        replace_driver: bool = True,
+        system_includes: bool = True,
+        timeout: float = TIMEOUT,
     ) -> "CommandLineBenchmark":
         """Make a benchmark of the sources of a compiler's command line.
 
@@ -127,9 +140,11 @@ class LlvmEnv(CompilerEnv):
         Args:
             cmd: such as `gcc -DNDEBUG a.c b.c -o program -lm`, as text or words.
             replace_driver: use clang in place of the compiler that it names.
+            system_includes: whether the machine's headers are found.
             timeout: seconds that compiling may take.
         """
-        return benchmark_from_command_line(cmd, replace_driver=replace_driver, timeout=timeout)
+        words = _flags(shlex.split(cmd) if isinstance(cmd, str) else cmd, system_includes)
+        return benchmark_from_command_line(words, replace_driver=replace_driver, timeout=timeout)
 
 
 def _flags(copt: Iterable[str], system_includes: bool) -> tuple[str, ...]:

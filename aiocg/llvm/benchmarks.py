@@ -62,13 +62,16 @@ class ClangInvocation:
         return compile_words([os.fspath(argument) for argument in self.arguments], timeout=self.timeout)
 
 
-def benchmark_from_source(text: str | bytes, language: str = "c", flags: Iterable[str] = ()) -> Benchmark:
+def benchmark_from_source(
+    text: str | bytes, language: str = "c", flags: Iterable[str] = (), *, timeout: float = tools.TIMEOUT
+) -> Benchmark:
     """Make a benchmark of the text of a program. It is compiled on first use of the content, and cached.
 
     Args:
         text: the program.
         language: "c" or "c++".
         flags: for clang; relative paths in them are relative to the working directory.
+        timeout: seconds that clang may take.
 
     Raises:
         ValueError: for another language.
@@ -80,7 +83,7 @@ def benchmark_from_source(text: str | bytes, language: str = "c", flags: Iterabl
     params = [("sha256", hashlib.sha256(data).hexdigest()[:16]), *(("flag", flag) for flag in fixed)]
     return Benchmark(
         BenchmarkUri("benchmark", DATASET, filename, tuple(params)),
-        lambda: compile_source(data, filename, fixed),
+        lambda: compile_source(data, filename, fixed, timeout=timeout),
         sources=lambda: [BenchmarkSource(filename, data)],
         description=f"a program in {language}",
     )

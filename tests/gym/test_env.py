@@ -490,6 +490,10 @@ def test_files_of_the_users_are_benchmarks_and_results(llvm: aiocg.gym.LlvmEnv, 
     llvm.write_bitcode(tmp_path / "square.bc")
     llvm.reset(benchmark=str(tmp_path / "square.bc"))
     assert "alloca" not in llvm.ir
+    source.write_text("#include <string.h>\nint main(void) { return (int)strlen(\"\"); }")
+    line = f"gcc -DUNUSED {source} -o {tmp_path / 'square'}"
+    with pytest.raises(aiocg.datasets.errors.BenchmarkInitError, match=r"string\.h"):
+        llvm.reset(benchmark=llvm.make_benchmark_from_command_line(line, system_includes=False))
     llvm.runtime_observation_count = 7
     llvm.runtime_warmup_runs_count = 2
     llvm.buildtime_observation_count = 3
