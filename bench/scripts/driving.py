@@ -1,0 +1,85 @@
+"""What the drivers of both systems have in common: requests and replies, one JSON object a line, and the memory used.
+
+Imported by scripts that run beside it, one of them in the old Python that the original needs: 3.8 to 3.10.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+
+class Channel:
+    """Replies to whoever started this process, on what was standard output; what else is printed goes to stderr."""
+
+    def __init__(self):
+        self._out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+
+    def reply(self, result):
+        """Write one reply."""
+        self._out.write(json.dumps(result) + "\n")
+        self._out.flush()
+
+    def reply_error(self, error):
+        """Say what went wrong."""
+        self.reply({"error": f"{type(error).__name__}: {error}"})
+
+
+def parse(line):
+    """Return the operation and the arguments of a request."""
+    request = json.loads(line)
+    return request.pop("op"), request
+
+
+def descendants():
+    """Return the process ids of all processes below this one."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            fields = _stat(entry)
+            if fields:
+                parents[int(entry.name)] = int(fields[1])
+    found = {os.getpid()}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        if not more:
+            return found - {os.getpid()}
+        found |= more
+
+
+def occupied_bytes():
+    """Return the memory of this process and all below it; pages that several share count once."""
+    return sum(_proportional(pid) for pid in [os.getpid(), *descendants()])
+
+
+def tool_seconds():
+    """Return the processor time of programs that the processes below this one have run and waited for."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    seconds = 0.0
+    for pid in descendants():
+        fields = _stat(Path("/proc") / str(pid))
+        if fields:
+            seconds += (int(fields[13]) + int(fields[14])) / ticks
+    return seconds
+
+
+def _stat(folder):
+    """Return the fields of a process from its state on, none if it has ended."""
+    try:
+        return (folder / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _proportional(pid):
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def python_version():
+    """Return the version of this Python."""
+    return sys.version.split()[0]

@@ -1,0 +1,272 @@
+"""What is measured: every operation on both sides, in turn, several rounds, with the same actions."""
+
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.measure import MICRO, MILLI, Effort
+from bench.programs import PASSES
+from bench.versus.bitcode import Program
+from bench.versus.comparison import Comparison
+from bench.versus.driver import Driver, DriverFailed
+
+REWARD = "IrInstructionCountOz"
+STEPS = (("nothing", None, None), ("InstCount", "InstCount", REWARD), ("Autophase", "Autophase", REWARD))
+BATCH = 10  # actions
+ACTIONS = tuple(f"-{name}" for name in PASSES)  # of the random walks; both sides have all of them
+LARGE = 20_000  # instructions, above which less is done in a round
+SINGLE, BATCHED, FORK, WARM, GREEDY, GREEDY_LARGE, MANY = 3.0, 2.0, 50.0, 15.0, 25.0, 4.0, 4.0  # promised ratios
+MIB = 1 << 20
+SIDES = ("original", "ours")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """How to make a driver of each side; the original is None where it cannot run."""
+
+    original: Callable[[], Driver] | None
+    ours: Callable[[], Driver]
+
+    @asynccontextmanager
+    async def started(self, program: Path) -> AsyncIterator[tuple[list[Driver | None], list[dict[str, Any]]]]:
+        """Start both with a program; yield their drivers, the original first, and what they said of their start."""
+        async with AsyncExitStack() as stack:
+            drivers: list[Driver | None] = [None, None]
+            said: list[dict[str, Any]] = [{}, {}]
+            for side, make in enumerate((self.original, self.ours)):
+                if make is not None:
+                    driver = drivers[side] = await stack.enter_async_context(make())
+                    try:
+                        said[side] = await driver.ask("start", program=str(program))
+                    except DriverFailed as error:
+                        raise DriverFailed(f"{SIDES[side]} does not load it: {error}") from error
+            yield drivers, said
+
+
+def order(number: int) -> Sequence[int]:
+    """Return which side goes first in a round: each in turn."""
+    return (1, 0) if number % 2 else (0, 1)
+
+
+def common_actions(said: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the actions that both sides have and that do something in ours, in the original's order."""
+    ours = set(said[1]["actions"])
+    return [action for action in said[0].get("actions", said[1]["actions"]) if action in ours]
+
+
+async def starts(sides: Sides, program: Program, effort: Effort) -> tuple[list[Comparison], dict[str, Any]]:
+    """Start both again and again; return the comparisons, and what both are.
+
+    The first start warms the caches of the disk and is not counted.
+    """
+    importing, made, cold = (
+        Comparison("import and make", "ms", program.name),
+        Comparison("make", "ms", program.name),
+        Comparison("reset, cold", "ms", program.name),
+    )
+    versions: dict[str, Any] = {}
+    for number in range(-1, effort.choose(7, 2)):
+        for side in order(number):
+            make = (sides.original, sides.ours)[side]
+            if make is None:
+                continue
+            async with make() as driver:
+                said = await driver.ask("start", program=str(program.path))
+            name = SIDES[side]
+            versions[name] = {key: said[key] for key in ("version", "python", "compiler", "instructions")}
+            if number < 0:
+                continue
+            samples = [(comparison.original, comparison.ours)[side] for comparison in (importing, made, cold)]
+            samples[0].append([MILLI * (said["import"] + said["make"])])
+            samples[1].append([MILLI * said["make"]])
+            samples[2].append([MILLI * (said["reset"] + said.get("baselines", 0.0))])
+            if "tools" in said:
+                versions[name].setdefault("tool_milliseconds", []).append(MILLI * said["tools"])
+    return [importing, made, cold], versions
+
+
+async def one_environment(sides: Sides, program: Program, effort: Effort, say: Say) -> list[Comparison]:
+    """Step, fork and search with one environment on each side."""
+    async with sides.started(program.path) as (drivers, said):
+        trial = _Trial(drivers, program.name, effort, said[1]["instructions"] > LARGE)
+        for name, observation, reward in STEPS:
+            say(f"{program.name}: step, {name}")
+            await trial.walks(f"step, {name}", observation, reward)
+        say(f"{program.name}: batches, fork, reset, greedy step")
+        await trial.batches()
+        await trial.forks()
+        await trial.resets()
+        await trial.greedy(common_actions(said))
+        return trial.found
+
+
+class _Trial:
+    """Both drivers on one program, and what has been found."""
+
+    def __init__(self, drivers: list[Driver | None], program: str, effort: Effort, large: bool) -> None:
+        self.found: list[Comparison] = []
+        self._drivers = drivers
+        self._program = program
+        self._large = large
+        self._rounds = effort.choose(3 if large else 9, 2)
+        self._length = effort.choose(20 if large else 100, 20)
+        self._effort = effort
+        self._random = random.Random(program)
+
+    async def _alternate(
+        self, comparison: Comparison, factor: float, requests: Sequence[dict[str, Any]], timeout: float = 300.0
+    ) -> None:
+        """Ask both sides for the same in each round."""
+        for number, request in enumerate(requests):
+            for side in order(number):
+                driver = self._drivers[side]
+                if driver is None:
+                    continue
+                reply = await driver.ask(timeout=timeout, **request)
+                samples = (comparison.original, comparison.ours)[side]
+                samples.append([factor * seconds for seconds in reply["seconds"]])
+                comparison.failures[side] += reply.get("failures", 0)
+                if "compiler" in reply:
+                    comparison.compiler.append(factor * reply["compiler"])
+        self.found.append(comparison)
+
+    def _walk(self, length: int) -> list[str]:
+        return self._random.choices(ACTIONS, k=length)
+
+    def _promised(self, ratio: float) -> float | None:
+        """Return a target that was promised for small programs only."""
+        return None if self._large else ratio
+
+    async def walks(self, what: str, observation: str | None, reward: str | None) -> None:
+        """Do single steps."""
+        requests = [
+            {"op": "walk", "actions": self._walk(self._length), "observation": observation, "reward": reward}
+            for _ in range(self._rounds)
+        ]
+        await self._alternate(Comparison(what, "µs", self._program, self._promised(SINGLE)), MICRO, requests)
+
+    async def batches(self) -> None:
+        """Do several actions at once."""
+        requests = [
+            {
+                "op": "batches",
+                "batches": [self._walk(BATCH) for _ in range(self._length // BATCH)],
+                "observation": "Autophase",
+                "reward": REWARD,
+            }
+            for _ in range(self._rounds)
+        ]
+        comparison = Comparison("batched, per action", "µs", self._program, self._promised(BATCHED))
+        await self._alternate(comparison, MICRO, requests)
+
+    async def forks(self) -> None:
+        """Fork from a new state in each round."""
+        count = self._effort.choose(10 if self._large else 30, 5)
+        requests = [{"op": "fork", "actions": self._walk(3), "count": count} for _ in range(self._rounds)]
+        await self._alternate(Comparison("fork", "µs", self._program, FORK), MICRO, requests)
+
+    async def resets(self) -> None:
+        """Reset to the program that is loaded."""
+        requests = [{"op": "reset", "count": self._effort.choose(30, 5)} for _ in range(self._rounds)]
+        await self._alternate(Comparison("reset, warm", "µs", self._program, WARM), MICRO, requests)
+
+    async def greedy(self, actions: Sequence[str]) -> None:
+        """Try all actions from a new state in each round."""
+        rounds = self._effort.choose(2 if self._large else 5, 2)
+        requests = [
+            {"op": "greedy", "prefix": self._walk(2), "actions": list(actions), "reward": REWARD} for _ in range(rounds)
+        ]
+        target = GREEDY_LARGE if self._large else GREEDY
+        comparison = Comparison(f"greedy step, {len(actions)} actions", "ms", self._program, target)
+        await self._alternate(comparison, MILLI, requests, timeout=900.0)
+
+
+async def many_environments(
+    sides: Sides, program: Program, effort: Effort, say: Say, room: Callable[[], int]
+) -> tuple[list[Comparison], list[str]]:
+    """Step many environments at once, and see what they occupy.
+
+    Args:
+        sides, program, effort: what is measured, how thoroughly.
+        say: what is being done.
+        room: returns how many bytes of memory there are for more processes.
+    """
+    found: list[Comparison] = []
+    notes: list[str] = []
+    random_numbers = random.Random(program.name)
+    async with sides.started(program.path) as (drivers, _):
+        for count in effort.choose((8, 64), (8,)):
+            say(f"{program.name}: {count} environments")
+            rate = Comparison(
+                f"{count} environments", "steps/s", program.name, MANY if count == 64 else None, more_is_better=True
+            )
+            memory = Comparison(f"memory of {count} environments, each", "MiB", program.name)
+            making = Comparison(f"make and reset {count} environments", "ms", program.name)
+            present: list[Driver | None] = list(drivers)
+            for side, driver in enumerate(drivers):
+                needed = _expected(found, side, count)
+                if driver is not None and needed > room():
+                    notes.append(f"{count} environments were not tried ({SIDES[side]}): {needed / MIB:.0f} MiB needed.")
+                    present[side] = None
+                    continue
+                if driver is not None:
+                    reply = await driver.ask("many", timeout=600.0, envs=count, observation="Autophase", reward=REWARD)
+                    (memory.original, memory.ours)[side].append([reply["bytes"] / count / MIB])
+                    (making.original, making.ours)[side].append([MILLI * reply["seconds"][0]])
+            steps = max(1, effort.choose(1600, 160) // count)
+            for number in range(effort.choose(5, 2)):
+                plans = [random_numbers.choices(ACTIONS, k=steps) for _ in range(count)]
+                for side in order(number):
+                    driver = present[side]
+                    if driver is not None:
+                        reply = await driver.ask("play", plans=plans)
+                        (rate.original, rate.ours)[side].append([reply["rate"]])
+                        rate.failures[side] += reply["failures"]
+            for driver in present:
+                if driver is not None:
+                    await driver.ask("fewer")
+            found += [rate, making, memory]
+    return found, notes
+
+
+def _expected(found: Sequence[Comparison], side: int, count: int) -> float:
+    """Return how many bytes so many environments will need, by what fewer have needed."""
+    for comparison in reversed(found):
+        samples = (comparison.original, comparison.ours)[side]
+        if comparison.unit == "MiB" and samples:
+            return samples[0][0] * MIB * count
+    return 0.0
+
+
+async def everything(
+    sides: Sides, programs: Sequence[Program], effort: Effort, say: Say, room: Callable[[], int]
+) -> tuple[list[Comparison], dict[str, Any], list[str]]:
+    """Measure all of it; return the comparisons, what both sides are, and what a reader must know.
+
+    A program that one side fails on is left out, and said so; starts and many environments are measured with the first
+    that is not.
+
+    Raises:
+        DriverFailed: when there is none.
+    """
+    notes: list[str] = []
+    whole: list[Program] = []
+    found: list[Comparison] = []
+    for program in programs:
+        try:
+            found += await one_environment(sides, program, effort, say)
+        except DriverFailed as error:
+            notes.append(f"{program.name} was left out: {error}")
+        else:
+            whole.append(program)
+    if not whole:
+        raise DriverFailed("no program could be measured: " + " ".join(notes))
+    say("starting")
+    started, versions = await starts(sides, whole[0], effort)
+    many, more = await many_environments(sides, whole[0], effort, say, room)
+    return started + found + many, versions, notes + more

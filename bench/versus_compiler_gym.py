@@ -1,0 +1,149 @@
+"""aiocg beside the original, CompilerGym 0.2.5, in one run: `python -m bench.versus_compiler_gym`.
+
+Both are told to do the same by the same means, each in a process of its own, in turn. Only what lies between two
+readings of the clock in that process counts, so that being told costs neither anything.
+"""
+
+import asyncio
+import functools
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from bench.machine import describe_machine
+from bench.measure import Effort
+from bench.processes import MachineUse
+from bench.report import show_machine
+from bench.versus import bitcode, original, rounds, table
+from bench.versus.driver import Driver, DriverFailed, ours
+
+WIDTH = 160  # columns where there is no terminal
+DISTURBED = 0.05  # share of the machine used by others, above which a reader is warned
+HEADROOM = 0.7  # of the memory that is free
+
+NOTES = (
+    "Medians and 99th percentiles are over all rounds. The ratio is that of the medians of one round; given are its "
+    "median and quartiles over the rounds. Above 1 ours is better.",
+    "The compilers differ: LLVM 10 there, changing a module in memory, LLVM 22 here, reading and writing each state as "
+    "bitcode. 'In our compiler' is what our workers spend on that and on observations; the original does not count it.",
+    "Many environments: the original has a service process and a thread for each, ours as many workers as processors.",
+    "Cold reset of ours: with the three baselines of the instruction count; the original also compiles object code.",
+)
+FORGETTING = (
+    "Ours does not remember which pass leads from which state to which (transition_cache_bytes=0); --remember lets it."
+)
+REMEMBERING = "Ours remembers which pass leads from which state to which, as it does by default."
+
+
+def main(
+    bitcode_files: Annotated[
+        list[Path] | None, typer.Option("--bitcode", help="A bitcode file of LLVM 10, or earlier; repeatable.")
+    ] = None,
+    python: Annotated[Path | None, typer.Option(help="A Python 3.8 to 3.10; found on PATH or in pyenv.")] = None,
+    venvs: Annotated[Path | None, typer.Option(help="Folder where the original is installed, and kept.")] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="One program, few samples: about a minute.")] = False,
+    remember: Annotated[bool, typer.Option("--remember", help="Let ours remember what passes do to states.")] = False,
+) -> None:
+    """Measure aiocg and the original on the same programs, in turn, and say which targets are met.
+
+    Example: python -m bench.versus_compiler_gym --bitcode a.bc --bitcode b.bc --json versus.json
+    """
+    for path in bitcode_files or []:
+        if not path.is_file() or path.read_bytes()[:2] != b"BC":
+            raise typer.BadParameter(f"{path} is no file that begins as bitcode does, with BC", param_hint="--bitcode")
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    folder = venvs or Path(os.environ.get("AIOCG_CACHE") or Path.home() / ".cache" / "aiocg") / "versus"
+    files = [path.resolve() for path in bitcode_files or []]
+    try:
+        found = asyncio.run(_run(console, files, python, folder, Effort(quick), remember))
+    except DriverFailed as error:
+        console.print(f"[bold red]Nothing was measured:[/] {escape(str(error))}")
+        raise typer.Exit(1) from None
+    if json_path is not None:
+        json_path.write_text(json.dumps(found, indent=1) + "\n")
+
+
+async def _run(
+    console: Console, files: list[Path], python: Path | None, venvs: Path, effort: Effort, remember: bool
+) -> dict[str, Any]:
+    machine = await describe_machine()
+    show_machine(console, machine)
+    memory = original.SHARED_MEMORY if os.access(original.SHARED_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="aiocg-versus-", dir=memory, ignore_cleanup_errors=True) as temporary:
+        scratch = Path(temporary)
+        its, why_not = await _original(console, python, venvs, scratch)
+        programs, notes = _programs(files, its, scratch, effort)
+        if not programs:
+            raise typer.BadParameter("there is no program to measure: " + " ".join(notes), param_hint="--bitcode")
+        before = MachineUse.read()
+        make_original = functools.partial(_driver, its) if its else None
+        sides = rounds.Sides(make_original, functools.partial(ours, remember=remember))
+        comparisons, versions, more = await rounds.everything(sides, programs, effort, _say(console), _room)
+        others = MachineUse.read().others_since(before)
+    notes += [*NOTES, REMEMBERING if remember else FORGETTING, *more]
+    notes += [f"The original has {one}." for one in (its.replaced if its else [])]
+    tools = versions.get("original", {}).get("tool_milliseconds", [])
+    if tools:
+        notes.append(f"Of its cold reset, {min(tools):.0f} to {max(tools):.0f} ms is processor time of clang.")
+    if others > DISTURBED:
+        notes.append(f"Disturbed: other processes used {100 * others:.0f}% of the machine meanwhile.")
+    table.show(console, comparisons, notes, with_original=its is not None)
+    if its is not None:
+        table.show_summary(console, comparisons)
+    return {"machine": machine, "quick": effort.quick, **table.as_json(comparisons, notes, versions, why_not)}
+
+
+async def _original(
+    console: Console, python: Path | None, venvs: Path, scratch: Path
+) -> tuple[original.Original | None, str | None]:
+    """Install the original and see whether it starts; or say why it cannot, and what is needed."""
+    console.print("installing CompilerGym 0.2.5, where it is not yet ...", style="dim")
+    try:
+        its = await original.prepare(python, venvs, scratch)
+        try:
+            async with _driver(its) as driver:
+                await driver.ask("start", timeout=120.0, program=str(its.shipped_program))
+        except DriverFailed as error:
+            why = f"it is installed but does not start: {error}"
+            raise original.CannotRun(why, "see above what it wrote") from error
+    except original.CannotRun as error:
+        console.print(f"[bold]The original cannot run here:[/] {escape(error.why)}.")
+        console.print(f"What is needed: {escape(error.needed)}.")
+        console.print("Ours is measured alone, beside figures that were published for the original.\n")
+        return None, str(error)
+    return its, None
+
+
+def _driver(its: original.Original) -> Driver:
+    return Driver(its.python, "drive_compiler_gym.py", environment=its.environment)
+
+
+def _programs(
+    files: list[Path], its: original.Original | None, scratch: Path, effort: Effort
+) -> tuple[list[bitcode.Program], list[str]]:
+    if files:
+        return [bitcode.Program(path.name, path) for path in files], []
+    return bitcode.default_programs(its.shipped_program if its else None, scratch, effort.quick)
+
+
+def _say(console: Console) -> rounds.Say:
+    """Return what tells a user at a terminal how far it is."""
+    return lambda text: console.print(f"{text} ...", style="dim") if sys.stdout.isatty() else None
+
+
+def _room() -> int:
+    """Return how many bytes of memory there are for more processes."""
+    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(HEADROOM * int(lines["MemAvailable"].split()[0]) * 1024)
+
+
+if __name__ == "__main__":
+    typer.run(main)

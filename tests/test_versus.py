@@ -1,0 +1,205 @@
+"""aiocg beside the original: what is said of the samples, what the original is given, and a run of both.
+
+How fast either is, is not tested.
+"""
+
+import asyncio
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
+    patch.syspath_prepend(str(CHECKOUT))
+    from bench.versus import bitcode, original, rounds, stand_ins
+    from bench.versus.comparison import Comparison, percentile, summary
+    from bench.versus.driver import DriverFailed, ours
+
+VENVS = Path(os.environ.get("AIOCG_CACHE") or Path.home() / ".cache" / "aiocg") / "versus"  # where they are kept
+
+
+def versus(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the program as the README says: in the root of the checkout."""
+    command = [sys.executable, "-m", "bench.versus_compiler_gym", *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=280)
+
+
+# --------------------------------------------------------------------------------------- what is said of samples
+
+
+def test_percentile_is_a_sample_that_so_many_do_not_exceed() -> None:
+    samples = [float(value) for value in range(200, 0, -1)]
+    assert percentile(samples, 0.99) == 198
+    assert percentile(samples, 1.0) == 200
+    assert percentile([7.0], 0.99) == 7
+
+
+def test_summary_is_over_the_samples_of_all_rounds() -> None:
+    assert summary([[1.0, 2.0], [9.0]]) == {"median": 2.0, "p99": 9.0, "samples": 3}
+    assert summary([]) is None
+
+
+def test_ratio_is_taken_round_by_round() -> None:
+    # The machine was three times slower in the second round, for both.
+    comparison = Comparison("step", "µs", original=[[10.0], [30.0]], ours=[[5.0], [15.0]], target=2.0)
+    ratio = comparison.ratio
+    assert ratio is not None
+    assert (ratio.median, ratio.low, ratio.high) == (2.0, 2.0, 2.0)
+    assert comparison.met is True
+
+
+def test_ratio_of_rates_is_above_one_when_ours_is_faster() -> None:
+    comparison = Comparison("rate", "steps/s", original=[[100.0]], ours=[[250.0]], more_is_better=True, target=4.0)
+    ratio = comparison.ratio
+    assert ratio is not None and ratio.median == 2.5
+    assert comparison.met is False
+
+
+def test_nothing_is_judged_without_the_original() -> None:
+    comparison = Comparison("step", "µs", ours=[[5.0]], target=3.0)
+    assert comparison.ratio is None
+    assert comparison.met is None
+    assert comparison.as_json()["original"] is None
+    assert comparison.as_json()["ours"]["median"] == 5.0
+
+
+# ----------------------------------------------------------------------------------------------- what both do
+
+
+def test_each_side_goes_first_in_turn() -> None:
+    assert [tuple(rounds.order(number)) for number in range(3)] == [(0, 1), (1, 0), (0, 1)]
+
+
+def test_only_actions_that_both_have_are_tried() -> None:
+    said = [{"actions": ["-a", "-b", "-c"]}, {"actions": ["-c", "-a", "-d"]}]
+    assert rounds.common_actions(said) == ["-a", "-c"]
+    assert rounds.common_actions([{}, said[1]]) == ["-c", "-a", "-d"]
+
+
+def test_new_attributes_are_taken_out_of_a_program() -> None:
+    line = "define dso_local noundef i32 @f(i32 noundef %willreturn_of) #0 { ; nofree mustprogress nounwind"
+    assert bitcode.without_new_attributes(line) == "define dso_local i32 @f(i32 %willreturn_of) #0 { ; nounwind"
+
+
+# ---------------------------------------------------------------------------------------- what the original needs
+
+
+def test_python_of_another_version_is_refused_with_what_is_needed() -> None:
+    with pytest.raises(original.CannotRun, match="is Python 3") as caught:
+        original.find_python(Path(sys.executable))
+    assert "3.8" in caught.value.needed
+
+
+def test_what_is_no_python_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(original.CannotRun, match="no Python"):
+        original.find_python(tmp_path / "nothing")
+
+
+def test_terminal_stand_in_has_the_functions_in_their_version(tmp_path: Path) -> None:
+    try:
+        stand_ins.make_terminal_library(tmp_path)
+    except stand_ins.CannotMake as error:
+        pytest.skip(str(error))
+    program = (
+        "import ctypes; library = ctypes.CDLL('libtinfo.so.5'); error = ctypes.c_int(9)\n"
+        "print(library.setupterm(None, 1, ctypes.byref(error)), error.value, library.tigetnum(b'colors'))"
+    )
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["-1", "0", "-2"], done.stderr
+    assert b"NCURSES_TINFO_5.0.19991023" in (tmp_path / "libtinfo.so.5").read_bytes()
+
+
+def test_tools_are_found_where_the_original_looks_for_them(tmp_path: Path) -> None:
+    try:
+        told = stand_ins.make_tools(tmp_path)
+    except stand_ins.CannotMake as error:
+        pytest.skip(str(error))
+    assert "without its clang" in told
+    assert (tmp_path / ".unpacked").exists()
+    clang = subprocess.run([tmp_path / "bin" / "clang", "--version"], capture_output=True, text=True, timeout=60)
+    assert "clang version" in clang.stdout
+    size = subprocess.run([tmp_path / "bin" / "llvm-size", "a.o"], capture_output=True, text=True, timeout=60)
+    assert size.stdout.splitlines()[1].split()[0].isdigit()
+
+
+# --------------------------------------------------------------------------------------------------- drivers
+
+
+async def test_driver_says_what_failed_and_goes_on() -> None:
+    async with ours(remember=False) as driver:
+        with pytest.raises(DriverFailed, match="nonesuch"):
+            await driver.ask("nonesuch")
+        assert await driver.ask("fewer") == {}
+
+
+async def test_driver_that_takes_too_long_is_ended() -> None:
+    async with ours(remember=False) as driver:
+        with pytest.raises(DriverFailed, match="more than 0 s"):
+            await driver.ask("start", timeout=0.001, program="/nonexistent")
+        assert driver._process is not None
+        pid = driver._process.pid
+    assert not Path(f"/proc/{pid}").exists()
+
+
+# ---------------------------------------------------------------------------------------------- the program
+
+
+def test_file_that_is_no_bitcode_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "program.bc"
+    path.write_text("define i32 @main()")
+    done = versus("--bitcode", str(path))
+    assert done.returncode == 2
+    assert "program.bc" in done.stderr
+
+
+def bitcode_of_ours(path: Path) -> Path:
+    """Compile a program with the clang that is here."""
+    clang = stand_ins.find_clang()
+    if clang is None:
+        pytest.skip("there is no clang")
+    source = path.with_suffix(".c")
+    source.write_text("int f(int n) { int s = 0; for (int i = 0; i < n; i++) s += i * i; return s; }")
+    flags = ["-O0", "-Xclang", "-disable-O0-optnone", "-c", "-emit-llvm"]
+    subprocess.run([clang, *flags, "-o", path, source], check=True, timeout=60)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_ours_is_measured_alone_where_the_original_cannot_run(tmp_path: Path) -> None:
+    program, results = bitcode_of_ours(tmp_path / "program.bc"), tmp_path / "results.json"
+    done = versus("--quick", "--python", sys.executable, "--bitcode", str(program), "--json", str(results))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The original cannot run here" in done.stdout and "What is needed" in done.stdout
+    found = json.loads(results.read_text())
+    assert "3.8" in found["original_could_not_run"]
+    assert "another machine" in found["published"]["of"]
+    assert all(one["ours"] is not None and one["ratio"] is None for one in found["comparisons"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_both_are_measured_where_the_original_can_be_installed(tmp_path: Path) -> None:
+    try:
+        asyncio.run(original.prepare(None, VENVS, tmp_path))
+    except original.CannotRun as error:
+        pytest.skip(f"the original cannot run here: {error}")
+    results = tmp_path / "results.json"
+    done = versus("--quick", "--json", str(results))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(results.read_text())
+    assert found["original_could_not_run"] is None
+    assert found["versions"]["original"]["version"] == "0.2.5"
+    for one in found["comparisons"]:
+        assert one["original"] is not None and one["ours"] is not None, one
+        assert math.isfinite(one["ratio"]["median"]) and one["ratio"]["median"] > 0, one
+        assert one["failures"] == {"original": 0, "ours": 0}, one
+    measured = {one["what"] for one in found["comparisons"]}
+    assert {"step, nothing", "step, InstCount", "step, Autophase", "fork", "reset, warm", "8 environments"} <= measured
