@@ -5,6 +5,7 @@ libtinfo 5, which it uses to find out whether it may print in colours, and it st
 program, to find out how large its object code is.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -100,9 +101,9 @@ def make_tools(folder: Path) -> str:
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     (folder / ".unpacked").touch()
-    version = subprocess.run([str(clang), "--version"], capture_output=True, text=True, timeout=60).stdout
+    said = subprocess.run([str(clang), "--version"], capture_output=True, text=True, timeout=60).stdout
+    version = re.search(r"clang version [\w.]+", said)
     return (
-        "its LLVM archive, without its clang: "
-        f"a cold reset of the original starts {version.splitlines()[0].strip()} for the sizes of object code, "
-        "and a script in place of llvm-size"
+        "its LLVM archive by a stand-in, so it runs without its clang: a cold reset starts "
+        f"{version.group() if version else clang} for the sizes of object code, and a script in place of llvm-size"
     )
