@@ -275,7 +275,10 @@ class NoFolder(Fault):
 
 FAULTS: tuple[type[Fault], ...] = (Kill, KillAll, Stop, Pause, BadRequest, BadReply, FullDisk, NoFolder)
 
-NAMES = (*(fault.name for fault in FAULTS), *(one.name for one in MISDEEDS))
+EARLY = "kill-early"
+EARLY_HOW = "SIGKILL to a client soon after its start, while it compiles"
+
+NAMES = (*(fault.name for fault in FAULTS), *(one.name for one in MISDEEDS), EARLY)
 
 
 def send(pid: int, number: signal.Signals) -> bool:

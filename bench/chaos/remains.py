@@ -90,9 +90,10 @@ def look(place: Place, known: Mapping[int, float]) -> Remains:
                 zombies += [f"{process.pid} {process.name()}"] if mine else []
             elif mine or process.environ().get(MARK) == place.mark:
                 processes.append(f"{process.pid} {' '.join(process.cmdline())[:100]}")
-    files = sorted(map(str, [*place.temporary.rglob("*"), *place.cache.rglob(".new-*")]))
+    files = [str(place.temporary / name) for name in os.listdir(place.temporary)]
+    files += [path for path in _files(place.cache) if Path(path).name.startswith(".new-")]
     memory = [*_segments(known), *(map(str, place.shared.iterdir()) if place.shared is not None else ())]
-    return Remains(tuple(processes), tuple(zombies), _sockets(place.temporary), tuple(memory), tuple(files))
+    return Remains(tuple(processes), tuple(zombies), _sockets(place.temporary), tuple(memory), tuple(sorted(files)))
 
 
 def wait(place: Place, known: Mapping[int, float]) -> Remains:
@@ -121,3 +122,8 @@ def _segments(known: Collection[int]) -> list[str]:
             if int(line.split()[4]) in known:  # cpid
                 found.append(f"System V segment {line.split()[1]}")
     return found
+
+
+def _files(folder: Path) -> list[str]:
+    """Return all files below a folder, which may become fewer at the same time."""
+    return [os.path.join(path, name) for path, _, files in os.walk(folder) for name in files]

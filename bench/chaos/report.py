@@ -10,7 +10,7 @@ from rich.table import Table
 
 from bench.chaos import checks
 from bench.chaos.checks import Violation
-from bench.chaos.faults import FAULTS, MISDEEDS, NAMES
+from bench.chaos.faults import EARLY, EARLY_HOW, FAULTS, MISDEEDS, NAMES
 from bench.chaos.run import Outcome
 from bench.chaos.world import Settings, walks
 
@@ -46,6 +46,8 @@ def judge(outcome: Outcome) -> Verdict:
         kinds = len({walk.environment for walk in paths})
         found += checks.workers_came_back(settings.workers * kinds, disturbed.facts.get("workers"))
     found += checks.nothing_remains(outcome.remains, "the client that was killed")
+    for seconds, left in outcome.early:
+        found += checks.nothing_remains(left, f"a client that was killed {seconds:.2f} s after its start")
     return Verdict(_counts(outcome), tuple(found))
 
 
@@ -73,10 +75,8 @@ def _counts(outcome: Outcome) -> dict[str, int | float]:
         "client's descriptors at rest": rest.descriptors if rest else 0,
         "client's memory at the start, MiB": start.memory >> 20 if start else 0,
         "client's memory at rest, MiB": rest.memory >> 20 if rest else 0,
-        "left by the killed client": sum(map(len, (
-            outcome.remains.processes, outcome.remains.zombies, outcome.remains.sockets, outcome.remains.memory,
-            outcome.remains.files,
-        ))),
+        "left by the killed client": len(checks.nothing_remains(outcome.remains, "")),
+        "left by those killed early": sum(len(checks.nothing_remains(left, "")) for _, left in outcome.early),
         "until nothing was left, s": round(outcome.remains.seconds, 3),
         "seconds in all": round(outcome.seconds, 1),
     }
@@ -132,6 +132,8 @@ def _faults(outcome: Outcome) -> Table:
             came = errors.get(one.name, Counter())
             text = ", ".join(f"{count} {error}" for error, count in came.items())
             table.add_row(one.name, one.how, str(came.total()), text)
+    if EARLY in outcome.settings.faults:
+        table.add_row(EARLY, EARLY_HOW, str(len(outcome.early)), "")
     killed = "1" if "busy" in outcome.disturbed.marks else "0"
     table.add_row("kill-client", "SIGKILL to the client, at the end", killed, "")
     return table
@@ -153,5 +155,5 @@ def as_json(outcome: Outcome, verdict: Verdict) -> dict[str, Any]:
 
 def show_names(console: Console) -> None:
     """Print all faults."""
-    for name, how in [*((fault.name, fault.how) for fault in FAULTS), *((one.name, one.how) for one in MISDEEDS)]:
+    for name, how in [*((one.name, one.how) for one in (*FAULTS, *MISDEEDS)), (EARLY, EARLY_HOW)]:
         console.print(f"{name:12} {how}", markup=False)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.chaos import disk, remains
-from bench.chaos.faults import Target, send
+from bench.chaos.faults import EARLY, Target, send
 from bench.chaos.injector import Injector, schedule
 from bench.chaos.ledger import Ledger, LedgerTail
 from bench.chaos.remains import MARK, Place, Remains
@@ -27,6 +28,8 @@ TICK = 0.02  # seconds between two looks of the witness
 SHARED_MEMORY = Path("/dev/shm")
 DISK_BYTES = 48 << 20  # of the disk for caches
 BUSY = 1.0  # seconds that the client is kept busy before it is killed
+EARLY_DEATHS = 4
+EARLY_SECONDS = 5.0
 OVERTIME = 180.0  # seconds beyond what a run should take, after which it is given up
 
 _ENTRY_POINTS = f"[aiocg.workers]\n{FRAIL} = bench.chaos.frail_worker:FrailSession\n"
@@ -42,6 +45,7 @@ class Outcome:
         witness: of the disturbed run.
         injector: of the disturbed run.
         remains: what was left after the client was killed.
+        early: for each client that was killed early, after how many seconds, and what was left.
         reference_remains: what was left after the undisturbed client had ended by itself.
         seconds: how long both took.
         gave_up: why a run was not brought to its end, "" when it was.
@@ -55,6 +59,7 @@ class Outcome:
     injector: Injector
     remains: Remains
     reference_remains: Remains
+    early: list[tuple[float, Remains]]
     seconds: float
     gave_up: str = ""
     last_words: str = ""
@@ -180,10 +185,27 @@ def run(settings: Settings, tell: Callable[[str], None]) -> Outcome:
             disturbed, witness, injector, gave_up = _disturbed(settings, loud)
             words = loud.last_words()
         left = remains.wait(loud.place(), witness.known)
+    early = []
+    if EARLY in settings.faults:
+        tell("killing clients early")
+        early = _early_deaths(settings, no_mounts, shared)
     seconds = time.monotonic() - started
     return Outcome(
-        settings, reference, disturbed, witness, injector, left, first_remains, seconds, gave_up, words
+        settings, reference, disturbed, witness, injector, left, first_remains, early, seconds, gave_up, words
     )
+
+
+def _early_deaths(settings: Settings, no_mounts: str, shared: Path | None) -> list[tuple[float, Remains]]:
+    """Start clients whose caches are empty, and kill each at a time that the seed decides."""
+    rng = random.Random(f"early {settings.seed}")
+    found = []
+    for _ in range(EARLY_DEATHS):
+        seconds = rng.uniform(0.2, EARLY_SECONDS)
+        with stage(no_mounts, shared) as place:
+            with _client(place, settings, disturbed=True):
+                time.sleep(seconds)
+            found.append((seconds, remains.wait(place.place(), {})))
+    return found
 
 
 def _undisturbed(settings: Settings, place: Stage) -> tuple[Ledger, str]:
