@@ -8,6 +8,8 @@ import asyncio
 import functools
 import json
 import os
+import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -27,6 +29,7 @@ from bench.versus.driver import Driver, DriverFailed, ours
 WIDTH = 160  # columns where there is no terminal
 DISTURBED = 0.05  # share of the machine used by others, above which a reader is warned
 HEADROOM = 0.7  # of the memory that is free
+SCRATCH = "aiocg-versus-"  # beginning of the name of a folder that is removed at the end; the process's id follows
 
 NOTES = (
     "Medians and 99th percentiles are over all rounds. The ratio is that of the medians of one round; given are its "
@@ -62,6 +65,7 @@ def main(
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     folder = venvs or Path(os.environ.get("AIOCG_CACHE") or Path.home() / ".cache" / "aiocg") / "versus"
     files = [path.resolve() for path in bitcode_files or []]
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # ended, it cleans up as for Ctrl-C
     try:
         found = asyncio.run(_run(console, files, python, folder, Effort(quick), remember))
     except DriverFailed as error:
@@ -77,7 +81,9 @@ async def _run(
     machine = await describe_machine()
     show_machine(console, machine)
     memory = original.SHARED_MEMORY if os.access(original.SHARED_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="aiocg-versus-", dir=memory, ignore_cleanup_errors=True) as temporary:
+    _sweep(memory)
+    prefix = f"{SCRATCH}{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=memory, ignore_cleanup_errors=True) as temporary:
         scratch = Path(temporary)
         its, why_not = await _original(console, python, venvs, scratch)
         programs, notes = _programs(files, its, scratch, effort)
@@ -99,6 +105,14 @@ async def _run(
     if its is not None:
         table.show_summary(console, comparisons)
     return {"machine": machine, "quick": effort.quick, **table.as_json(comparisons, notes, versions, why_not)}
+
+
+def _sweep(folder: Path | None) -> None:
+    """Remove the scratch of runs that were killed."""
+    for path in Path(folder or tempfile.gettempdir()).glob(f"{SCRATCH}*-*"):
+        pid = path.name.removeprefix(SCRATCH).partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 async def _original(

@@ -17,6 +17,7 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parent.parent
 with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
     patch.syspath_prepend(str(CHECKOUT))
+    from bench import versus_compiler_gym
     from bench.versus import bitcode, original, rounds, stand_ins
     from bench.versus.comparison import Comparison, percentile, summary
     from bench.versus.driver import DriverFailed, ours
@@ -157,6 +158,15 @@ def test_file_that_is_no_bitcode_is_refused(tmp_path: Path) -> None:
     done = versus("--bitcode", str(path))
     assert done.returncode == 2
     assert "program.bc" in done.stderr
+
+
+def test_only_what_killed_runs_left_is_swept(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    names = [f"aiocg-versus-{ended.stdout.strip()}-x", f"aiocg-versus-{os.getpid()}-y", "aiocg-versus-z", "other-1-x"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    versus_compiler_gym._sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
 
 
 def bitcode_of_ours(path: Path) -> Path:

@@ -17,9 +17,13 @@ class Channel:
         os.dup2(2, 1)
 
     def reply(self, result):
-        """Write one reply."""
-        self._out.write(json.dumps(result) + "\n")
-        self._out.flush()
+        """Write one reply; end where nobody is left to read it."""
+        try:
+            self._out.write(json.dumps(result) + "\n")
+            self._out.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())  # for what is still to be flushed
+            raise SystemExit(1) from None
 
     def reply_error(self, error):
         """Say what went wrong."""

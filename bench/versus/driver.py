@@ -13,6 +13,7 @@ from typing import Any, Self
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 LINE = 1 << 26  # bytes of a reply
 GOODBYE = 20.0  # seconds to end by itself
+HURRY = 3.0  # seconds, when something went wrong
 
 
 class DriverFailed(Exception):
@@ -72,14 +73,14 @@ class Driver:
         )
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        """End it, and all that it has started."""
+    async def __aexit__(self, exc_type: type[BaseException] | None, *_: object) -> None:
+        """End it, and all that it has started; without much patience after an error or Ctrl-C."""
         process = self._process
         assert process is not None and process.stdin is not None
         below = descendants(process.pid)
         try:
             process.stdin.close()
-            async with asyncio.timeout(GOODBYE):
+            async with asyncio.timeout(GOODBYE if exc_type is None else HURRY):
                 await process.wait()
         except TimeoutError:
             below |= descendants(process.pid)

@@ -24,7 +24,7 @@ INSTALL = 600.0  # seconds
 SHARED_MEMORY = Path("/dev/shm")  # where the original has its short-lived files by default
 
 _DOWNLOAD = "from compiler_gym.third_party.llvm import download_llvm_files; download_llvm_files()"
-_WHERE = "import compiler_gym, os; print(os.path.dirname(compiler_gym.__file__))"
+_WHERE = "import importlib.util as u; print(u.find_spec('compiler_gym').submodule_search_locations[0])"
 _LOADS = "import ctypes; ctypes.CDLL('libtinfo.so.5')"
 
 
@@ -164,7 +164,7 @@ async def prepare(python: Path | None, venvs: Path, scratch: Path) -> Original:
         CannotRun: when it does not run here.
     """
     interpreter = await install(find_python(python), venvs)
-    package = Path((await _run((str(interpreter), "-c", _WHERE), "importing it")).splitlines()[-1])
+    package = Path((await _run((str(interpreter), "-c", _WHERE), "looking for it")).splitlines()[-1])
     environment = _clean_environment() | {
         "PYTHONWARNINGS": "ignore",
         "COMPILER_GYM_CACHE": str(scratch / "cache"),
