@@ -26,7 +26,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
     patch.syspath_prepend(str(CHECKOUT))
     from bench.chaos import checks, remains
-    from bench.chaos.faults import FAULTS, MISDEEDS, NAMES, Fault, Target, misdeed
+    from bench.chaos.faults import FAULTS, MISDEEDS, NAMES, Fault, Kill, Target, misdeed
     from bench.chaos.injector import Appointment, Injector, schedule
     from bench.chaos.ledger import Ledger, LedgerTail, LedgerWriter
     from bench.chaos.remains import Place, Remains
@@ -105,6 +105,10 @@ class Noise(Fault):
         self.done: list[str] = []
         self.impossible = ""
         self.aimless = False
+        self.moment = True
+
+    def opportune(self, target: Target) -> bool:
+        return self.moment
 
     def obstacle(self, target: Target) -> str:
         return self.impossible
@@ -121,7 +125,7 @@ class Noise(Fault):
 
 
 def injector(noise: Noise, *times: float) -> Injector:
-    target = Target(list, Path(), Path(), "", Path())
+    target = Target(list, set, Path(), Path(), "", Path())
     return Injector(iter([Appointment(time, "noise", 5) for time in times]), target, [noise])
 
 
@@ -138,6 +142,32 @@ def test_faults_are_done_when_they_are_due_and_mended_when_they_have_lasted() ->
     one.turn(10.1, 110.1)
     one.end()
     assert noise.done[2:] == ["struck 0.623", "mended"]
+
+
+def test_a_fault_waits_for_a_good_moment_but_not_for_long() -> None:
+    noise = Noise()
+    one = injector(noise, 1.0, 2.0)
+    noise.moment = False
+    one.turn(1.1, 1.1)
+    assert noise.done == []
+    noise.moment = True
+    one.turn(1.2, 1.2)
+    noise.moment = False
+    one.turn(2.1, 2.1)
+    assert len(one.struck) == 1
+    one.turn(2.6, 2.6)
+    assert len(one.struck) == 2
+
+
+def test_busy_workers_are_preferred() -> None:
+    workers = [(pid, "llvm", Path()) for pid in (11, 12, 13)]
+    kill = FAULTS[0]()
+    assert isinstance(kill, Kill)
+    busy = Target(lambda: workers, lambda: {12, 99}, Path(), Path(), "", Path())
+    idle = Target(lambda: workers, set, Path(), Path(), "", Path())
+    assert kill.opportune(busy) and not kill.opportune(idle)
+    assert {kill.victim(busy, random.Random(seed)) for seed in range(20)} == {(12, "llvm")}
+    assert len({kill.victim(idle, random.Random(seed)) for seed in range(40)}) == 3
 
 
 def test_what_cannot_be_done_is_counted_with_its_reason() -> None:

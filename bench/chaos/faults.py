@@ -84,6 +84,7 @@ class Target:
 
     Attributes:
         workers: gives the workers that are up: process id, kind, and the path of the socket.
+        busy: gives the process ids of those that are executing something.
         folder: of the runtime, with its sockets.
         cache: the folder for caches.
         no_disk: why that is not a small file system of its own, "" when it is.
@@ -91,6 +92,7 @@ class Target:
     """
 
     workers: "Callable[[], list[tuple[int, str, Path]]]"
+    busy: "Callable[[], set[int]]"
     folder: Path
     cache: Path
     no_disk: str
@@ -110,6 +112,10 @@ class Fault(ABC):
     how: ClassVar[str]
     weight: ClassVar[int] = 4
 
+    def opportune(self, target: Target) -> bool:
+        """Say whether this is a good moment; if not, it is waited for another, but not for long."""
+        return True
+
     def obstacle(self, target: Target) -> str:
         """Say why the fault cannot be done here, "" when it can."""
         return ""
@@ -126,14 +132,29 @@ class Fault(ABC):
         return 0.0
 
 
-class _Signal(Fault):
+class _Ambush(Fault):
+    """Meant for a worker that is executing something."""
+
+    def opportune(self, target: Target) -> bool:
+        """Wait for one."""
+        return bool(target.busy())
+
+    def victim(self, target: Target, rng: random.Random) -> tuple[int, str] | None:
+        """Choose a worker, one that is busy if there is any; return its process id and kind."""
+        workers = sorted(target.workers())
+        busy = target.busy()
+        choice = [worker for worker in workers if worker[0] in busy] or workers
+        return rng.choice(choice)[:2] if choice else None
+
+
+class _Signal(_Ambush):
     number: ClassVar[signal.Signals]
 
     def strike(self, target: Target, rng: random.Random) -> str | None:
-        workers = sorted(target.workers())
-        if not workers:
+        victim = self.victim(target, rng)
+        if victim is None:
             return None
-        pid, kind, _ = rng.choice(workers)
+        pid, kind = victim
         return f"{kind} worker {pid}" if send(pid, self.number) else None
 
 
@@ -166,7 +187,7 @@ class Stop(_Signal):
     number = signal.SIGSTOP
 
 
-class Pause(Fault):
+class Pause(_Ambush):
     """A worker is stopped, and goes on before anybody has lost patience, or just after."""
 
     name, how = "pause", "SIGSTOP to a worker, then SIGCONT"
@@ -176,10 +197,10 @@ class Pause(Fault):
 
     def strike(self, target: Target, rng: random.Random) -> str | None:
         """Stop one."""
-        workers = sorted(target.workers())
-        if not workers:
+        victim = self.victim(target, rng)
+        if victim is None:
             return None
-        pid, kind, _ = rng.choice(workers)
+        pid, kind = victim
         try:
             process = psutil.Process(pid)
             process.suspend()
@@ -236,6 +257,10 @@ class FullDisk(Fault):
     """The disk with the caches is full for a while."""
 
     name, how, weight = "full-disk", "the cache's file system filled to the last byte", 2
+
+    def opportune(self, target: Target) -> bool:
+        """Say whether this is a good moment; if not, it is waited for another, but not for long."""
+        return True
 
     def obstacle(self, target: Target) -> str:
         """Say so when the cache lies on a file system that others use."""

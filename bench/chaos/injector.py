@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bench.chaos.faults import FAULTS, Fault, Struck, Target
 from bench.chaos.world import Settings
 
+PATIENCE = 0.5  # seconds that a fault waits for a good moment
 
 @dataclass(frozen=True, slots=True)
 class Appointment:
@@ -66,11 +67,12 @@ class Injector:
         if self._next is None:
             self._next = next(self.appointments, None)
         if self._next is not None and self._next.after <= elapsed:
-            appointment, self._next = self._next, None
-            self._keep(appointment, elapsed, now)
+            fault = next(fault for fault in self.faults if fault.name == self._next.name)
+            if fault.opportune(self.target) or elapsed > self._next.after + PATIENCE:
+                appointment, self._next = self._next, None
+                self._keep(fault, appointment, elapsed, now)
 
-    def _keep(self, appointment: Appointment, elapsed: float, now: float) -> None:
-        fault = next(fault for fault in self.faults if fault.name == appointment.name)
+    def _keep(self, fault: Fault, appointment: Appointment, elapsed: float, now: float) -> None:
         rng = random.Random(appointment.seed)
         if obstacle := fault.obstacle(self.target):
             self.skipped[fault.name, obstacle] += 1

@@ -232,7 +232,7 @@ def _client(place: Stage, settings: Settings, disturbed: bool) -> "Iterator[subp
 
 
 def _target(place: Stage, witness: Witness, folder: Path) -> Target:
-    return Target(witness.workers, folder, place.cache, place.no_disk, place.flags)
+    return Target(witness.workers, witness.busy, folder, place.cache, place.no_disk, place.flags)
 
 
 def _disturbed(settings: Settings, place: Stage) -> tuple[Ledger, Witness, Injector, str]:

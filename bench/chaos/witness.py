@@ -44,6 +44,7 @@ class _Watched:
     kind: str
     socket: Path
     page: StatusPage
+    busy: bool = False
 
 
 @dataclass(slots=True)
@@ -72,6 +73,7 @@ class Witness:
             self._watch(pid)
         for pid, watched in list(self._watched.items()):
             _, execution = watched.page.read()
+            watched.busy = execution is not None
             if execution is not None:
                 key = microseconds(execution.deadline - execution.started)
                 self.sightings[key] = Sighting(pid, execution.started, now)
@@ -95,6 +97,10 @@ class Witness:
     def workers(self) -> list[tuple[int, str, Path]]:
         """Return the workers that were up at the last look: process id, kind, path of the socket."""
         return [(watched.pid, watched.kind, watched.socket) for watched in self._watched.values()]
+
+    def busy(self) -> set[int]:
+        """Return the process ids of the workers that were executing something at the last look."""
+        return {watched.pid for watched in self._watched.values() if watched.busy}
 
     def _sample(self, now: float) -> None:
         with contextlib.suppress(psutil.Error):

@@ -161,7 +161,8 @@ def _turns(rng: random.Random, count: int, scripted: bool) -> Iterator[Turn]:
     names: Sequence[str] = ARITHMETIC if scripted else PASSES
     for number in range(count):
         (form,) = rng.choices(list(Form), (6, 2, 1, 1))
-        actions = tuple(rng.choice(names) for _ in range(rng.randint(1, 4)))
+        longest = 10 if scripted and form is Form.BURST else 4  # so that there is something to interrupt
+        actions = tuple(rng.choice(names) for _ in range(rng.randint(1, longest)))
         misdeed = rng.randrange(1 << 30)
         yield Turn(number, form, actions, misdeed if rng.random() < MISDEED_SHARE else None)
 
