@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -49,6 +50,18 @@ class RuntimeFolder:
                 raise WorkerStartError(f"the janitor process cannot be started: {error}") from error
             raise
         return cls(path, janitor)
+
+    def ensure(self) -> None:
+        """Make the folder again if somebody has removed it, for example what tidies up old temporary files.
+
+        Raises:
+            OSError: when that is not possible, or something else is in its place.
+        """
+        with contextlib.suppress(FileExistsError):
+            self.path.mkdir(mode=0o700)
+        found = self.path.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise PermissionError(f"{self.path} is not the folder that was made there")
 
     def guard(self, group: int) -> None:
         """Have a process group killed when we die."""

@@ -203,6 +203,7 @@ class Supervisor:
     async def _spawn(self) -> WorkerProcess:
         address = f"ipc://{self._folder.path}/{self.kind}-{next(self._names)}"
         scratch = _scratch(address)
+        self._folder.ensure()
         scratch.mkdir()
         environ = {**self._environ, "TMPDIR": str(scratch)}
         options = {"shared_folder": str(self._folder.path), **self._options}

@@ -452,7 +452,6 @@ def test_an_unknown_fault_is_refused_with_the_known_ones() -> None:
     assert done.returncode == 2 and "bad-reply" in done.stderr
 
 
-@pytest.mark.xfail(strict=True, reason="a worker cannot be started any more once the runtime's folder was removed")
 async def test_environments_go_on_when_the_folder_is_removed_and_workers_are_killed() -> None:
     async with aiocg.Runtime(workers=1) as runtime:
         env = await runtime.make("scripted-v0", benchmark=aiocg.testing.scripted_benchmark(3))
@@ -467,9 +466,9 @@ async def test_environments_go_on_when_the_folder_is_removed_and_workers_are_kil
 @pytest.mark.slow
 def test_a_short_run_breaks_no_promise(tmp_path: Path) -> None:
     small = ("--seconds", "6", "--environments", "24", "--workers", "2", "--pause", "0.25", "--gap", "0.4")
-    # Without what is not survived yet (the folder: see above; a client killed while it compiles leaves its scratch
-    # folders), and what takes long.
-    without = [word for name in ("no-folder", "kill-early", "llvm-memory") for word in ("--without", name)]
+    # Without what is not survived yet (a client killed while it compiles leaves its scratch folders), and what takes
+    # long.
+    without = [word for name in ("kill-early", "llvm-memory") for word in ("--without", name)]
     done = chaos(*small, *without, "--seed", "2", "--grace", "10", "--json", str(tmp_path / "chaos.json"))
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "chaos.json").read_text())

@@ -378,8 +378,8 @@ async def test_a_reset_that_was_overtaken_by_another_changes_nothing(env: aiocg.
     busy = await env.fork()  # on the same worker
     naps = [busy.submit("nap") for _ in range(30)]
     overtaken = asyncio.ensure_future(env.reset())
-    while not env._session.pending:
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)  # nothing has to be prepared, so it is sent
+    assert env._session.pending
     worker = env._session.worker
     await env.reset()  # on the other worker, which has nothing to do
     assert env._session.worker is not worker and not overtaken.done()
