@@ -84,4 +84,6 @@ class RuntimeFolder:
             self._janitor.stdin.close()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._janitor.wait(), JANITOR_TIMEOUT)
+            with contextlib.suppress(OSError, TimeoutError):  # or it would be closed when the event loop is gone
+                await asyncio.wait_for(self._janitor.stdin.wait_closed(), 1.0)
         shutil.rmtree(self.path, ignore_errors=True)  # should the janitor itself have been killed

@@ -28,7 +28,8 @@ VENVS = Path(os.environ.get("AIOCG_CACHE") or Path.home() / ".cache" / "aiocg") 
 def versus(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run the program as the README says: in the root of the checkout."""
     command = [sys.executable, "-m", "bench.versus_compiler_gym", *arguments]
-    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=280)
+    wide = {**os.environ, "COLUMNS": "400"}  # so that no message is broken over lines
+    return subprocess.run(command, cwd=CHECKOUT, env=wide, capture_output=True, text=True, timeout=280)
 
 
 # --------------------------------------------------------------------------------------- what is said of samples
