@@ -10,7 +10,7 @@ from aiocg.llvm.legacy_states import Translation
 from aiocg.state import CompilerEnvState
 from aiocg.validation.errors import ErrorKind, ValidationError
 
-__all__ = ["ValidationResult"]
+__all__ = ["ValidationResult", "summary"]
 
 _SHOWN = 3  # kinds of errors in a summary, unless just a few more are left
 _WIDTH = 50  # characters of a summary in `repr`
@@ -65,14 +65,7 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def error_details(self) -> str:
         """A summary for people: the types of the errors, most frequent first, with how often each occurs."""
-        counts = Counter(error.type for error in self.errors).most_common()
-        texts = [f"{count}× {name}" if count > 1 else name for name, count in counts]  # noqa: RUF001, as CompilerGym
-        if len(texts) <= 1:
-            return "".join(texts)
-        rest = len(texts) - _SHOWN
-        shown = texts if rest <= _SHOWN else texts[:_SHOWN]
-        numbered = [f"[{number}/{len(texts)}] {text}" for number, text in enumerate(shown, 1)]
-        return ", ".join(numbered if rest <= _SHOWN else [*numbered, f"... ({rest} more errors)"])
+        return summary(error.type for error in self.errors)
 
     def to_json(self) -> str:
         """Return the result as one JSON object; `from_json` reads it."""
@@ -141,3 +134,17 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return f"❌  {benchmark}  {details if len(details) <= _WIDTH else details[: _WIDTH - 3] + '...'}"
         reward = self.reward if self.another_compiler else self.state.reward
         return f"✅  {benchmark}" if reward is None else f"✅  {benchmark}  {reward:.4f}"
+
+
+def summary(types: Iterable[str]) -> str:
+    """Return a line on errors by their types: the most frequent first, each with how often it occurs."""
+    texts = [
+        f"{count}× {name}" if count > 1 else name  # noqa: RUF001, as CompilerGym
+        for name, count in Counter(types).most_common()
+    ]
+    if len(texts) <= 1:
+        return "".join(texts)
+    rest = len(texts) - _SHOWN
+    shown = texts if rest <= _SHOWN else texts[:_SHOWN]
+    numbered = [f"[{number}/{len(texts)}] {text}" for number, text in enumerate(shown, 1)]
+    return ", ".join(numbered if rest <= _SHOWN else [*numbered, f"... ({rest} more errors)"])

@@ -197,6 +197,28 @@ def random_search(
         print(f"=== Running for {humanize_duration(total_runtime)} ===\n")
     else:
         print("=== WARNING: This will loop forever! Use C-c to terminate. ===\n")
+    best = _best_when_over(workers, total_runtime, folder)
+    best_names = [names[action] for action in best.best_actions]
+    (folder / BEST_ACTIONS).write_text("".join(f"{name}\n" for name in best_names))
+    (folder / BEST_COMMANDLINE).write_text(f"{best.best_commandline}\n")
+
+    print("Replaying actions from best solution found:")
+    env = make_env()
+    try:
+        env.reset()
+        replay_actions(env, best_names, folder)
+    except BaseException:
+        env.close()
+        raise
+    return env
+
+
+def _best_when_over(workers: list[RandomAgentWorker], total_runtime: float | None, folder: Path) -> RandomAgentWorker:
+    """Watch threads until their time is over or Ctrl-C, end them, and return the one that found the best.
+
+    Raises:
+        Exception: what the first one failed with, when none has found anything.
+    """
     try:
         with open(folder / PROGRESS, "w") as log:
             _watch(workers, total_runtime, log)
@@ -214,19 +236,7 @@ def random_search(
         raise errors[0]
     if errors:
         print(f"{len(errors)} of {len(workers)} threads have failed, the first with: {errors[0]}", file=sys.stderr)
-    best_names = [names[action] for action in best.best_actions]
-    (folder / BEST_ACTIONS).write_text("".join(f"{name}\n" for name in best_names))
-    (folder / BEST_COMMANDLINE).write_text(f"{best.best_commandline}\n")
-
-    print("Replaying actions from best solution found:")
-    env = make_env()
-    try:
-        env.reset()
-        replay_actions(env, best_names, folder)
-    except BaseException:
-        env.close()
-        raise
-    return env
+    return best
 
 
 def _watch(workers: list[RandomAgentWorker], total_runtime: float | None, log: Any) -> None:

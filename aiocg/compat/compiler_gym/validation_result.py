@@ -1,7 +1,6 @@
 """What validating a state has found, as CompilerGym tells it."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -9,10 +8,10 @@ from aiocg.compat.compiler_gym.compiler_env_state import CompilerEnvState
 from aiocg.compat.compiler_gym.errors import ValidationError
 from aiocg.compat.compiler_gym.util.truncate import truncate
 from aiocg.compat.model import Field, Model
+from aiocg.validation.result import summary
 
 __all__ = ["ValidationError", "ValidationResult"]
 
-SHOWN = 3  # kinds of errors in a summary, unless just a few more are left
 
 _FLAGS = (
     "reward_validated",
@@ -84,14 +83,7 @@ class ValidationResult(Model):
     @property
     def error_details(self) -> str:
         """The types of the errors, the most frequent first, with how often there is each."""
-        counts = Counter(error.type for error in self.errors).most_common()
-        texts = [f"{count}× {name}" if count > 1 else name for name, count in counts]  # noqa: RUF001, as CompilerGym
-        if len(texts) <= 1:
-            return "".join(texts)
-        rest = len(texts) - SHOWN
-        shown = texts if rest <= SHOWN else texts[:SHOWN]
-        numbered = [f"[{number}/{len(texts)}] {text}" for number, text in enumerate(shown, 1)]
-        return ", ".join(numbered if rest <= SHOWN else [*numbered, f"... ({rest} more errors)"])
+        return summary(error.type for error in self.errors)
 
     def okay(self) -> bool:
         """Whether nothing was found to be wrong."""
