@@ -14,6 +14,8 @@ __all__ = ["ForkedProcess", "Portal"]
 
 T = TypeVar("T")
 
+SIGNAL_INTERVAL = 0.5  # seconds until a signal is handled that did not wake the thread that waits
+
 
 class ForkedProcess(AiocgError):
     """Something that belongs to another process was used in a fork of it, where its event loop does not run.
@@ -201,7 +203,9 @@ class _Call:
 
     def outcome(self, loop: asyncio.AbstractEventLoop) -> Any:
         try:
-            self._done.acquire()
+            # Without a timeout, a signal that comes right before the wait, or in another thread, does not end it.
+            while not self._done.acquire(timeout=SIGNAL_INTERVAL):
+                pass
         except BaseException:
             loop.call_soon_threadsafe(self._abandon)
             raise

@@ -218,6 +218,18 @@ def test_interrupt_of_a_script_ends_it_at_once(place: Any) -> None:
     assert _gone(place) == []
 
 
+def test_interrupt_that_does_not_wake_the_waiting_thread_ends_it_as_well(place: Any) -> None:
+    # As when the signal comes between the last look for signals and the wait; here another thread receives it.
+    script = f"{START}\nimport signal\nimport aiocg.testing\naiocg.gym.register_all()\n" + (
+        "env = gymnasium.make('scripted-v0')\nenv.reset()\n"
+        "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\nenv.step('hang')"
+    )
+    done = place.run(sys.executable, "-P", "-c", script, timeout=60)
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+    assert _gone(place) == []
+
+
 def _gone(place: Any, seconds: float = 20.0) -> list[str]:
     """Return what is left in the end: processes, and files for temporary use."""
     deadline = time.monotonic() + seconds
