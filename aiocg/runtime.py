@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import anyio
-from anyio.to_thread import run_sync as to_thread
 
 from aiocg import __version__
 from aiocg.datasets import default_datasets, resolve
@@ -17,7 +16,8 @@ from aiocg.datasets.collection import Datasets
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.env import Env
 from aiocg.errors import Interrupted, RuntimeClosed, WorkerStartError
-from aiocg.folder import RuntimeFolder
+from aiocg.launcher import Place
+from aiocg.local import LocalPlace
 from aiocg.placement import choose_worker
 from aiocg.preparation import in_thread
 from aiocg.registry import EnvironmentSpec, environment
@@ -77,7 +77,7 @@ class Runtime:
         self._memory_limit = memory_limit
         self._options = dict(options or {})
         self._policy = policy
-        self._folder: RuntimeFolder | None = None
+        self._place: Place = LocalPlace()
         self._supervisors: dict[str, Supervisor] = {}
         self._spaces: dict[str, tuple[ActionSpaces, dict[str, ObservationSpace]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None  # the one that the workers were started on
@@ -184,16 +184,11 @@ class Runtime:
                 raise RuntimeClosed("the runtime was closed")
             if spec.worker not in self._supervisors:
                 self._loop = asyncio.get_running_loop()
-                if self._folder is None:
-                    self._folder = await RuntimeFolder.create()
                 self._supervisors[spec.worker] = Supervisor(
                     spec.worker,
                     self._count,
-                    self._folder,
+                    await self._place.launcher(spec, self._options, self._memory_limit),
                     client=f"aiocg {__version__}",
-                    options={**await to_thread(spec.options), **self._options},
-                    environ=await to_thread(spec.environ),
-                    memory_limit=self._memory_limit,
                     policy=self._policy,
                 )
         return self._supervisors[spec.worker]
@@ -231,8 +226,8 @@ class Runtime:
 
     @property
     def folder(self) -> Path | None:
-        """The private folder with the workers' sockets, None while there is none."""
-        return self._folder.path if self._folder is not None else None
+        """The private folder with the sockets of workers on this machine, None while there is none."""
+        return self._place.path if isinstance(self._place, LocalPlace) else None
 
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers that are up."""
@@ -263,9 +258,7 @@ class Runtime:
                 try:
                     await asyncio.gather(*(supervisor.close() for supervisor in self._supervisors.values()))
                 finally:
-                    if self._folder is not None:
-                        await self._folder.close()
-                        self._folder = None
+                    await self._place.close()
 
     async def __aenter__(self) -> Self:
         return self

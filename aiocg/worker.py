@@ -39,6 +39,7 @@ MAX_ATTEMPTS = 5  # a request that was executing at this many deaths is held res
 MAX_REPAIRS = 20  # the same for loads and rebuilds, which a killer at random hits more often than anything else
 MAX_LOADED = 256  # benchmarks a worker keeps at hand for resets; sessions do not need theirs to stay loaded
 
+Connect = Callable[[Callable[[list[Reply]], None], Callable[[Exception], None]], ClientChannel]
 
 _GREETINGS = (Welcome, Refused)
 _OF_ONE_PROCESS = (PendingClose, PendingUnload, PendingLoad, PendingRebuild)  # mean nothing to the next process
@@ -111,17 +112,17 @@ class Worker:
     # ------------------------------------------------------------------------------------ connection
 
     def connect(
-        self, address: str, greeted: Callable[[Welcome | Refused], None], broken: Callable[[Exception], None]
+        self, connect: Connect, greeted: Callable[[Welcome | Refused], None], broken: Callable[[Exception], None]
     ) -> None:
         """Talk to a new process; requests flow once it has said welcome.
 
         Args:
-            address: where it binds.
+            connect: opens a channel to it.
             greeted: called with its answer to the hello.
             broken: called when it sends garbage; the process is to be killed then.
         """
         self._greeting, self._broken, self._greeted = greeted, broken, False
-        self._channel = ClientChannel(address, on_replies=self._receive, on_error=self._channel_error)
+        self._channel = connect(self._receive, self._channel_error)
         self._channel.send(Hello(PROTOCOL, self._client))
 
     def _receive(self, replies: list[Reply]) -> None:

@@ -34,6 +34,10 @@ class Execution:
     started: float
     deadline: float
 
+    def is_same(self, other: "Execution") -> bool:
+        """Is this the same piece of work, whatever clock the times are of?"""
+        return (self.client, self.request, self.candidate) == (other.client, other.request, other.candidate)
+
 
 class StatusPage:
     """One worker's page. The writer makes the sequence number odd while it writes, so a reader can tell."""

@@ -1,0 +1,196 @@
+"""Workers on this machine: processes of our own, with sockets in a private folder."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyio.to_thread import run_sync as to_thread
+
+from aiocg.folder import RuntimeFolder
+from aiocg.launcher import Look
+from aiocg.transport.messages import Reply
+from aiocg.transport.sockets import ClientChannel
+from aiocg.transport.status import StatusPage
+
+if TYPE_CHECKING:
+    from aiocg.registry import EnvironmentSpec
+
+__all__ = ["LocalPlace"]
+
+STDERR_TAIL = 4096  # bytes of a worker's last words that are kept
+
+
+class LocalPlace:
+    """Runs workers on this machine; its folder is made with the first launcher."""
+
+    def __init__(self) -> None:
+        self._folder: RuntimeFolder | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The private folder with the workers' sockets, None while there is none."""
+        return self._folder.path if self._folder is not None else None
+
+    async def launcher(self, spec: "EnvironmentSpec", options: Mapping[str, Any], memory_limit: int) -> "LocalLauncher":
+        """Return what starts the workers of an environment; see `Place`.
+
+        Raises:
+            WorkerStartError: when there is no place for a folder, or no process can be started.
+        """
+        if self._folder is None:
+            self._folder = await RuntimeFolder.create()
+        return LocalLauncher(
+            spec.worker,
+            self._folder,
+            options={"shared_folder": str(self._folder.path), **await to_thread(spec.options), **options},
+            environ=await to_thread(spec.environ),
+            memory_limit=memory_limit,
+        )
+
+    async def close(self) -> None:
+        """Remove the folder; idempotent."""
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await folder.close()
+
+
+class LocalLauncher:
+    """Starts workers of one kind on this machine.
+
+    Args:
+        kind: of the workers.
+        folder: for their sockets and temporary files.
+        options: for the compiler.
+        environ: environment variables that they need beside ours.
+        memory_limit: address space of each in bytes, 0 for no limit.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        folder: RuntimeFolder,
+        *,
+        options: Mapping[str, Any],
+        environ: Mapping[str, str],
+        memory_limit: int,
+    ) -> None:
+        self._kind = kind
+        self._folder = folder
+        self._options = options
+        self._environ = environ
+        self._memory_limit = memory_limit
+        self._names = itertools.count()
+
+    async def spawn(self) -> "LocalProcess":
+        """Start a worker; see `Launcher`."""
+        address = f"ipc://{self._folder.path}/{self._kind}-{next(self._names)}"
+        self._folder.ensure()
+        _scratch(address).mkdir()
+        status = StatusPage.create()
+        command = [
+            *(sys.executable, "-P", "-m", "aiocg.workers", self._kind, "--address", address),
+            *("--parent", str(os.getpid()), "--status", str(status.descriptor)),
+            *("--memory-limit", str(self._memory_limit), "--options", json.dumps(dict(self._options))),
+        ]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                pass_fds=(status.descriptor,),
+                env={**os.environ, **self._environ, "TMPDIR": str(_scratch(address))},
+                start_new_session=True,  # the terminal's Ctrl-C is for us; and a group of its own to kill
+            )
+        except BaseException:
+            status.close()
+            shutil.rmtree(_scratch(address), ignore_errors=True)
+            raise
+        self._folder.guard(process.pid)
+        return LocalProcess(process, address, status, self._folder)
+
+
+class LocalProcess:
+    """A worker process on this machine; see `WorkerProcess`."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, address: str, status: StatusPage, folder: RuntimeFolder
+    ) -> None:
+        self.pid = process.pid
+        self._process = process
+        self._address = address
+        self._status = status
+        self._folder = folder
+        self._tail = bytearray()
+        self._reader = asyncio.create_task(self._read_stderr())
+
+    async def _read_stderr(self) -> None:
+        assert self._process.stderr is not None
+        while chunk := await self._process.stderr.read(65536):
+            self._tail += chunk
+            del self._tail[:-STDERR_TAIL]
+
+    def look(self) -> Look:
+        """Return what is to be seen of the process now."""
+        sequence, execution = self._status.read()
+        return Look(sequence, execution, self._stopped(), self._memory())
+
+    def _stopped(self) -> bool:
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
+        except OSError:
+            return False
+
+    def _memory(self) -> int:
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_bytes().split()[1]) * resource.getpagesize()
+        except (OSError, IndexError):
+            return 0
+
+    def connect(
+        self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
+    ) -> ClientChannel:
+        """Open a channel to the worker, which may not listen yet."""
+        return ClientChannel(self._address, on_replies=on_replies, on_error=on_error)
+
+    def kill(self) -> None:
+        """End the process and all its children at once."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def wait(self) -> int:
+        """Wait for the end of the process and its last words; return its exit status, minus the signal if killed."""
+        return_code = await self._process.wait()
+        self.kill()  # children it may have left
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._reader, 1.0)
+        return return_code
+
+    @property
+    def stderr(self) -> str:
+        """The last lines the process wrote."""
+        return self._tail.decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """Free what belongs to the dead process on our side, on disk too."""
+        self.kill()
+        self._folder.release(self.pid)
+        self._reader.cancel()
+        self._status.close()
+        with contextlib.suppress(OSError):
+            Path(self._address.removeprefix("ipc://")).unlink()
+        shutil.rmtree(_scratch(self._address), ignore_errors=True)
+
+
+def _scratch(address: str) -> Path:
+    """Return the folder for temporary files of the worker at an address; it goes when the worker does."""
+    return Path(f"{address.removeprefix('ipc://')}.tmp")
