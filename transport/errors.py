@@ -6,6 +6,9 @@ TransportError
 │   └── RemoteProtocolError    ... and it came from the peer
 │       └── VersionError       the peer speaks another version of the protocol
 ├── AddressError               an address that cannot be bound or connected to
+├── SecurityError              keys that cannot be used
+│   └── NotAdmittedError       the other side does not let us in, or is not whom we expect
+├── LinkLostError              the other side has forgotten us: what was sent may or may not have been done
 └── ChannelClosedError         use of a channel after `close`
 """
 
@@ -52,6 +55,28 @@ class VersionError(RemoteProtocolError):
 
 class AddressError(TransportError):
     """An address that cannot be bound or connected to."""
+
+
+class SecurityError(TransportError):
+    """Keys that are missing, damaged, or readable by others, or a machine that can do nothing with them."""
+
+
+class NotAdmittedError(SecurityError):
+    """A handshake failed: the other side does not know our key, or is not whom we expect. It is tried again.
+
+    Attributes:
+        address: where we tried to connect.
+        public: our public key.
+    """
+
+    def __init__(self, message: str, *, address: str, public: str) -> None:
+        super().__init__(message)
+        self.address = address
+        self.public = public
+
+
+class LinkLostError(TransportError):
+    """The other side has forgotten us, or is another process than before: nobody knows what became of messages."""
 
 
 class ChannelClosedError(TransportError):

@@ -1,0 +1,243 @@
+"""Who may connect: CURVE keys of a connection, and the gate that lets in the clients that are known.
+
+A connection that leaves the machine is encrypted, and each side proves who it is with a key pair (CurveCP's
+handshake, in ZeroMQ's form). There is no such connection without keys, and no way to ask for one.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import msgspec
+import zmq
+from zmq.utils import z85
+
+from aiocg.transport.errors import SecurityError
+
+__all__ = ["KEY_LENGTH", "ClientSecurity", "Gate", "KeyPair", "ServerSecurity", "WorkerKeys", "check_key"]
+
+KEY_LENGTH: Final = 40
+"""Characters of a key in Z85, the text that ZeroMQ has for its 32 bytes."""
+
+_ZAP_ADDRESS: Final = "inproc://zeromq.zap.01"
+_ZAP_VERSION: Final = b"1.0"
+_ALPHABET: Final = frozenset(z85.Z85CHARS.decode())
+
+Socket = zmq.Socket[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A key pair, as Z85 text.
+
+    Attributes:
+        public: what others are told.
+        secret: what nobody is told; it is in no `repr`.
+    """
+
+    public: str
+    secret: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Check that the two belong together.
+
+        Raises:
+            SecurityError: when they do not, or one is no key.
+        """
+        check_key(self.public, "the public key")
+        check_key(self.secret, "the secret key", show=False)
+        if _public_of(self.secret) != self.public:
+            raise SecurityError(f"the secret key does not belong to the public key {self.public}; make a new pair")
+
+    @classmethod
+    def generate(cls) -> Self:
+        """Make a new pair.
+
+        Raises:
+            SecurityError: when this machine's libzmq has no CURVE.
+        """
+        _require_curve()
+        public, secret = zmq.curve_keypair()
+        return cls(public.decode(), secret.decode())
+
+    @classmethod
+    def from_secret(cls, secret: str) -> Self:
+        """Return the pair that a secret key belongs to.
+
+        Raises:
+            SecurityError: when it is no key.
+        """
+        check_key(secret, "the secret key", show=False)
+        return cls(_public_of(secret), secret)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecurity:
+    """What a client needs to connect: its own pair, and the public key of the only server that it will talk to."""
+
+    own: KeyPair
+    server: str
+
+    def __post_init__(self) -> None:
+        """Check the server's key.
+
+        Raises:
+            SecurityError: when it is no key.
+        """
+        check_key(self.server, "the server's public key")
+
+    def apply(self, socket: Socket) -> None:
+        """Set the socket's options, before it connects."""
+        _require_curve()
+        socket.curve_publickey = self.own.public.encode()
+        socket.curve_secretkey = self.own.secret.encode()
+        socket.curve_serverkey = self.server.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSecurity:
+    """What a server needs to listen: its own pair, and whom it lets in.
+
+    Attributes:
+        own: key pair.
+        admits: says of a public key whether its owner may connect. It is asked at each handshake and again at each
+            message, in the thread of the gate and that of the channel, so a key that is taken away counts at once.
+    """
+
+    own: KeyPair
+    admits: Callable[[str], bool]
+
+    @classmethod
+    def for_clients(cls, own: KeyPair, clients: Collection[str]) -> Self:
+        """Let in the owners of some public keys, and nobody else."""
+        return cls(own, frozenset(clients).__contains__)
+
+    def apply(self, socket: Socket) -> None:
+        """Set the socket's options, before it binds. A `Gate` must stand in its context by then."""
+        _require_curve()
+        socket.curve_server = True
+        socket.curve_secretkey = self.own.secret.encode()
+        socket.zap_domain = b"aiocg"
+        socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gate nobody comes in
+
+
+class WorkerKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a node hands down to a worker that listens on the network, through an inherited descriptor.
+
+    Attributes:
+        secret: the worker's own secret key.
+        client: public key of the only client.
+        max_frame_bytes: size of the largest frame that the client may send, 0 for the protocol's own limit.
+        limits: further limits, by name.
+    """
+
+    secret: str
+    client: str
+    max_frame_bytes: int = 0
+    limits: dict[str, float] = {}
+
+    def __repr__(self) -> str:
+        """Show no secret."""
+        return f"WorkerKeys(client={self.client!r})"
+
+    def encode(self) -> bytes:
+        """Return the JSON that a worker reads from its descriptor."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read what `encode` made.
+
+        Raises:
+            SecurityError: when it is something else; the message has nothing of what was read.
+        """
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise SecurityError("what was handed down is not the keys of a worker") from None
+
+    def security(self) -> ServerSecurity:
+        """Return what the worker's channel needs.
+
+        Raises:
+            SecurityError: when a key is none.
+        """
+        check_key(self.client, "the client's public key")
+        return ServerSecurity.for_clients(KeyPair.from_secret(self.secret), [self.client])
+
+
+class Gate:
+    """Decides at each handshake in a ZeroMQ context (its ZAP handler), in a thread of its own.
+
+    It ends with the context. Only CURVE is let in; a question that cannot be understood or answered is a no.
+    """
+
+    def __init__(self, context: "zmq.Context[Socket]", admits: Callable[[str], bool]) -> None:
+        """Stand in a context, which has no other gate; before any of its sockets binds."""
+        self._admits = admits
+        self._socket = context.socket(zmq.REP)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.bind(_ZAP_ADDRESS)
+        threading.Thread(target=self._serve, name="aiocg-gate", daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(zmq.ContextTerminated), self._socket:
+            while True:
+                self._socket.send_multipart(self._answer(self._socket.recv_multipart()))
+
+    def _answer(self, question: list[bytes]) -> list[bytes]:
+        request = question[1] if len(question) > 1 else b""
+        key = self._key(question)
+        if key is None:
+            return [_ZAP_VERSION, request, b"400", b"not authorised", b"", b""]
+        return [_ZAP_VERSION, request, b"200", b"welcome", key.encode(), b""]
+
+    def _key(self, question: list[bytes]) -> str | None:
+        """Return the public key of whoever asks, None if it is not to be let in."""
+        try:
+            version, _request, _domain, _address, _identity, mechanism, raw = question
+            if (version, mechanism) != (_ZAP_VERSION, b"CURVE"):
+                return None
+            key: str = z85.encode(raw).decode()
+            return key if self._admits(key) else None
+        except Exception:  # whatever goes wrong, nobody comes in by it
+            return None
+
+
+def check_key(key: Any, what: str, *, show: bool = True) -> None:
+    """Check that something is a key in its text form.
+
+    Args:
+        key: to be checked.
+        what: name for the message.
+        show: whether the message may have the key in it.
+
+    Raises:
+        SecurityError: when it is not.
+    """
+    if isinstance(key, str) and len(key) == KEY_LENGTH and _ALPHABET.issuperset(key):
+        return
+    found = f" {key!r}" if show and isinstance(key, str) and len(key) < 4 * KEY_LENGTH else ""
+    raise SecurityError(
+        f"{what}{found} is not a key: it must be the {KEY_LENGTH} characters that `aiocg keys show` prints; "
+        "mind the shell, put it in single quotes"
+    )
+
+
+def _public_of(secret: str) -> str:
+    _require_curve()
+    try:
+        public: bytes = zmq.curve_public(secret.encode())
+    except (zmq.ZMQError, ValueError):  # the alphabet has more words than there are keys
+        raise SecurityError("the secret key is damaged; make a new pair") from None
+    return public.decode()
+
+
+def _require_curve() -> None:
+    if not zmq.has("curve"):
+        raise SecurityError(
+            "this installation of libzmq has no CURVE, without which there are no connections between machines; "
+            "install pyzmq's own wheel: pip install --force-reinstall --only-binary pyzmq pyzmq"
+        )
