@@ -48,6 +48,11 @@ def processor_seconds(pids: Iterable[int]) -> float:
     return sum(time.clock_gettime(_processor_clock(pid)) for pid in pids)
 
 
+def main_thread_seconds(pid: int) -> float:
+    """Return the processor time of a process's first thread; up to date where that thread is waiting."""
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
 def _processor_clock(pid: int) -> int:
     """Return what `clock_getcpuclockid` does; Python has it for threads only."""
     return (~pid << 3) | 2

@@ -1,0 +1,53 @@
+"""LLVM alone, beside which our steps are measured, does what our environments do. How fast, is not tested."""
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+import aiocg
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
+    patch.syspath_prepend(str(CHECKOUT))
+    from bench import limit
+    from bench.versus.driver import Driver
+
+PROGRAM = "programs-v0/gcd"
+
+
+async def test_llvm_alone_comes_to_the_same_program(tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    (plan,) = next(limit.plans("seed", 1, 12))
+    async with aiocg.Runtime(workers=1) as runtime, Driver(sys.executable, "drive_bare.py") as bare:
+        path.write_bytes(runtime.benchmark(PROGRAM).content)
+        env = await runtime.make("llvm-v0", benchmark=PROGRAM)
+        await env.reset()
+        said = await bare.ask("start", program=str(path))
+        assert said["compiler"] == env.compiler_version
+        assert said["instructions"] == await env.observe("IrInstructionCount")
+        await env.step(plan)
+        reply = await bare.ask("walk", pipelines=plan, observation="Autophase", way="as values")
+        assert reply["instructions"] == await env.observe("IrInstructionCount") != said["instructions"]
+        assert len(reply["seconds"]) == len(plan)
+        assert sum(reply["parts"].values()) == pytest.approx(sum(reply["seconds"]) / len(plan))
+
+
+async def test_llvm_alone_changes_a_module_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    path.write_text("define i32 @f() {\n  %x = add i32 1, 2\n  %y = mul i32 %x, 3\n  ret i32 %y\n}\n")
+    async with Driver(sys.executable, "drive_bare.py") as bare:
+        assert (await bare.ask("start", program=str(path)))["instructions"] == 3
+        reply = await bare.ask("walk", pipelines=["instcombine", "dce"], observation="InstCount", way="in place")
+        assert reply["instructions"] == 1
+        assert reply["parts"]["parse"] == reply["parts"]["write"] == 0
+
+
+def test_both_are_given_the_same_actions() -> None:
+    one, other = limit.plans("seed", 3, 5), limit.plans("seed", 3, 5)
+    first = next(one)
+    assert first == next(other)
+    assert [len(plan) for plan in first] == [5, 5, 5]
+    assert next(one) != first
+    assert random.Random("seed").choices(limit.ACTIONS, k=5) == first[0]
