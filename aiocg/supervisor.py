@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from aiocg.errors import AiocgError, EnvironmentNotSupported, WorkerStartError
-from aiocg.launcher import Launcher, WorkerProcess
+from aiocg.launcher import Launcher, Look, WorkerProcess
 from aiocg.supervision import (
     KillReason,
     Observation,
@@ -18,6 +18,7 @@ from aiocg.supervision import (
     is_explained,
     is_outside_kill,
 )
+from aiocg.telemetry.logs import brief
 from aiocg.transport.messages import Refused, Welcome
 from aiocg.transport.status import Execution
 from aiocg.worker import Death, Worker
@@ -61,7 +62,7 @@ class Supervisor:
     ) -> None:
         self.kind = kind
         self._launcher = launcher
-        self.workers = [Worker(client) for _ in range(count)]
+        self.workers = [Worker(client, {"kind": kind, "slot": index}) for index in range(count)]
         self._slots = [Slot(policy or Policy()) for _ in range(count)]
         self._lives: list[_Life | None] = [None] * count
         self._closing = asyncio.Event()
@@ -72,12 +73,17 @@ class Supervisor:
         """Return the process ids of the workers that are up."""
         return [life.process.pid for life in self._lives if life is not None]
 
+    def looks(self) -> list[tuple[Slot, Worker, Look | None]]:
+        """Return of each slot its state, its worker, and what is to be seen of its process, None when none is up."""
+        looks = [life.process.look() if life is not None else None for life in self._lives]
+        return list(zip(self._slots, self.workers, looks, strict=True))
+
     async def _run(self, index: int) -> None:
         """Keep one slot filled; should that fail in a way that nobody thought of, tell those who wait for it."""
         try:
             await self._fill(index)
         except Exception as error:
-            logger.exception("slot %d of the %s workers is lost", index, self.kind)
+            logger.exception("slot lost", extra=dict(self.workers[index].name))
             self.workers[index].give_up(WorkerStartError(f"the {self.kind} worker cannot be kept running: {error!r}"))
 
     async def _fill(self, index: int) -> None:
@@ -93,6 +99,7 @@ class Supervisor:
                 worker.give_up(error)
                 return
             else:
+                worker.tally.starts += 1
                 death = await self._live(index, life)
                 worker.died(death)
                 stderr, refusal = death.stderr, life.refusal
@@ -117,7 +124,9 @@ class Supervisor:
         """Accompany one process from its start to its end."""
         slot, worker, process = self._slots[index], self.workers[index], life.process
         self._lives[index] = life
-        slot.started(time.monotonic())
+        slot.started(started := time.monotonic())
+        name = {**worker.name, "pid": process.pid}
+        logger.debug("worker started", extra=name)
 
         def greeted(answer: Welcome | Refused) -> None:
             if isinstance(answer, Refused):
@@ -125,9 +134,10 @@ class Supervisor:
                 process.kill()
             else:
                 slot.ready(time.monotonic())
+                logger.info("worker ready", extra={**name, "seconds": round(time.monotonic() - started, 3)})
 
         def broken(error: Exception) -> None:
-            logger.warning("worker %d sent garbage and is replaced: %s", process.pid, error)
+            logger.warning("worker sent garbage", extra={**name, "cause": brief(error)})
             slot.condemn(KillReason.GARBAGE, time.monotonic())
             process.kill()
 
@@ -136,12 +146,13 @@ class Supervisor:
                 process.kill()
             worker.connect(process.connect, greeted, broken)
             return_code = await process.wait()
-            return self._autopsy(slot, life, return_code)
+            return self._autopsy(index, life, return_code)
         finally:
             self._lives[index] = None
             process.close()
 
-    def _autopsy(self, slot: Slot, life: _Life, return_code: int) -> Death:
+    def _autopsy(self, index: int, life: _Life, return_code: int) -> Death:
+        slot, worker = self._slots[index], self.workers[index]
         execution = life.process.look().execution
         reason, overrun = slot.kill_reason, None
         outside = is_outside_kill(return_code, reason)
@@ -151,8 +162,13 @@ class Supervisor:
             overrun = condemned.deadline - condemned.started
             outside = execution is None or not execution.is_same(condemned)  # it had got done in the last moment
         cause = describe_death(return_code, reason)
-        level = logging.DEBUG if self._closing.is_set() else logging.INFO  # that it was closed is no news
-        logger.log(level, "worker %d ended: %s", life.process.pid, cause)
+        if not self._closing.is_set():  # that it was closed is no news
+            worker.tally.deaths[cause] += 1
+            level = logging.INFO if reason is KillReason.MEMORY else logging.WARNING
+            fields = {"pid": life.process.pid, "cause": cause}
+            if execution is not None:
+                fields |= {"session": execution.session or None, "request": execution.request}
+            logger.log(level, "worker ended", extra={**worker.name, **fields})
         return Death(cause, execution, outside, None if outside else overrun, life.process.stderr)
 
     async def _watch(self) -> None:

@@ -1,10 +1,12 @@
 """The client's handle of one worker slot: requests in order, through however many processes the slot goes."""
 
 import asyncio
+import logging
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
@@ -24,6 +26,8 @@ from aiocg.requests import (
     PendingStep,
     PendingUnload,
 )
+from aiocg.telemetry.logs import brief
+from aiocg.telemetry.tally import CRASHED, OVERDUE, Tally
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
 from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
@@ -40,6 +44,8 @@ MAX_REPAIRS = 20  # the same for loads and rebuilds, which a killer at random hi
 MAX_LOADED = 256  # benchmarks a worker keeps at hand for resets; sessions do not need theirs to stay loaded
 
 Connect = Callable[[Callable[[list[Reply]], None], Callable[[Exception], None]], ClientChannel]
+
+logger = logging.getLogger("aiocg.worker")
 
 _GREETINGS = (Welcome, Refused)
 _OF_ONE_PROCESS = (PendingClose, PendingUnload, PendingLoad, PendingRebuild)  # mean nothing to the next process
@@ -71,7 +77,9 @@ class Worker:
     replaced, the sessions are rebuilt from what was acknowledged and the requests without a reply are sent again.
     """
 
-    def __init__(self, client: str) -> None:
+    def __init__(self, client: str, name: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self.name = name  # the slot's, as the fields that the logs have
+        self.tally = Tally()
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self.failure: Exception | None = None
         self._client = client
@@ -134,8 +142,13 @@ class Worker:
             pending = waiting.pop(reply.request, None)
             if pending is not None:
                 pending.settle(reply)
-                if type(reply) is Failure and reply.code == FailureCode.PROTOCOL and self._broken is not None:
-                    self._broken(RemoteProtocolError(reply.message))  # what was sent with it has not been read either
+                if type(reply) is Failure:
+                    self._failed(reply)
+
+    def _failed(self, reply: Failure) -> None:
+        self.tally.failed(reply.code)
+        if reply.code == FailureCode.PROTOCOL and self._broken is not None:
+            self._broken(RemoteProtocolError(reply.message))  # what was sent with it has not been read either
 
     def _greet(self, answer: Welcome | Refused) -> None:
         assert self._greeting is not None and self._broken is not None
@@ -221,6 +234,8 @@ class Worker:
         elif session.number not in self._bound and session.trajectory is not None:
             trajectory = session.trajectory
             timeout = REBUILD_TIMEOUT * (trajectory.length + 1)
+            self.tally.rebuilt += 1
+            logger.debug("session rebuilt", extra={**self.name, "session": session.number})
             self._load(trajectory.benchmark, REBUILD_TIMEOUT)
             self._post(PendingReopen(session, trajectory, timeout))
             self._post(PendingRebuild(session, trajectory, timeout))
@@ -299,6 +314,9 @@ class Worker:
     def abandon(self, session: "Session") -> None:
         """Fail what a session that is beyond rebuilding still waits for; what is sent is executed for nothing."""
         assert session.error is not None
+        self.tally.lost += 1
+        cause = getattr(session.error, "cause", type(session.error).__name__)
+        logger.warning("session lost", extra={**self.name, "session": session.number, "cause": cause})
         for number, pending in list(self._waiting.items()):
             if pending.session is session and not isinstance(pending, PendingRebuild):
                 del self._waiting[number]
@@ -330,6 +348,7 @@ class Worker:
         waiting, self._waiting = self._waiting, {}
         guilty = waiting.get(death.execution.request) if death.execution is not None else None
         backlog = deque(p for p in waiting.values() if not isinstance(p, _OF_ONE_PROCESS))
+        self.tally.resent += len(backlog)
         backlog.extend(self._backlog)
         self._backlog = backlog
         if guilty is not None:
@@ -338,11 +357,13 @@ class Worker:
     def _blame(self, guilty: Pending, death: Death) -> None:
         assert death.execution is not None
         error = _crash(death, guilty.doing)
+        self.tally.blamed += 1
         candidate = death.execution.candidate
         if isinstance(guilty, PendingExpand) and candidate != NO_CANDIDATE:
             guilty.deaths[candidate] += 1
             if not death.outside or guilty.deaths[candidate] >= MAX_ATTEMPTS:
                 guilty.crashes[candidate] = error
+                self._responsible(guilty, death)
             return
         repair = isinstance(guilty, _OF_ONE_PROCESS)
         for pending in self._sent_for(guilty):
@@ -351,9 +372,23 @@ class Worker:
                 continue
             if pending in self._backlog:  # it may have gone with its session
                 self._backlog.remove(pending)
+                self._responsible(pending, death)
                 pending.reject(error)
             if pending.session is not None and not (repair and isinstance(pending, PendingOpen)):
                 pending.session.lose(error)
+
+    def _responsible(self, pending: Pending, death: Death) -> None:
+        """Take note of a request that fails for a death."""
+        self.tally.failed(CRASHED if death.overrun is None else OVERDUE)
+        assert death.execution is not None
+        fields = {
+            "session": pending.session.number if pending.session is not None else None,
+            "request": death.execution.request,
+            "doing": brief(pending.doing),
+            "attempt": pending.attempts or None,
+            "cause": death.cause,
+        }
+        logger.warning("request held responsible", extra={**self.name, **fields})
 
     def _sent_for(self, guilty: Pending) -> list[Pending]:
         """Return the requests that a death is held against: the one that was executed, or those it was a repair for."""
@@ -368,6 +403,8 @@ class Worker:
         """No process will come any more: fail everything."""
         self._disconnect()
         self.failure = error
+        if not isinstance(error, RuntimeClosed):
+            logger.error("workers given up", extra={**self.name, "cause": brief(str(error).partition("\n")[0])})
         pendings = [*self._waiting.values(), *self._backlog]
         self._waiting, self._backlog = {}, deque()
         for pending in pendings:

@@ -1,0 +1,40 @@
+"""What has happened to a worker slot since it was made: plain numbers, counted where it happens."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from aiocg.transport.messages import FailureCode
+
+__all__ = ["CODES", "Tally"]
+
+CRASHED, OVERDUE, OTHER = "crashed", "deadline", "other"
+CODES = frozenset(
+    {value for name, value in vars(FailureCode).items() if name.isupper()} | {CRASHED, OVERDUE, OTHER}
+)  # a worker of somebody else's machine may send any, which must not become as many numbers
+
+
+@dataclass(slots=True)
+class Tally:
+    """Numbers of one slot, through all its processes; none ever falls.
+
+    Attributes:
+        starts: processes that were started.
+        deaths: processes that ended, by cause.
+        blamed: deaths that a request was executing at, whoever is to blame for them.
+        resent: requests that were sent again to the next process.
+        rebuilt: sessions that were rebuilt on another process.
+        lost: sessions that are beyond rebuilding.
+        failures: requests that failed, by code: of a `Failure`, or those above.
+    """
+
+    starts: int = 0
+    deaths: Counter[str] = field(default_factory=Counter)
+    blamed: int = 0
+    resent: int = 0
+    rebuilt: int = 0
+    lost: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+
+    def failed(self, code: str) -> None:
+        """Count a request that failed."""
+        self.failures[code if code in CODES else OTHER] += 1
