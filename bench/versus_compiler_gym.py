@@ -24,7 +24,7 @@ from bench.measure import Effort
 from bench.processes import MachineUse
 from bench.report import show_machine
 from bench.versus import bitcode, original, rounds, table
-from bench.versus.driver import Driver, DriverFailed, ours
+from bench.versus.driver import Driver, DriverFailed, alone, ours
 
 WIDTH = 160  # columns where there is no terminal
 DISTURBED = 0.05  # share of the machine used by others, above which a reader is warned
@@ -35,7 +35,11 @@ NOTES = (
     "Medians and 99th percentiles are over all rounds. The ratio is that of the medians of one round; given are its "
     "median and quartiles over the rounds. Above 1 ours is better.",
     "The compilers differ: LLVM 10 there, changing a module in memory, LLVM 22 here, reading and writing each state as "
-    "bitcode. 'In our compiler' is what our workers spend on that and on observations; the original does not count it.",
+    "bitcode. 'Our compiler' is what our workers spend on that and on observations; the original does not count it.",
+    "'LLVM alone' is LLVM 22 in a bare loop in one process, changing a module in memory as the original does (for a "
+    "greedy step it parses the state for each action), and 'at most' the ratio that this reaches: what lacks there is "
+    "the compiler's version, the rest is the system. What systems cost by themselves is a step without an action.",
+    "Of many environments, 'our compiler' is the rate that our workers would reach if they did nothing else.",
     "Many environments: the original has a service process and a thread for each, ours as many workers as processors.",
     "Cold reset of ours: with the three baselines of the instruction count; the original also compiles object code.",
 )
@@ -91,7 +95,7 @@ async def _run(
             raise typer.BadParameter("there is no program to measure: " + " ".join(notes), param_hint="--bitcode")
         before = MachineUse.read()
         make_original = functools.partial(_driver, its) if its else None
-        sides = rounds.Sides(make_original, functools.partial(ours, remember=remember))
+        sides = rounds.Sides(make_original, functools.partial(ours, remember=remember), alone)
         comparisons, versions, more = await rounds.everything(sides, programs, effort, _say(console), _room)
         others = MachineUse.read().others_since(before)
     notes += [*NOTES, REMEMBERING if remember else FORGETTING, *more]

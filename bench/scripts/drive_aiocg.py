@@ -50,7 +50,7 @@ class Ours:
             "python": python_version(),
             "version": aiocg.__version__,
             "compiler": self.env.compiler_version,
-            "actions": [action.name for action in space.spec.actions if action.text != ""],
+            "actions": {action.name: action.text for action in space.spec.actions if action.text != ""},
             "instructions": int(await self.env.observe("IrInstructionCount")),
         }
 
@@ -79,6 +79,16 @@ class Ours:
                 await self.env.reset()
         compiler = (await self._compiler() - before) / len(indices)
         return {"seconds": seconds, "failures": failures, "compiler": compiler}
+
+    async def empty(self, count: int) -> dict[str, Any]:
+        """Do steps of no action at all, which observe nothing."""
+        await self._settle(None, None)
+        seconds = []
+        for _ in range(count):
+            began = clock()
+            await self.env.step([])
+            seconds.append(clock() - began)
+        return {"seconds": seconds}
 
     async def batches(self, batches: list[list[str]], observation: str | None, reward: str | None) -> dict[str, Any]:
         """Do several actions at once; the time is that of one."""
@@ -146,9 +156,12 @@ class Ours:
             return failures
 
         indices = [self._indices(plan) for plan in plans]
+        before = await self._compiler(self.several)
         began = clock()
         failures = sum(await asyncio.gather(*map(one, self.envs, indices)))
-        return {"rate": sum(map(len, plans)) / (clock() - began), "failures": failures}
+        seconds, steps = clock() - began, sum(map(len, plans))
+        each = (await self._compiler(self.several) - before) / len(self.several.worker_pids())
+        return {"rate": steps / seconds, "failures": failures, "compiler": steps / each}
 
     async def fewer(self) -> dict[str, Any]:
         """Close what `many` has made."""
@@ -172,9 +185,9 @@ class Ours:
     def _indices(self, actions: list[str]) -> list[int]:
         return [self.env.action_space.index(action) for action in actions]
 
-    async def _compiler(self) -> float:
+    async def _compiler(self, runtime: Any = None) -> float:
         """Return the seconds that the workers have spent on actions and observations."""
-        return float(sum(one["compiler_time"] for one in await self.runtime.statistics()))
+        return float(sum(one["compiler_time"] for one in await (runtime or self.runtime).statistics()))
 
 
 async def serve() -> None:

@@ -71,6 +71,16 @@ class Original:
                 self.env.reset()
         return {"seconds": seconds, "failures": failures}
 
+    def empty(self, count):
+        """Do steps of no action at all, which observe nothing."""
+        self._settle(None, None)
+        seconds = []
+        for _ in range(count):
+            began = clock()
+            self.env.multistep([])
+            seconds.append(clock() - began)
+        return {"seconds": seconds}
+
     def batches(self, batches, observation, reward):
         """Do several actions at once; the time is that of one."""
         self._settle(observation, reward)

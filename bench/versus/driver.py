@@ -97,6 +97,11 @@ def ours(*, remember: bool) -> Driver:
     return Driver(sys.executable, "drive_aiocg.py", *(["--remember"] if remember else []))
 
 
+def alone() -> Driver:
+    """Return a driver of our LLVM alone."""
+    return Driver(sys.executable, "drive_bare.py")
+
+
 def descendants(pid: int) -> set[int]:
     """Return all processes below one."""
     found: set[int] = set()

@@ -1,7 +1,7 @@
 """What is measured: every operation on both sides, in turn, several rounds, with the same actions."""
 
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,37 +20,41 @@ ACTIONS = tuple(f"-{name}" for name in PASSES)  # of the random walks; both side
 LARGE = 20_000  # instructions, above which less is done in a round
 SINGLE, BATCHED, FORK, WARM, GREEDY, GREEDY_LARGE, MANY = 3.0, 2.0, 50.0, 15.0, 25.0, 4.0, 4.0  # promised ratios
 MIB = 1 << 20
+PATIENCE = 900.0  # seconds for one round
 SIDES = ("original", "ours")
+ALONE = 2  # index of the driver of our LLVM alone, behind those of the sides
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """How to make a driver of each side; the original is None where it cannot run."""
+    """How to make a driver of each side, and of our LLVM alone; the original is None where it cannot run."""
 
     original: Callable[[], Driver] | None
     ours: Callable[[], Driver]
+    alone: Callable[[], Driver]
 
     @asynccontextmanager
     async def started(self, program: Path) -> AsyncIterator[tuple[list[Driver | None], list[dict[str, Any]]]]:
-        """Start both with a program; yield their drivers, the original first, and what they said of their start."""
+        """Start all with a program; yield their drivers, the original first, and what they said of their start."""
         async with AsyncExitStack() as stack:
-            drivers: list[Driver | None] = [None, None]
-            said: list[dict[str, Any]] = [{}, {}]
-            for side, make in enumerate((self.original, self.ours)):
+            drivers: list[Driver | None] = [None, None, None]
+            said: list[dict[str, Any]] = [{}, {}, {}]
+            for side, make in enumerate((self.original, self.ours, self.alone)):
                 if make is not None:
                     driver = drivers[side] = await stack.enter_async_context(make())
                     try:
                         said[side] = await driver.ask("start", program=str(program))
                     except DriverFailed as error:
-                        raise DriverFailed(f"{SIDES[side]} does not load it: {error}") from error
+                        name = (*SIDES, "LLVM alone")[side]
+                        raise DriverFailed(f"{name} does not load it: {error}") from error
             yield drivers, said
 
 
 def order(number: int) -> Sequence[int]:
-    """Return which side goes first in a round: each in turn."""
-    return (1, 0) if number % 2 else (0, 1)
+    """Return in which order all go in a round, so that each side is first in turn."""
+    return (1, 0, ALONE) if number % 2 else (ALONE, 0, 1)
 
 
 def common_actions(said: Sequence[dict[str, Any]]) -> list[str]:
@@ -72,7 +76,7 @@ async def starts(sides: Sides, program: Program, effort: Effort) -> tuple[list[C
     versions: dict[str, Any] = {}
     for number in range(-1, effort.choose(7, 2)):
         for side in order(number):
-            make = (sides.original, sides.ours)[side]
+            make = (sides.original, sides.ours, None)[side]
             if make is None:
                 continue
             async with make() as driver:
@@ -93,9 +97,10 @@ async def starts(sides: Sides, program: Program, effort: Effort) -> tuple[list[C
 async def one_environment(sides: Sides, program: Program, effort: Effort, say: Say) -> list[Comparison]:
     """Step, fork and search with one environment on each side."""
     async with sides.started(program.path) as (drivers, said):
-        trial = _Trial(drivers, program.name, effort, said[1]["instructions"] > LARGE)
+        trial = _Trial(drivers, program.name, effort, said[1]["instructions"], said[1]["actions"])
+        say(f"{program.name}: step")
+        await trial.empty()
         for name, observation, reward in STEPS:
-            say(f"{program.name}: step, {name}")
             await trial.walks(f"step, {name}", observation, reward)
         say(f"{program.name}: batches, fork, reset, greedy step")
         await trial.batches()
@@ -106,31 +111,55 @@ async def one_environment(sides: Sides, program: Program, effort: Effort, say: S
 
 
 class _Trial:
-    """Both drivers on one program, and what has been found."""
+    """All drivers on one program, and what has been found.
 
-    def __init__(self, drivers: list[Driver | None], program: str, effort: Effort, large: bool) -> None:
+    Args:
+        drivers: of the original, ours, and LLVM alone.
+        program: its name.
+        effort: how thoroughly.
+        instructions: of the program.
+        texts: what our LLVM takes for each action.
+    """
+
+    def __init__(
+        self,
+        drivers: list[Driver | None],
+        program: str,
+        effort: Effort,
+        instructions: int,
+        texts: Mapping[str, str],
+    ) -> None:
         self.found: list[Comparison] = []
         self._drivers = drivers
         self._program = program
-        self._large = large
+        self._instructions = instructions
+        self._texts = texts
+        self._large = large = instructions > LARGE
         self._rounds = effort.choose(3 if large else 9, 2)
         self._length = effort.choose(20 if large else 100, 20)
         self._effort = effort
         self._random = random.Random(program)
 
     async def _alternate(
-        self, comparison: Comparison, factor: float, requests: Sequence[dict[str, Any]], timeout: float = 300.0
+        self,
+        comparison: Comparison,
+        factor: float,
+        requests: Sequence[dict[str, Any]],
+        alone: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> None:
-        """Ask both sides for the same in each round."""
+        """Ask both sides for the same in each round, and LLVM alone for what it is told to make of that."""
+        comparison.instructions = self._instructions
         for number, request in enumerate(requests):
             for side in order(number):
                 driver = self._drivers[side]
-                if driver is None:
+                if driver is None or (side == ALONE and alone is None):
                     continue
-                reply = await driver.ask(timeout=timeout, **request)
-                samples = (comparison.original, comparison.ours)[side]
+                asked = alone(request) if side == ALONE and alone is not None else request
+                reply = await driver.ask(timeout=PATIENCE, **asked)
+                samples = (comparison.original, comparison.ours, comparison.alone)[side]
                 samples.append([factor * seconds for seconds in reply["seconds"]])
-                comparison.failures[side] += reply.get("failures", 0)
+                if side != ALONE:
+                    comparison.failures[side] += reply.get("failures", 0)
                 if "compiler" in reply:
                     comparison.compiler.append(factor * reply["compiler"])
         self.found.append(comparison)
@@ -142,13 +171,27 @@ class _Trial:
         """Return a target that was promised for small programs only."""
         return None if self._large else ratio
 
+    def _translate(self, actions: Sequence[str]) -> list[str]:
+        return [self._texts[action] for action in actions]
+
+    async def empty(self) -> None:
+        """Do nothing, in steps: what each system costs by itself."""
+        requests = [{"op": "empty", "count": self._effort.choose(100, 20)} for _ in range(self._rounds)]
+        await self._alternate(Comparison("step without an action", "µs", self._program), MICRO, requests)
+
     async def walks(self, what: str, observation: str | None, reward: str | None) -> None:
         """Do single steps."""
         requests = [
             {"op": "walk", "actions": self._walk(self._length), "observation": observation, "reward": reward}
             for _ in range(self._rounds)
         ]
-        await self._alternate(Comparison(what, "µs", self._program, self._promised(SINGLE)), MICRO, requests)
+        comparison = Comparison(what, "µs", self._program, self._promised(SINGLE))
+
+        def alone(request: dict[str, Any]) -> dict[str, Any]:
+            pipelines = self._translate(request["actions"])
+            return {"op": "walk", "pipelines": pipelines, "observation": observation, "way": "in place"}
+
+        await self._alternate(comparison, MICRO, requests, alone)
 
     async def batches(self) -> None:
         """Do several actions at once."""
@@ -162,7 +205,12 @@ class _Trial:
             for _ in range(self._rounds)
         ]
         comparison = Comparison("batched, per action", "µs", self._program, self._promised(BATCHED))
-        await self._alternate(comparison, MICRO, requests)
+
+        def alone(request: dict[str, Any]) -> dict[str, Any]:
+            batches = [self._translate(batch) for batch in request["batches"]]
+            return {"op": "batches", "batches": batches, "observation": "Autophase"}
+
+        await self._alternate(comparison, MICRO, requests, alone)
 
     async def forks(self) -> None:
         """Fork from a new state in each round."""
@@ -183,7 +231,12 @@ class _Trial:
         ]
         target = GREEDY_LARGE if self._large else GREEDY
         comparison = Comparison(f"greedy step, {len(actions)} actions", "ms", self._program, target)
-        await self._alternate(comparison, MILLI, requests, timeout=900.0)
+
+        def alone(request: dict[str, Any]) -> dict[str, Any]:
+            prefix, pipelines = self._translate(request["prefix"]), self._translate(request["actions"])
+            return {"op": "greedy", "prefix": prefix, "pipelines": pipelines}
+
+        await self._alternate(comparison, MILLI, requests, alone)
 
 
 async def many_environments(
@@ -208,7 +261,7 @@ async def many_environments(
             memory = Comparison(f"memory of {count} environments, each", "MiB", program.name)
             making = Comparison(f"make and reset {count} environments", "ms", program.name)
             present: list[Driver | None] = list(drivers)
-            for side, driver in enumerate(drivers):
+            for side, driver in enumerate(drivers[:ALONE]):
                 needed = _expected(found, side, count)
                 if driver is not None and needed > room():
                     notes.append(f"{count} environments were not tried ({SIDES[side]}): {needed / MIB:.0f} MiB needed.")
@@ -223,11 +276,13 @@ async def many_environments(
                 plans = [random_numbers.choices(ACTIONS, k=steps) for _ in range(count)]
                 for side in order(number):
                     driver = present[side]
-                    if driver is not None:
+                    if driver is not None and side != ALONE:
                         reply = await driver.ask("play", plans=plans)
                         (rate.original, rate.ours)[side].append([reply["rate"]])
                         rate.failures[side] += reply["failures"]
-            for driver in present:
+                        if "compiler" in reply:
+                            rate.compiler.append(reply["compiler"])
+            for driver in present[:ALONE]:
                 if driver is not None:
                     await driver.ask("fewer")
             found += [rate, making, memory]

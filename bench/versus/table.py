@@ -16,11 +16,11 @@ def show(console: Console, comparisons: Sequence[Comparison], notes: Sequence[st
     table = Table(title="aiocg beside CompilerGym 0.2.5", title_justify="left", title_style="bold")
     table.add_column("what")
     columns = ["original", "its p99"] if with_original else [published.LABEL]
-    for column in (*columns, "ours", "our p99", "in our compiler"):
+    for column in (*columns, "ours", "our p99", "our compiler", "LLVM alone"):
         table.add_column(column, justify="right")
     table.add_column("unit", no_wrap=True)
     if with_original:
-        for column in ("ratio", "quartiles", "target"):
+        for column in ("ratio", "quartiles", "at most", "target"):
             table.add_column(column, justify="right", no_wrap=True)
     program = None
     for one in comparisons:
@@ -51,10 +51,11 @@ def show_summary(console: Console, comparisons: Sequence[Comparison]) -> None:
 def _row(one: Comparison, with_original: bool) -> list[str]:
     figures = _pair(one.original) if with_original else [_published(one.what)]
     compiler = number(sorted(one.compiler)[len(one.compiler) // 2]) if one.compiler else ""
-    row = [f"  {one.what}", *figures, *_pair(one.ours), compiler, one.unit]
+    row = [f"  {one.what}", *figures, *_pair(one.ours), compiler, _pair(one.alone)[0], one.unit]
     ratio = one.ratio
     if with_original and ratio is not None:
-        row += [number(ratio.median), f"{number(ratio.low)} to {number(ratio.high)}", _verdict(one)]
+        bound = number(one.bound.median) if one.bound is not None else ""
+        row += [number(ratio.median), f"{number(ratio.low)} to {number(ratio.high)}", bound, _verdict(one)]
     return row
 
 
