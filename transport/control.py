@@ -27,6 +27,7 @@ __all__ = [
     "Died",
     "FromClient",
     "FromNode",
+    "Kill",
     "Looked",
     "Pulse",
     "Refused",
@@ -104,11 +105,17 @@ class Beat(Message, frozen=True):
     workers: _Numbers = ()
 
 
+class Kill(Message, frozen=True):
+    """End a worker at once; answered by `Died`, and repeated until then. It may be dead already."""
+
+    number: _Count
+
+
 class Detach(Message, frozen=True):
     """Leave: all workers of the client are ended and forgotten. No answer."""
 
 
-FromClient = Attach | Spawn | Beat | Detach
+FromClient = Attach | Spawn | Beat | Kill | Detach
 
 
 # ------------------------------------------------------------------------------------------ node to client
@@ -136,7 +143,7 @@ class Refused(Message, frozen=True):
     """The node does not serve the client.
 
     Attributes:
-        code: `"protocol"` for another version, `"unattached"` when an `Attach` is missing, `"closing"`.
+        code: `"protocol"` for another version, `"unattached"` when an `Attach` is missing, `"busy"`, `"closing"`.
         message: what is wrong.
     """
 

@@ -1,5 +1,6 @@
 """Control messages: what goes in comes out, and nothing that comes in can break it."""
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from aiocg.transport.control import (
     Beat,
     Detach,
     Died,
+    Kill,
     Looked,
     Pulse,
     Refused,
@@ -44,6 +46,7 @@ from_client = st.one_of(
         Spawn, numbers, texts, st.dictionaries(texts, numbers | st.floats(allow_nan=False), max_size=3), numbers
     ),
     st.builds(Beat, numbers, st.lists(numbers, max_size=5).map(tuple)),
+    st.builds(Kill, numbers),
     st.just(Detach()),
 )
 from_node = st.one_of(
@@ -78,10 +81,8 @@ def test_neither_side_takes_what_the_other_one_says(request: Any, reply: Any) ->
 @given(st.binary(max_size=200))
 def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
     for decode in (decode_from_client, decode_from_node):
-        try:
+        with contextlib.suppress(RemoteProtocolError):
             assert encode(decode(data))
-        except RemoteProtocolError as error:
-            assert str(error)
 
 
 @given(st.one_of(from_client, from_node), st.data())
@@ -89,10 +90,8 @@ def test_a_message_that_was_changed_on_its_way_is_read_or_refused(message: Any, 
     changed = bytearray(encode(message))
     changed[data.draw(st.integers(0, len(changed) - 1))] ^= data.draw(st.integers(1, 255))
     for decode in (decode_from_client, decode_from_node):
-        try:
+        with contextlib.suppress(RemoteProtocolError):
             assert encode(decode(bytes(changed)))
-        except RemoteProtocolError as error:
-            assert str(error)
 
 
 @pytest.mark.parametrize("value", ["/etc/passwd", "$(id)", b"\x80\x04.", None, [1], {"a": 1}, {"__reduce__": 1}])

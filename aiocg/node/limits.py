@@ -1,0 +1,112 @@
+"""What a client of a node may use, by its key."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from aiocg.errors import AiocgError
+
+__all__ = ["ALLOWED_OPTIONS", "Limits", "LimitsError", "LimitsTable", "read_limits"]
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+ALLOWED_OPTIONS: Mapping[str, tuple[float, float]] = {"transition_cache_bytes": (0, 1 << 40)}
+"""Options that a client may give to its workers, each a number: the least and the most. All others are the node's."""
+
+
+class LimitsError(AiocgError):
+    """A file of limits, or a limit, that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one client key may use; all its processes together, where nothing else is said.
+
+    Attributes:
+        workers: processes at a time.
+        spawns_per_minute: processes started.
+        sessions: open in each worker.
+        memory: bytes of address space of each worker.
+        request_bytes: size of each frame of a request.
+        requests_per_second: of each worker, which reads no faster; 0 for no limit.
+    """
+
+    workers: int = 4
+    spawns_per_minute: int = 120
+    sessions: int = 4096
+    memory: int = 16 * GIB
+    request_bytes: int = 64 * MIB
+    requests_per_second: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            LimitsError: when one is too small to mean anything.
+        """
+        for one in fields(self):
+            value, least = getattr(self, one.name), 0 if one.name == "requests_per_second" else 1
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 62:
+                raise LimitsError(f"the limit {one.name} must be a whole number of at least {least}, not {value!r}")
+
+    def as_numbers(self) -> dict[str, float]:
+        """Return the limits by name, as a client is told."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsTable:
+    """The limits of each client.
+
+    Attributes:
+        default: for whoever is not named.
+        by_name: for clients by the names under which they were authorised.
+    """
+
+    default: Limits = field(default_factory=Limits)
+    by_name: Mapping[str, Limits] = field(default_factory=dict)
+
+    def of(self, name: str) -> Limits:
+        """Return the limits of a client."""
+        return self.by_name.get(name, self.default)
+
+
+def read_limits(path: Path, default: Limits) -> LimitsTable:
+    """Read a TOML file with a table for each client, and perhaps one called `default`::
+
+        [default]
+        workers = 2
+
+        [alice]
+        workers = 8
+        memory = 4_000_000_000
+
+    Args:
+        path: of the file.
+        default: for what the file does not say.
+
+    Raises:
+        LimitsError: when it cannot be read, or says what it may not.
+    """
+    try:
+        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise LimitsError(f"the limits in {path} cannot be read: {error}") from error
+    default = _changed(path, "default", default, tables.pop("default", {}))
+    return LimitsTable(default, {name: _changed(path, name, default, table) for name, table in tables.items()})
+
+
+def _changed(path: Path, name: str, limits: Limits, table: Any) -> Limits:
+    known = [one.name for one in fields(Limits)]
+    if not isinstance(table, dict):
+        raise LimitsError(f"{path}: {name} is not a table; write [{name}] and below it lines such as workers = 2")
+    for key in table:
+        if key not in known:
+            raise LimitsError(f"{path}: [{name}] has {key!r}, which is no limit; there are: {', '.join(known)}")
+    try:
+        return replace(limits, **table)
+    except LimitsError as error:
+        raise LimitsError(f"{path}: [{name}]: {error}") from None
