@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from aiocg.transport.messages import Reply
 from aiocg.transport.sockets import ClientChannel
-from aiocg.transport.status import Execution
+from aiocg.transport.status import Counts, Execution
 
 if TYPE_CHECKING:
     from aiocg.registry import EnvironmentSpec
@@ -26,12 +26,14 @@ class Look:
         execution: what it executes, with times on this process's monotonic clock; None when nothing.
         stopped: a signal such as SIGSTOP has stopped it.
         memory: resident bytes.
+        counts: what it has done; None where nobody can tell.
     """
 
     sequence: int = 0
     execution: Execution | None = None
     stopped: bool = False
     memory: int = 0
+    counts: Counts | None = None
 
 
 class WorkerProcess(Protocol):

@@ -142,7 +142,7 @@ class LocalProcess:
     def look(self) -> Look:
         """Return what is to be seen of the process now."""
         sequence, execution = self._status.read()
-        return Look(sequence, execution, self._stopped(), self._memory())
+        return Look(sequence, execution, self._stopped(), self._memory(), self._status.counts())
 
     def _stopped(self) -> bool:
         try:

@@ -1,8 +1,8 @@
-"""The status page: a few bytes of shared memory in which a worker says what it is executing.
+"""The status page: a few bytes of shared memory in which a worker says what it is executing, and what it has done.
 
 The worker writes before and after every operation; the supervisor reads it at any time, above all after the worker
 has died or stopped answering, to know whom to blame. The memory is an anonymous file handed down as a descriptor, so
-nothing is left behind whoever dies.
+nothing is left behind whoever dies. Its counts are read for metrics, without the worker having to answer.
 """
 
 import mmap
@@ -19,6 +19,8 @@ NO_CANDIDATE = -1
 _SEQUENCE = struct.Struct("<Q")
 _FIELDS = struct.Struct("<QQQqdd")  # client, session, request, candidate, started, deadline
 _END = _SEQUENCE.size + _FIELDS.size
+_COUNTS = struct.Struct("<QQQQd")  # sessions, benchmarks, requests, failures, compiler_seconds
+_END_OF_COUNTS = _END + _COUNTS.size
 _NOTHING = _FIELDS.pack(0, 0, 0, NO_CANDIDATE, 0.0, 0.0)
 _SIZE = mmap.PAGESIZE
 
@@ -37,6 +39,24 @@ class Execution:
     def is_same(self, other: "Execution") -> bool:
         """Is this the same piece of work, whatever clock the times are of?"""
         return (self.client, self.request, self.candidate) == (other.client, other.request, other.candidate)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a worker has and has done, as of its last batch of requests.
+
+    Attributes:
+        sessions, benchmarks: that it holds.
+        requests: that it has carried out since it started.
+        failures: how many of them failed.
+        compiler_seconds: time spent in the compiler since it started.
+    """
+
+    sessions: int = 0
+    benchmarks: int = 0
+    requests: int = 0
+    failures: int = 0
+    compiler_seconds: float = 0.0
 
 
 class StatusPage:
@@ -62,6 +82,14 @@ class StatusPage:
     def end(self) -> None:
         """Say that nothing is being executed."""
         self._write(_NOTHING)
+
+    def count(self, sessions: int, benchmarks: int, requests: int, failures: int, compiler_seconds: float) -> None:
+        """Say what has been done, as in `Counts`."""
+        self._memory[_END:_END_OF_COUNTS] = _COUNTS.pack(sessions, benchmarks, requests, failures, compiler_seconds)
+
+    def counts(self) -> Counts:
+        """Return what has been done."""
+        return Counts(*_COUNTS.unpack_from(self._memory, _END))
 
     def _write(self, fields: bytes) -> None:
         memory, sequence = self._memory, self._sequence

@@ -50,6 +50,7 @@ class SessionTable:
         self._sessions: dict[tuple[int, int], CompilationSession] = {}
         self._ended: set[tuple[int, int]] = set()
         self._counts: dict[str, int] = {}
+        self._failures = 0
         self._compiler_time = 0.0
         self._handlers: dict[type, Callable[[int, Any], Reply]] = {
             Load: self._load,
@@ -72,8 +73,14 @@ class SessionTable:
         try:
             return self._handlers[type(request)](client, request)
         except Exception as caught:
+            self._failures += 1
             error = _as_compilation_error(caught)
             return Failure(number, error.code, error.message, error.fields)
+
+    def counts(self) -> tuple[int, int, int, int, float]:
+        """Return numbers of sessions, benchmarks, requests and failures, and seconds in the compiler."""
+        requests = sum(self._counts.values())
+        return len(self._sessions), len(self._benchmarks), requests, self._failures, self._compiler_time
 
     # ------------------------------------------------------------------------------------------ benchmarks
 

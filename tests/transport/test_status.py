@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from aiocg.transport.status import NO_CANDIDATE, StatusPage
+from aiocg.transport.status import NO_CANDIDATE, Counts, StatusPage
 
 
 @pytest.fixture
@@ -128,3 +128,11 @@ def test_a_writer_killed_at_any_moment_leaves_a_page_that_can_be_read(
     assert (sequence, execution) == page.read()
     if execution is not None:
         assert execution.client == execution.session == execution.request
+
+
+def test_counts_are_read_beside_what_is_executed(page: StatusPage) -> None:
+    assert page.counts() == Counts()
+    page.begin(1, 2, 3, 1.0)
+    page.count(4, 5, 2**63, 7, 1.25)
+    assert page.counts() == Counts(4, 5, 2**63, 7, 1.25)
+    assert page.read()[1] is not None
