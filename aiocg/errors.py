@@ -11,11 +11,13 @@
     ├── TooManyPending           submit called far ahead of what the worker has done
     ├── ServiceError             the worker side could not do its part
     │   ├── WorkerStartError     a worker process cannot be started
-    │   │   └── EnvironmentNotSupported   its compiler is missing or unusable on this machine
+    │   │   ├── EnvironmentNotSupported   its compiler is missing or unusable on this machine
+    │   │   └── BudgetExhausted  it died too often
     │   ├── WorkerCrashed        the compiler died while executing this request
-    │   │   └── DeadlineExceeded the compiler overran its deadline (also a TimeoutError)
+    │   │   ├── DeadlineExceeded the compiler overran its deadline (also a TimeoutError)
+    │   │   └── Quarantined      it was not tried, because it has killed its worker before
     │   ├── SessionLost          the session could not be rebuilt after its worker died
-    │   ├── Interrupted          the request was given up by `Runtime.interrupt`
+    │   ├── Interrupted          the request was given up, by `Runtime.interrupt` or with one before it
     │   └── WorkerFailure        the worker reported a failure, by code
     │       ├── ActionFailed, ObservationFailed, ParameterFailed
     └── (datasets) DatasetError  benchmarks and datasets, see `aiocg.datasets.errors`
@@ -23,15 +25,16 @@
 Values are attributes, so that nobody parses messages.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 
 from aiocg.transport.messages import FailureCode
 
 __all__ = [
     "ActionFailed",
     "AiocgError",
+    "BudgetExhausted",
     "DeadlineExceeded",
     "EnvClosed",
     "EnvironmentNotSupported",
@@ -40,6 +43,7 @@ __all__ = [
     "NotExpressible",
     "ObservationFailed",
     "ParameterFailed",
+    "Quarantined",
     "ResetNeeded",
     "RuntimeClosed",
     "ServiceError",
@@ -134,6 +138,44 @@ class EnvironmentNotSupported(WorkerStartError):
     """The compiler is missing or unusable on this machine; the message says what to install or set."""
 
 
+class BudgetExhausted(WorkerStartError):
+    """Workers died so often that no further one is started.
+
+    Attributes:
+        limit: the number of `aiocg.supervision.Policy` that allows no more.
+        allowed: its value.
+        deaths: how many there were.
+        seconds: in what time.
+        cause: of the last one.
+    """
+
+    _WHAT: ClassVar[dict[str, tuple[str, str]]] = {
+        "max_failed_starts": ("failed to start", "see why in its last words, below"),
+        "max_death_rate": ("died for no visible reason", "see why in its last words, below, and in the system's log"),
+        "max_explained_rate": (
+            "was killed, or died over a program,",
+            "find out what kills it, such as the system's out-of-memory killer (dmesg, Runtime's memory_limit)",
+        ),
+        "max_deaths": ("died", "look at the causes in the log, aiocg.supervisor"),
+    }
+
+    def __init__(
+        self, whose: str, limit: str, allowed: int, deaths: int, seconds: float, cause: str, stderr: str = ""
+    ) -> None:
+        self.limit = limit
+        self.allowed = allowed
+        self.deaths = deaths
+        self.seconds = seconds
+        self.cause = cause
+        what, advice = self._WHAT[limit]
+        super().__init__(
+            f"{whose} {what} {deaths} times in {seconds:.0f} s (the last time: {cause}); giving up: {advice}. "
+            f"Policy({limit}={allowed}) says how often is too often. It wrote:",
+            stderr or "nothing",
+        )
+        self.stderr = stderr
+
+
 class WorkerCrashed(ServiceError):
     """The compiler process died while it was executing this request.
 
@@ -162,6 +204,29 @@ class DeadlineExceeded(WorkerCrashed, TimeoutError):
         super().__init__(f"deadline of {timeout:g} s exceeded", doing, stderr)
 
 
+class Quarantined(WorkerCrashed):
+    """The request was not tried, because it has killed its worker before; see `Runtime.quarantine`.
+
+    Attributes:
+        program: URI of the program.
+        doing: what was to be done to it.
+        causes: how the workers died before.
+    """
+
+    def __init__(self, program: str, doing: str, causes: Sequence[str]) -> None:
+        self.program = program
+        self.causes = tuple(causes)
+        self.cause = causes[-1]
+        self.doing = doing
+        self.stderr = ""
+        ServiceError.__init__(
+            self,
+            f"not tried: {doing} on {program} has killed the worker {len(causes)} times before "
+            f"({', '.join(causes)}); runtime.quarantine.clear() lets it be tried again, "
+            "Policy(quarantine_deaths=0) everything at any time",
+        )
+
+
 class SessionLost(ServiceError):
     """A session could not be rebuilt after its worker died, because replaying its actions gave another state.
 
@@ -179,7 +244,10 @@ class SessionLost(ServiceError):
 
 
 class Interrupted(ServiceError):
-    """The request was given up by `Runtime.interrupt`; the environment is where it was before it."""
+    """The request was given up, by `Runtime.interrupt` or because one that was made before it was cancelled.
+
+    The environment is where its last finished request left it.
+    """
 
 
 class WorkerFailure(ServiceError):

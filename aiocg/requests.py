@@ -98,6 +98,15 @@ class Pending:
         """Return the sessions that the worker has once it has carried this out."""
         return () if self.session is None else (self.session,)
 
+    def changes(self) -> "tuple[Session, ...]":
+        """Return the sessions whose state is another one once this is carried out."""
+        return ()
+
+    @property
+    def abandoned(self) -> bool:
+        """Was it cancelled by all who wanted to know how it goes?"""
+        return self.future is not None and self.future.done()
+
     def starts_from(self) -> str | None:
         """Return the key of the benchmark that the worker needs for this."""
         trajectory = self.session.trajectory if self.session is not None else None
@@ -206,6 +215,9 @@ class PendingOpen(Pending):
         self.session.trajectory = Trajectory(self.benchmark, reply.state)
         self.session.ended = False
 
+    def changes(self) -> "tuple[Session, ...]":
+        return (self.session,)
+
     def starts_from(self) -> str | None:
         return self.benchmark.key
 
@@ -234,6 +246,9 @@ class PendingStep(Pending):
         self.actions = actions
         self.observe = observe
         self.timeout = timeout
+
+    def changes(self) -> "tuple[Session, ...]":
+        return (self.session,) if self.actions else ()
 
     @property
     def doing(self) -> str:  # type: ignore[override]
@@ -280,6 +295,9 @@ class PendingFork(Pending):
 
     def binds(self) -> "tuple[Session, ...]":
         return (self.session, self.child)
+
+    def changes(self) -> "tuple[Session, ...]":
+        return (self.child,)
 
     def apply(self, reply: Any) -> None:
         self.child.trajectory = self.session.trajectory
@@ -341,6 +359,9 @@ class PendingParameter(Pending):
         self.value = value
         self.timeout = timeout
         self.setting = setting
+
+    def changes(self) -> "tuple[Session, ...]":
+        return (self.session,)
 
     def apply(self, reply: Any) -> None:
         if self.setting is not None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.episode import Episode
-from aiocg.errors import ResetNeeded, SessionLost, WorkerCrashed, WorkerFailure
+from aiocg.errors import Interrupted, ResetNeeded, SessionLost, WorkerCrashed, WorkerFailure
 from aiocg.plan import Plan
 from aiocg.requests import PendingStep, Receiver
 from aiocg.session import Session
@@ -64,6 +64,8 @@ class StepRequest(PendingStep):
     def fallback(self, error: Exception) -> StepResult:
         """Turn an error of the program or the compiler into the end of the episode."""
         episode, plan = self._episode, self._plan
+        if isinstance(error, Interrupted):
+            episode.expected_costs = frozenset(episode.costs)  # the state is still the one that they are known of
         if not isinstance(error, _ENDS_EPISODE):
             raise error
         if episode.terminated:

@@ -46,6 +46,7 @@ class Host:
             self._compiler.start(options)
         except CompilationError as error:
             self._refusal = Refused(error.code, error.message)
+        self._status.end()  # whoever looks at the page sees that we are up
 
     def run(self) -> None:
         """Serve until a client sends `Shutdown`."""
