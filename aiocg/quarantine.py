@@ -1,0 +1,119 @@
+"""What has killed its worker more than once is not tried again: which program, which actions, and how it died."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiocg.errors import Quarantined
+
+__all__ = ["Quarantine", "Question", "Suspect"]
+
+MAX_SUSPECTS = 1024  # those that have killed a worker longest ago are forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a compiler is asked. A state is its hash: whatever way led to it, the same question gets the same answer.
+
+    Attributes:
+        kind: of the compiler.
+        start: hash of the state that is started from; the key of the program for a reset to it.
+        actions: that are applied, in order.
+        observe: names of what is then observed.
+    """
+
+    kind: str
+    start: int | str
+    actions: tuple[Any, ...]
+    observe: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Suspect:
+    """A question that has killed workers.
+
+    Attributes:
+        question: what was asked.
+        program: URI of the program.
+        doing: what it was to do, in words.
+        causes: how the workers died, one for each.
+        timeouts: seconds that they had, None where they did not die of a deadline.
+    """
+
+    question: Question
+    program: str
+    doing: str
+    causes: list[str] = field(default_factory=list)
+    timeouts: list[float | None] = field(default_factory=list)
+
+    def deaths(self, timeout: float | None) -> int:
+        """Count the deaths that speak against trying it once more; one of a deadline does not if it gets more time."""
+        return sum(1 for had in self.timeouts if had is None or timeout is None or timeout <= had)
+
+
+class Quarantine:
+    """The questions that have killed their workers, of all compilers of a runtime::
+
+        for suspect in runtime.quarantine:
+            print(suspect.program, suspect.doing, suspect.causes)
+        runtime.quarantine.clear()
+
+    Only deaths that speak against the program count: crashes, exits and overrun deadlines, never kills from outside.
+
+    Args:
+        deaths: after so many a question is refused; 0 to refuse none.
+    """
+
+    def __init__(self, deaths: int) -> None:
+        self._deaths = deaths
+        self._suspects: OrderedDict[Question, Suspect] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[Suspect]:
+        """Go through the questions that are refused."""
+        return (suspect for suspect in list(self._suspects.values()) if suspect.deaths(None) >= self._deaths)
+
+    def clear(self, program: str | None = None) -> None:
+        """Forget everything, or all that is known of one program, given by URI: it is tried again."""
+        for question, suspect in list(self._suspects.items()):
+            if program is None or suspect.program == program:
+                del self._suspects[question]
+
+    @property
+    def has_suspects(self) -> bool:
+        """Has anything killed a worker? Otherwise there is no need to look for it."""
+        return bool(self._suspects)
+
+    def blame(self, question: Question, program: str, doing: str, cause: str, timeout: float | None) -> None:
+        """Take note of a death.
+
+        Args:
+            question: over which the worker died.
+            program: URI of the program.
+            doing: what it was to do, in words.
+            cause: how it died.
+            timeout: seconds that it had, if it died of its deadline.
+        """
+        if not self._deaths:
+            return
+        suspect = self._suspects.pop(question, None) or Suspect(question, program, _shortened(doing))
+        suspect.causes.append(cause)
+        suspect.timeouts.append(timeout)
+        del suspect.causes[: -self._deaths], suspect.timeouts[: -self._deaths]
+        self._suspects[question] = suspect
+        while len(self._suspects) > MAX_SUSPECTS:
+            self._suspects.popitem(last=False)
+
+    def refusal(self, question: Question, timeout: float) -> Quarantined | None:
+        """Return the error of a question that is not to be tried again, None for all others."""
+        suspect = self._suspects.get(question)
+        if suspect is None or suspect.deaths(timeout) < self._deaths:
+            return None
+        return Quarantined(suspect.program, suspect.doing, suspect.causes)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:160]} ... {text[-30:]}"
