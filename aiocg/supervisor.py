@@ -153,7 +153,10 @@ class Supervisor:
 
     def _autopsy(self, index: int, life: _Life, return_code: int) -> Death:
         slot, worker = self._slots[index], self.workers[index]
-        execution = life.process.look().execution
+        look = life.process.look()
+        execution = look.execution
+        if look.counts is not None:
+            worker.tally.compiler_seconds += look.counts.compiler_seconds
         reason, overrun = slot.kill_reason, None
         outside = is_outside_kill(return_code, reason)
         if reason is KillReason.DEADLINE:

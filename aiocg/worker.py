@@ -113,6 +113,16 @@ class Worker:
         """Number of requests that were made and are not answered."""
         return len(self._waiting) + len(self._backlog)
 
+    @property
+    def sent(self) -> int:
+        """Number of requests that were sent to any process, repairs and repetitions included."""
+        return self._number
+
+    @property
+    def bytes_queued(self) -> int:
+        """Encoded size in bytes of what the process has not taken yet."""
+        return self._channel.bytes_queued if self._channel is not None else 0
+
     def load_now(self) -> WorkerLoad:
         """Say how busy the worker is, for placement."""
         return WorkerLoad(self.usable, len(self._sessions), self.pending)
@@ -347,17 +357,16 @@ class Worker:
         self._disconnect()
         waiting, self._waiting = self._waiting, {}
         guilty = waiting.get(death.execution.request) if death.execution is not None else None
-        backlog = deque(p for p in waiting.values() if not isinstance(p, _OF_ONE_PROCESS))
-        self.tally.resent += len(backlog)
-        backlog.extend(self._backlog)
-        self._backlog = backlog
+        sent = [p for p in waiting.values() if not isinstance(p, _OF_ONE_PROCESS)]
+        self._backlog = deque([*sent, *self._backlog])
         if guilty is not None:
             self._blame(guilty, death)
+        kept = set(self._backlog)
+        self.tally.resent += sum(pending in kept for pending in sent)
 
     def _blame(self, guilty: Pending, death: Death) -> None:
         assert death.execution is not None
         error = _crash(death, guilty.doing)
-        self.tally.blamed += 1
         candidate = death.execution.candidate
         if isinstance(guilty, PendingExpand) and candidate != NO_CANDIDATE:
             guilty.deaths[candidate] += 1

@@ -20,20 +20,20 @@ class Tally:
     Attributes:
         starts: processes that were started.
         deaths: processes that ended, by cause.
-        blamed: deaths that a request was executing at, whoever is to blame for them.
         resent: requests that were sent again to the next process.
         rebuilt: sessions that were rebuilt on another process.
         lost: sessions that are beyond rebuilding.
         failures: requests that failed, by code: of a `Failure`, or those above.
+        compiler_seconds: that processes which have ended spent in the compiler.
     """
 
     starts: int = 0
     deaths: Counter[str] = field(default_factory=Counter)
-    blamed: int = 0
     resent: int = 0
     rebuilt: int = 0
     lost: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    compiler_seconds: float = 0.0
 
     def failed(self, code: str) -> None:
         """Count a request that failed."""

@@ -1,0 +1,39 @@
+"""Fixtures for tests of logs and metrics: a runtime of scripted workers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+import aiocg
+import aiocg.testing  # registers scripted-v0
+from aiocg.supervision import Policy
+
+
+@pytest.fixture
+async def runtime() -> AsyncIterator[aiocg.Runtime]:
+    """A runtime with two workers that are replaced at once."""
+    async with aiocg.Runtime(workers=2, policy=Policy(first_delay=0.01, max_delay=0.1)) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+async def env(runtime: aiocg.Runtime) -> aiocg.Env:
+    """A scripted environment that stands at 5."""
+    env = await runtime.make("scripted-v0", benchmark=aiocg.testing.scripted_benchmark(5))
+    await env.reset()
+    return env
+
+
+@pytest.fixture
+def eventually() -> Callable[..., object]:
+    """Wait until a condition holds; fails when it does not within a generous time."""
+
+    async def wait(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+        for _ in range(int(seconds / 0.02)):
+            if condition():
+                return
+            await asyncio.sleep(0.02)
+        pytest.fail(f"still not so after {seconds} s")
+
+    return wait
