@@ -28,6 +28,7 @@ from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
 from aiocg.state import CompilerEnvState
 from aiocg.supervision import Policy
 from aiocg.supervisor import Supervisor
+from aiocg.telemetry.logs import configure_from_environment
 from aiocg.transport.messages import Welcome
 from aiocg.worker import Worker
 
@@ -72,6 +73,7 @@ class Runtime:
             json.dumps(dict(options or {}))
         except (TypeError, ValueError) as error:
             raise ValueError(f"options must be what JSON can say, for they go to another process: {error}") from error
+        configure_from_environment()
         self.datasets = datasets if datasets is not None else default_datasets()
         self._count = workers or len(os.sched_getaffinity(0))
         self._memory_limit = memory_limit
@@ -246,6 +248,20 @@ class Runtime:
         """Return every worker's counters."""
         workers = [worker for supervisor in self._supervisors.values() for worker in supervisor.workers]
         return list(await asyncio.gather(*(worker.statistics() for worker in workers if worker.usable)))
+
+    def supervisors(self) -> list[Supervisor]:
+        """Return what keeps the workers alive, one for each kind in use."""
+        return list(self._supervisors.values())
+
+    def metrics(self) -> str:
+        """Return the numbers of workers, sessions and requests in Prometheus' text format.
+
+        Raises:
+            AiocgError: when the extra `telemetry` is not installed.
+        """
+        from aiocg.telemetry.metrics import of_runtime, text
+
+        return text(of_runtime(self))
 
     # ------------------------------------------------------------------------------------------ close
 

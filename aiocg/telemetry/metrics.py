@@ -20,9 +20,10 @@ except ImportError:
     raise AiocgError("metrics need prometheus-client: pip install 'aiocg[telemetry]'") from None
 
 if TYPE_CHECKING:
+    from aiocg.runtime import Runtime
     from aiocg.supervisor import Supervisor
 
-__all__ = ["MetricsServer", "Source", "of_supervisors", "text"]
+__all__ = ["MetricsServer", "Source", "of_runtime", "text"]
 
 Source = Callable[[], Iterable[Metric]]
 
@@ -72,13 +73,9 @@ class MetricsServer:
         await asyncio.to_thread(self._thread.join)
 
 
-def of_supervisors(supervisors: Callable[[], Iterable["Supervisor"]]) -> Source:
-    """Return a source of what a client knows of its workers.
-
-    Args:
-        supervisors: returns those there are at the time, one for each kind.
-    """
-    return lambda: _Family.all(_read_supervisors(supervisors()))
+def of_runtime(runtime: "Runtime") -> Source:
+    """Return a source of what a runtime knows of its workers, sessions and requests."""
+    return lambda: _Family.all(_read_supervisors(runtime.supervisors()))
 
 
 Sample = tuple["_Family", tuple[object, ...], float]

@@ -33,24 +33,24 @@ def numbers_in(text: str) -> Numbers:
 @pytest.fixture
 def source(runtime: aiocg.Runtime) -> metrics.Source:
     """The runtime's numbers."""
-    return metrics.of_supervisors(lambda: runtime._supervisors.values())
+    return metrics.of_runtime(runtime)
 
 
 def _sum(numbers: Numbers, name: str) -> float:
     return sum(value for key, value in numbers.items() if key[0] == name)
 
 
-async def test_a_runtime_without_workers_has_no_numbers(source: metrics.Source) -> None:
-    assert metrics.text(source) == ""
+async def test_a_runtime_without_workers_has_no_numbers(runtime: aiocg.Runtime) -> None:
+    assert runtime.metrics() == ""
 
 
 async def test_workers_sessions_and_requests_are_counted(
-    source: metrics.Source, env: aiocg.Env, eventually: Callable[..., Any]
+    runtime: aiocg.Runtime, source: metrics.Source, env: aiocg.Env, eventually: Callable[..., Any]
 ) -> None:
     before = numbers_in(metrics.text(source))
     await asyncio.gather(*(env.submit("increment") for _ in range(10)))
     child = await env.fork()
-    after = numbers_in(metrics.text(source))
+    after = numbers_in(runtime.metrics())
     assert after["aiocg_requests_total", "scripted"] == before["aiocg_requests_total", "scripted"] + 11
     assert after["aiocg_requests_in_flight", "scripted"] == 0
     assert after["aiocg_sessions", "scripted"] == before["aiocg_sessions", "scripted"] + 1
