@@ -1,26 +1,43 @@
 """Running programs: each run alone in an empty folder, with bounded time, memory and output, and timed if need be.
 
-Programs are not started by the worker but by a small process of its own, the runner (`aiocg.workers.llvm.runner`).
+Programs are not started by the worker but by a small process of its own, the runner (`aiocg.workers.llvm.runner`),
+which is in a box where there can be one (`aiocg.workers.llvm.sandbox`). What they leave is not to be trusted.
 """
 
 import contextlib
 import hashlib
 import json
 import os
+import select
+import shutil
 import signal
 import socket
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
-from aiocg.workers.llvm.program import TOO_LATE, Run, failure, remaining, temporary_folder, write_files
+from aiocg.workers.llvm import scratch
+from aiocg.workers.llvm.program import (
+    EXECUTABLE,
+    TOO_LATE,
+    Run,
+    failure,
+    no_place,
+    remaining,
+    temporary_folder,
+    write_files,
+)
+from aiocg.workers.llvm.sandbox import FOLDER, WRITABLE, Place, Sandbox, choose, python
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space
 FILE_LIMIT = 64 << 20  # bytes of each file that a program writes, its output among them
+OPEN_FILES = 1024
+PROCESSES = 256  # and threads, beside those that the user has; root may have any number
 LONGEST = 1e6  # seconds that any program may run; the system counts milliseconds in 31 bits
+PATIENCE = 10.0  # seconds that the runner may take beyond a program's own, to end what it has left
 HEAD = 4096  # bytes of an output that are shown
 LAST_WORDS = 2048  # bytes of standard error that are shown
 POLL_INTERVAL = 0.01  # seconds between looks for a core
@@ -35,7 +52,8 @@ class Ended(NamedTuple):
         exit_code: what the program returned, or minus the number of the signal that ended it.
         seconds: from its start to its end, on the monotonic clock.
         timed_out: it was stopped because its time was up.
-        folder: in which it ran; `stdout` and `stderr` are files beside it.
+        folder: in which it ran.
+        files: what it had as standard input, output and error.
     """
 
     run: Run
@@ -43,16 +61,17 @@ class Ended(NamedTuple):
     seconds: float
     timed_out: bool
     folder: Path
+    files: tuple[IO[bytes], IO[bytes], IO[bytes]]
 
     @property
-    def stdout(self) -> Path:
-        """The file with what it wrote on standard output."""
-        return self.folder.parent / "stdout"
+    def stdout(self) -> bytes:
+        """What it wrote on standard output."""
+        return _content(self.files[1])
 
     @property
-    def stderr(self) -> Path:
-        """The file with what it wrote on standard error."""
-        return self.folder.parent / "stderr"
+    def stderr(self) -> bytes:
+        """What it wrote on standard error."""
+        return _content(self.files[2])
 
     def problem(self) -> str:
         """Say in what the run differs from what is expected of it, "" if in nothing."""
@@ -62,10 +81,10 @@ class Ended(NamedTuple):
             return f"was ended by {_signal_name(self.exit_code)}"
         if self.exit_code != self.run.exit_status:
             return f"ended with exit status {self.exit_code}, not {self.run.exit_status}"
-        if self.run.stdout is not None and read_file(self.stdout) != self.run.stdout:
+        if self.run.stdout is not None and self.stdout != self.run.stdout:
             return "wrote something else than expected on standard output"
         for name, content in self.run.outputs.items():
-            written = read_file(self.folder / name)
+            written = scratch.read(self.folder, name)
             if written is None:
                 return f"did not write the file {name}"
             if content is not None and written != content:
@@ -80,17 +99,22 @@ class Ended(NamedTuple):
             "signal": _signal_name(self.exit_code) if self.exit_code < 0 and not self.timed_out else None,
             "timed_out": self.timed_out,
             "problem": self.problem(),
-            "stdout": _describe_file(self.stdout),
-            "stderr": (read_file(self.stderr) or b"")[-LAST_WORDS:].decode(errors="backslashreplace"),
-            "files": {name: _describe_file(self.folder / name) for name in sorted(self.run.outputs)},
+            "stdout": _describe(self.stdout),
+            "stderr": self.stderr[-LAST_WORDS:].decode(errors="backslashreplace"),
+            "files": {name: _describe(scratch.read(self.folder, name)) for name in sorted(self.run.outputs)},
         }
 
 
 class Runner:
-    """The process that starts programs, itself started when it is first needed."""
+    """The process that starts programs, itself started when it is first needed.
 
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+    Args:
+        sandbox: how programs are kept apart from the machine; None is as the user has chosen.
+    """
+
+    def __init__(self, sandbox: Sandbox | None = None) -> None:
+        self.sandbox = sandbox or choose({})
+        self._started: _Process | None = None
 
     @contextlib.contextmanager
     def run(
@@ -113,21 +137,20 @@ class Runner:
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` when it cannot be started.
         """
-        with temporary_folder("run-") as scratch:
-            folder, stdin = Path(scratch, "folder"), Path(scratch, "stdin")
-            write_files(folder, run.files)
-            write_files(Path(scratch), {"stdin": run.stdin})
+        if self._started is None or not self._started.usable():
+            self.close()
+            self._started = _Process(self.sandbox)
+        process = self._started
+        try:
+            process.put(executable, run)
             left = remaining(deadline)
             timeout = min(run.timeout, left, LONGEST)
-            answer = self._ask(
+            answer = process.ask(
                 {
-                    "executable": str(executable),
+                    "executable": str(process.place.root / EXECUTABLE),
                     "arguments": run.arguments,
                     "environment": run.environment,
-                    "folder": str(folder),
-                    "stdin": str(stdin),
-                    "stdout": str(Path(scratch, "stdout")),
-                    "stderr": str(Path(scratch, "stderr")),
+                    "folder": str(process.place.root / FOLDER),
                     "timeout": timeout,
                     "cpu": cpu,
                     "limits": {
@@ -135,43 +158,124 @@ class Runner:
                         "RLIMIT_FSIZE": FILE_LIMIT,
                         "RLIMIT_CPU": int(timeout) + 2,
                         "RLIMIT_CORE": 0,
+                        "RLIMIT_MSGQUEUE": 0,
+                        "RLIMIT_NOFILE": OPEN_FILES,
+                        "RLIMIT_NPROC": PROCESSES,
                     },
-                }
+                },
+                timeout + PATIENCE,
             )
             if answer["problem"]:
                 raise failure(f"the program cannot be started: {answer['problem']}")
             if answer["timed_out"] and left < run.timeout:
                 raise failure(TOO_LATE, "running")
-            yield Ended(run, answer["exit_code"], answer["seconds"], answer["timed_out"], folder)
+            code, seconds, timed_out = answer["exit_code"], answer["seconds"], answer["timed_out"]
+            yield Ended(run, code, seconds, timed_out, process.folder, process.files)
+        finally:
+            if not process.clean():
+                self.close()
 
     def close(self) -> None:
         """End the process, and with it what it runs."""
-        process, self._process = self._process, None
+        process, self._started = self._started, None
         if process is not None:
-            process.kill()
-            process.communicate()
+            process.close()
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(RUNNER)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # it must outlive us for a moment, to end what it runs
-            )
+
+class _Process:
+    """A runner that was started, the folder in which its programs run, and the files that they have as standard ones.
+
+    These files have no name, so that no program can put something else in their place.
+    """
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._root = temporary_folder("box-")
+        root = Path(self._root.name)
+        self.place: Place = sandbox.make(root)
+        self.folder = root / FOLDER
+        self._keep = frozenset[Path]().union(*(scratch.folders_in(root / name) for name in WRITABLE))
+        self._spent = False
+        try:
+            shutil.copyfile(RUNNER, root / RUNNER.name)
+            self.files = _nameless(), _nameless(), _nameless()
+            self._input = os.open(f"/proc/self/fd/{self.files[0].fileno()}", os.O_RDONLY)
+        except OSError as error:
+            raise no_place(error) from None
+        numbers = [self._input, *(file.fileno() for file in self.files[1:])]
+        script = [python(), "-I", "-S", str(self.place.root / RUNNER.name), *map(str, numbers)]
+        self._process = subprocess.Popen(
+            [*self.place.command, *script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            pass_fds=numbers,
+            start_new_session=True,  # it must outlive us for a moment, to end what it runs
+        )
+
+    def usable(self) -> bool:
+        """Say whether another program can be run."""
+        return not self._spent and self._process.poll() is None and self.folder.is_dir()
+
+    def put(self, executable: Path, run: Run) -> None:
+        """Put a program and its files into their places.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` when they cannot be written.
+        """
+        write_files(self.folder, run.files)
+        own = Path(self._root.name, EXECUTABLE)
+        try:
+            own.unlink(missing_ok=True)
+            shutil.copy(executable, own)
+            for file in self.files:
+                file.seek(0)
+                file.truncate()
+            self.files[0].write(run.stdin)
+            self.files[0].flush()
+            os.lseek(self._input, 0, os.SEEK_SET)
+        except OSError as error:
+            raise no_place(error) from None
+
+    def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """Have a program run.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` when the process does not answer in time.
+        """
         assert self._process.stdin is not None and self._process.stdout is not None
+        self._spent = True  # until there is an answer
+        poll = select.poll()
+        poll.register(self._process.stdout, select.POLLIN)
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            line = self._process.stdout.readline() if poll.poll(timeout * 1000) else b""
         except OSError:
             line = b""
         if not line:
-            self.close()
-            raise failure("the process that starts programs was killed")
+            raise failure("the process that starts programs was killed, or gives no answer")
         answer: dict[str, Any] = json.loads(line)
+        self._spent = answer["spent"]
         return answer
+
+    def clean(self) -> bool:
+        """Remove what a program has left, and say whether that could be done and another one can be run."""
+        try:
+            for name in WRITABLE:
+                scratch.empty(Path(self._root.name, name), self._keep)
+        except OSError:
+            return False
+        return not self._spent
+
+    def close(self) -> None:
+        """End the process, and remove its folder."""
+        self._process.kill()
+        self._process.communicate()
+        os.close(self._input)
+        for file in self.files:
+            file.close()
+        self._root.cleanup()
 
 
 @contextlib.contextmanager
@@ -206,17 +310,17 @@ def _signal_name(exit_code: int) -> str:
         return f"signal {-exit_code}"
 
 
-def read_file(path: Path) -> bytes | None:
-    """Return what a program wrote to a file; None when there is no such file, or it left what cannot be read."""
-    try:
-        return path.read_bytes() if path.is_file() else None
-    except OSError:
-        return None
+def _nameless() -> IO[bytes]:
+    return tempfile.TemporaryFile()
 
 
-def _describe_file(path: Path) -> dict[str, Any] | None:
-    """Return size, hash and beginning of a file, None when there is none."""
-    content = read_file(path)
+def _content(file: IO[bytes]) -> bytes:
+    """Return what is in a file, without moving the place that programs write at."""
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
+
+
+def _describe(content: bytes | None) -> dict[str, Any] | None:
+    """Return size, hash and beginning of what a program wrote, None when there is none."""
     if content is None:
         return None
     return {

@@ -316,10 +316,11 @@ def temporary_folder(prefix: str) -> "tempfile.TemporaryDirectory[str]":
     try:
         return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
     except OSError as error:
-        raise _no_place(error) from None
+        raise no_place(error) from None
 
 
-def _no_place(error: OSError) -> CompilationError:
+def no_place(error: OSError) -> CompilationError:
+    """Make the error for temporary files that cannot be written."""
     return failure(f"there is no folder for temporary files, or no place in it: {error}. Set TMPDIR")
 
 
@@ -345,7 +346,7 @@ def _messages() -> IO[bytes]:
     try:
         return tempfile.TemporaryFile()
     except OSError as error:
-        raise _no_place(error) from None
+        raise no_place(error) from None
 
 
 def link(command: list[str], folder: str, environment: Mapping[str, str], deadline: float) -> None:

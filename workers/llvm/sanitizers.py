@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.execution import Ended, read_file
+from aiocg.workers.llvm.execution import Ended
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import SOURCES
 from aiocg.workers.llvm.program import (
@@ -230,7 +230,7 @@ def finding(ended: Ended) -> dict[str, str]:
 
 
 def _words(ended: Ended) -> str:
-    return (read_file(ended.stderr) or b"")[:_READ].decode(errors="backslashreplace")
+    return ended.stderr[:_READ].decode(errors="backslashreplace")
 
 
 def instrument(engine: Engine, content: bytes, sanitizer: Sanitizer) -> bytes:
