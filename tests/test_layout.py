@@ -147,7 +147,7 @@ def test_no_source_names_a_package_that_it_may_not_import() -> None:
 
 def test_only_the_sockets_know_zeromq() -> None:
     knowing = {name for name, path in MODULES.items() if "zmq" in {m.split(".")[0] for m in _imported(path)}}
-    assert knowing == {"aiocg.transport.sockets"}
+    assert knowing == {f"aiocg.transport.{name}" for name in ("linked", "security", "server", "sockets", "wires")}
 
 
 @pytest.mark.parametrize("name", PURE)

@@ -1,29 +1,40 @@
-"""The sockets between a client and its workers: the only module that knows ZeroMQ.
+"""The channels between a client and its workers, over ZeroMQ.
 
 A worker binds one ROUTER, a client connects one DEALER to each of its workers. Each multipart message is one
 batch (see `codec`). In a client, everything sent within one turn of the event loop is one batch; in a worker,
 all answers given to one `send`.
+
+On one machine that is all (`ipc://`). Between machines (`tcp://`) connections have keys (see `security`), and the
+batches travel over a link (see `link`), so that they arrive once and in order though connections break.
 """
 
 import asyncio
 import contextlib
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import zmq
 
 from aiocg.transport import limits
-from aiocg.transport.codec import Batch, Frame, reply_codec, request_codec
-from aiocg.transport.errors import (
-    AddressError,
-    ChannelClosedError,
-    LocalProtocolError,
-    ProtocolError,
-    RemoteProtocolError,
+from aiocg.transport.codec import Batch, Codec, reply_codec, request_codec
+from aiocg.transport.errors import ChannelClosedError, LocalProtocolError, ProtocolError, RemoteProtocolError
+from aiocg.transport.linked import LinkedRouter, LinkedWire
+from aiocg.transport.messages import Failure, FailureCode, Message, Reply, Request
+from aiocg.transport.security import ClientSecurity, ServerSecurity
+from aiocg.transport.wires import (
+    BoundWire,
+    ConnectedWire,
+    Context,
+    Socket,
+    is_remote,
+    milliseconds,
+    open_socket,
 )
-from aiocg.transport.messages import Failure, FailureCode, Reply, Request
+
+__all__ = ["Channel", "ClientChannel", "WorkerChannel", "client_context"]
 
 REQUEST_BATCHES: Final = 16
 """Batches of requests in each of ZeroMQ's two queues. Few, so that what a slow worker has not taken yet stays
@@ -32,9 +43,6 @@ in the channel, where it is counted, and grows together into larger batches."""
 REPLY_BATCHES: Final = 1024
 """Batches of replies in each queue. Many, so that a worker works on while the client's loop is busy; their
 number is bounded by that of the requests not answered yet."""
-
-ZERO_COPY_BYTES: Final = 64 * 1024
-"""Frames from this size on are sent without a copy, which costs a message to another thread for each."""
 
 TURN_MESSAGES: Final = 2048
 """Replies handled in one turn of the event loop, some milliseconds' work; the rest waits for the next."""
@@ -51,11 +59,13 @@ CLOSE_PATIENCE: Final = 1.0
 DRAIN_PATIENCE: Final = 0.01
 """Seconds to wait for ZeroMQ's own thread to hand over what a dead worker has left in the kernel's buffer."""
 
-Socket = zmq.Socket[bytes]
-_contexts: dict[int, zmq.Context[Socket]] = {}
+Out = TypeVar("Out", bound=Message)
+In = TypeVar("In", bound=Message)
+
+_contexts: dict[int, Context] = {}
 
 
-def _client_context() -> zmq.Context[Socket]:
+def client_context() -> Context:
     """Return the context of all clients of this process.
 
     A forked child gets its own; the parent's is kept, so that it is never closed there, but not touched.
@@ -66,106 +76,99 @@ def _client_context() -> zmq.Context[Socket]:
     return _contexts[pid]
 
 
-def _socket(context: zmq.Context[Socket], kind: int, address: str, *, sends: int, receives: int) -> Socket:
-    """Make a socket whose queues hold so many batches, and check the address that it is for."""
-    path = address.removeprefix("ipc://")
-    if path == address or not path:
-        raise AddressError(f"{address!r} is not an address; only ipc://PATH is supported")
-    length = len(os.fsencode(path))
-    if length > zmq.IPC_PATH_MAX_LEN:
-        raise AddressError(
-            f"the socket path {path!r} has {length} bytes, more than the {zmq.IPC_PATH_MAX_LEN} that "
-            "this system allows; choose a shorter directory, for example with TMPDIR"
-        )
-    socket = context.socket(kind)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.setsockopt(zmq.SNDHWM, sends)
-    socket.setsockopt(zmq.RCVHWM, receives)
-    socket.setsockopt(zmq.MAXMSGSIZE, limits.MAX_FRAME_BYTES)
-    return socket
+class Channel(Generic[Out, In]):
+    """A client's connection to one server, driven by the running asyncio loop.
 
-
-def _send(socket: Socket, frames: Sequence[Frame], flags: int) -> None:
-    """Send one multipart; only its first frame can fail. Large immutable frames are not copied."""
-    last = len(frames) - 1
-    for index, frame in enumerate(frames):
-        copy = len(frame) < ZERO_COPY_BYTES or not memoryview(frame).readonly
-        socket.send(frame, flags | (zmq.SNDMORE if index < last else 0), copy=copy)
-
-
-def _receive(socket: Socket, flags: int, heads: int) -> list[Frame]:
-    """Receive one multipart: so many frames at its head as bytes, the others as views of ZeroMQ's memory."""
-    frames: list[Frame] = [socket.recv(flags)]
-    while socket.getsockopt(zmq.RCVMORE):
-        if len(frames) < heads:
-            frames.append(socket.recv())
-        else:
-            frames.append(memoryview(socket.recv(copy=False).buffer).toreadonly())
-    return frames
-
-
-def _milliseconds(seconds: float | None) -> int:
-    return -1 if seconds is None else -int(-seconds * 1000 // 1)
-
-
-class ClientChannel:
-    """A client's connection to one worker, driven by the running asyncio loop.
-
-    Everything happens in the loop's thread. Nothing blocks, and nothing is dropped: what the worker does not
+    Everything happens in the loop's thread. Nothing blocks, and nothing is dropped: what the server does not
     take yet waits here.
 
     Attributes:
-        address: where the worker listens.
+        address: where the server listens.
         closed: whether `close` was called.
     """
 
     def __init__(
         self,
         address: str,
+        codec: Codec[In],
         *,
-        on_replies: Callable[[list[Reply]], None],
+        on_messages: Callable[[list[In]], None],
         on_error: Callable[[Exception], None],
+        security: ClientSecurity | None = None,
+        answered: bool = False,
+        max_frame_bytes: int = limits.MAX_FRAME_BYTES,
     ) -> None:
-        """Begin to connect; the worker may bind its address later.
+        """Begin to connect; the server may bind its address later.
 
         Args:
-            address: `ipc://` and a path.
-            on_replies: called with each batch of replies.
+            address: `ipc://` and a path, or `tcp://HOST:PORT`.
+            codec: for what the server sends.
+            on_messages: called with each batch of messages.
             on_error: called with a `RemoteProtocolError` when a batch cannot be decoded, after which the
-                channel goes on, and with a `zmq.ZMQError` when the socket failed and has been closed.
+                channel goes on, and with a `zmq.ZMQError` when the socket failed and has been closed. Over
+                `tcp://` also with a `NotAdmittedError` when the server does not let us in or is another one,
+                and with a `LinkLostError` when it has forgotten us; nothing comes after these.
+            security: keys, for `tcp://`.
+            answered: whether the server answers each message with one.
+            max_frame_bytes: size of a frame for which the server is cut off.
 
         Raises:
             AddressError: when the address cannot be used.
+            SecurityError: when this machine's libzmq has no CURVE.
         """
         self.address = address
         self.closed = False
-        self._on_replies = on_replies
+        self._on_messages = on_messages
         self._on_error = on_error
-        self._codec = reply_codec()
-        self._batches: deque[Batch[Request]] = deque()
+        self._codec = codec
+        self._batches: deque[Batch[Out]] = deque()
         self._turn_handle: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
-        context = _client_context()
-        self._socket = _socket(context, zmq.DEALER, address, sends=REQUEST_BATCHES, receives=REPLY_BATCHES)
-        # The worker may bind after this. Not zmq.IMMEDIATE: it discards unread replies when a worker dies.
-        self._socket.setsockopt(zmq.RECONNECT_IVL, 10)
-        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 200)
-        self._socket.connect(address)
-        self._fd = int(self._socket.getsockopt(zmq.FD))
+        self._answered = answered
+        self._unanswered = 0  # of the messages that are sent
+        self._wire: ConnectedWire | LinkedWire
+        if is_remote(address) and security is not None:
+            self._wire = LinkedWire(
+                client_context(),
+                address,
+                security,
+                max_frame_bytes=max_frame_bytes,
+                wake=self._schedule,
+                waiting=lambda: self._unanswered > 0,
+                failed=lambda error: self._call(self._on_error, error),
+            )
+        else:
+            self._wire = ConnectedWire(self._connect(max_frame_bytes))
+        self._fd = int(self._wire.socket.getsockopt(zmq.FD))
         self._loop.add_reader(self._fd, self._turn)
+
+    def _connect(self, max_frame_bytes: int) -> Socket:
+        socket = open_socket(
+            client_context(),
+            zmq.DEALER,
+            self.address,
+            sends=REQUEST_BATCHES,
+            receives=REPLY_BATCHES,
+            max_frame_bytes=max_frame_bytes,
+        )
+        # The worker may bind after this. Not zmq.IMMEDIATE: it discards unread replies when a worker dies.
+        socket.setsockopt(zmq.RECONNECT_IVL, 10)
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 200)
+        socket.connect(self.address)
+        return socket
 
     @property
     def messages_queued(self) -> int:
-        """Requests that ZeroMQ has not taken yet."""
+        """Messages that ZeroMQ has not taken yet."""
         return sum(batch.messages for batch in self._batches)
 
     @property
     def bytes_queued(self) -> int:
-        """Encoded size in bytes of the requests that ZeroMQ has not taken yet."""
+        """Encoded size in bytes of the messages that ZeroMQ has not taken yet."""
         return sum(batch.size for batch in self._batches)
 
-    def send(self, message: Request) -> None:
-        """Queue a request; all that are queued in one turn of the loop travel together.
+    def send(self, message: Out) -> None:
+        """Queue a message; all that are queued in one turn of the loop travel together.
 
         Byte strings and arrays of 16 KiB or more are not copied: do not change them afterwards.
 
@@ -177,7 +180,7 @@ class ClientChannel:
             raise ChannelClosedError(f"the channel to {self.address} is closed")
         batches = self._batches
         if not batches or batches[-1].full:
-            batch: Batch[Request] = Batch()
+            batch: Batch[Out] = Batch()
             batch.add(message)
             batches.append(batch)
         else:
@@ -186,12 +189,12 @@ class ClientChannel:
             self._turn_handle = self._loop.call_soon(self._turn)
 
     def receive_pending(self, patience: float = DRAIN_PATIENCE) -> None:
-        """Hand every reply that has arrived to `on_replies` now; meant for after the worker's death.
+        """Hand everything that has arrived to `on_messages` now; meant for after the server's death.
 
         Args:
             patience: seconds to wait for one more batch, blocking; then it is taken that there are none.
         """
-        while not self.closed and self._socket.poll(_milliseconds(patience)):
+        while not self.closed and self._wire.socket.poll(milliseconds(patience)):
             self._receive_batch()
 
     def close(self) -> None:
@@ -204,14 +207,18 @@ class ClientChannel:
             self._turn_handle = None
         if not self._loop.is_closed():
             self._loop.remove_reader(self._fd)
-        self._socket.close(linger=0)
+        self._wire.close()
         self._batches.clear()
+
+    def _schedule(self) -> None:
+        if self._batches and self._turn_handle is None and not self.closed:
+            self._turn_handle = self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         """Send and receive what is possible now.
 
         The descriptor signals changes, not states: after a send or a receive it may stay silent although
-        there is more to do. So this ends only when `EVENTS` says that nothing is left, or with another turn
+        there is more to do. So this ends only when `events` says that nothing is left, or with another turn
         scheduled.
         """
         if self._turn_handle is not None:
@@ -221,7 +228,7 @@ class ClientChannel:
             self._send_batches()
             budget = TURN_MESSAGES
             while not self.closed:
-                events = int(self._socket.getsockopt(zmq.EVENTS))
+                events = self._wire.events()
                 if not events & zmq.POLLIN or budget <= 0:
                     if events & zmq.POLLIN or (self._batches and events & zmq.POLLOUT):
                         self._turn_handle = self._loop.call_soon(self._turn)
@@ -233,25 +240,27 @@ class ClientChannel:
 
     def _send_batches(self) -> None:
         while self._batches:
-            try:
-                _send(self._socket, self._batches[0].frames(), zmq.DONTWAIT)
-            except zmq.Again:
+            batch = self._batches[0]
+            if self._answered:
+                self._unanswered += batch.messages
+            if not self._wire.send(batch.frames()):
+                self._unanswered -= batch.messages if self._answered else 0
                 return
             self._batches.popleft()
 
     def _receive_batch(self) -> int:
-        """Receive one batch, hand it over, and return the number of its replies."""
+        """Receive one batch, hand it over, and return the number of its messages."""
         try:
-            frames = _receive(self._socket, zmq.DONTWAIT, heads=1)
-        except zmq.Again:
-            return 0
-        try:
-            replies = self._codec.decode(frames)
+            frames = self._wire.receive()
+            if frames is None:
+                return 1
+            messages = self._codec.decode(frames)
         except RemoteProtocolError as error:
             self._call(self._on_error, error)
             return 1
-        self._call(self._on_replies, replies)
-        return len(replies)
+        self._unanswered -= len(messages)
+        self._call(self._on_messages, messages)
+        return len(messages)
 
     def _call(self, callback: Callable[[Any], None], argument: Any) -> None:
         try:
@@ -262,31 +271,84 @@ class ClientChannel:
             )
 
 
-class WorkerChannel:
-    """A worker's end of the connections of all its clients; blocking."""
+class ClientChannel(Channel[Request, Reply]):
+    """A client's connection to one worker."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        on_replies: Callable[[list[Reply]], None],
+        on_error: Callable[[Exception], None],
+        security: ClientSecurity | None = None,
+    ) -> None:
+        """Begin to connect; see `Channel`.
+
+        Args:
+            address: where the worker listens, or will.
+            on_replies: called with each batch of replies.
+            on_error: called when something is wrong with what comes, or with the connection.
+            security: keys, for `tcp://`.
+
+        Raises:
+            AddressError: when the address cannot be used.
+            SecurityError: when this machine's libzmq has no CURVE.
+        """
+        super().__init__(
+            address, reply_codec(), on_messages=on_replies, on_error=on_error, security=security, answered=True
+        )
+
+
+class WorkerChannel:
+    """A worker's end of the connections of all its clients; blocking.
+
+    Attributes:
+        address: where it listens; with `tcp://` and port 0, the port that it got.
+        closed: whether `close` was called.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        security: ServerSecurity | None = None,
+        *,
+        max_frame_bytes: int = limits.MAX_FRAME_BYTES,
+    ) -> None:
         """Bind the address.
+
+        Args:
+            address: `ipc://` and a path, or `tcp://HOST:PORT`.
+            security: keys, for `tcp://`.
+            max_frame_bytes: size of a frame for which a client is cut off.
 
         Raises:
             AddressError: when the address cannot be bound.
+            SecurityError: when this machine's libzmq has no CURVE.
         """
-        self.address = address
         self.closed = False
         self._owner = os.getpid()
         self._codec = request_codec()
-        context = self._context = zmq.Context()  # not shared: `close` must be able to wait for it
-        self._socket = _socket(context, zmq.ROUTER, address, sends=REPLY_BATCHES, receives=REQUEST_BATCHES)
-        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # report a full queue, do not drop silently
-        self._socket.setsockopt(zmq.SNDTIMEO, _milliseconds(SEND_PATIENCE))
+        self._context = zmq.Context()  # not shared: `close` must be able to wait for it
+        self._wire: BoundWire | LinkedRouter
         try:
-            self._socket.bind(address)
-        except zmq.ZMQError as error:
-            self._socket.close(linger=0)
+            if is_remote(address) and security is not None:
+                self._wire = LinkedRouter(self._context, address, security, max_frame_bytes=max_frame_bytes)
+            else:
+                self._wire = self._bind(address, max_frame_bytes)
+        except BaseException:
             self._context.term()
-            raise AddressError(
-                f"cannot listen on {address}: {error}; its directory must exist and be writable"
-            ) from error
+            raise
+        self.address = self._wire.address
+
+    def _bind(self, address: str, max_frame_bytes: int) -> BoundWire:
+        return BoundWire(
+            self._context,
+            address,
+            sends=REPLY_BATCHES,
+            receives=REQUEST_BATCHES,
+            patience=SEND_PATIENCE,
+            max_frame_bytes=max_frame_bytes,
+        )
 
     def receive(self, timeout: float | None) -> list[tuple[bytes, list[Request] | ProtocolError]]:
         """Return everything at hand, waiting for the first batch; an empty list after `timeout` seconds.
@@ -294,34 +356,41 @@ class WorkerChannel:
         A batch that cannot be decoded is reported in its place, as the error, with the client that sent it.
         """
         batches: list[tuple[bytes, list[Request] | ProtocolError]] = []
-        self._socket.setsockopt(zmq.RCVTIMEO, _milliseconds(timeout))
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._wire.socket.setsockopt(zmq.RCVTIMEO, milliseconds(timeout))
         flags = 0
         while len(batches) < TURN_BATCHES:
             try:
-                client, *frames = _receive(self._socket, flags, heads=2)
+                received = self._wire.receive(flags)
             except zmq.Again:
                 break
+            if received is None:  # nothing for us: it was between the ends of a link
+                if not flags and deadline is not None:
+                    self._wire.socket.setsockopt(zmq.RCVTIMEO, milliseconds(max(0.0, deadline - time.monotonic())))
+                continue
             flags = zmq.DONTWAIT
+            client, frames = received
             try:
-                batches.append((bytes(client), self._codec.decode(frames)))
+                batches.append((client, self._codec.decode(frames)))
             except RemoteProtocolError as error:
-                batches.append((bytes(client), error))
+                batches.append((client, error))
         return batches
 
     def send(self, client: bytes, replies: Sequence[Reply]) -> bool:
         """Send replies to a client, together; say whether they could be handed over.
 
         A reply that cannot be encoded goes out as a `Failure` of its request instead. A client that is gone
-        loses its replies, and so does one that has not taken any for `SEND_PATIENCE` seconds.
+        loses its replies, and so does one that has not taken any for `SEND_PATIENCE` seconds. Over `tcp://` they
+        are kept for it instead, and nothing is waited for.
         """
         batch: Batch[Reply] = Batch()
         for reply in replies:
             if batch.full:
-                if not self._send_batch(client, batch):
+                if not self._wire.send(client, batch.frames()):
                     return False
                 batch = Batch()
             self._add(batch, reply)
-        return not batch.messages or self._send_batch(client, batch)
+        return not batch.messages or self._wire.send(client, batch.frames())
 
     def close(self) -> None:
         """Remove the socket's file and close, once the last replies are on their way; may be called twice."""
@@ -329,9 +398,10 @@ class WorkerChannel:
             return
         self.closed = True
         if os.getpid() == self._owner:  # a forked child must not take its parent's address away
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.address.removeprefix("ipc://"))
-            self._socket.close(linger=_milliseconds(CLOSE_PATIENCE))
+            if not is_remote(self.address):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.address.removeprefix("ipc://"))
+            self._wire.socket.close(linger=milliseconds(CLOSE_PATIENCE))
             self._context.term()
 
     def _add(self, batch: Batch[Reply], reply: Reply) -> None:
@@ -341,14 +411,3 @@ class WorkerChannel:
             if error.request is None:
                 raise
             batch.add(Failure(error.request, FailureCode.INTERNAL, str(error)))
-
-    def _send_batch(self, client: bytes, batch: Batch[Reply]) -> bool:
-        try:
-            _send(self._socket, [client, *batch.frames()], 0)
-        except zmq.Again:
-            return False
-        except zmq.ZMQError as error:
-            if error.errno == zmq.EHOSTUNREACH:
-                return False
-            raise
-        return True

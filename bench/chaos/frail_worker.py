@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aiocg.transport import sockets
+from aiocg.transport import wires
 from aiocg.workers.scripted import ScriptedSession
 
 
@@ -21,7 +21,7 @@ class FrailSession(ScriptedSession):
         """Get between the channel and its socket."""
         super().start(options)
         order = Path(os.environ["AIOCG_CHAOS_FLAGS"], "corrupt")
-        send = sockets._send
+        send = wires.send_multipart
 
         def corrupting(socket: Any, frames: Sequence[Any], flags: int) -> None:
             if order.exists() and _take(order):
@@ -29,7 +29,7 @@ class FrailSession(ScriptedSession):
                 frames = [frames[0], head[: len(head) // 2], *frames[2:]]
             send(socket, frames, flags)
 
-        sockets._send = corrupting
+        wires.send_multipart = corrupting
 
 
 def _take(order: Path) -> bool:

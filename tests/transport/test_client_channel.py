@@ -58,7 +58,7 @@ def step(number):
 
 def router(address):
     """A raw peer, for what no proper worker would do."""
-    socket = sockets._client_context().socket(zmq.ROUTER)
+    socket = sockets.client_context().socket(zmq.ROUTER)
     socket.setsockopt(zmq.LINGER, 0)
     socket.bind(address)
     return socket
@@ -335,8 +335,10 @@ def test_addresses_that_cannot_work_are_refused(run, tmp_path):
     async def main():
         with pytest.raises(AddressError, match=r"bytes, more than the 107 that this system allows"):
             Client(f"ipc://{tmp_path}/{'x' * 200}")
-        with pytest.raises(AddressError, match="only ipc://"):
+        with pytest.raises(AddressError, match=r"has no keys: .* make a pair with `aiocg keys new`"):
             Client("tcp://127.0.0.1:1234")
+        with pytest.raises(AddressError, match="must be tcp://HOST:PORT"):
+            Client("tcp://127.0.0.1")
         with pytest.raises(AddressError, match="only ipc://"):
             Client("ipc://")
 

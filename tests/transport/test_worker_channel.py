@@ -29,7 +29,7 @@ def dealer(address):
     opened = []
 
     def connect(**options):
-        socket = sockets._client_context().socket(zmq.DEALER)
+        socket = sockets.client_context().socket(zmq.DEALER)
         socket.setsockopt(zmq.LINGER, 0)
         for name, value in options.items():
             socket.setsockopt(getattr(zmq, name), value)
