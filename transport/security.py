@@ -5,7 +5,9 @@ handshake, in ZeroMQ's form). There is no such connection without keys, and no w
 """
 
 import contextlib
+import logging
 import threading
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
@@ -24,6 +26,10 @@ KEY_LENGTH: Final = 40
 _ZAP_ADDRESS: Final = "inproc://zeromq.zap.01"
 _ZAP_VERSION: Final = b"1.0"
 _ALPHABET: Final = frozenset(z85.Z85CHARS.decode())
+
+_LOG_INTERVAL: Final = 1.0  # seconds between two lines about who was not let in: outsiders must not fill a disk
+
+logger = logging.getLogger("aiocg.transport.security")
 
 Socket = zmq.Socket[bytes]
 
@@ -129,13 +135,12 @@ class WorkerKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         secret: the worker's own secret key.
         client: public key of the only client.
-        max_frame_bytes: size of the largest frame that the client may send, 0 for the protocol's own limit.
-        limits: further limits, by name.
+        limits: what the client may use, by name; a worker heeds `request_bytes` (the size of a frame) and
+            `requests_per_second`.
     """
 
     secret: str
     client: str
-    max_frame_bytes: int = 0
     limits: dict[str, float] = {}
 
     def __repr__(self) -> str:
@@ -172,10 +177,15 @@ class Gate:
     """Decides at each handshake in a ZeroMQ context (its ZAP handler), in a thread of its own.
 
     It ends with the context. Only CURVE is let in; a question that cannot be understood or answered is a no.
+
+    Attributes:
+        refused: how many were not let in.
     """
 
     def __init__(self, context: "zmq.Context[Socket]", admits: Callable[[str], bool]) -> None:
         """Stand in a context, which has no other gate; before any of its sockets binds."""
+        self.refused = 0
+        self._logged = -_LOG_INTERVAL
         self._admits = admits
         self._socket = context.socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 0)
@@ -191,8 +201,17 @@ class Gate:
         request = question[1] if len(question) > 1 else b""
         key = self._key(question)
         if key is None:
+            self._refused(question)
             return [_ZAP_VERSION, request, b"400", b"not authorised", b"", b""]
         return [_ZAP_VERSION, request, b"200", b"welcome", key.encode(), b""]
+
+    def _refused(self, question: list[bytes]) -> None:
+        self.refused += 1
+        now = time.monotonic()
+        if now - self._logged >= _LOG_INTERVAL:
+            self._logged = now
+            address = question[3].decode(errors="replace") if len(question) > 3 else None
+            logger.warning("handshake refused", extra={"address": address, "count": self.refused})
 
     def _key(self, question: list[bytes]) -> str | None:
         """Return the public key of whoever asks, None if it is not to be let in."""

@@ -30,6 +30,7 @@ FIELDS: Final = {
     "request": "number of the request on the connection to this process",
     "doing": "what the request does, with its actions, shortened",
     "attempt": "how many workers have died of the same request",
+    "count": "how many there were so far",
     "seconds": "how long it took, or a process lived",
     "cause": "why it happened",
     "client": "who is behind a connection to a node, by the name of its key",

@@ -7,16 +7,19 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import zmq
 
 import aiocg
 import aiocg.testing
 from aiocg.errors import AiocgError, UnknownName
 from aiocg.telemetry import configure
 from aiocg.telemetry.logs import FIELDS, brief, configure_from_environment
+from aiocg.transport.security import Gate, KeyPair, ServerSecurity
 
 LOGGER = logging.getLogger("aiocg.test")
 
@@ -214,3 +217,26 @@ async def test_closing_is_no_news(events: Callable[[], list[dict[str, Any]]]) ->
     async with aiocg.Runtime(workers=1) as runtime:
         await runtime.make("scripted-v0", benchmark=aiocg.testing.scripted_benchmark(5))
     assert [one["event"] for one in events()] == ["worker started", "worker ready"]
+
+
+async def test_a_flood_of_clients_that_are_not_let_in_is_counted_and_fills_no_disk(
+    events: Callable[[], list[dict[str, Any]]], eventually: Callable[..., Any]
+) -> None:
+    own, began = KeyPair.generate(), time.monotonic()
+    with zmq.Context() as context, zmq.Context() as outside:
+        gate = Gate(context, lambda key: False)
+        server = context.socket(zmq.ROUTER)
+        ServerSecurity.for_clients(own, []).apply(server)
+        port = server.bind_to_random_port("tcp://127.0.0.1")
+        clients = [outside.socket(zmq.DEALER) for _ in range(20)]
+        for client in clients:
+            stranger = KeyPair.generate()
+            client.curve_serverkey = own.public.encode()
+            client.curve_publickey, client.curve_secretkey = stranger.public.encode(), stranger.secret.encode()
+            client.connect(f"tcp://127.0.0.1:{port}")
+        await eventually(lambda: gate.refused >= 20)
+        for socket in (server, *clients):
+            socket.close(linger=0)
+    lines = _of(events(), "handshake refused")
+    assert lines[0]["address"] == "127.0.0.1"
+    assert 1 <= len(lines) <= 1 + time.monotonic() - began
