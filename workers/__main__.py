@@ -1,15 +1,23 @@
-"""`python -P -m aiocg.workers KIND --address A --parent PID --status FD`: run one worker."""
+"""`python -P -m aiocg.workers KIND --address A --parent PID --status FD`: run one worker.
+
+For a client on this machine, A is a socket in a private folder. For one elsewhere, A is `tcp://HOST:0`; then what is
+secret comes through one inherited descriptor (`--security`), and the port that the worker got goes out by another
+(`--announce`): arguments and the environment can be read by others on the machine.
+"""
 
 import argparse
 import json
 import signal
 from importlib.metadata import entry_points
 
+from aiocg.transport import limits
+from aiocg.transport.security import WorkerKeys
 from aiocg.transport.sockets import WorkerChannel
 from aiocg.transport.status import StatusPage
 from aiocg.workers.compilation import CompilationSession
 from aiocg.workers.host import Host
 from aiocg.workers.limits import die_with_parent, disable_core_dumps, limit_address_space
+from aiocg.workers.pace import PacedChannel
 
 
 def find_compiler(kind: str) -> type[CompilationSession]:
@@ -25,6 +33,35 @@ def find_compiler(kind: str) -> type[CompilationSession]:
     return compiler
 
 
+def open_channel(address: str, keys: int | None, announce: int | None) -> WorkerChannel:
+    """Listen at an address.
+
+    Args:
+        address: where.
+        keys: descriptor from which `WorkerKeys` are read, for `tcp://`; it is closed.
+        announce: descriptor to which the address is written as one line, with the port that was free; it is closed.
+
+    Raises:
+        TransportError: when that is not possible.
+    """
+    if keys is None:
+        channel = WorkerChannel(address)
+    else:
+        with open(keys, "rb") as file:
+            handed = WorkerKeys.decode(file.read())
+        largest = handed.limits.get("request_bytes", limits.MAX_FRAME_BYTES)
+        channel = PacedChannel(
+            address,
+            handed.security(),
+            max_frame_bytes=min(int(largest), limits.MAX_FRAME_BYTES),
+            requests_per_second=handed.limits.get("requests_per_second", 0.0),
+        )
+    if announce is not None:
+        with open(announce, "w", encoding="ascii") as pipe:
+            pipe.write(f"{channel.address}\n")
+    return channel
+
+
 def main() -> None:
     """Parse the arguments that the supervisor gives and serve until told to stop."""
     parser = argparse.ArgumentParser(prog="python -m aiocg.workers", description="Run one compiler worker.")
@@ -32,6 +69,8 @@ def main() -> None:
     parser.add_argument("--address", required=True, help="ZeroMQ address to bind, e.g. ipc:///run/user/1/w0")
     parser.add_argument("--parent", required=True, type=int, help="process id whose death ends this worker")
     parser.add_argument("--status", required=True, type=int, help="inherited descriptor of the status page")
+    parser.add_argument("--security", type=int, help="inherited descriptor with the keys, for tcp://")
+    parser.add_argument("--announce", type=int, help="inherited descriptor that is told where the worker listens")
     parser.add_argument("--memory-limit", default=0, type=int, help="address space in bytes; 0 is no limit")
     parser.add_argument("--options", default="{}", help="JSON object for the compiler")
     arguments = parser.parse_args()
@@ -39,7 +78,7 @@ def main() -> None:
     disable_core_dumps()
     limit_address_space(arguments.memory_limit)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle; it tells us to leave
-    channel = WorkerChannel(arguments.address)
+    channel = open_channel(arguments.address, arguments.security, arguments.announce)
     host = Host(arguments.kind, find_compiler(arguments.kind), channel, StatusPage(arguments.status))
     host.start(json.loads(arguments.options))
     host.run()
