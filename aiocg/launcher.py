@@ -26,6 +26,7 @@ class Look:
         execution: what it executes, with times on this process's monotonic clock; None when nothing.
         stopped: a signal such as SIGSTOP has stopped it.
         memory: resident bytes.
+        unreachable: it listens, but where nobody can connect any more.
         counts: what it has done; None where nobody can tell.
     """
 
@@ -34,6 +35,7 @@ class Look:
     stopped: bool = False
     memory: int = 0
     counts: Counts | None = None
+    unreachable: bool = False
 
 
 class WorkerProcess(Protocol):

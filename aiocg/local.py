@@ -142,7 +142,8 @@ class LocalProcess:
     def look(self) -> Look:
         """Return what is to be seen of the process now."""
         sequence, execution = self._status.read()
-        return Look(sequence, execution, self._stopped(), self._memory(), self._status.counts())
+        unreachable = sequence > 0 and not os.path.exists(self._address.removeprefix("ipc://"))
+        return Look(sequence, execution, self._stopped(), self._memory(), self._status.counts(), unreachable)
 
     def _stopped(self) -> bool:
         try:

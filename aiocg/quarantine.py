@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiocg.errors import Quarantined
+from aiocg.requests import Pending, PendingExpand, PendingOpen, PendingStep
+from aiocg.transport.status import NO_CANDIDATE
 
 __all__ = ["Quarantine", "Question", "Suspect"]
 
@@ -87,19 +89,20 @@ class Quarantine:
         """Has anything killed a worker? Otherwise there is no need to look for it."""
         return bool(self._suspects)
 
-    def blame(self, question: Question, program: str, doing: str, cause: str, timeout: float | None) -> None:
+    def blame(self, kind: str, request: Pending, candidate: int, cause: str, timeout: float | None) -> None:
         """Take note of a death.
 
         Args:
-            question: over which the worker died.
-            program: URI of the program.
-            doing: what it was to do, in words.
+            kind: of the compiler.
+            request: over which the worker died.
+            candidate: over which of its candidates, if it is an expansion.
             cause: how it died.
             timeout: seconds that it had, if it died of its deadline.
         """
-        if not self._deaths:
+        question = _question(kind, request, candidate)
+        if question is None or not self._deaths:
             return
-        suspect = self._suspects.pop(question, None) or Suspect(question, program, _shortened(doing))
+        suspect = self._suspects.pop(question, None) or Suspect(question, _program(request), _doing(question))
         suspect.causes.append(cause)
         suspect.timeouts.append(timeout)
         del suspect.causes[: -self._deaths], suspect.timeouts[: -self._deaths]
@@ -107,12 +110,45 @@ class Quarantine:
         while len(self._suspects) > MAX_SUSPECTS:
             self._suspects.popitem(last=False)
 
-    def refusal(self, question: Question, timeout: float) -> Quarantined | None:
-        """Return the error of a question that is not to be tried again, None for all others."""
-        suspect = self._suspects.get(question)
-        if suspect is None or suspect.deaths(timeout) < self._deaths:
+    def refusal(self, kind: str, request: Pending, candidate: int) -> Quarantined | None:
+        """Return the error of what is not to be tried again, None for all else.
+
+        It is taken that the session of the request is at the state that it was last known to be at.
+        """
+        question = _question(kind, request, candidate)
+        suspect = self._suspects.get(question) if question is not None else None
+        if suspect is None or suspect.deaths(request.timeout) < self._deaths:  # type: ignore[attr-defined]
             return None
         return Quarantined(suspect.program, suspect.doing, suspect.causes)
+
+
+def _question(kind: str, request: Pending, candidate: int) -> Question | None:
+    """Return what a request asks of the compiler, None if it asks nothing that can be asked again."""
+    if isinstance(request, PendingOpen):
+        return Question(kind, request.benchmark.key, (), request.observe)
+    trajectory = request.session.trajectory if request.session is not None else None
+    if trajectory is None:
+        return None
+    if isinstance(request, PendingStep):
+        return Question(kind, trajectory.state, request.actions, request.observe)
+    if isinstance(request, PendingExpand) and candidate != NO_CANDIDATE:
+        return Question(kind, trajectory.state, request.candidates[candidate], request.observe)
+    return None
+
+
+def _program(request: Pending) -> str:
+    if isinstance(request, PendingOpen):
+        return str(request.benchmark.uri)
+    assert request.session is not None and request.session.trajectory is not None
+    return str(request.session.trajectory.benchmark.uri)
+
+
+def _doing(question: Question) -> str:
+    if isinstance(question.start, str):
+        return "a reset"
+    text = f"the actions {list(question.actions)}" if question.actions else "an observation"
+    text += f" with {', '.join(question.observe)}" if question.observe else ""
+    return f"{_shortened(text)} in state {question.start:016x}"
 
 
 def _shortened(text: str) -> str:

@@ -20,6 +20,7 @@ from aiocg.launcher import Place
 from aiocg.local import LocalPlace
 from aiocg.placement import choose_worker
 from aiocg.preparation import in_thread
+from aiocg.quarantine import Quarantine
 from aiocg.registry import EnvironmentSpec, environment
 from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.session import Session
@@ -50,6 +51,10 @@ class Runtime:
 
     Workers start with the first environment that needs them. Leaving the block, or `close`, ends them all.
 
+    Attributes:
+        datasets: where benchmark URIs lead.
+        quarantine: what has killed its worker so often that it is not tried again; to look at and to clear.
+
     Args:
         workers: processes per compiler; as many as there are usable processors if None.
         datasets: where benchmark URIs lead; the built-in datasets if None.
@@ -79,6 +84,7 @@ class Runtime:
         self._memory_limit = memory_limit
         self._options = dict(options or {})
         self._policy = policy
+        self.quarantine = Quarantine((policy or Policy()).quarantine_deaths)
         self._place: Place = LocalPlace()
         self._supervisors: dict[str, Supervisor] = {}
         self._spaces: dict[str, tuple[ActionSpaces, dict[str, ObservationSpace]]] = {}
@@ -192,6 +198,7 @@ class Runtime:
                     await self._place.launcher(spec, self._options, self._memory_limit),
                     client=f"aiocg {__version__}",
                     policy=self._policy,
+                    quarantine=self.quarantine,
                 )
         return self._supervisors[spec.worker]
 
@@ -239,7 +246,7 @@ class Runtime:
         """Give up all that the environments are doing, which fails with `Interrupted`: say, for the user's Ctrl-C.
 
         They are then where their last finished request left them, and can be used at once, as the workers that were
-        busy are replaced. Cancelling an await, in contrast, leaves the worker to its work.
+        busy are replaced. Cancelling an await does so for that request alone, where it takes longer.
         """
         for supervisor in self._supervisors.values():
             supervisor.interrupt(Interrupted("this was interrupted"))

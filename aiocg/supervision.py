@@ -3,18 +3,24 @@
 States of one worker slot::
 
     STARTING --ready--> READY --died--> WAITING --time--> STARTING
-        |                 |  \\
-        |                 |   kill (deadline, stall, memory, stopped) --> DYING --died--> WAITING
-        +--died, refused too often--> FAILED
+        |                | |  \\
+        |                | |   kill (deadline, stall, memory, cancelled) --> DYING --died--> WAITING
+        |                | +---grown, successor is up--> DRAINING --nothing in flight--> DYING
+        +----------------+---died too often--> FAILED
+
+Three budgets bound the deaths of a slot: those for no visible reason and those for a visible one, each in a window of
+time, and all in its life. Only what the client has ordered by cancelling a request is free.
 
 A death is held against the session that was executing only when it is evidence against the compiler: a crash signal,
 an exit, an overrun deadline. A kill from outside (SIGKILL, SIGTERM, ...) is not, the first time.
 """
 
 import enum
+import math
 import signal
 from dataclasses import dataclass, field
 
+DRAIN_LOOK = 0.005  # seconds between looks at a worker that is drained, while requests wait for its successor
 OUTSIDE_SIGNALS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
 
@@ -23,6 +29,7 @@ class SlotState(enum.Enum):
 
     STARTING = "starting"
     READY = "ready"
+    DRAINING = "draining"  # it gets no further requests, and is killed once those that it has are answered
     DYING = "dying"  # a kill was ordered, the death is still to come
     WAITING = "waiting"  # for the time of the next start
     FAILED = "failed"  # given up
@@ -36,6 +43,8 @@ class KillReason(enum.Enum):
     START = "start"
     GARBAGE = "garbage"
     MEMORY = "memory"
+    CANCELLED = "cancelled"
+    UNREACHABLE = "unreachable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +53,17 @@ class Policy:
 
     start_timeout: float = 60.0  # a cold machine reads 200 MB of libLLVM and compiles the walker
     stall_timeout: float = 10.0  # has requests, executes none
-    memory_threshold: int = 6 << 30  # resident bytes: a worker past it is replaced when idle, past twice it at once
+    memory_threshold: int = 6 << 30  # resident bytes: a worker past it is drained and replaced, past twice it at once
+    recycle_interval: float = 60.0  # between two replacements for memory, should what is rebuilt be as large again
+    cancel_grace: float = 0.05  # that a request may still take once nobody waits for it, before its worker is replaced
+    quarantine_deaths: int = 2  # after so many, what killed its worker is not tried again; 0 to try always
     max_failed_starts: int = 3
     healthy_after: float = 10.0  # a life this long forgives the deaths before it
     first_delay: float = 0.05
     max_delay: float = 5.0
-    max_death_rate: int = 20  # unexplained deaths in any `rate_window`
+    max_death_rate: int = 12  # unexplained deaths in any `rate_window`; with the delays between them, half a minute's
+    max_explained_rate: int = 200  # other deaths in any `rate_window`
+    max_deaths: int = 1000  # of a slot, whatever the cause, before it is given up
     rate_window: float = 60.0
 
 
@@ -62,6 +76,25 @@ class Observation:
     waiting: bool  # are there requests that have no reply yet?
     stopped: bool = False  # by a signal such as SIGSTOP
     memory: int = 0  # resident bytes
+    unreachable: bool = False  # it listens where nobody can connect to it
+    unwanted_until: float | None = None  # when to end what it executes, because nobody waits for it; None if somebody
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """A budget that a slot has used up.
+
+    Attributes:
+        limit: the number of `Policy` that says how much there was.
+        allowed: its value.
+        deaths: how many there were.
+        seconds: in what time.
+    """
+
+    limit: str
+    allowed: int
+    deaths: int
+    seconds: float
 
 
 @dataclass(slots=True)
@@ -72,11 +105,15 @@ class Slot:
     state: SlotState = SlotState.WAITING
     deaths: int = 0
     unexplained: list[float] = field(default_factory=list)  # times of recent deaths without a visible reason
+    explained: list[float] = field(default_factory=list)  # times of other recent deaths
     failed_starts: int = 0
+    exhausted: Exhausted | None = None  # why it is given up
     delay: float = 0.0
     since: float = 0.0  # when the present state began
     kill_reason: KillReason | None = None
     _was_ready: bool = False  # in the life of the present process
+    _begun: float | None = None  # when the first process was started
+    _recycled: float = -math.inf  # when a process was last replaced for its memory
     _sequence: int = -1
     _progress: float = 0.0
     _looked: float = 0.0
@@ -84,6 +121,7 @@ class Slot:
     def started(self, now: float) -> None:
         """The process was spawned."""
         self.state, self.since, self.kill_reason, self._was_ready = SlotState.STARTING, now, None, False
+        self._begun = now if self._begun is None else self._begun
 
     def ready(self, now: float) -> None:
         """The worker has answered the first hello."""
@@ -93,35 +131,66 @@ class Slot:
 
     def observed(self, seen: Observation, now: float) -> KillReason | None:
         """Look at the worker; return why it must be killed, or None."""
-        reason = None
         if now - self._looked > self.policy.stall_timeout / 4:
             self._progress = now  # we did not look for a while, say for a busy event loop: that is not its fault
         self._looked = now
-        if self.state is SlotState.STARTING and now - self.since > self.policy.start_timeout:
-            reason = KillReason.START
-        elif self.state is SlotState.READY:
+        reason = None
+        if self.state is SlotState.STARTING:
+            if seen.unreachable:
+                reason = KillReason.UNREACHABLE
+            elif now - self.since > self.policy.start_timeout:
+                reason = KillReason.START
+        elif self.state in (SlotState.READY, SlotState.DRAINING):
             if seen.sequence != self._sequence or not seen.waiting:
                 self._sequence, self._progress = seen.sequence, now
-            if seen.stopped and seen.waiting:
-                overdue = now - self._progress > self.policy.stall_timeout
-                reason = KillReason.STALLED if overdue else None
-            elif seen.deadline is not None:
-                reason = KillReason.DEADLINE if now > seen.deadline else None
-            elif now - self._progress > self.policy.stall_timeout:
-                reason = KillReason.STALLED
-            if reason is None and self._outgrown(seen):
-                reason = KillReason.MEMORY
+            reason = self._overdue(seen, now)
         if reason is not None:
             self.condemn(reason, now)
         return reason
 
-    def _outgrown(self, seen: Observation) -> bool:
-        threshold = self.policy.memory_threshold
-        return seen.memory > (threshold if not seen.waiting else 2 * threshold)
+    def _overdue(self, seen: Observation, now: float) -> KillReason | None:
+        stalled = now - self._progress > self.policy.stall_timeout
+        if seen.stopped and seen.waiting:
+            if stalled:
+                return KillReason.STALLED
+        elif seen.deadline is not None:
+            if now > seen.deadline:
+                return KillReason.DEADLINE
+        elif stalled:
+            return KillReason.STALLED
+        if seen.unwanted_until is not None and now >= seen.unwanted_until:
+            return KillReason.CANCELLED
+        drained = self.state is SlotState.DRAINING and not seen.waiting
+        return KillReason.MEMORY if drained or seen.memory > 2 * self.policy.memory_threshold else None
+
+    def next_look(self, seen: Observation, now: float) -> float:
+        """Return when to look again for something that is known to come, infinity when nothing is."""
+        known = [time for time in (seen.deadline, seen.unwanted_until) if time is not None]
+        if self.state is SlotState.DRAINING:
+            known.append(now + DRAIN_LOOK)
+        return min(known, default=math.inf)
+
+    def outgrown(self, seen: Observation, now: float) -> bool:
+        """Say whether to start a successor now, for a worker that has grown; `drain` it once that is up."""
+        outgrown = (
+            self.state is SlotState.READY
+            and seen.memory > self.policy.memory_threshold
+            and now - self._recycled > self.policy.recycle_interval
+        )
+        if outgrown:
+            self._recycled = now
+        return outgrown
+
+    def drain(self, now: float) -> bool:
+        """The successor is up: let the worker answer what it has; say whether it is still there to do so."""
+        if self.state is not SlotState.READY:
+            return False
+        self.state = SlotState.DRAINING
+        return True
 
     def condemn(self, reason: KillReason, now: float) -> None:
         """The worker is killed for a reason found elsewhere."""
-        self.state, self.since, self.kill_reason = SlotState.DYING, now, reason
+        self.state, self.kill_reason = SlotState.DYING, reason
 
     def died(self, now: float, *, explained: bool) -> float | None:
         """The process is gone; return in how many seconds to start another, or None to give up.
@@ -133,18 +202,32 @@ class Slot:
         """
         lived = now - self.since
         self.state, self.since = SlotState.WAITING, now
-        self.deaths += 1
-        if explained:
+        if self.kill_reason is KillReason.CANCELLED:
             return 0.0
-        self.unexplained = [t for t in self.unexplained if now - t < self.policy.rate_window] + [now]
-        if not self._was_ready:
-            self.failed_starts += 1
-        healthy = self._was_ready and lived > self.policy.healthy_after
-        self.delay = 0.0 if healthy else min(max(self.policy.first_delay, self.delay * 2), self.policy.max_delay)
-        if self.failed_starts >= self.policy.max_failed_starts or len(self.unexplained) > self.policy.max_death_rate:
+        self.deaths += 1
+        recent = self.explained if explained else self.unexplained
+        recent[:] = [*(time for time in recent if now - time < self.policy.rate_window), now]
+        if not explained:
+            self.failed_starts += not self._was_ready
+            healthy = self._was_ready and lived > self.policy.healthy_after
+            self.delay = 0.0 if healthy else min(max(self.policy.first_delay, self.delay * 2), self.policy.max_delay)
+        self.exhausted = self._exhausted(now)
+        if self.exhausted is not None:
             self.state = SlotState.FAILED
             return None
-        return self.delay
+        return 0.0 if explained else self.delay
+
+    def _exhausted(self, now: float) -> Exhausted | None:
+        policy, begun = self.policy, now if self._begun is None else self._begun
+        if self.failed_starts >= policy.max_failed_starts:
+            return Exhausted("max_failed_starts", policy.max_failed_starts, self.failed_starts, now - begun)
+        for limit, times in (("max_death_rate", self.unexplained), ("max_explained_rate", self.explained)):
+            allowed: int = getattr(policy, limit)
+            if len(times) > allowed:
+                return Exhausted(limit, allowed, len(times), now - times[0])
+        if self.deaths > policy.max_deaths:
+            return Exhausted("max_deaths", policy.max_deaths, self.deaths, now - begun)
+        return None
 
 
 _DESCRIPTIONS = {
@@ -153,6 +236,8 @@ _DESCRIPTIONS = {
     KillReason.START: "did not start in time",
     KillReason.GARBAGE: "sent garbage",
     KillReason.MEMORY: "grew too large",
+    KillReason.UNREACHABLE: "could not be reached",
+    KillReason.CANCELLED: "was executing what had been cancelled",
 }
 
 

@@ -5,13 +5,14 @@ import logging
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.errors import DeadlineExceeded, InvalidAction, RuntimeClosed, ServiceError, WorkerCrashed, failure
+from aiocg.death import Death
+from aiocg.errors import Interrupted, InvalidAction, Quarantined, RuntimeClosed, failure
 from aiocg.placement import WorkerLoad
+from aiocg.quarantine import Quarantine
 from aiocg.requests import (
     Pending,
     PendingCheck,
@@ -33,7 +34,8 @@ from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
 from aiocg.transport.messages import Action, Failure, FailureCode, Hello, Refused, Reply, Welcome
 from aiocg.transport.sockets import ClientChannel
-from aiocg.transport.status import NO_CANDIDATE, Execution
+from aiocg.transport.status import NO_CANDIDATE
+from aiocg.withdrawal import served_by, sort_out_abandoned, sort_out_lost
 
 if TYPE_CHECKING:
     from aiocg.session import Session
@@ -51,25 +53,6 @@ _GREETINGS = (Welcome, Refused)
 _OF_ONE_PROCESS = (PendingClose, PendingUnload, PendingLoad, PendingRebuild)  # mean nothing to the next process
 
 
-@dataclass(frozen=True, slots=True)
-class Death:
-    """How a worker process ended.
-
-    Attributes:
-        cause: in a few words.
-        execution: what it was executing, None if nothing.
-        outside: True when the death is no evidence against what was executing, e.g. `kill -9` by someone else.
-        overrun: the deadline in seconds that was overrun, if that is why it was killed.
-        stderr: last lines it wrote.
-    """
-
-    cause: str
-    execution: Execution | None
-    outside: bool
-    overrun: float | None = None
-    stderr: str = ""
-
-
 class Worker:
     """One slot: a connection while a process is up, a backlog while none is.
 
@@ -77,7 +60,10 @@ class Worker:
     replaced, the sessions are rebuilt from what was acknowledged and the requests without a reply are sent again.
     """
 
-    def __init__(self, client: str, name: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(
+        self, client: str, name: Mapping[str, Any] = MappingProxyType({}), quarantine: Quarantine | None = None
+    ) -> None:
+        self.quarantine = quarantine if quarantine is not None else Quarantine(0)
         self.name = name  # the slot's, as the fields that the logs have
         self.tally = Tally()
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
@@ -85,6 +71,7 @@ class Worker:
         self._client = client
         self._channel: ClientChannel | None = None
         self._greeted = False
+        self._flowing = False  # requests go to the process as they come
         self._number = 0
         self._waiting: dict[int, Pending] = {}
         self._backlog: deque[Pending] = deque()
@@ -170,7 +157,7 @@ class Worker:
         except VersionError as error:
             answer = Refused(FailureCode.PROTOCOL, str(error))
         if isinstance(answer, Welcome):
-            self._greeted = True
+            self._greeted = self._flowing = True
             if not self.welcome.done():
                 self.welcome.set_result(answer)
             self._resume()
@@ -184,10 +171,13 @@ class Worker:
             self._broken(error)
 
     def _resume(self) -> None:
-        """Send what has no reply yet to the new process, in the old order."""
+        """Send what has no reply yet to the new process, in the old order, but nothing that nobody waits for."""
         self._loaded.clear()
         self._bound.clear()
-        backlog, self._backlog = self._backlog, deque()
+        backlog, unwanted = sort_out_abandoned(self._backlog)
+        self._backlog = deque()
+        for pending in unwanted:
+            pending.reject(Interrupted("this was cancelled"))
         for pending in backlog:
             self._transmit(pending)
         # Sessions that were closed meanwhile have just been bound again by what they still waited for.
@@ -202,7 +192,7 @@ class Worker:
         """Send a request now, or when there is a process to send it to."""
         if self.failure is not None:
             pending.reject(self.failure)
-        elif self._greeted:
+        elif self._flowing:
             self._transmit(pending)
         else:
             self._backlog.append(pending)
@@ -218,8 +208,31 @@ class Worker:
                 # Its process would have refused this, had it lived to do so; the next one does not know.
                 pending.reject(failure(FailureCode.SESSION_ENDED, "an earlier action of this session failed"))
                 return
+            if self.quarantine.has_suspects and self._refuse(pending, session):
+                return
             self._prepare(pending, session)
         self._post(pending)
+
+    def _refuse(self, pending: Pending, session: "Session") -> bool:
+        """Refuse what has killed its worker before, or those candidates that have; say whether nothing is left to do.
+
+        What state a request starts from can only be told while no other that changes it is in flight.
+        """
+        if isinstance(pending, PendingExpand):
+            for candidate in range(len(pending.candidates)):
+                if (error := self._refusal(pending, session, candidate)) is not None:
+                    pending.crashes.setdefault(candidate, error)
+        elif (error := self._refusal(pending, session)) is not None:
+            session.ended = session.ended or (isinstance(pending, PendingStep) and bool(pending.actions))
+            pending.reject(error)
+            return True
+        return False
+
+    def _refusal(self, pending: Pending, session: "Session", candidate: int = NO_CANDIDATE) -> Quarantined | None:
+        error = self.quarantine.refusal(self.name.get("kind", ""), pending, candidate)
+        if error is None or isinstance(pending, PendingOpen):
+            return error
+        return None if any(session in other.changes() for other in self._waiting.values()) else error
 
     def _post(self, pending: Pending) -> None:
         assert self._channel is not None
@@ -318,7 +331,7 @@ class Worker:
     def _flush_released(self) -> None:
         numbers, self._released = tuple(self._released), []
         self._bound.difference_update(numbers)
-        if self._greeted:  # a process that comes later never hears of them
+        if self._flowing:  # a process that comes later never hears of them
             self._post(PendingClose(numbers))
 
     def abandon(self, session: "Session") -> None:
@@ -348,6 +361,18 @@ class Worker:
                 pending.reject(error)
         return was_busy
 
+    def drain(self) -> None:
+        """Send nothing more to the process: what comes is for its successor."""
+        self._flowing = False
+
+    def is_unwanted(self, number: int) -> bool:
+        """Say whether nobody waits any more for a request that the process executes."""
+        pending = self._waiting.get(number)
+        if pending is None:
+            return False
+        served = [one for one in served_by(pending, self._waiting.values()) if one.future is not None]
+        return bool(served) and all(one.abandoned for one in served)
+
     # ------------------------------------------------------------------------------------------ death
 
     def died(self, death: Death) -> None:
@@ -359,29 +384,43 @@ class Worker:
         guilty = waiting.get(death.execution.request) if death.execution is not None else None
         sent = [p for p in waiting.values() if not isinstance(p, _OF_ONE_PROCESS)]
         self._backlog = deque([*sent, *self._backlog])
-        if guilty is not None:
+        if guilty is not None and death.cancelled:
+            self._withdraw(served_by(guilty, self._backlog))
+        elif guilty is not None:
             self._blame(guilty, death)
         kept = set(self._backlog)
         self.tally.resent += sum(pending in kept for pending in sent)
 
+    def _withdraw(self, given_up: Sequence[Pending]) -> None:
+        """Fail requests that were being executed and will not be again, and what was to start from where they lead."""
+        possible, impossible = sort_out_lost(self._backlog, given_up)
+        self._backlog = deque(possible)
+        for pending in impossible:
+            pending.reject(
+                Interrupted("a request that was made before this one was cancelled, so there is no state to start from")
+            )
+
     def _blame(self, guilty: Pending, death: Death) -> None:
         assert death.execution is not None
-        error = _crash(death, guilty.doing)
+        error = death.error(guilty.doing)
         candidate = death.execution.candidate
         if isinstance(guilty, PendingExpand) and candidate != NO_CANDIDATE:
             guilty.deaths[candidate] += 1
             if not death.outside or guilty.deaths[candidate] >= MAX_ATTEMPTS:
                 guilty.crashes[candidate] = error
                 self._responsible(guilty, death)
+                self._suspect(guilty, death, candidate)
             return
         repair = isinstance(guilty, _OF_ONE_PROCESS)
-        for pending in self._sent_for(guilty):
+        for pending in served_by(guilty, self._backlog):
             pending.attempts += 1
             if death.outside and pending.attempts < (MAX_REPAIRS if repair else MAX_ATTEMPTS):
                 continue
             if pending in self._backlog:  # it may have gone with its session
                 self._backlog.remove(pending)
                 self._responsible(pending, death)
+                if pending is guilty or (isinstance(guilty, PendingLoad) and isinstance(pending, PendingOpen)):
+                    self._suspect(pending, death)
                 pending.reject(error)
             if pending.session is not None and not (repair and isinstance(pending, PendingOpen)):
                 pending.session.lose(error)
@@ -399,17 +438,18 @@ class Worker:
         }
         logger.warning("request held responsible", extra={**self.name, **fields})
 
-    def _sent_for(self, guilty: Pending) -> list[Pending]:
-        """Return the requests that a death is held against: the one that was executed, or those it was a repair for."""
-        if isinstance(guilty, PendingLoad):
-            key = guilty.benchmark.key
-            return [pending for pending in self._backlog if pending.starts_from() == key]
-        if isinstance(guilty, PendingRebuild):
-            return [pending for pending in self._backlog if pending.session is guilty.session]
-        return [guilty]
+    def _suspect(self, pending: Pending, death: Death, candidate: int = NO_CANDIDATE) -> None:
+        if not death.outside:
+            self.quarantine.blame(self.name.get("kind", ""), pending, candidate, death.cause, death.overrun)
 
-    def give_up(self, error: Exception) -> None:
-        """No process will come any more: fail everything."""
+    def give_up(self, error: Exception, heir: "Worker | None" = None) -> None:
+        """No process will come any more: another worker takes over the sessions and their requests, or all fails.
+
+        The sessions stay together, since those that were forked from each other may be again.
+        """
+        if heir is not None:
+            self._bequeath(error, heir)
+            return
         self._disconnect()
         self.failure = error
         if not isinstance(error, RuntimeClosed):
@@ -424,18 +464,35 @@ class Worker:
             self.welcome.set_exception(error)
             self.welcome.exception()  # whoever makes an environment asks; nobody may be there to ask now
 
+    def _bequeath(self, error: Exception, heir: "Worker") -> None:
+        self._disconnect()
+        self.failure = error
+        backlog = [*(one for one in self._waiting.values() if not isinstance(one, _OF_ONE_PROCESS)), *self._backlog]
+        self._waiting, self._backlog = {}, deque()
+        for session in list(self._sessions.values()):
+            session.worker = heir
+            heir.adopt(session)
+        self._sessions.clear()
+        for pending in backlog:
+            heir.send(pending)
+        if not self.welcome.done():
+            heir.welcome.add_done_callback(self._welcome_of_heir)
+
+    def _welcome_of_heir(self, welcome: "asyncio.Future[Welcome]") -> None:
+        """Tell those who wait for our first process about that of the heir."""
+        error = None if welcome.cancelled() else welcome.exception()
+        if error is not None:
+            self.welcome.set_exception(error)
+            self.welcome.exception()
+        elif not welcome.cancelled():
+            self.welcome.set_result(welcome.result())
+
     def close(self) -> None:
         """Fail everything because the runtime closes."""
         self.give_up(RuntimeClosed("the runtime was closed"))
 
     def _disconnect(self) -> None:
-        self._greeted = False
+        self._greeted = self._flowing = False
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-
-
-def _crash(death: Death, doing: str) -> ServiceError:
-    if death.overrun is not None:
-        return DeadlineExceeded(death.overrun, doing, death.stderr)
-    return WorkerCrashed(death.cause, doing, death.stderr)

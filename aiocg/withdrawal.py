@@ -1,0 +1,63 @@
+"""Which requests of a worker are not carried out because some were cancelled: pure functions of them all, in order.
+
+A request that nobody waits for any more is not sent to another process, unless another one that somebody does wait for
+starts from the state that it leads to. One that was given up while it was executed takes with it what was to start
+from there, up to the next reset or restored snapshot.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from aiocg.requests import Pending, PendingLoad, PendingOpen, PendingRebuild
+
+if TYPE_CHECKING:
+    from aiocg.session import Session
+
+__all__ = ["served_by", "sort_out_abandoned", "sort_out_lost"]
+
+
+def served_by(executed: Pending, requests: Iterable[Pending]) -> list[Pending]:
+    """Return for which of some requests one is executed: for itself, or for those that it is a repair for."""
+    if isinstance(executed, PendingLoad):
+        return [pending for pending in requests if pending.starts_from() == executed.benchmark.key]
+    if isinstance(executed, PendingRebuild):
+        session = executed.session
+        return [one for one in requests if one.session is session and not isinstance(one, PendingRebuild)]
+    return [executed]
+
+
+def sort_out_abandoned(requests: Sequence[Pending]) -> tuple[list[Pending], list[Pending]]:
+    """Divide the requests into those that are still wanted, and those that are not."""
+    wanted, unwanted = [], []
+    needed: set[Session] = set()  # sessions whose state a later request starts from
+    for request in reversed(requests):
+        if request.abandoned and needed.isdisjoint(request.changes()):
+            unwanted.append(request)
+            continue
+        wanted.append(request)
+        if request.session not in request.changes():
+            needed.difference_update(request.changes())  # a fork binds its child anew
+        if isinstance(request, PendingOpen):
+            needed.discard(request.session)
+        elif request.session is not None:
+            needed.add(request.session)
+    return wanted[::-1], unwanted[::-1]
+
+
+def sort_out_lost(requests: Iterable[Pending], given_up: Collection[Pending]) -> tuple[list[Pending], list[Pending]]:
+    """Divide the requests into those that can be carried out without those given up, and those that cannot, and these.
+
+    Args:
+        requests: all of them.
+        given_up: some of them.
+    """
+    possible, impossible = [], []
+    lost: set[Session] = set()  # sessions whose state the requests at hand were to start from, and which never was
+    for request in requests:
+        if request in given_up or (request.session in lost and not isinstance(request, PendingOpen)):
+            impossible.append(request)
+            lost.update(request.changes())
+        else:
+            possible.append(request)
+            lost.difference_update(request.changes())
+    return possible, impossible
