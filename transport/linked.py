@@ -233,6 +233,7 @@ class LinkedRouter:
 
     Attributes:
         address: where it listens, with the port that it got.
+        gate: who decides at handshakes.
     """
 
     def __init__(
@@ -258,7 +259,7 @@ class LinkedRouter:
         )
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # report a full queue, do not drop silently
         try:
-            Gate(context, security.admits)
+            self.gate = Gate(context, security.admits)
             self.socket.bind(address)
         except zmq.ZMQError as error:
             self.socket.close(linger=0)

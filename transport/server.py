@@ -80,6 +80,11 @@ class ServerChannel(Generic[Out, In]):
         self._loop.add_reader(self._fd, self._turn)
         self._handle: asyncio.Handle | None = self._loop.call_soon(self._turn)
 
+    @property
+    def refused(self) -> int:
+        """Number of handshakes that ended at the door."""
+        return self._router.gate.refused
+
     def send(self, peer: bytes, message: Out) -> None:
         """Queue a message to a peer; all that are queued in one turn of the loop travel together.
 

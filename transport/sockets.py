@@ -85,6 +85,7 @@ class Channel(Generic[Out, In]):
     Attributes:
         address: where the server listens.
         closed: whether `close` was called.
+        bytes_sent, bytes_received: of batches, without what links and ZeroMQ add.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Channel(Generic[Out, In]):
         """
         self.address = address
         self.closed = False
+        self.bytes_sent = self.bytes_received = 0
         self._on_messages = on_messages
         self._on_error = on_error
         self._codec = codec
@@ -246,6 +248,7 @@ class Channel(Generic[Out, In]):
             if not self._wire.send(batch.frames()):
                 self._unanswered -= batch.messages if self._answered else 0
                 return
+            self.bytes_sent += batch.size
             self._batches.popleft()
 
     def _receive_batch(self) -> int:
@@ -254,6 +257,7 @@ class Channel(Generic[Out, In]):
             frames = self._wire.receive()
             if frames is None:
                 return 1
+            self.bytes_received += sum(map(len, frames))
             messages = self._codec.decode(frames)
         except RemoteProtocolError as error:
             self._call(self._on_error, error)
@@ -305,6 +309,7 @@ class WorkerChannel:
     Attributes:
         address: where it listens; with `tcp://` and port 0, the port that it got.
         closed: whether `close` was called.
+        bytes_sent, bytes_received: of batches, without what links and ZeroMQ add.
     """
 
     def __init__(
@@ -326,6 +331,7 @@ class WorkerChannel:
             SecurityError: when this machine's libzmq has no CURVE.
         """
         self.closed = False
+        self.bytes_sent = self.bytes_received = 0
         self._owner = os.getpid()
         self._codec = request_codec()
         self._context = zmq.Context()  # not shared: `close` must be able to wait for it
@@ -370,6 +376,7 @@ class WorkerChannel:
                 continue
             flags = zmq.DONTWAIT
             client, frames = received
+            self.bytes_received += sum(map(len, frames))
             try:
                 batches.append((client, self._codec.decode(frames)))
             except RemoteProtocolError as error:
@@ -386,11 +393,11 @@ class WorkerChannel:
         batch: Batch[Reply] = Batch()
         for reply in replies:
             if batch.full:
-                if not self._wire.send(client, batch.frames()):
+                if not self._send_batch(client, batch):
                     return False
                 batch = Batch()
             self._add(batch, reply)
-        return not batch.messages or self._wire.send(client, batch.frames())
+        return not batch.messages or self._send_batch(client, batch)
 
     def close(self) -> None:
         """Remove the socket's file and close, once the last replies are on their way; may be called twice."""
@@ -403,6 +410,10 @@ class WorkerChannel:
                     os.unlink(self.address.removeprefix("ipc://"))
             self._wire.socket.close(linger=milliseconds(CLOSE_PATIENCE))
             self._context.term()
+
+    def _send_batch(self, client: bytes, batch: Batch[Reply]) -> bool:
+        self.bytes_sent += batch.size
+        return self._wire.send(client, batch.frames())
 
     def _add(self, batch: Batch[Reply], reply: Reply) -> None:
         try:

@@ -19,7 +19,7 @@ NO_CANDIDATE = -1
 _SEQUENCE = struct.Struct("<Q")
 _FIELDS = struct.Struct("<QQQqdd")  # client, session, request, candidate, started, deadline
 _END = _SEQUENCE.size + _FIELDS.size
-_COUNTS = struct.Struct("<QQQQd")  # sessions, benchmarks, requests, failures, compiler_seconds
+_COUNTS = struct.Struct("<QQQQdQQ")  # as in `Counts`
 _END_OF_COUNTS = _END + _COUNTS.size
 _NOTHING = _FIELDS.pack(0, 0, 0, NO_CANDIDATE, 0.0, 0.0)
 _SIZE = mmap.PAGESIZE
@@ -50,6 +50,7 @@ class Counts:
         requests: that it has carried out since it started.
         failures: how many of them failed.
         compiler_seconds: time spent in the compiler since it started.
+        bytes_received, bytes_sent: of requests and replies.
     """
 
     sessions: int = 0
@@ -57,6 +58,8 @@ class Counts:
     requests: int = 0
     failures: int = 0
     compiler_seconds: float = 0.0
+    bytes_received: int = 0
+    bytes_sent: int = 0
 
 
 class StatusPage:
@@ -83,9 +86,9 @@ class StatusPage:
         """Say that nothing is being executed."""
         self._write(_NOTHING)
 
-    def count(self, sessions: int, benchmarks: int, requests: int, failures: int, compiler_seconds: float) -> None:
-        """Say what has been done, as in `Counts`."""
-        self._memory[_END:_END_OF_COUNTS] = _COUNTS.pack(sessions, benchmarks, requests, failures, compiler_seconds)
+    def count(self, *counts: float) -> None:
+        """Say what has been done: the values of a `Counts`, in its order."""
+        self._memory[_END:_END_OF_COUNTS] = _COUNTS.pack(*counts)
 
     def counts(self) -> Counts:
         """Return what has been done."""

@@ -71,7 +71,7 @@ class Host:
             self._outbox.put(identity, self._answer(client, request), more=left > 0)
         self._status.end()
         self._outbox.flush()
-        self._status.count(*self._table.counts())
+        self._status.count(*self._table.counts(), self._channel.bytes_received, self._channel.bytes_sent)
 
     def _answer(self, client: int, request: Request) -> Reply:
         if isinstance(request, Hello):

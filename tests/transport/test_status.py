@@ -133,6 +133,6 @@ def test_a_writer_killed_at_any_moment_leaves_a_page_that_can_be_read(
 def test_counts_are_read_beside_what_is_executed(page: StatusPage) -> None:
     assert page.counts() == Counts()
     page.begin(1, 2, 3, 1.0)
-    page.count(4, 5, 2**63, 7, 1.25)
-    assert page.counts() == Counts(4, 5, 2**63, 7, 1.25)
+    page.count(4, 5, 2**63, 7, 1.25, 8, 9)
+    assert page.counts() == Counts(4, 5, 2**63, 7, 1.25, 8, 9)
     assert page.read()[1] is not None
