@@ -1,0 +1,458 @@
+"""Decides what a node does: a pure state machine, events in and commands out, the clock an argument.
+
+A *lease* is one process of a client: the public key that it has proved to own, and the random text that it gave itself.
+It holds the client's workers for as long as it is heard of, whatever connections come and go; what no lease holds
+is ended. Each worker goes ::
+
+    Spawn --> STARTING --started--> RUNNING --Kill--> ENDING --died--> DEAD --no longer in a beat--> forgotten
+                 |                     |                                ^
+                 +--died---------------+--------------------------------+
+
+A worker that its lease no longer holds (forgotten, expired, detached, revoked) counts against its client's limits until
+its process is gone.
+"""
+
+import enum
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from aiocg.launcher import Look
+from aiocg.node.limits import ALLOWED_OPTIONS, Limits
+from aiocg.transport.control import (
+    MAX_WORKERS,
+    Attach,
+    Attached,
+    Beat,
+    Detach,
+    Died,
+    FromClient,
+    FromNode,
+    Kill,
+    Looked,
+    Pulse,
+    Refused,
+    Spawn,
+    Spawned,
+    SpawnRefused,
+    Stated,
+    check_attach,
+)
+from aiocg.transport.status import Execution
+
+__all__ = ["Command", "End", "Holder", "Lease", "Leases", "Policy", "Send", "Start", "State"]
+
+MAX_LEASES = 64  # of one key at a time
+BUSY = 1.0  # seconds after which a client that was refused for the moment may try again
+NEWS_OF_MEMORY = 16 << 20  # bytes of growth of an idle worker that the client is told of
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The numbers behind the decisions; all durations in seconds.
+
+    Attributes:
+        lease: how long a client's workers live without being heard of.
+        beat: how often clients should be heard of.
+        workers: most processes on the whole node.
+        kinds: names of the kinds of workers that there are.
+        processors: for how many workers a client should ask unless it knows better.
+    """
+
+    lease: float = 30.0
+    beat: float = 0.5
+    workers: int = 64
+    kinds: frozenset[str] = frozenset()
+    processors: int = 1
+
+
+# ---------------------------------------------------------------------------------------------- commands
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message to whoever has this routing id; it may be gone."""
+
+    peer: bytes
+    message: FromNode
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a process; to be followed by `started` and `died`, or `died` alone, or `failed`."""
+
+    worker: int
+    key: str
+    kind: str
+    options: Mapping[str, float]
+    limits: Limits
+    memory_limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Kill a process; to be followed by `died`, or by `failed` if there is none yet."""
+
+    worker: int
+
+
+Command = Send | Start | End
+
+
+# ------------------------------------------------------------------------------------------------- state
+
+
+class State(enum.Enum):
+    """Where a worker is in its life."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDING = "ending"  # its end was ordered, and is still to come
+    DEAD = "dead"  # kept until its client has heard of it
+
+
+@dataclass(slots=True)
+class Holder:
+    """A worker, and what its client knows of it.
+
+    Attributes:
+        worker: its number on the node.
+        number: the client's number for it.
+        key: of the client.
+        lease: that holds it, None once none does.
+        state: of its life.
+        spawned, died: what the client was or will be told.
+        look: the latest one, with times on the node's clock.
+        told: what the client was last told of that, and when.
+    """
+
+    worker: int
+    number: int
+    key: str
+    lease: "Lease | None"
+    state: State = State.STARTING
+    spawned: Spawned | None = None
+    died: Died | None = None
+    look: Look = field(default_factory=Look)
+    told: Look = field(default_factory=Look)
+    told_at: float = 0.0
+
+
+@dataclass(slots=True)
+class Lease:
+    """One process of a client, as long as it is heard of.
+
+    Attributes:
+        key: that it has proved to own.
+        instance: its name for itself.
+        client: name and version of its software.
+        peer: where its last message came from.
+        heard: when.
+        sequence: of its last beat.
+        holders: its workers by its numbers.
+    """
+
+    key: str
+    instance: str
+    client: str
+    peer: bytes
+    heard: float
+    sequence: int = -1
+    holders: dict[int, Holder] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Allows so many events a minute, which may come all at once."""
+
+    left: float
+    filled: float
+
+    def take(self, per_minute: int, now: float) -> float:
+        """Take one; return 0, or in how many seconds there is one again."""
+        self.left = min(float(per_minute), self.left + (now - self.filled) * per_minute / 60)
+        self.filled = now
+        if self.left >= 1:
+            self.left -= 1
+            return 0.0
+        return (1 - self.left) * 60 / per_minute
+
+
+class Leases:
+    """All clients of a node and their workers.
+
+    Args:
+        policy: the node's numbers.
+        limits: says of a key what its owner may use.
+        node: random text that stays the same for as long as the node lives.
+    """
+
+    def __init__(self, policy: Policy, limits: Callable[[str], Limits], node: str) -> None:
+        self.policy = policy
+        self.leases: dict[tuple[str, str], Lease] = {}
+        self.holders: dict[int, Holder] = {}  # of all processes that are not known to be gone
+        self.closing = False
+        self._limits = limits
+        self._node = node
+        self._peers: dict[bytes, Lease] = {}
+        self._buckets: dict[str, _Bucket] = {}
+        self._numbers = itertools.count(1)
+
+    @property
+    def closed(self) -> bool:
+        """Was the node closed, and are all processes gone?"""
+        return self.closing and not self.holders
+
+    def count(self, key: str) -> int:
+        """Return how many processes a client has, those included that are about to end."""
+        return sum(holder.key == key for holder in self.holders.values())
+
+    # ------------------------------------------------------------------------------------- from clients
+
+    def received(self, peer: bytes, key: str, message: FromClient, now: float) -> list[Command]:
+        """A client has sent a message.
+
+        Args:
+            peer: routing id of its connection.
+            key: that the connection belongs to.
+            message: what it says.
+            now: the time.
+        """
+        if isinstance(message, Attach):
+            return self._attach(peer, key, message, now)
+        lease = self._peers.get(peer)
+        if lease is None or lease.key != key:
+            return [] if isinstance(message, Detach) else [_unattached(peer)]
+        lease.heard = now
+        match message:
+            case Beat():
+                return self._beat(lease, message, now)
+            case Spawn():
+                return self._spawn(lease, message, now)
+            case Kill():
+                holder = lease.holders.get(message.number)
+                return [] if holder is None else self._end(holder)
+            case Detach():
+                return self._drop(lease)
+
+    def _attach(self, peer: bytes, key: str, attach: Attach, now: float) -> list[Command]:
+        refused = check_attach(attach)
+        if refused is None and self.closing:
+            refused = Refused("closing", "the node is being stopped")
+        lease = self.leases.get((key, attach.instance))
+        if refused is None and lease is None and sum(one.key == key for one in self.leases.values()) >= MAX_LEASES:
+            refused = Refused("busy", f"{MAX_LEASES} processes with this key use the node, which is the most allowed")
+        if refused is not None:
+            return [Send(peer, refused)]
+        if lease is None:
+            lease = self.leases[key, attach.instance] = Lease(key, attach.instance, attach.client, peer, now)
+        if self._peers.get(lease.peer) is lease:
+            del self._peers[lease.peer]
+        lease.peer, lease.heard = peer, now
+        self._peers[peer] = lease
+        limits = self._limits(key)
+        workers = min(limits.workers, self.policy.workers, max(self.policy.processors, 1))
+        attached = Attached(self.policy.lease, self.policy.beat, self._node, limits.as_numbers(), workers)
+        return [Send(peer, attached)]
+
+    def _beat(self, lease: Lease, beat: Beat, now: float) -> list[Command]:
+        if beat.sequence <= lease.sequence:  # overtaken by a later one, on another connection
+            return []
+        lease.sequence = beat.sequence
+        named = set(beat.workers)
+        commands: list[Command] = []
+        for number in [number for number in lease.holders if number not in named]:
+            commands += self._let_go(lease.holders.pop(number))
+        unknown = tuple(number for number in beat.workers if number not in lease.holders)
+        commands += [Send(lease.peer, one.died) for one in lease.holders.values() if one.died is not None]
+        return [*commands, Send(lease.peer, self._pulse(lease, now, unknown, everything=True))]
+
+    def _spawn(self, lease: Lease, spawn: Spawn, now: float) -> list[Command]:
+        holder = lease.holders.get(spawn.number)
+        if holder is not None:  # said again, for our answer was lost or is still to come
+            answer = holder.died or holder.spawned
+            return [] if answer is None else [Send(lease.peer, answer)]
+        limits = self._limits(lease.key)
+        refused = self._refuse(lease, spawn, limits, now)
+        if refused is not None:
+            return [Send(lease.peer, refused)]
+        holder = Holder(next(self._numbers), spawn.number, lease.key, lease)
+        lease.holders[spawn.number] = self.holders[holder.worker] = holder
+        memory_limit = min(spawn.memory_limit or limits.memory, limits.memory)
+        return [Start(holder.worker, lease.key, spawn.kind, dict(spawn.options), limits, memory_limit)]
+
+    def _refuse(self, lease: Lease, spawn: Spawn, limits: Limits, now: float) -> SpawnRefused | None:
+        def refused(message: str, retry: float | None = None) -> SpawnRefused:
+            return SpawnRefused(spawn.number, message, retry)
+
+        if self.closing:
+            return refused("the node is being stopped")
+        if spawn.kind not in self.policy.kinds:
+            kinds = ", ".join(sorted(self.policy.kinds)) or "none"
+            return refused(f"the node has no workers of kind {spawn.kind!r}; it has: {kinds}")
+        for name, value in spawn.options.items():
+            wrong = _wrong_option(name, value)
+            if wrong is not None:
+                return refused(wrong)
+        if self.count(lease.key) >= limits.workers:
+            waits = self._soon_free(lease)
+            return refused(f"this key may have {limits.workers} workers at a time on the node, and has them", waits)
+        if len(self.holders) >= self.policy.workers:
+            waits = BUSY if any(one.lease is None for one in self.holders.values()) else None
+            return refused(f"the node is full: it runs {self.policy.workers} workers for all its clients", waits)
+        if len(lease.holders) >= MAX_WORKERS:
+            return refused("too many workers of this client have ended that it does not know of yet", BUSY)
+        bucket = self._buckets.setdefault(lease.key, _Bucket(limits.spawns_per_minute, now))
+        wait = bucket.take(limits.spawns_per_minute, now)
+        if wait:
+            return refused(f"this key may start {limits.spawns_per_minute} workers a minute on the node", wait)
+        return None
+
+    def _soon_free(self, lease: Lease) -> float | None:
+        """Return when to ask again if workers are about to end, or are held by a process that may be gone."""
+        for holder in self.holders.values():
+            if holder.key == lease.key and (
+                holder.state is State.ENDING or holder.lease is None or self._is_silent(holder.lease, lease.heard)
+            ):
+                return BUSY
+        return None
+
+    def _is_silent(self, lease: Lease, now: float) -> bool:
+        return now - lease.heard > 4 * self.policy.beat
+
+    # ------------------------------------------------------------------------------------- from processes
+
+    def started(self, worker: int, port: int, public: str, pid: int) -> list[Command]:
+        """A process that was to be started listens."""
+        holder = self.holders[worker]
+        if holder.state is State.STARTING:
+            holder.state = State.RUNNING
+        holder.spawned = Spawned(holder.number, port, public, pid)
+        return [] if holder.lease is None else [Send(holder.lease.peer, holder.spawned)]
+
+    def failed(self, worker: int, message: str) -> list[Command]:
+        """A process could not be started."""
+        holder = self.holders.pop(worker)
+        if holder.lease is None:
+            return []
+        del holder.lease.holders[holder.number]
+        return [Send(holder.lease.peer, SpawnRefused(holder.number, message, BUSY))]
+
+    def died(self, worker: int, status: int, look: Look, stderr: str, now: float) -> list[Command]:
+        """A process is gone.
+
+        Args:
+            worker: its number.
+            status: as of `subprocess`.
+            look: the last one.
+            stderr: its last lines.
+            now: the time.
+        """
+        holder = self.holders.pop(worker)
+        holder.state = State.DEAD
+        holder.died = Died(holder.number, status, look.sequence, _stated(look.execution, now), stderr)
+        return [] if holder.lease is None else [Send(holder.lease.peer, holder.died)]
+
+    # ------------------------------------------------------------------------------------------- the clock
+
+    def ticked(self, looks: Mapping[int, Look], now: float) -> list[Command]:
+        """Some time has passed.
+
+        Args:
+            looks: at the processes, by the workers' numbers.
+            now: the time.
+        """
+        for worker, look in looks.items():
+            if worker in self.holders:
+                self.holders[worker].look = look
+        commands: list[Command] = []
+        for lease in [one for one in self.leases.values() if now - one.heard > self.policy.lease]:
+            commands += self._drop(lease)
+        for lease in self.leases.values():
+            pulse = self._pulse(lease, now)
+            if pulse.looks:
+                commands.append(Send(lease.peer, pulse))
+        return commands
+
+    def revoked(self, key: str) -> list[Command]:
+        """A key is not to be served any more."""
+        self._buckets.pop(key, None)
+        return self._drop_all([lease for lease in self.leases.values() if lease.key == key])
+
+    def close(self) -> list[Command]:
+        """End everything, and serve nobody any more; over when `closed`."""
+        self.closing = True
+        told = [Send(lease.peer, Refused("closing", "the node was stopped")) for lease in self.leases.values()]
+        return [*told, *self._drop_all(list(self.leases.values()))]
+
+    # --------------------------------------------------------------------------------------------- helpers
+
+    def _drop_all(self, leases: Iterable[Lease]) -> list[Command]:
+        return [command for lease in leases for command in self._drop(lease)]
+
+    def _drop(self, lease: Lease) -> list[Command]:
+        """Forget a client's process and end its workers."""
+        del self.leases[lease.key, lease.instance]
+        if self._peers.get(lease.peer) is lease:
+            del self._peers[lease.peer]
+        return [command for holder in lease.holders.values() for command in self._let_go(holder)]
+
+    def _let_go(self, holder: Holder) -> list[Command]:
+        holder.lease = None
+        return self._end(holder)
+
+    def _end(self, holder: Holder) -> list[Command]:
+        if holder.state in (State.ENDING, State.DEAD):
+            return []
+        holder.state = State.ENDING
+        return [End(holder.worker)]
+
+    def _pulse(self, lease: Lease, now: float, unknown: tuple[int, ...] = (), *, everything: bool = False) -> Pulse:
+        """Say what is new of the workers, or all there is to say of them."""
+        looks = []
+        for holder in lease.holders.values():
+            if holder.state is State.DEAD or not (everything or _is_news(holder, now)):
+                continue
+            look = holder.told = holder.look
+            holder.told_at = now
+            stated = _stated(look.execution, now)
+            looks.append(Looked(holder.number, look.sequence, look.memory, look.stopped, stated))
+        return Pulse(max(lease.sequence, 0), tuple(looks), unknown)
+
+
+def _unattached(peer: bytes) -> Send:
+    return Send(peer, Refused("unattached", "this node does not know this client: attach first"))
+
+
+def _wrong_option(name: str, value: float) -> str | None:
+    if name not in ALLOWED_OPTIONS:
+        allowed = ", ".join(sorted(ALLOWED_OPTIONS))
+        return f"the node takes no option {name!r} from clients, only: {allowed}; its own user sets the others"
+    least, most = ALLOWED_OPTIONS[name]
+    if not least <= value <= most:
+        return f"the option {name} must be from {least:g} to {most:g}, not {value!r}"
+    return None
+
+
+def _is_news(holder: Holder, now: float) -> bool:
+    """Is there something to tell a client? That a deadline has passed is; it believes no older look about that."""
+    told, look = holder.told, holder.look
+    return (
+        told.sequence != look.sequence
+        or told.stopped != look.stopped
+        or abs(told.memory - look.memory) >= NEWS_OF_MEMORY
+        or (look.execution is not None and holder.told_at <= look.execution.deadline < now)
+    )
+
+
+def _stated(execution: Execution | None, now: float) -> Stated | None:
+    if execution is None:
+        return None
+    return Stated(
+        execution.client,
+        execution.session,
+        execution.request,
+        execution.candidate,
+        now - execution.started,
+        execution.deadline - now,
+    )
