@@ -28,7 +28,7 @@ from aiocg.requests import (
     PendingUnload,
 )
 from aiocg.telemetry.logs import brief
-from aiocg.telemetry.tally import CRASHED, OVERDUE, Tally
+from aiocg.telemetry.tally import CANCELLED, CRASHED, OVERDUE, QUARANTINED, Tally
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
 from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
@@ -106,9 +106,9 @@ class Worker:
         return self._number
 
     @property
-    def bytes_queued(self) -> int:
-        """Encoded size in bytes of what the process has not taken yet."""
-        return self._channel.bytes_queued if self._channel is not None else 0
+    def channel(self) -> ClientChannel | None:
+        """The connection to the process, None while there is none."""
+        return self._channel
 
     def load_now(self) -> WorkerLoad:
         """Say how busy the worker is, for placement."""
@@ -177,6 +177,7 @@ class Worker:
         backlog, unwanted = sort_out_abandoned(self._backlog)
         self._backlog = deque()
         for pending in unwanted:
+            self.tally.failed(CANCELLED)
             pending.reject(Interrupted("this was cancelled"))
         for pending in backlog:
             self._transmit(pending)
@@ -230,9 +231,13 @@ class Worker:
 
     def _refusal(self, pending: Pending, session: "Session", candidate: int = NO_CANDIDATE) -> Quarantined | None:
         error = self.quarantine.refusal(self.name.get("kind", ""), pending, candidate)
-        if error is None or isinstance(pending, PendingOpen):
-            return error
-        return None if any(session in other.changes() for other in self._waiting.values()) else error
+        known = isinstance(pending, PendingOpen) or not any(session in one.changes() for one in self._waiting.values())
+        if error is None or not known:
+            return None
+        self.tally.failed(QUARANTINED)
+        fields = {"session": session.number, "doing": brief(pending.doing), "cause": error.causes[-1]}
+        logger.info("request refused by quarantine", extra={**self.name, **fields})
+        return error
 
     def _post(self, pending: Pending) -> None:
         assert self._channel is not None
@@ -396,6 +401,7 @@ class Worker:
         possible, impossible = sort_out_lost(self._backlog, given_up)
         self._backlog = deque(possible)
         for pending in impossible:
+            self.tally.failed(CANCELLED)
             pending.reject(
                 Interrupted("a request that was made before this one was cancelled, so there is no state to start from")
             )
@@ -447,13 +453,13 @@ class Worker:
 
         The sessions stay together, since those that were forked from each other may be again.
         """
+        if not isinstance(error, RuntimeClosed):
+            logger.error("slot given up", extra={**self.name, "cause": brief(str(error).partition("\n")[0])})
         if heir is not None:
             self._bequeath(error, heir)
             return
         self._disconnect()
         self.failure = error
-        if not isinstance(error, RuntimeClosed):
-            logger.error("workers given up", extra={**self.name, "cause": brief(str(error).partition("\n")[0])})
         pendings = [*self._waiting.values(), *self._backlog]
         self._waiting, self._backlog = {}, deque()
         for pending in pendings:
@@ -494,5 +500,7 @@ class Worker:
     def _disconnect(self) -> None:
         self._greeted = self._flowing = False
         if self._channel is not None:
+            self.tally.bytes_sent += self._channel.bytes_sent
+            self.tally.bytes_received += self._channel.bytes_received
             self._channel.close()
             self._channel = None

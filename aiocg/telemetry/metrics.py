@@ -116,6 +116,9 @@ FAILED = _Family("aiocg_requests_failed", "Requests that failed, by code.", "kin
 IN_FLIGHT = _Family("aiocg_requests_in_flight", "Requests that a worker has and has not answered.", "kind")
 QUEUED = _Family("aiocg_requests_queued", "Requests that wait for a worker to be started.", "kind")
 QUEUED_BYTES = _Family("aiocg_queued_bytes", "Encoded requests that workers have not taken yet.", "kind")
+SENT = _Family("aiocg_sent_bytes", "Encoded requests sent to workers.", "kind", counter=True)
+RECEIVED = _Family("aiocg_received_bytes", "Encoded replies received from workers.", "kind", counter=True)
+SUSPECTS = _Family("aiocg_quarantined", "Questions that killed their workers and are not asked again.", "kind")
 COMPILER = _Family("aiocg_compiler_seconds", "Time that workers have spent in the compiler.", "kind", counter=True)
 
 
@@ -123,6 +126,8 @@ def _read_supervisors(supervisors: Iterable["Supervisor"]) -> Iterator[Sample]:
     for supervisor in supervisors:
         kind = (supervisor.kind,)
         yield from ((WORKERS, (*kind, state.value), 0) for state in SlotState)
+        suspects = [one for one in supervisor.workers[0].quarantine if one.question.kind == supervisor.kind]
+        yield SUSPECTS, kind, len(suspects)
         for index, (slot, worker, look) in enumerate(supervisor.looks()):
             tally, counts = worker.tally, look.counts if look is not None else None
             yield WORKERS, (*kind, slot.state.value), 1
@@ -137,7 +142,10 @@ def _read_supervisors(supervisors: Iterable["Supervisor"]) -> Iterator[Sample]:
             yield from ((FAILED, (*kind, code), number) for code, number in tally.failures.items())
             yield IN_FLIGHT, kind, worker.waiting
             yield QUEUED, kind, worker.pending - worker.waiting
-            yield QUEUED_BYTES, kind, worker.bytes_queued
+            channel = worker.channel
+            yield QUEUED_BYTES, kind, channel.bytes_queued if channel is not None else 0
+            yield SENT, kind, tally.bytes_sent + (channel.bytes_sent if channel is not None else 0)
+            yield RECEIVED, kind, tally.bytes_received + (channel.bytes_received if channel is not None else 0)
             yield COMPILER, kind, tally.compiler_seconds + (counts.compiler_seconds if counts is not None else 0.0)
 
 

@@ -7,9 +7,10 @@ from aiocg.transport.messages import FailureCode
 
 __all__ = ["CODES", "Tally"]
 
-CRASHED, OVERDUE, OTHER = "crashed", "deadline", "other"
+CRASHED, OVERDUE, CANCELLED, QUARANTINED, OTHER = "crashed", "deadline", "cancelled", "quarantined", "other"
 CODES = frozenset(
-    {value for name, value in vars(FailureCode).items() if name.isupper()} | {CRASHED, OVERDUE, OTHER}
+    {value for name, value in vars(FailureCode).items() if name.isupper()}
+    | {CRASHED, OVERDUE, CANCELLED, QUARANTINED, OTHER}
 )  # a worker of somebody else's machine may send any, which must not become as many numbers
 
 
@@ -25,6 +26,7 @@ class Tally:
         lost: sessions that are beyond rebuilding.
         failures: requests that failed, by code: of a `Failure`, or those above.
         compiler_seconds: that processes which have ended spent in the compiler.
+        bytes_sent, bytes_received: to and from processes which have ended.
     """
 
     starts: int = 0
@@ -34,6 +36,8 @@ class Tally:
     lost: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     compiler_seconds: float = 0.0
+    bytes_sent: int = 0
+    bytes_received: int = 0
 
     def failed(self, code: str) -> None:
         """Count a request that failed."""

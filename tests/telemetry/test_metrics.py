@@ -113,6 +113,34 @@ async def test_what_is_sent_again_after_a_kill_is_counted_and_does_not_fail(
     assert _sum(numbers, "aiocg_requests_failed_total") == 0
 
 
+async def test_what_killed_its_worker_twice_is_in_quarantine_and_fails_by_that_code(
+    source: metrics.Source, env: aiocg.Env
+) -> None:
+    for _ in range(3):
+        await env.step("crash")
+        await env.reset()
+    numbers = numbers_in(metrics.text(source))
+    assert numbers["aiocg_quarantined", "scripted"] == 1
+    assert numbers["aiocg_requests_failed_total", "quarantined", "scripted"] == 1
+    assert _sum(numbers, "aiocg_worker_deaths_total") == 2
+
+
+async def test_bytes_are_counted_both_ways_and_through_deaths(source: metrics.Source, env: aiocg.Env) -> None:
+    def sent_and_received() -> tuple[float, float]:
+        numbers = numbers_in(metrics.text(source))
+        return numbers["aiocg_sent_bytes_total", "scripted"], numbers["aiocg_received_bytes_total", "scripted"]
+
+    before = sent_and_received()
+    await env.observe("block")
+    after = sent_and_received()
+    assert 10 < after[0] - before[0] < 1000
+    assert 65536 < after[1] - before[1] < 66536
+    await env.step("crash")
+    await env.reset()
+    later = sent_and_received()
+    assert later[0] > after[0] and later[1] > after[1]
+
+
 async def test_a_code_that_nobody_knows_is_not_a_number_of_its_own(env: aiocg.Env) -> None:
     tally = env._session.worker.tally
     for index in range(1000):
