@@ -1,19 +1,21 @@
 """What a client and a node say to each other about workers: typed values, and their form on the wire. Pure.
 
-Messages may get lost whenever a connection breaks, so none is relied upon. The client says again and again, in `Beat`,
-which workers it has, and repeats a `Spawn` until it is answered; the node says in `Pulse` and `Died` what has become of
-them. A worker that a beat does not name is ended, and one that the node does not know is reported as gone. So both
-come to agree, whatever was lost between them, and when either has begun anew.
+A link carries messages over connections that break, but may be lost itself, and either side may begin anew, so none is
+relied upon. The client says again and again, in `Beat`, which workers it has, and repeats a `Spawn` until it is
+answered; the node says in `Pulse` and `Died` what has become of them. A worker that a beat does not name is ended, and
+one that the node does not know is reported as gone. So both come to agree, whatever was lost between them.
 
 `Attach` and `Refused` keep their form in every version of the protocol, so that sides of different versions can still
 tell each other so. All times are in seconds elapsed or left, for the clocks of two machines differ.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
-from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
+from aiocg.transport.arrays import Array
+from aiocg.transport.codec import Codec
+from aiocg.transport.errors import VersionError
 from aiocg.transport.messages import Message
 
 __all__ = [
@@ -37,15 +39,14 @@ __all__ = [
     "Stated",
     "check_attach",
     "check_refused",
-    "decode_from_client",
-    "decode_from_node",
-    "encode",
+    "from_client_codec",
+    "from_node_codec",
 ]
 
 CONTROL_VERSION: Final = 1
 
-MAX_CONTROL_BYTES: Final = 256 * 1024
-"""One message: a pulse with a look at each of `MAX_WORKERS` workers is a quarter of it."""
+MAX_CONTROL_BYTES: Final = 4 * 1024 * 1024
+"""One frame: a full batch, and the largest message, a pulse with a look at each of `MAX_WORKERS` workers."""
 
 MAX_WORKERS: Final = 1024
 """Workers of one client that a message can name."""
@@ -253,52 +254,15 @@ FromNode = Attached | Refused | Spawned | SpawnRefused | Pulse | Died
 
 # ----------------------------------------------------------------------------------------------- the wire
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
-_FROM_CLIENT: Final = msgspec.msgpack.Decoder(FromClient)
-_FROM_NODE: Final = msgspec.msgpack.Decoder(FromNode)
+
+def from_client_codec() -> Codec[FromClient]:
+    """Return a codec for what clients send."""
+    return Codec(FromClient, Array)
 
 
-def encode(message: FromClient | FromNode) -> bytes:
-    """Return the one frame that a message is.
-
-    Raises:
-        LocalProtocolError: when it is too large to be sent.
-    """
-    data = _ENCODER.encode(message)
-    if len(data) > MAX_CONTROL_BYTES:
-        raise LocalProtocolError(
-            f"{type(message).__name__} would have {len(data)} bytes, more than {MAX_CONTROL_BYTES}"
-        )
-    return data
-
-
-def decode_from_client(data: bytes | memoryview) -> FromClient:
-    """Return the message that a node has received.
-
-    Raises:
-        RemoteProtocolError: whatever is wrong with it; nothing else is raised.
-    """
-    message: FromClient = _decode(_FROM_CLIENT, data)
-    return message
-
-
-def decode_from_node(data: bytes | memoryview) -> FromNode:
-    """Return the message that a client has received.
-
-    Raises:
-        RemoteProtocolError: whatever is wrong with it; nothing else is raised.
-    """
-    message: FromNode = _decode(_FROM_NODE, data)
-    return message
-
-
-def _decode(decoder: "msgspec.msgpack.Decoder[Any]", data: bytes | memoryview) -> Any:
-    if len(data) > MAX_CONTROL_BYTES:
-        raise RemoteProtocolError(f"a control message of {len(data)} bytes, more than {MAX_CONTROL_BYTES}")
-    try:
-        return decoder.decode(data)
-    except Exception as error:  # msgspec's own, RecursionError, ...: the peer's doing all the same
-        raise RemoteProtocolError(f"not a control message: {error or type(error).__name__}") from error
+def from_node_codec() -> Codec[FromNode]:
+    """Return a codec for what nodes send."""
+    return Codec(FromNode, Array)
 
 
 def check_attach(attach: Attach) -> Refused | None:

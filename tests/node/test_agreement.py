@@ -12,7 +12,7 @@ from aiocg.launcher import Look
 from aiocg.node.attachment import KILL_PATIENCE, Attachment, Denied, Ended, Event, Up
 from aiocg.node.leases import Command, End, Leases, Policy, Send, Start
 from aiocg.node.limits import Limits
-from aiocg.transport.control import FromClient, FromNode, decode_from_client, decode_from_node, encode
+from aiocg.transport.control import FromClient, FromNode
 
 POLICY = Policy(lease=3.0, beat=0.25, workers=5, kinds=frozenset({"scripted"}), processors=2)
 LIMITS = Limits(workers=3, spawns_per_minute=100_000)
@@ -23,8 +23,8 @@ class Connection:
     """One TCP connection after another: what is under way in each, and how the node names it."""
 
     peer: bytes
-    up: deque[bytes] = field(default_factory=deque)  # to the node
-    down: deque[bytes] = field(default_factory=deque)
+    up: deque[FromClient] = field(default_factory=deque)  # to the node
+    down: deque[FromNode] = field(default_factory=deque)
 
 
 class Client:
@@ -47,7 +47,7 @@ class Client:
     def tick(self, now: float) -> None:
         messages, events = self.machine.ticked(now)
         self.note(events)
-        self.connection.up.extend(encode(message) for message in messages)
+        self.connection.up.extend(messages)
 
     def running(self) -> set[int]:
         return {n for n, events in self.events.items() if [type(event) for event in events] == [Up]}
@@ -80,18 +80,18 @@ class Agreement(RuleBasedStateMachine):
                 case Send(peer, message):
                     for client in self.clients:
                         if client.connection.peer == peer:
-                            client.connection.down.append(encode(message))
+                            client.connection.down.append(message)
                 case Start(worker, key):
                     self.starting[worker] = key
                 case End(worker):
                     self.dying.add(worker)
 
     def to_node(self, client: Client, connection: Connection) -> None:
-        message: FromClient = decode_from_client(connection.up.popleft())
+        message = connection.up.popleft()
         self.carry_out(self.node.received(connection.peer, client.key, message, self.now))
 
     def to_client(self, client: Client) -> None:
-        message: FromNode = decode_from_node(client.connection.down.popleft())
+        message = client.connection.down.popleft()
         client.note(client.machine.received(message, self.now))
 
     # ------------------------------------------------------------------------------------------ what happens
