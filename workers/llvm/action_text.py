@@ -22,6 +22,7 @@ _UNROLL = re.compile(r"unroll<(full|\d{1,4})>")
 _OPTION = re.compile(r"([a-z][-a-z0-9]*)=([^;{}=]+)")
 _ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{2})")
 _FACTORS = range(2, 1025)
+LONGEST = 100_000  # characters: more passes than anybody lists, and little to remember
 _DEEPEST = 100  # parentheses in parentheses; whoever reads a pipeline does so recursively, LLVM too
 
 
@@ -71,6 +72,8 @@ def parse(text: str) -> ActionText:
     Raises:
         ActionSyntaxError: when it is none.
     """
+    if len(text) > LONGEST:
+        raise ActionSyntaxError(f"{text[:50]}...", len(text), f"at most {LONGEST} characters, not {len(text)},")
     strange = next((i for i, character in enumerate(text) if not " " <= character <= "~"), None)
     if strange is not None:
         raise ActionSyntaxError(text, strange, "printable ASCII, with other bytes of a quoted name as \\XX,")

@@ -6,6 +6,7 @@ read-only data, as neither changes while the program runs.
 
 import ctypes
 import struct
+from collections.abc import Callable
 from ctypes import POINTER, byref, c_int, c_void_p
 
 from aiocg.workers.llvm.constructors import lower_constructors
@@ -30,7 +31,12 @@ class CodeGenerator:
 
     Args:
         library: whose code generators are used.
+
+    Attributes:
+        check: called with each program, to refuse it by an error.
     """
+
+    check: Callable[[Module], None] | None = None
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -73,6 +79,8 @@ class CodeGenerator:
         """
         c = self.library.c
         with Module.parse(self.library, content) as module:  # a parse of its own: generating code changes it
+            if self.check is not None:
+                self.check(module)
             lower_constructors(module)
             machine = self._machine(module.triple)
             message, buffer = c_void_p(), c_void_p()
@@ -120,7 +128,7 @@ def text_size(binary: bytes) -> int:
     if not binary.startswith(b"\x7fELF"):
         kind = next((name for magic, name in _OTHER_FORMATS.items() if binary.startswith(magic)), "this format")
         raise LlvmError(f"sizes are known of ELF objects and programs only, not of {kind} ones")
-    return sum(size for kind, flags, size in _sections(binary) if _is_text(kind, flags))
+    return sum(size for kind, flags, size in sections(binary) if _is_text(kind, flags))
 
 
 def _is_text(kind: int, flags: int) -> bool:
@@ -129,8 +137,8 @@ def _is_text(kind: int, flags: int) -> bool:
     return bool(flags & _ALLOCATED) and (bool(flags & _EXECUTABLE) or not flags & _WRITABLE)
 
 
-def _sections(binary: bytes) -> list[tuple[int, int, int]]:
-    """Return type, flags and size of every section."""
+def sections(binary: bytes) -> list[tuple[int, int, int]]:
+    """Return type, flags and size of every section of an ELF object or executable."""
     wide, order = binary[4] == 2, "<" if binary[5] == 1 else ">"
     (table,) = struct.unpack_from(order + ("Q" if wide else "I"), binary, 40 if wide else 32)
     stride, count = struct.unpack_from(order + "2H", binary, 58 if wide else 46)

@@ -18,6 +18,8 @@ from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, Subject, bitcode_file
 from aiocg.workers.llvm.parameters import Parameters, exchange
 from aiocg.workers.llvm.program import decode_program
+from aiocg.workers.llvm.sandbox import choose
+from aiocg.workers.llvm.trust import Guard
 from aiocg.workers.llvm.vocabulary import Vocabulary
 
 _FOREIGN = {
@@ -33,6 +35,7 @@ class LlvmSession(CompilationSession):
     observation_spaces = tuple(observation.spec for observation in OBSERVATIONS.values())
     engine: ClassVar[Engine]
     vocabulary: ClassVar[Vocabulary]
+    guard: ClassVar[Guard | None] = None  # where clients are not trusted
 
     @classmethod
     def start(cls, options: Mapping[str, Any]) -> None:
@@ -40,7 +43,8 @@ class LlvmSession(CompilationSession):
 
         Args:
             options: `library` and `clang` (paths), `cache_dir` (a folder), `transition_cache_bytes`,
-                `shared_folder` (for files that are observed, see `bitcode_file`); all optional.
+                `shared_folder` (for files that are observed, see `bitcode_file`), `sandbox` (how programs are run,
+                see `sandbox`), `untrusted` (whether clients are others, see `trust`); all optional.
 
         Raises:
             CompilationError: with `FailureCode.COMPILER` when there is no usable LLVM.
@@ -51,6 +55,9 @@ class LlvmSession(CompilationSession):
         natives = NativeLibraries(library, find_clang(library, options.get("clang")), cache)
         cls.vocabulary = Vocabulary(library)
         cls.engine = Engine(library, natives, int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES)))
+        cls.engine.runner.sandbox = choose(options)
+        cls.guard = Guard(library) if options.get("untrusted") else None
+        cls.engine.code.check = cls.guard.check_module if cls.guard else None
         bitcode_file.use_folder(options.get("shared_folder"))
         cls.compiler_version = f"LLVM {library.version_text}"
         cls.action_spaces = action_spaces(library, cls.vocabulary.passes)
@@ -74,8 +81,12 @@ class LlvmSession(CompilationSession):
             CompilationError: with `FailureCode.BENCHMARK` when it is neither, or not valid.
         """
         refuse_foreign(content)
+        recipe = decode_program(program)
         try:
-            return Benchmark(cls.engine, cls.engine.load(content), decode_program(program))
+            if cls.guard:
+                cls.guard.check_program(recipe)
+                cls.guard.check_content(content)
+            return Benchmark(cls.engine, cls.engine.load(content), recipe)
         except LlvmError as error:
             kind = "bitcode" if is_bitcode(content) else "textual IR"
             advice = newer_llvm_advice(cls.engine.library) if is_bitcode(content) else ""
@@ -123,6 +134,8 @@ class LlvmSession(CompilationSession):
                 FailureCode.OBSERVATION_UNKNOWN,
                 f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
             )
+        if self.guard:
+            self.guard.check_observation(name)
         try:
             return observation.compute(Subject(self.benchmark, self.state, self.parameters, self.deadline))
         except LlvmError as error:

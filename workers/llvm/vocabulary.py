@@ -15,6 +15,7 @@ from aiocg.workers.llvm.pipeline_text import Element, read, walk
 from aiocg.workers.llvm.probe import Probe
 
 _REMEMBERED = 20_000  # texts; a program has few targets, so this is many episodes
+_LONGEST_REMEMBERED = 2_000  # characters
 
 
 class Vocabulary:
@@ -48,9 +49,11 @@ class Vocabulary:
             raise _unknown(f"{action!r} is not an action: expected an index from 0 to {last}, or a text")
         known = self._known.get(action)
         if known is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known = {"": ""}
-            known = self._known[action] = self._resolve(action)
+            known = self._resolve(action)
+            if len(action) <= _LONGEST_REMEMBERED:
+                if len(self._known) >= _REMEMBERED:
+                    self._known = {"": ""}
+                self._known[action] = known
         return known
 
     def _resolve(self, text: str) -> str:

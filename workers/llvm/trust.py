@@ -1,0 +1,169 @@
+"""What a worker refuses to take from a client that it does not trust.
+
+A trusted client runs as the same user, on the same machine: it may have any command run to link a program. Of another
+one, nothing may name a file of this machine, or a command, or make a tool read or write anything but the client's own:
+
+- A recipe is linked by the worker's own tools, with words from a short list and with files of the recipe, which must
+  hold machine code. A linker takes scripts for files otherwise, and has options that read and write anywhere.
+- Assembly in a program may have instructions, but no directives: `.incbin "/etc/passwd"` is one.
+- There is no observation that writes files where the client is told.
+"""
+
+import re
+import struct
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.module import LlvmError, Module
+from aiocg.workers.llvm.object_code import sections
+from aiocg.workers.llvm.program import BITCODE, EXECUTABLE, OBJECT, Program
+
+__all__ = ["Guard"]
+
+TOOLS = ("{lld}", "{clang}", "{clang++}")
+WORDS = frozenset(
+    {
+        *("-o", EXECUTABLE, OBJECT, "{builtins}", "-static", "--gc-sections", "--no-dynamic-linker"),
+        *("-e", "_start", "-z", "noexecstack", "-pthread", "-s", "-static-pie", "-no-pie", "-nostdlib"),
+        *("-lc", "-ldl", "-lm", "-lpthread", "-lrt", "-lstdc++", "-stdlib=libstdc++"),
+        *("--rtlib=libgcc", "--unwindlib=libgcc", "--start-no-unused-arguments", "--end-no-unused-arguments"),
+    }
+)
+REFUSED_OBSERVATIONS = frozenset({"BitcodeFile"})
+
+_ELF, _ARCHIVE = b"\x7fELF", b"!<arch>\n"
+_FOR_THE_LINKER = (0x6FFF4C01, 0x6FFF4C04)  # types of sections with options, and with libraries, maybe by a path
+_MEMBER = struct.Struct("16s12s6s6s8s10s2s")
+_TABLES = (b"/", b"//", b"/SYM64/")  # members that say what is in the others
+
+_MODULE_ASSEMBLY = re.compile(r"^module asm ", re.MULTILINE)
+_ASSEMBLY = re.compile(r'\basm (?=(?:[a-z]+ )*"([^"]*)")')  # not past the word: a name may look like it
+_ESCAPE = re.compile(r"\\([0-9A-F]{2})")
+_INSTRUCTIONS = re.compile(r"[-+*=\w%$,():;<>\[\] \t\n]*", re.ASCII)  # no directive has only these, and no string
+_LONE_DOLLAR = re.compile(r"\$\$(?![-\w])", re.ASCII)  # "$$" is a dollar, and "$" begins an operand
+_STATEMENTS = re.compile(r"[;:\n]")
+_TEXTS = ("clang.arc.retainAutoreleasedReturnValueMarker", "llvm.dependent-libraries", "llvm.linker.options")
+
+
+class Guard:
+    """Checks what comes from a client that is not trusted.
+
+    Args:
+        library: reads programs.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def check_content(self, content: bytes) -> None:
+        """Refuse a program with assembly that could name files.
+
+        What passes make of a program is to be checked again before there is machine code: see `check_module`.
+
+        Raises:
+            CompilationError: with `FailureCode.BENCHMARK`.
+            LlvmError: when it is no program.
+        """
+        with Module.parse(self._library, content) as module:
+            if problem := problem_of(module.to_text()):
+                raise CompilationError(FailureCode.BENCHMARK, problem)
+
+    def check_module(self, module: Module) -> None:
+        """Refuse a program that may not become machine code.
+
+        Raises:
+            LlvmError: it says why.
+        """
+        if problem := problem_of(module.to_text()):
+            raise LlvmError(problem)
+
+    def check_program(self, program: Program | None) -> None:
+        """Refuse a recipe with words or files that could make a tool touch others.
+
+        Raises:
+            CompilationError: with `FailureCode.BENCHMARK`.
+        """
+        if program is None or not program.command:
+            return
+        tool, *words = program.command
+        if tool not in TOOLS:
+            raise _refused(f"its command begins with {tool!r}", f"one of {', '.join(TOOLS)}")
+        for word in words:
+            if word not in WORDS and word not in program.files:
+                expected = f"names of its files, and words from this list: {' '.join(sorted(WORDS))}"
+                raise _refused(f"its command has the word {word!r}", expected)
+        if program.environment:
+            names = ", ".join(program.environment)
+            raise _refused(f"its command has environment variables ({names})", "none")
+        for name, content in program.files.items():
+            if name.startswith(("-", "@")) or name in (*TOOLS, *WORDS, BITCODE):
+                raise _refused(f"it has a file named {name!r}", "a name that no tool can mistake for something else")
+            if problem := _machine_code_problem(content):
+                raise _refused(f"its file {name!r} {problem}", "machine code as ELF, or archives (!<arch>) of such")
+
+    def check_observation(self, name: str) -> None:
+        """Refuse observations that write files.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION`.
+        """
+        if name in REFUSED_OBSERVATIONS:
+            raise CompilationError(
+                FailureCode.OBSERVATION, f"{name} is a file on the worker's machine: observe IrBitcode or Ir instead"
+            )
+
+
+def problem_of(text: str) -> str:
+    """Say what makes a program, given as text, unfit to become machine code, "" if nothing."""
+    rule = "the assembly of others may have instructions only: no directives, no strings, nothing outside of functions"
+    if _MODULE_ASSEMBLY.search(text):
+        return f"the program has assembly outside of its functions (module asm); {rule}"
+    for name in _TEXTS:
+        if name in text:
+            return f"the program has metadata for assemblers or linkers ({name}), which those of others may not have"
+    for found in _ASSEMBLY.finditer(text):
+        written = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), found[1])
+        if not _is_instructions(written):
+            return f"the program has the assembly {written[:100]!r}; {rule}"
+    return ""
+
+
+def _is_instructions(text: str) -> bool:
+    """Say whether there are instructions only: nothing begins with an operand, whose own text could be anything."""
+    if not _INSTRUCTIONS.fullmatch(text) or _LONE_DOLLAR.search(text):
+        return False
+    return not any(statement.lstrip().startswith("$") for statement in _STATEMENTS.split(text))
+
+
+def _machine_code_problem(content: bytes) -> str:
+    """Say why a file is not plain machine code, "" if it is."""
+    if content.startswith(_ELF):
+        try:
+            kinds = {kind for kind, _, _ in sections(content)}
+        except (struct.error, IndexError):
+            return "is cut short"
+        return "has a section that tells the linker what to do" if kinds.intersection(_FOR_THE_LINKER) else ""
+    if not content.startswith(_ARCHIVE):
+        return "is none"
+    place = len(_ARCHIVE)
+    while place < len(content):
+        try:
+            name, *_, size, end = _MEMBER.unpack_from(content, place)
+            count = int(size)
+        except (struct.error, ValueError):
+            return "is an archive that cannot be read"
+        member = content[place + _MEMBER.size : place + _MEMBER.size + count]
+        if end != b"`\n" or count < 0 or len(member) != count:
+            return "is an archive that cannot be read"
+        if name.strip() not in _TABLES and (not member.startswith(_ELF) or _machine_code_problem(member)):
+            return "is an archive of something else"
+        place += _MEMBER.size + count + count % 2
+    return ""
+
+
+def _refused(reason: str, expected: str) -> CompilationError:
+    return CompilationError(
+        FailureCode.BENCHMARK,
+        f"this worker does not link programs of others in such a way: {reason}; expected {expected}",
+    )
