@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from aiocg.launcher import Look
 from aiocg.node.limits import ALLOWED_OPTIONS, Limits
+from aiocg.telemetry.tally import NodeTally
 from aiocg.transport.control import (
     MAX_WORKERS,
     Attach,
@@ -192,6 +193,7 @@ class Leases:
         self.leases: dict[tuple[str, str], Lease] = {}
         self.holders: dict[int, Holder] = {}  # of all processes that are not known to be gone
         self.closing = False
+        self.tally = NodeTally()
         self._limits = limits
         self._node = node
         self._peers: dict[bytes, Lease] = {}
@@ -245,6 +247,7 @@ class Leases:
         if refused is not None:
             return [Send(peer, refused)]
         if lease is None:
+            self.tally.attached[key] += 1
             lease = self.leases[key, attach.instance] = Lease(key, attach.instance, attach.client, peer, now)
         if self._peers.get(lease.peer) is lease:
             del self._peers[lease.peer]
@@ -275,7 +278,9 @@ class Leases:
         limits = self._limits(lease.key)
         refused = self._refuse(lease, spawn, limits, now)
         if refused is not None:
+            self.tally.refused[lease.key] += 1
             return [Send(lease.peer, refused)]
+        self.tally.starts[lease.key] += 1
         holder = Holder(next(self._numbers), spawn.number, lease.key, lease)
         lease.holders[spawn.number] = self.holders[holder.worker] = holder
         memory_limit = min(spawn.memory_limit or limits.memory, limits.memory)
@@ -349,6 +354,7 @@ class Leases:
             now: the time.
         """
         holder = self.holders.pop(worker)
+        self.tally.died(holder.key, status, look.counts)
         holder.state = State.DEAD
         holder.died = Died(holder.number, status, look.sequence, _stated(look.execution, now), stderr)
         return [] if holder.lease is None else [Send(holder.lease.peer, holder.died)]
@@ -367,6 +373,7 @@ class Leases:
                 self.holders[worker].look = look
         commands: list[Command] = []
         for lease in [one for one in self.leases.values() if now - one.heard > self.policy.lease]:
+            self.tally.expired[lease.key] += 1
             commands += self._drop(lease)
         for lease in self.leases.values():
             pulse = self._pulse(lease, now)

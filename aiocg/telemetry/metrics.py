@@ -6,7 +6,7 @@ has a clock of its own, and labels have few values: kinds, slots, causes, codes,
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from aiocg.errors import AiocgError
@@ -20,10 +20,11 @@ except ImportError:
     raise AiocgError("metrics need prometheus-client: pip install 'aiocg[telemetry]'") from None
 
 if TYPE_CHECKING:
+    from aiocg.node.leases import Leases
     from aiocg.runtime import Runtime
     from aiocg.supervisor import Supervisor
 
-__all__ = ["MetricsServer", "Source", "of_runtime", "text"]
+__all__ = ["MetricsServer", "Source", "of_node", "of_runtime", "text"]
 
 Source = Callable[[], Iterable[Metric]]
 
@@ -76,6 +77,17 @@ class MetricsServer:
 def of_runtime(runtime: "Runtime") -> Source:
     """Return a source of what a runtime knows of its workers, sessions and requests."""
     return lambda: _Family.all(_read_supervisors(runtime.supervisors()))
+
+
+def of_node(leases: "Leases", name_of: Callable[[str], str], refused: Callable[[], int]) -> Source:
+    """Return a source of what a node knows of its clients and their workers.
+
+    Args:
+        leases: its clients.
+        name_of: returns the name under which a public key was authorised.
+        refused: returns how many connections were not let in.
+    """
+    return lambda: _Family.all([(HANDSHAKES, (), refused()), *_read_leases(leases, name_of)])
 
 
 Sample = tuple["_Family", tuple[object, ...], float]
@@ -147,6 +159,54 @@ def _read_supervisors(supervisors: Iterable["Supervisor"]) -> Iterator[Sample]:
             yield SENT, kind, tally.bytes_sent + (channel.bytes_sent if channel is not None else 0)
             yield RECEIVED, kind, tally.bytes_received + (channel.bytes_received if channel is not None else 0)
             yield COMPILER, kind, tally.compiler_seconds + (counts.compiler_seconds if counts is not None else 0.0)
+
+
+HANDSHAKES = _Family("aiocg_node_refused_handshakes", "Connections that were not let in.", counter=True)
+CLIENTS = _Family("aiocg_node_clients", "Processes of clients that are attached.", "client")
+ATTACHED = _Family("aiocg_node_attached_clients", "Processes of clients that have attached.", "client", counter=True)
+EXPIRED = _Family("aiocg_node_expired_leases", "Leases that ran out.", "client", counter=True)
+THEIRS = _Family("aiocg_node_workers", "Workers by state.", "client", "state")
+STARTED = _Family("aiocg_node_worker_starts", "Workers that were to be started.", "client", counter=True)
+DENIED = _Family("aiocg_node_refused_workers", "Workers that a client may not have.", "client", counter=True)
+DIED = _Family("aiocg_node_worker_deaths", "Workers that are gone, by cause.", "client", "cause", counter=True)
+IN_USE = _Family("aiocg_node_memory_bytes", "Resident memory of workers together.", "client")
+OPEN = _Family("aiocg_node_sessions", "Sessions that workers hold.", "client")
+DONE = _Family("aiocg_node_requests", "Requests that workers have carried out.", "client", counter=True)
+ERRORS = _Family("aiocg_node_requests_failed", "Of these, those that failed.", "client", counter=True)
+BUSY = _Family("aiocg_node_compiler_seconds", "Time that workers have spent in the compiler.", "client", counter=True)
+ARRIVED = _Family("aiocg_node_received_bytes", "Encoded requests that workers have received.", "client", counter=True)
+ANSWERED = _Family("aiocg_node_sent_bytes", "Encoded replies that workers have sent.", "client", counter=True)
+
+
+def _read_leases(leases: "Leases", name_of: Callable[[str], str]) -> Iterator[Sample]:
+    tally = leases.tally
+    past: list[tuple[_Family, Mapping[str, float]]] = [
+        (ATTACHED, tally.attached),
+        (EXPIRED, tally.expired),
+        (STARTED, tally.starts),
+        (DENIED, tally.refused),
+        (DONE, tally.requests),
+        (ERRORS, tally.failures),
+        (BUSY, tally.compiler_seconds),
+        (ARRIVED, tally.bytes_received),
+        (ANSWERED, tally.bytes_sent),
+    ]
+    for family, numbers in past:
+        yield from ((family, (name_of(key),), number) for key, number in numbers.items())
+    yield from ((DIED, (name_of(key), cause), number) for (key, cause), number in tally.deaths.items())
+    yield from ((CLIENTS, (name_of(key),), 0) for key in tally.attached)  # also those that have left
+    yield from ((CLIENTS, (name_of(lease.key),), 1) for lease in leases.leases.values())
+    for holder in leases.holders.values():
+        client, counts = (name_of(holder.key),), holder.look.counts
+        yield THEIRS, (*client, holder.state.value), 1
+        yield IN_USE, client, holder.look.memory
+        if counts is not None:
+            yield OPEN, client, counts.sessions
+            yield DONE, client, counts.requests
+            yield ERRORS, client, counts.failures
+            yield BUSY, client, counts.compiler_seconds
+            yield ARRIVED, client, counts.bytes_received
+            yield ANSWERED, client, counts.bytes_sent
 
 
 class _Source(Collector):
