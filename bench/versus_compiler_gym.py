@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from bench.machine import describe_machine
+from bench.machine import describe_machine, load
 from bench.measure import Effort
 from bench.processes import MachineUse
 from bench.report import show_machine
@@ -108,7 +108,12 @@ async def _run(
     table.show(console, comparisons, notes, with_original=its is not None)
     if its is not None:
         table.show_summary(console, comparisons)
-    return {"machine": machine, "quick": effort.quick, **table.as_json(comparisons, notes, versions, why_not)}
+    return {
+        "machine": {**machine, "load_after": load()},
+        "quick": effort.quick,
+        "others": round(others, 3),
+        **table.as_json(comparisons, notes, versions, why_not),
+    }
 
 
 def _sweep(folder: Path | None) -> None:

@@ -11,7 +11,7 @@ import aiocg
 CHECKOUT = Path(__file__).resolve().parent.parent
 with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
     patch.syspath_prepend(str(CHECKOUT))
-    from bench import limit
+    from bench import limit, profile_step
     from bench.versus.driver import Driver
 
 PROGRAM = "programs-v0/gcd"
@@ -51,3 +51,27 @@ def test_both_are_given_the_same_actions() -> None:
     assert [len(plan) for plan in first] == [5, 5, 5]
     assert next(one) != first
     assert random.Random("seed").choices(limit.ACTIONS, k=5) == first[0]
+
+
+def test_samples_are_told_apart_by_file_and_function() -> None:
+    llvm = "libLLVM.so.22.1"
+    assert profile_step.kind(llvm, "llvm::BitstreamWriter::EmitVBR") == "LLVM: writing bitcode"
+    assert profile_step.kind(llvm, "llvm::BitstreamCursor::readRecord") == "LLVM: reading bitcode"
+    assert profile_step.kind(llvm, "(anonymous namespace)::Verifier::visit") == "LLVM: verifying"
+    assert profile_step.kind(llvm, "llvm::Value::setName") == "LLVM: passes, and the rest"
+    assert profile_step.kind("libzmq-2f02442c.so.5.2.5", "zmq::mailbox_t::recv") == "messages: ZeroMQ, msgspec"
+    assert profile_step.kind("_zmq.cpython-311-x86_64-linux-gnu.so", "") == "messages: ZeroMQ, msgspec"
+    assert profile_step.kind("libpython3.11.so.1.0", "_PyEval_EvalFrameDefault") == "Python"
+    assert profile_step.kind("[kernel.kallsyms]", "do_syscall_64") == "kernel"
+    assert profile_step.kind("libsomething.so", "f") == profile_step.REST
+
+
+def test_shares_add_up_what_perf_reports() -> None:
+    report = [
+        "# To display the perf.data header info, please use --header/--header-only options.",
+        "",
+        "     4.51%\tlibpython3.11.so.1.0   \t[.] _PyEval_EvalFrameDefault",
+        "     2.44%\tlibc.so.6              \t[.] _int_malloc",
+        "     2.18%\tlibc.so.6              \t[.] malloc",
+    ]
+    assert profile_step.shares(report) == pytest.approx({"memory: malloc, free, copying": 4.62, "Python": 4.51})

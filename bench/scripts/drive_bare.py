@@ -67,6 +67,14 @@ class Llvm:
             raise ValueError(self.library.take_string(message.value))
         return context, module.value
 
+    def text(self, pipeline: str) -> bytes:
+        """Return what LLVM is to run.
+
+        On a module in memory instcombine may need another round; where it checks itself, that ends the process.
+        """
+        checks = pipeline == "instcombine" and self.library.version >= (18, 0, 0)
+        return b"instcombine<no-verify-fixpoint>" if checks else pipeline.encode()
+
     def run(self, module: Module, pipeline: bytes) -> None:
         """Run passes."""
         error = self.c.LLVMRunPasses(module[1], pipeline, self._machine, self._options)
@@ -156,15 +164,6 @@ class AsValues:
 WAYS = {"in place": InPlace, "as values": AsValues}
 
 
-def text(pipeline: str) -> bytes:
-    """Return what LLVM is to run.
-
-    On a module in memory instcombine may need another round, and where it checks
-    itself that ends the process.
-    """
-    return b"instcombine<no-verify-fixpoint>" if pipeline == "instcombine" else pipeline.encode()
-
-
 class Bare:
     """What is done with LLVM alone."""
 
@@ -182,7 +181,7 @@ class Bare:
         """Do one action after another."""
         walk = self.llvm.walks[observation]
         env = WAYS[way](self.llvm, self.content)
-        steps = [env.step(text(pipeline), walk) for pipeline in pipelines]
+        steps = [env.step(self.llvm.text(pipeline), walk) for pipeline in pipelines]
         instructions = self._count(env.content())
         env.close()
         lengths = [[late - early for early, late in itertools.pairwise(times)] for times in steps]
@@ -194,7 +193,7 @@ class Bare:
         walk, nothing, seconds = self.llvm.walks[observation], self.llvm.walks[None], []
         env = InPlace(self.llvm, self.content)
         for batch in batches:
-            *first, last = map(text, batch)
+            *first, last = map(self.llvm.text, batch)
             began = clock()
             for pipeline in first:
                 env.step(pipeline, nothing)
@@ -207,12 +206,12 @@ class Bare:
         """Try every action from one state, each on a module of its own, and count instructions."""
         with self.llvm.reading(self.content) as module:
             for pipeline in prefix:
-                self.llvm.run(module, text(pipeline))
+                self.llvm.run(module, self.llvm.text(pipeline))
             content = self.llvm.write(module)
         began = clock()
         for pipeline in pipelines:
             with self.llvm.reading(content) as module:
-                self.llvm.run(module, text(pipeline))
+                self.llvm.run(module, self.llvm.text(pipeline))
                 self.llvm.walks["IrInstructionCount"](module[1])
         return {"seconds": [clock() - began]}
 
@@ -220,7 +219,7 @@ class Bare:
         """Step so many environments in turn."""
         walk = self.llvm.walks[observation]
         envs = [WAYS[way](self.llvm, self.content) for _ in plans]
-        turns = list(zip(*(map(text, plan) for plan in plans), strict=True))
+        turns = list(zip(*(map(self.llvm.text, plan) for plan in plans), strict=True))
         began = clock()
         for turn in turns:
             for env, pipeline in zip(envs, turn, strict=True):
