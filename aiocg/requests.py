@@ -64,10 +64,11 @@ class Pending:
         session: the session it belongs to, None for those of the worker as a whole.
         future: done when the reply is in; or another receiver of it.
         attempts: how often a worker died while executing it.
+        forgiving: it was made when the one before it had been cancelled, so that it is as well if that is not done.
         doing: what it does, for error messages.
     """
 
-    __slots__ = ("attempts", "finish", "future", "recover", "session")
+    __slots__ = ("attempts", "finish", "forgiving", "future", "recover", "session")
     doing = "a request"
 
     def __init__(
@@ -82,6 +83,7 @@ class Pending:
         self.finish = finish
         self.recover = recover
         self.attempts = 0
+        self.forgiving = False
 
     def message(self, number: int) -> Request:
         """Build the message; `number` is the request number on this connection."""
@@ -158,8 +160,11 @@ class Pending:
             self.future.set_exception(error)
 
     def _leave(self) -> None:
-        if self.session is not None:
-            self.session.pending -= 1
+        session = self.session
+        if session is not None:
+            session.pending -= 1
+            if not session.pending:
+                session.last = None
 
 
 class PendingLoad(Pending):

@@ -73,6 +73,7 @@ class Session:
         ended: an action has failed, and no further one is executed before the session is bound to another state.
         error: why the session is beyond rebuilding, None while it is well.
         pending: number of requests in flight.
+        last: the request that was made last, None once it is answered with all before it.
         settings: the parameters that were sent, by key, the latest last.
     """
 
@@ -82,6 +83,7 @@ class Session:
         "closed",
         "ended",
         "error",
+        "last",
         "number",
         "pending",
         "settings",
@@ -96,6 +98,7 @@ class Session:
         self.ended = False
         self.error: Exception | None = None
         self.pending = 0
+        self.last: Pending | None = None
         self.settings = settings
         self.closed = False
         self._loop = asyncio.get_running_loop()
@@ -174,6 +177,9 @@ class Session:
         if self.worker.pending >= MAX_WORKER_PENDING:
             raise TooManyPending(self.worker.pending, "the environments on this worker")
         self.pending += 1
+        last, self.last = self.last, pending
+        if last is not None and last.abandoned:
+            pending.forgiving = True
         if self.error is not None:
             pending.reject(ResetNeeded(f"the session has ended: {self.error}"))
         else:

@@ -2,7 +2,8 @@
 
 A request that nobody waits for any more is not sent to another process, unless another one that somebody does wait for
 starts from the state that it leads to. One that was given up while it was executed takes with it what was to start
-from there, up to the next reset or restored snapshot.
+from there, up to the next reset or restored snapshot, or the first that was made when it had been cancelled already:
+whoever made that did not know which state it would start from.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -35,12 +36,10 @@ def sort_out_abandoned(requests: Sequence[Pending]) -> tuple[list[Pending], list
             unwanted.append(request)
             continue
         wanted.append(request)
-        if request.session not in request.changes():
-            needed.difference_update(request.changes())  # a fork binds its child anew
-        if isinstance(request, PendingOpen):
-            needed.discard(request.session)
-        elif request.session is not None:
-            needed.add(request.session)
+        needed.difference_update(request.changes())  # from here on, what it starts from counts
+        if request.session is None or isinstance(request, PendingOpen) or request.forgiving:
+            continue
+        needed.add(request.session)
     return wanted[::-1], unwanted[::-1]
 
 
@@ -54,6 +53,8 @@ def sort_out_lost(requests: Iterable[Pending], given_up: Collection[Pending]) ->
     possible, impossible = [], []
     lost: set[Session] = set()  # sessions whose state the requests at hand were to start from, and which never was
     for request in requests:
+        if request.forgiving and request.session is not None:
+            lost.discard(request.session)
         if request in given_up or (request.session in lost and not isinstance(request, PendingOpen)):
             impossible.append(request)
             lost.update(request.changes())

@@ -1,0 +1,130 @@
+"""Workers that have grown are replaced, and nobody notices."""
+
+import asyncio
+import time
+
+import pytest
+
+import aiocg
+from aiocg.supervision import Policy
+from aiocg.testing import scripted_benchmark
+
+MIB = 1 << 20
+
+
+async def at(runtime: aiocg.Runtime, number: int) -> aiocg.Env:
+    env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(number))
+    await env.reset()
+    return env
+
+
+async def test_a_worker_under_load_is_replaced_without_an_error_and_without_a_wrong_state() -> None:
+    policy = Policy(memory_threshold=150 * MIB, recycle_interval=0.5)
+    async with aiocg.Runtime(workers=1, policy=policy) as runtime:
+        envs = [await at(runtime, number) for number in range(9)]
+        pids, stop = set(), asyncio.Event()
+        counts = [0] * len(envs)
+
+        async def walk(index: int) -> None:
+            env = envs[index]
+            while not stop.is_set():
+                futures = [env.submit("nap") for _ in range(3)]
+                for future in futures:
+                    observation, _, terminated, _, info = await future
+                    assert not terminated, info
+                    counts[index] += 1
+                    assert observation == index + counts[index]
+                if index == 1:
+                    async with await env.fork() as child:
+                        assert (await child.step("double"))[0] == 2 * (index + counts[index])
+                pids.add(await env.observe("pid"))
+
+        walks = [asyncio.create_task(walk(index)) for index in range(1, len(envs))]
+        for _ in range(2):  # twice 192 MiB, kept for good
+            await envs[0].reset()
+            for _ in range(3):
+                await envs[0].step("hoard")
+            seen = len(pids)
+            async with asyncio.timeout(20):
+                while len(pids) == seen:
+                    await asyncio.sleep(0.01)
+        stop.set()
+        await asyncio.gather(*walks)
+        assert await envs[0].observe("value") == 3
+        assert [await env.observe("value") for env in envs[1:]] == [i + counts[i] for i in range(1, len(envs))]
+
+
+async def test_the_old_worker_serves_until_its_successor_is_up() -> None:
+    policy = Policy(memory_threshold=100 * MIB)
+    async with aiocg.Runtime(workers=1, policy=policy) as runtime:
+        env, other = await at(runtime, 5), await at(runtime, 6)
+        old = await other.observe("pid")
+        started = time.monotonic()
+        await other.step("increment")
+        usual = time.monotonic() - started
+        await env.step(["hoard", "hoard"])
+        longest, last = 0.0, time.monotonic()
+        while await other.observe("pid") == old:
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+            await asyncio.sleep(0.001)
+        switch = time.monotonic() - last
+        start = await time_of_a_start()
+        assert switch < max(0.5 * start, 20 * usual), (switch, start, usual)  # it has not waited for a process to start
+        assert await other.observe("value") == 7 and await env.observe("value") == 7
+
+
+async def time_of_a_start() -> float:
+    started = time.monotonic()
+    async with aiocg.Runtime(workers=1) as runtime:
+        await at(runtime, 1)
+        return time.monotonic() - started
+
+
+async def test_what_is_as_large_once_it_is_rebuilt_is_not_replaced_all_the_time() -> None:
+    policy = Policy(memory_threshold=100 * MIB)
+    async with aiocg.Runtime(workers=1, policy=policy) as runtime:
+        env = await at(runtime, 5)
+        old = await env.observe("pid")
+        await env.step(["hoard", "hoard"])  # they are replayed on the successor, which is as large then
+        async with asyncio.timeout(20):
+            while (new := await env.observe("pid")) == old:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+        assert await env.observe("pid") == new
+
+
+async def test_a_worker_that_dies_while_its_successor_starts_is_replaced_by_it(eventually) -> None:  # type: ignore[no-untyped-def]
+    policy = Policy(memory_threshold=100 * MIB, quarantine_deaths=0)
+    async with aiocg.Runtime(workers=1, policy=policy) as runtime:
+        env, other = await at(runtime, 5), await at(runtime, 6)
+        supervisor = runtime._supervisors["scripted"]
+        await env.step(["hoard", "hoard"])
+        await eventually(lambda: bool(supervisor._successors))
+        (successor,) = supervisor._successors.values()
+        await other.step("abort")
+        assert await env.observe("pid") == successor.pid and await env.observe("value") == 7
+
+
+async def test_closing_while_a_successor_starts_leaves_no_process(eventually, is_alive) -> None:  # type: ignore[no-untyped-def]
+    async with aiocg.Runtime(workers=1, policy=Policy(memory_threshold=100 * MIB)) as runtime:
+        env = await at(runtime, 5)
+        await env.step(["hoard", "hoard"])
+        supervisor = runtime._supervisors["scripted"]
+        await eventually(lambda: bool(supervisor._successors))
+        (successor,) = supervisor._successors.values()
+    assert not is_alive(successor.pid)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_one_past_twice_the_threshold_is_replaced_at_once(busy: bool, eventually) -> None:  # type: ignore[no-untyped-def]
+    async with aiocg.Runtime(workers=1, policy=Policy(memory_threshold=60 * MIB, recycle_interval=1e9)) as runtime:
+        env, other = await at(runtime, 5), await at(runtime, 6)
+        (old,) = runtime.worker_pids()
+        futures = [other.submit("nap") for _ in range(20)] if busy else []
+        await env.step("increment")
+        hoarder = await at(runtime, 7)
+        await hoarder.step(["hoard", "hoard"])
+        await hoarder.close()
+        await eventually(lambda: bool(runtime.worker_pids()) and runtime.worker_pids() != [old])
+        assert not any([(await future)[2] for future in futures])
+        assert await env.observe("value") == 6
