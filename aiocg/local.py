@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync as to_thread
 
+from aiocg.endpoint import Endpoint, SocketFile
 from aiocg.folder import RuntimeFolder
 from aiocg.launcher import Look
 from aiocg.transport.messages import Reply
@@ -24,9 +25,11 @@ from aiocg.transport.status import StatusPage
 if TYPE_CHECKING:
     from aiocg.registry import EnvironmentSpec
 
-__all__ = ["LocalPlace"]
+__all__ = ["LocalLauncher", "LocalPlace", "LocalProcess"]
 
 STDERR_TAIL = 4096  # bytes of a worker's last words that are kept
+
+_names = itertools.count()  # of workers, in whatever folder
 
 
 class LocalPlace:
@@ -72,6 +75,7 @@ class LocalLauncher:
         options: for the compiler.
         environ: environment variables that they need beside ours.
         memory_limit: address space of each in bytes, 0 for no limit.
+        endpoint: makes the place where one listens, given a path in the folder that is its own.
     """
 
     def __init__(
@@ -82,52 +86,70 @@ class LocalLauncher:
         options: Mapping[str, Any],
         environ: Mapping[str, str],
         memory_limit: int,
+        endpoint: Callable[[Path], Endpoint] = SocketFile,
     ) -> None:
         self._kind = kind
         self._folder = folder
         self._options = options
         self._environ = environ
         self._memory_limit = memory_limit
-        self._names = itertools.count()
+        self._endpoint = endpoint
 
     async def spawn(self) -> "LocalProcess":
         """Start a worker; see `Launcher`."""
-        address = f"ipc://{self._folder.path}/{self._kind}-{next(self._names)}"
+        path = self._folder.path / f"{self._kind}-{next(_names)}"
         self._folder.ensure()
-        _scratch(address).mkdir()
-        status = StatusPage.create()
+        scratch = Path(f"{path}.tmp")  # for its temporary files; it goes when the worker does
+        with contextlib.ExitStack() as undo:
+            scratch.mkdir()
+            undo.callback(shutil.rmtree, scratch, ignore_errors=True)
+            status = StatusPage.create()
+            undo.callback(status.close)
+            endpoint = self._endpoint(path)
+            undo.callback(endpoint.close)
+            process = await self._execute(endpoint, status, scratch)
+            undo.pop_all()
+        endpoint.inherited()
+        self._folder.guard(process.pid)
+        return LocalProcess(process, endpoint, scratch, status, self._folder)
+
+    async def _execute(self, endpoint: Endpoint, status: StatusPage, scratch: Path) -> asyncio.subprocess.Process:
         command = [
-            *(sys.executable, "-P", "-m", "aiocg.workers", self._kind, "--address", address),
+            *(sys.executable, "-P", "-m", "aiocg.workers", self._kind, *endpoint.arguments),
             *("--parent", str(os.getpid()), "--status", str(status.descriptor)),
             *("--memory-limit", str(self._memory_limit), "--options", json.dumps(dict(self._options))),
         ]
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-                pass_fds=(status.descriptor,),
-                env={**os.environ, **self._environ, "TMPDIR": str(_scratch(address))},
-                start_new_session=True,  # the terminal's Ctrl-C is for us; and a group of its own to kill
-            )
-        except BaseException:
-            status.close()
-            shutil.rmtree(_scratch(address), ignore_errors=True)
-            raise
-        self._folder.guard(process.pid)
-        return LocalProcess(process, address, status, self._folder)
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            pass_fds=(status.descriptor, *endpoint.descriptors),
+            env={**os.environ, **self._environ, "TMPDIR": str(scratch)},
+            start_new_session=True,  # the terminal's Ctrl-C is for us; and a group of its own to kill
+        )
 
 
 class LocalProcess:
-    """A worker process on this machine; see `WorkerProcess`."""
+    """A worker process on this machine; see `WorkerProcess`.
+
+    Attributes:
+        pid: process id.
+        endpoint: where it listens.
+    """
 
     def __init__(
-        self, process: asyncio.subprocess.Process, address: str, status: StatusPage, folder: RuntimeFolder
+        self,
+        process: asyncio.subprocess.Process,
+        endpoint: Endpoint,
+        scratch: Path,
+        status: StatusPage,
+        folder: RuntimeFolder,
     ) -> None:
         self.pid = process.pid
+        self.endpoint = endpoint
         self._process = process
-        self._address = address
+        self._scratch = scratch
         self._status = status
         self._folder = folder
         self._tail = bytearray()
@@ -142,7 +164,7 @@ class LocalProcess:
     def look(self) -> Look:
         """Return what is to be seen of the process now."""
         sequence, execution = self._status.read()
-        unreachable = sequence > 0 and not os.path.exists(self._address.removeprefix("ipc://"))
+        unreachable = sequence > 0 and not self.endpoint.reachable()
         return Look(sequence, execution, self._stopped(), self._memory(), self._status.counts(), unreachable)
 
     def _stopped(self) -> bool:
@@ -161,7 +183,7 @@ class LocalProcess:
         self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
     ) -> ClientChannel:
         """Open a channel to the worker, which may not listen yet."""
-        return ClientChannel(self._address, on_replies=on_replies, on_error=on_error)
+        return self.endpoint.connect(on_replies, on_error)
 
     def kill(self) -> None:
         """End the process and all its children at once."""
@@ -187,11 +209,5 @@ class LocalProcess:
         self._folder.release(self.pid)
         self._reader.cancel()
         self._status.close()
-        with contextlib.suppress(OSError):
-            Path(self._address.removeprefix("ipc://")).unlink()
-        shutil.rmtree(_scratch(self._address), ignore_errors=True)
-
-
-def _scratch(address: str) -> Path:
-    """Return the folder for temporary files of the worker at an address; it goes when the worker does."""
-    return Path(f"{address.removeprefix('ipc://')}.tmp")
+        self.endpoint.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
