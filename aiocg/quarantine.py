@@ -11,6 +11,7 @@ from aiocg.transport.status import NO_CANDIDATE
 
 __all__ = ["Quarantine", "Question", "Suspect"]
 
+ROUNDING = 1e-7  # seconds by which a timeout may differ that was a time on a clock meanwhile
 MAX_SUSPECTS = 1024  # those that have killed a worker longest ago are forgotten
 
 
@@ -51,7 +52,7 @@ class Suspect:
 
     def deaths(self, timeout: float | None) -> int:
         """Count the deaths that speak against trying it once more; one of a deadline does not if it gets more time."""
-        return sum(1 for had in self.timeouts if had is None or timeout is None or timeout <= had)
+        return sum(1 for had in self.timeouts if had is None or timeout is None or timeout <= had + ROUNDING)
 
 
 class Quarantine:
