@@ -74,7 +74,7 @@ async def test_one_that_waits_for_a_worker_that_never_comes_gets_another() -> No
     async with aiocg.Runtime(workers=2, policy=Policy(max_failed_starts=1, **FREE)) as runtime:
         first = await at(runtime, 1)  # both workers are starting or up
         second = asyncio.ensure_future(at(runtime, 2))
-        while len(runtime.worker_pids()) < 2:
+        while len(runtime.worker_pids()) < 2:  # noqa: ASYNC110, a process sets no event
             await asyncio.sleep(0.01)
         taken = await first.observe("pid")
         for pid in runtime.worker_pids():

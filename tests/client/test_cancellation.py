@@ -32,7 +32,7 @@ async def executing(runtime: aiocg.Runtime) -> None:
     """Wait until the worker is at something."""
     (supervisor,) = runtime._supervisors.values()
     async with asyncio.timeout(20):
-        while not any(look is not None and look.execution for _, _, look in supervisor.looks()):
+        while not any(look is not None and look.execution for _, _, look in supervisor.looks()):  # noqa: ASYNC110, a process sets no event
             await asyncio.sleep(0.005)
 
 
@@ -40,7 +40,7 @@ async def gone(pid: int, is_alive) -> float:  # type: ignore[no-untyped-def]
     """Return after how many seconds a process has ended."""
     started = time.monotonic()
     async with asyncio.timeout(20):
-        while is_alive(pid):
+        while is_alive(pid):  # noqa: ASYNC110, a process sets no event
             await asyncio.sleep(0.002)
     return time.monotonic() - started
 

@@ -46,7 +46,7 @@ async def test_a_worker_under_load_is_replaced_without_an_error_and_without_a_wr
                 await envs[0].step("hoard")
             seen = len(pids)
             async with asyncio.timeout(20):
-                while len(pids) == seen:
+                while len(pids) == seen:  # noqa: ASYNC110, a process sets no event
                     await asyncio.sleep(0.01)
         stop.set()
         await asyncio.gather(*walks)
@@ -87,7 +87,7 @@ async def test_what_is_as_large_once_it_is_rebuilt_is_not_replaced_all_the_time(
         old = await env.observe("pid")
         await env.step(["hoard", "hoard"])  # they are replayed on the successor, which is as large then
         async with asyncio.timeout(20):
-            while (new := await env.observe("pid")) == old:
+            while (new := await env.observe("pid")) == old:  # noqa: ASYNC110, a process sets no event
                 await asyncio.sleep(0.01)
         await asyncio.sleep(0.5)
         assert await env.observe("pid") == new

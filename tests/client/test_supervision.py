@@ -1,10 +1,14 @@
 """The supervisor's decisions: a pure state machine, the clock an argument."""
 
+import math
 import signal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aiocg.supervision import (
+    Exhausted,
     KillReason,
     Observation,
     Policy,
@@ -13,6 +17,15 @@ from aiocg.supervision import (
     describe_death,
     is_explained,
     is_outside_kill,
+)
+
+DEATHS = st.lists(
+    st.tuples(
+        st.floats(0.0, 30.0),  # seconds it took to start
+        st.one_of(st.none(), st.floats(0.0, 120.0)),  # seconds that it lived then, None if it never said welcome
+        st.sampled_from(["explained", "unexplained", "cancelled"]),
+    ),
+    max_size=60,
 )
 
 POLICY = Policy(
@@ -127,13 +140,13 @@ def test_a_new_start_forgets_why_the_last_process_was_ended() -> None:
     assert (slot.state, slot.kill_reason) == (SlotState.STARTING, None)
 
 
-def test_deaths_that_are_explained_cost_no_delay_and_are_not_limited() -> None:
+def test_deaths_that_are_explained_cost_no_delay() -> None:
     slot = ready()
     for turn in range(100):
         assert slot.died(turn, explained=True) == 0.0
         slot.started(turn)
         slot.ready(turn)
-    assert (slot.deaths, slot.state) == (100, SlotState.READY)
+    assert (slot.deaths, slot.state, slot.exhausted) == (100, SlotState.READY, None)
 
 
 def test_unexplained_deaths_are_delayed_longer_each_time_up_to_a_limit() -> None:
@@ -260,3 +273,141 @@ def test_garbage_before_the_welcome_is_a_failed_start() -> None:
     slot.condemn(KillReason.GARBAGE, 1.0)
     slot.died(1.0, explained=False)
     assert slot.failed_starts == 1
+
+
+# --------------------------------------------------------------------------------------------------- budgets
+
+
+def live(slot: Slot, now: float, start: float, life: float | None, how: str) -> tuple[float, float | None]:
+    """Lead a slot through one process; return when it died and what came of that."""
+    slot.started(now)
+    now += start
+    if life is not None:
+        slot.ready(now)
+        now += life
+    if how == "cancelled":
+        slot.condemn(KillReason.CANCELLED, now)
+    return now, slot.died(now, explained=how == "explained")
+
+
+@given(DEATHS)
+def test_no_budget_is_overdrawn_and_none_is_ended_that_is_not(deaths: list[tuple[float, float | None, str]]) -> None:
+    slot, now = Slot(Policy(max_failed_starts=3, max_death_rate=4, max_explained_rate=5, max_deaths=12)), 0.0
+    times: dict[str, list[float]] = {"explained": [], "unexplained": []}
+    failed = 0
+    for start, life, how in deaths:
+        now, delay = live(slot, now, start, life, how)
+        if how != "cancelled":
+            times[how].append(now)
+        failed = 0 if life is not None else failed + (how == "unexplained")
+        recent = {kind: sum(now - time < 60.0 for time in some) for kind, some in times.items()}
+        limits = [failed >= 3, recent["unexplained"] > 4, recent["explained"] > 5]
+        over = [*limits, sum(map(len, times.values())) > 12]
+        if how != "cancelled":
+            assert (delay is None) == any(over)
+        if delay is None:
+            assert slot.state is SlotState.FAILED and slot.exhausted is not None
+            assert slot.exhausted.deaths >= slot.exhausted.allowed == getattr(slot.policy, slot.exhausted.limit)
+            return
+        assert slot.state is SlotState.WAITING and slot.exhausted is None and 0.0 <= delay <= slot.policy.max_delay
+        now += delay
+
+
+@pytest.mark.parametrize(("how", "life"), [("unexplained", 0.0), ("unexplained", 1.0), ("explained", 0.1)])
+def test_what_dies_at_once_and_again_is_given_up_within_two_minutes(how: str, life: float) -> None:
+    slot, now = Slot(), 0.0
+    while True:
+        now, delay = live(slot, now, 0.15, life, how)
+        if delay is None:
+            break
+        now += delay
+    assert now < 120.0
+
+
+def test_the_budgets_say_what_happened_how_often_and_in_what_time() -> None:
+    slot = Slot(Policy(max_explained_rate=2))
+    for now in (10.0, 20.0, 30.0):
+        live(slot, now, 1.0, 4.0, "explained")
+    assert slot.exhausted == Exhausted("max_explained_rate", 2, 3, 20.0)
+    slot = Slot(Policy(max_deaths=1))
+    for now in (10.0, 5000.0):
+        live(slot, now, 1.0, 4.0, "explained")
+    assert slot.exhausted == Exhausted("max_deaths", 1, 2, 4995.0)
+
+
+# ------------------------------------------------------------------------------------ memory and cancellation
+
+
+def large(memory: int, *, waiting: bool = True) -> Observation:
+    return Observation(0, None, waiting, memory=memory)
+
+
+def test_one_that_has_grown_is_drained_when_its_successor_is_up() -> None:
+    slot = ready()
+    grown = large(POLICY.memory_threshold + 1)
+    assert slot.observed(grown, 1.0) is None
+    assert slot.outgrown(grown, 1.0) and not slot.outgrown(grown, 1.1)  # it is asked for once
+    assert slot.observed(large(POLICY.memory_threshold + 1, waiting=False), 1.2) is None
+    assert slot.drain(2.0) and slot.state is SlotState.DRAINING
+    assert slot.observed(grown, 2.1) is None
+    assert slot.next_look(grown, 2.1) < 2.11
+    assert slot.observed(large(POLICY.memory_threshold + 1, waiting=False), 2.2) is KillReason.MEMORY
+    assert slot.died(2.3, explained=True) == 0.0
+
+
+def test_one_that_is_drained_keeps_its_deadlines() -> None:
+    slot = ready()
+    assert slot.drain(1.0)
+    assert slot.observed(seen(2, deadline=5.0), 5.1) is KillReason.DEADLINE
+
+
+def test_one_that_is_dying_or_starting_is_not_drained() -> None:
+    slot = ready()
+    slot.condemn(KillReason.GARBAGE, 1.0)
+    assert not slot.drain(1.1)
+    slot.died(1.2, explained=False)
+    slot.started(1.3)
+    assert not slot.drain(1.4) and not slot.outgrown(large(1 << 60), 1.4)
+
+
+def test_one_past_twice_the_threshold_is_ended_at_once() -> None:
+    assert ready().observed(large(2 * POLICY.memory_threshold + 1), 1.0) is KillReason.MEMORY
+
+
+def test_what_grows_again_at_once_is_left_alone_for_a_while() -> None:
+    slot = ready()
+    assert slot.outgrown(large(POLICY.memory_threshold + 1), 1.0)
+    slot.started(2.0)
+    slot.ready(2.0)
+    assert not slot.outgrown(large(POLICY.memory_threshold + 1), 60.0)
+    assert slot.outgrown(large(POLICY.memory_threshold + 1), 61.1)
+
+
+def unwanted(until: float | None, deadline: float = 1000.0) -> Observation:
+    return Observation(2, deadline, waiting=True, unwanted_until=until)
+
+
+def test_what_nobody_waits_for_is_ended_when_its_grace_is_over() -> None:
+    slot = ready()
+    assert slot.observed(unwanted(None), 5.0) is None
+    assert slot.observed(unwanted(5.05), 5.0) is None
+    assert slot.next_look(unwanted(5.05), 5.0) == 5.05
+    assert slot.observed(unwanted(5.05), 5.05) is KillReason.CANCELLED
+    assert slot.died(5.1, explained=True) == 0.0 and slot.deaths == 0
+
+
+def test_the_next_look_is_when_something_is_to_come() -> None:
+    slot = ready()
+    assert slot.next_look(seen(2), 1.0) == math.inf
+    assert slot.next_look(seen(2, deadline=1.01), 1.0) == 1.01
+    assert slot.next_look(unwanted(1.005, deadline=1.01), 1.0) == 1.005
+
+
+def test_one_that_nobody_can_connect_to_is_replaced_at_once_and_is_not_to_blame() -> None:
+    slot = Slot(POLICY)
+    slot.started(1.0)
+    lost = Observation(2, None, waiting=False, unreachable=True)
+    assert slot.observed(lost, 1.1) is KillReason.UNREACHABLE
+    assert is_explained(KillReason.UNREACHABLE, outside=True, executing=False)
+    slot = ready()
+    assert slot.observed(lost, 1.0) is None  # what is connected stays so
