@@ -25,6 +25,7 @@ from bench.processes import MachineUse
 from bench.report import show_machine
 from bench.versus import bitcode, original, rounds, table
 from bench.versus.driver import Driver, DriverFailed, alone, ours
+from bench.versus.versions import versions as llvm_versions
 
 WIDTH = 160  # columns where there is no terminal
 DISTURBED = 0.05  # share of the machine used by others, above which a reader is warned
@@ -97,6 +98,8 @@ async def _run(
         make_original = functools.partial(_driver, its) if its else None
         sides = rounds.Sides(make_original, functools.partial(ours, remember=remember), alone)
         comparisons, versions, more = await rounds.everything(sides, programs, effort, _say(console), _room)
+        _say(console)("other versions of LLVM")
+        alone_by_version = await llvm_versions(programs, effort)
         others = MachineUse.read().others_since(before)
     notes += [*NOTES, REMEMBERING if remember else FORGETTING, *more]
     notes += [f"The original has {one}." for one in (its.replaced if its else [])]
@@ -106,12 +109,14 @@ async def _run(
     if others > DISTURBED:
         notes.append(f"Disturbed: other processes used {100 * others:.0f}% of the machine meanwhile.")
     table.show(console, comparisons, notes, with_original=its is not None)
+    table.show_versions(console, alone_by_version)
     if its is not None:
         table.show_summary(console, comparisons)
     return {
         "machine": {**machine, "load_after": load()},
         "quick": effort.quick,
         "others": round(others, 3),
+        "llvm_versions": alone_by_version,
         **table.as_json(comparisons, notes, versions, why_not),
     }
 

@@ -7,6 +7,7 @@ sessions, messages, checks or a memory. `drive_aiocg.py` has the same operations
 * "as values": each pass starts from bitcode and ends as bitcode, which is what makes a state a value.
 """
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -21,7 +22,8 @@ from typing import Any
 import platformdirs
 from driving import Channel, parse
 
-from aiocg.workers.llvm.library import DIAGNOSTIC_HANDLER, Library, find_clang
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm.library import DIAGNOSTIC_HANDLER, Library, find_clang, system_libraries
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.walker import Walker
 
@@ -170,6 +172,14 @@ class Bare:
     def __init__(self, path: str | None) -> None:
         self.llvm = Llvm(path)
         self.content = b""
+
+    def libraries(self) -> dict[str, Any]:
+        """Return the other libLLVMs of this machine, one of each version, that can be used here."""
+        found = {self.llvm.library.version_text: ""}
+        for path in system_libraries():
+            with contextlib.suppress(CompilationError):
+                found.setdefault(Library(path).version_text, str(path))
+        return {"paths": [path for path in found.values() if path]}
 
     def start(self, program: str) -> dict[str, Any]:
         """Read a program."""

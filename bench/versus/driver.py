@@ -97,9 +97,9 @@ def ours(*, remember: bool) -> Driver:
     return Driver(sys.executable, "drive_aiocg.py", *(["--remember"] if remember else []))
 
 
-def alone() -> Driver:
-    """Return a driver of our LLVM alone."""
-    return Driver(sys.executable, "drive_bare.py")
+def alone(library: str | None = None) -> Driver:
+    """Return a driver of LLVM alone: ours, or another libLLVM."""
+    return Driver(sys.executable, "drive_bare.py", *([library] if library else []))
 
 
 def descendants(pid: int) -> set[int]:

@@ -38,6 +38,19 @@ def show(console: Console, comparisons: Sequence[Comparison], notes: Sequence[st
         console.print(f"  {note}", style="dim", markup=False)
 
 
+def show_versions(console: Console, found: Sequence[dict[str, Any]]) -> None:
+    """Print what a pass costs in a bare loop over each version of LLVM."""
+    compilers = list(dict.fromkeys(one["compiler"] for one in found))
+    table = Table(title="LLVM alone, in place, µs", title_justify="left", title_style="bold")
+    table.add_column("program")
+    for compiler in compilers:
+        table.add_column(compiler, justify="right")
+    for program in dict.fromkeys(one["program"] for one in found):
+        medians = {one["compiler"]: number(one["median"]) for one in found if one["program"] == program}
+        table.add_row(program, *(medians.get(compiler, "") for compiler in compilers))
+    console.print(table)
+
+
 def show_summary(console: Console, comparisons: Sequence[Comparison]) -> None:
     """Print which targets were missed."""
     judged = [one for one in comparisons if one.met is not None]
