@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from aiocg.transport.channels import RequestChannel
 from aiocg.transport.messages import Reply
-from aiocg.transport.sockets import ClientChannel
+from aiocg.transport.streams import ClientStream
 
 __all__ = ["Endpoint", "SocketFile"]
 
@@ -31,7 +32,7 @@ class Endpoint(Protocol):
 
     def connect(
         self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
-    ) -> ClientChannel:
+    ) -> RequestChannel:
         """Open a channel to the worker, which may not listen yet."""
 
     def close(self) -> None:
@@ -47,7 +48,7 @@ class SocketFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._address = f"ipc://{path}"
+        self._address = f"unix://{path}"
         self.arguments = ["--address", self._address]
         self.descriptors: list[int] = []
 
@@ -60,9 +61,9 @@ class SocketFile:
 
     def connect(
         self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
-    ) -> ClientChannel:
+    ) -> RequestChannel:
         """Open a channel to the worker, which may not listen yet."""
-        return ClientChannel(self._address, on_replies=on_replies, on_error=on_error)
+        return ClientStream(self._address, on_replies=on_replies, on_error=on_error)
 
     def close(self) -> None:
         """Remove the socket."""

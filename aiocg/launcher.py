@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from aiocg.transport.channels import RequestChannel
 from aiocg.transport.messages import Reply
-from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import Counts, Execution
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class WorkerProcess(Protocol):
 
     def connect(
         self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
-    ) -> ClientChannel:
+    ) -> RequestChannel:
         """Open a channel to the worker, which may not listen yet; the arguments are those of the channel."""
 
     def kill(self) -> None:

@@ -18,8 +18,8 @@ from anyio.to_thread import run_sync as to_thread
 from aiocg.endpoint import Endpoint, SocketFile
 from aiocg.folder import RuntimeFolder
 from aiocg.launcher import Look
+from aiocg.transport.channels import RequestChannel
 from aiocg.transport.messages import Reply
-from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import StatusPage
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class LocalProcess:
 
     def connect(
         self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
-    ) -> ClientChannel:
+    ) -> RequestChannel:
         """Open a channel to the worker, which may not listen yet."""
         return self.endpoint.connect(on_replies, on_error)
 

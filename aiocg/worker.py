@@ -29,11 +29,11 @@ from aiocg.requests import (
 )
 from aiocg.telemetry.logs import brief
 from aiocg.telemetry.tally import CANCELLED, CRASHED, OVERDUE, QUARANTINED, Tally
+from aiocg.transport.channels import RequestChannel
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
 from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
 from aiocg.transport.messages import Action, Failure, FailureCode, Hello, Refused, Reply, Welcome
-from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import NO_CANDIDATE
 from aiocg.withdrawal import served_by, sort_out_abandoned, sort_out_lost
 
@@ -45,7 +45,7 @@ MAX_ATTEMPTS = 5  # a request that was executing at this many deaths is held res
 MAX_REPAIRS = 20  # the same for loads and rebuilds, which a killer at random hits more often than anything else
 MAX_LOADED = 256  # benchmarks a worker keeps at hand for resets; sessions do not need theirs to stay loaded
 
-Connect = Callable[[Callable[[list[Reply]], None], Callable[[Exception], None]], ClientChannel]
+Connect = Callable[[Callable[[list[Reply]], None], Callable[[Exception], None]], RequestChannel]
 
 logger = logging.getLogger("aiocg.worker")
 
@@ -69,7 +69,7 @@ class Worker:
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self.failure: Exception | None = None
         self._client = client
-        self._channel: ClientChannel | None = None
+        self._channel: RequestChannel | None = None
         self._greeted = False
         self._flowing = False  # requests go to the process as they come
         self._number = 0
@@ -106,7 +106,7 @@ class Worker:
         return self._number
 
     @property
-    def channel(self) -> ClientChannel | None:
+    def channel(self) -> RequestChannel | None:
         """The connection to the process, None while there is none."""
         return self._channel
 

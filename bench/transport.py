@@ -23,8 +23,8 @@ import zmq
 import zmq.asyncio
 
 from aiocg.transport.messages import Load, Open, Reply, Step
-from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import StatusPage
+from aiocg.transport.streams import ClientStream
 from bench.measure import MICRO, Budget, Effort, Results, alternate, ratios
 from bench.scripting import SCRIPTS
 from bench.scripts.zmq_asyncio_worker import Done as BaselineDone
@@ -66,7 +66,7 @@ class ChannelClient(Client):
 
     def __init__(self, address: str) -> None:
         super().__init__()
-        self._channel = ClientChannel(address, on_replies=self._receive, on_error=self._fail)
+        self._channel = ClientStream(address, on_replies=self._receive, on_error=self._fail)
 
     def submit(self) -> "asyncio.Future[Any]":
         future = self.register()
@@ -194,7 +194,8 @@ async def _throughput(client: Client, turns: int) -> float:
 async def _clients() -> AsyncIterator[tuple[list[Client], BlockingClient]]:
     """Start the three workers and connect to them."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        addresses = [f"ipc://{folder}/{name}" for name in ("echo", "scripted", "baseline")]
+        names = ("unix", "echo"), ("unix", "scripted"), ("ipc", "baseline")
+        addresses = [f"{scheme}://{folder}/{name}" for scheme, name in names]
         stack.enter_context(_process([str(SCRIPTS / "echo_worker.py"), addresses[0]]))
         stack.enter_context(_scripted_worker(addresses[1]))
         stack.enter_context(_process([str(SCRIPTS / "zmq_asyncio_worker.py"), addresses[2]]))

@@ -11,9 +11,11 @@ import signal
 from importlib.metadata import entry_points
 
 from aiocg.transport import limits
+from aiocg.transport.channels import ReplyChannel
 from aiocg.transport.security import WorkerKeys
 from aiocg.transport.sockets import WorkerChannel
 from aiocg.transport.status import StatusPage
+from aiocg.transport.streams import WorkerStream
 from aiocg.workers.compilation import CompilationSession
 from aiocg.workers.host import Host
 from aiocg.workers.limits import die_with_parent, disable_core_dumps, limit_address_space
@@ -33,7 +35,7 @@ def find_compiler(kind: str) -> type[CompilationSession]:
     return compiler
 
 
-def open_channel(address: str, keys: int | None, announce: int | None) -> WorkerChannel:
+def open_channel(address: str, keys: int | None, announce: int | None) -> ReplyChannel:
     """Listen at an address.
 
     Args:
@@ -44,7 +46,10 @@ def open_channel(address: str, keys: int | None, announce: int | None) -> Worker
     Raises:
         TransportError: when that is not possible.
     """
-    if keys is None:
+    channel: ReplyChannel
+    if address.startswith("unix://"):
+        channel = WorkerStream(address)
+    elif keys is None:
         channel = WorkerChannel(address)
     else:
         with open(keys, "rb") as file:
@@ -66,7 +71,7 @@ def main() -> None:
     """Parse the arguments that the supervisor gives and serve until told to stop."""
     parser = argparse.ArgumentParser(prog="python -m aiocg.workers", description="Run one compiler worker.")
     parser.add_argument("kind", help="name in the entry-point group aiocg.workers, e.g. llvm")
-    parser.add_argument("--address", required=True, help="ZeroMQ address to bind, e.g. ipc:///run/user/1/w0")
+    parser.add_argument("--address", required=True, help="where to listen, e.g. unix:///run/user/1/w0")
     parser.add_argument("--parent", required=True, type=int, help="process id whose death ends this worker")
     parser.add_argument("--status", required=True, type=int, help="inherited descriptor of the status page")
     parser.add_argument("--security", type=int, help="inherited descriptor with the keys, for tcp://")

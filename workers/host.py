@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from aiocg.transport.channels import ReplyChannel
 from aiocg.transport.errors import ProtocolError
 from aiocg.transport.handshake import check_hello
 from aiocg.transport.messages import (
@@ -18,7 +19,6 @@ from aiocg.transport.messages import (
     Shutdown,
     Welcome,
 )
-from aiocg.transport.sockets import WorkerChannel
 from aiocg.transport.status import StatusPage
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.outbox import Outbox
@@ -29,7 +29,7 @@ class Host:
     """Serves one compiler on one channel until told to shut down."""
 
     def __init__(
-        self, kind: str, compiler: type[CompilationSession], channel: WorkerChannel, status: StatusPage
+        self, kind: str, compiler: type[CompilationSession], channel: ReplyChannel, status: StatusPage
     ) -> None:
         self._kind = kind
         self._compiler = compiler

@@ -3,10 +3,11 @@
 import threading
 import time
 
+from aiocg.transport.channels import ReplyChannel
 from aiocg.transport.messages import Reply
-from aiocg.transport.sockets import WorkerChannel
 
 REPLY_HOLD = 0.005  # seconds a finished reply may wait for company while more requests are being executed
+COMPANY = 128  # replies that travel without waiting: the client works on them while the worker goes on
 
 __all__ = ["Outbox"]
 
@@ -14,12 +15,14 @@ __all__ = ["Outbox"]
 class Outbox:
     """Collects replies; `flush` sends them, and so does a thread when that is not called within `REPLY_HOLD`.
 
+    So many that client and worker had better both work go at once.
+
     The thread is what lets a reply out while the request behind it keeps the main thread busy, however long. The
     channel is used by one thread at a time: by the helper only while something is collected, which it never is while
     the main thread receives.
     """
 
-    def __init__(self, channel: WorkerChannel) -> None:
+    def __init__(self, channel: ReplyChannel) -> None:
         self._channel = channel
         self._replies: dict[bytes, list[Reply]] = {}
         self._lock = threading.Lock()
@@ -29,8 +32,11 @@ class Outbox:
     def put(self, client: bytes, reply: Reply, *, more: bool) -> None:
         """Add a reply; `more` says that another request is executed before the next `flush`."""
         with self._lock:
-            self._replies.setdefault(client, []).append(reply)
-        if more and not self._filled.is_set():
+            replies = self._replies.setdefault(client, [])
+            replies.append(reply)
+        if len(replies) >= COMPANY:
+            self.flush()
+        elif more and not self._filled.is_set():
             self._filled.set()
 
     def flush(self) -> None:

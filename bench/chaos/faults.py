@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -18,8 +19,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import psutil
-import zmq
 
+from aiocg.transport.framing import Outgoing
 from bench.chaos.world import LLVM, SCRIPTED
 
 DEATH = frozenset({"WorkerCrashed", "DeadlineExceeded"})
@@ -233,12 +234,12 @@ class BadRequest(Fault):
             return None
         pid, kind, path = rng.choice(workers)
         frames = [rng.randbytes(rng.randrange(200)) for _ in range(rng.randint(1, 4))]
-        with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
-            socket.setsockopt(zmq.LINGER, 200)
-            socket.setsockopt(zmq.SNDTIMEO, 200)
-            socket.connect(f"ipc://{path}")
-            with contextlib.suppress(zmq.Again):
-                socket.send_multipart(frames)
+        outgoing = Outgoing()
+        outgoing.put(frames)
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as end:
+            end.settimeout(0.2)
+            end.connect(str(path))
+            end.sendall(b"".join(outgoing.parts() if rng.random() < 0.5 else frames))  # in their form, or in none
         return f"{kind} worker {pid}: {sum(map(len, frames))} bytes in {len(frames)} frames"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aiocg.transport import wires
+from aiocg.transport.framing import Outgoing
 from aiocg.workers.scripted import ScriptedSession
 
 
@@ -21,15 +21,15 @@ class FrailSession(ScriptedSession):
         """Get between the channel and its socket."""
         super().start(options)
         order = Path(os.environ["AIOCG_CHAOS_FLAGS"], "corrupt")
-        send = wires.send_multipart
+        put = Outgoing.put
 
-        def corrupting(socket: Any, frames: Sequence[Any], flags: int) -> None:
+        def corrupting(outgoing: Outgoing, frames: Sequence[Any]) -> None:
             if order.exists() and _take(order):
-                head = bytes(frames[1])  # behind the client's identity
-                frames = [frames[0], head[: len(head) // 2], *frames[2:]]
-            send(socket, frames, flags)
+                head = bytes(frames[0])
+                frames = [head[: len(head) // 2], *frames[1:]]
+            put(outgoing, frames)
 
-        wires.send_multipart = corrupting
+        Outgoing.put = corrupting  # type: ignore[method-assign]
 
 
 def _take(order: Path) -> bool:

@@ -91,7 +91,7 @@ class Witness:
                 return
             descriptor = words[words.index("--status") + 1]
             page = StatusPage(os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC))
-            socket = words[words.index("--address") + 1].removeprefix("ipc://")
+            socket = words[words.index("--address") + 1].removeprefix("unix://")
             self._watched[pid] = _Watched(pid, words[words.index("aiocg.workers") + 1], Path(socket), page)
 
     def workers(self) -> list[tuple[int, str, Path]]:

@@ -3,12 +3,12 @@
 import sys
 
 from aiocg.transport.messages import Done, Step
-from aiocg.transport.sockets import WorkerChannel
+from aiocg.transport.streams import WorkerStream
 
 
 def main() -> None:
     """Answer until killed."""
-    channel = WorkerChannel(sys.argv[1])
+    channel = WorkerStream(sys.argv[1])
     while True:
         for client, requests in channel.receive(None):
             if isinstance(requests, list):

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zmq
 
+from aiocg.transport.framing import Outgoing
 from aiocg.transport.messages import (
     PROTOCOL_VERSION,
     Done,
@@ -27,8 +27,8 @@ from aiocg.transport.messages import (
     Step,
     Welcome,
 )
-from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import StatusPage
+from aiocg.transport.streams import ClientStream
 
 DOUBLE, NAP, INCREMENT, HANG = 2, 11, 1, 5
 
@@ -37,7 +37,7 @@ class Worker:
     """A worker process and its status page."""
 
     def __init__(self, folder: Path, kind: str = "scripted", *extra: str) -> None:
-        self.address = f"ipc://{folder}/w"
+        self.address = f"unix://{folder}/w"
         self.status = StatusPage.create()
         command = [sys.executable, "-P", "-m", "aiocg.workers", kind, "--address", self.address]
         command += ["--parent", str(os.getpid()), "--status", str(self.status.descriptor), *extra]
@@ -54,7 +54,7 @@ class Client:
 
     def __init__(self, address: str) -> None:
         self._replies: asyncio.Queue[Any] = asyncio.Queue()
-        self.channel = ClientChannel(address, on_replies=self._take, on_error=self._replies.put_nowait)
+        self.channel = ClientStream(address, on_replies=self._take, on_error=self._replies.put_nowait)
 
     def _take(self, replies: list[Any]) -> None:
         for reply in replies:
@@ -120,13 +120,14 @@ async def test_another_protocol_version_is_refused_and_the_next_client_served(cl
     ],
 )
 async def test_garbage_is_refused_and_the_worker_goes_on(client: Client, worker: Worker, frames: list[bytes]) -> None:
-    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
-        socket.linger = 0
-        socket.rcvtimeo = 30_000
-        socket.connect(worker.address)
-        socket.send_multipart(frames)
-        if frames != [b"\x90"]:  # a batch of nothing is no error and has no answer
-            assert b"protocol" in b"".join(await asyncio.to_thread(socket.recv_multipart))
+    await client.ask(Hello(PROTOCOL_VERSION, "test"))
+    outgoing = Outgoing()
+    outgoing.put(frames)
+    reader, writer = await asyncio.open_unix_connection(worker.address.removeprefix("unix://"))
+    writer.writelines(outgoing.parts())
+    if frames != [b"\x90"]:  # a batch of nothing is no error and has no answer
+        assert b"protocol" in await asyncio.wait_for(reader.read(1000), 30)
+    writer.close()
     replies = await client.ask(Hello(PROTOCOL_VERSION, "test"), *opened())
     assert [type(reply) for reply in replies] == [Welcome, Done, Observed]
     assert worker.process.poll() is None
@@ -190,7 +191,7 @@ async def test_shutdown_answers_what_came_before_it_and_leaves_nothing(client: C
     replies = await client.receive(3)
     assert replies[2].observations == (6,)
     assert await asyncio.to_thread(worker.process.wait, 30) == 0
-    assert not Path(worker.address.removeprefix("ipc://")).exists()
+    assert not Path(worker.address.removeprefix("unix://")).exists()
 
 
 async def test_a_client_that_vanishes_does_not_hold_the_worker_up(client: Client, worker: Worker) -> None:
@@ -233,10 +234,10 @@ def test_a_worker_whose_parent_is_gone_leaves_at_once(tmp_path: Path) -> None:
     worker.close()
 
 
-@pytest.mark.parametrize("address", ["ipc:///nonexistent/folder/w", "tcp://127.0.0.1:1", "nonsense"])
+@pytest.mark.parametrize("address", ["unix:///nonexistent/folder/w", "tcp://127.0.0.1:1", "nonsense"])
 def test_an_address_that_cannot_be_bound_ends_with_a_message(tmp_path: Path, address: str) -> None:
     worker = Worker(tmp_path, "scripted", "--address", address)
     _, stderr = worker.process.communicate(timeout=30)
     worker.close()
     assert worker.process.returncode != 0
-    assert b"AddressError" in stderr and address.removeprefix("ipc://").encode() in stderr
+    assert b"AddressError" in stderr and address.removeprefix("unix://").encode() in stderr
