@@ -20,7 +20,7 @@ with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is 
     from bench import versus_compiler_gym
     from bench.versus import bitcode, original, rounds, stand_ins
     from bench.versus.comparison import Comparison, percentile, summary
-    from bench.versus.driver import DriverFailed, ours
+    from bench.versus.driver import DriverFailed, alone, ours
 
 VENVS = Path(os.environ.get("AIOCG_CACHE") or Path.home() / ".cache" / "aiocg") / "versus"  # where they are kept
 
@@ -150,6 +150,15 @@ async def test_driver_says_what_failed_and_goes_on() -> None:
         assert await driver.ask("fewer") == {}
 
 
+async def test_llvm_alone_knows_the_other_libraries_of_this_machine() -> None:
+    async with alone() as driver:
+        paths = (await driver.ask("libraries"))["paths"]
+    assert len(set(paths)) == len(paths)
+    for path in paths:
+        async with alone(path) as other:
+            assert path not in (await other.ask("libraries"))["paths"]
+
+
 async def test_driver_that_takes_too_long_is_ended() -> None:
     async with ours(remember=False) as driver:
         with pytest.raises(DriverFailed, match="more than 0 s"):
@@ -227,3 +236,5 @@ def test_both_are_measured_where_the_original_can_be_installed(tmp_path: Path) -
     measured = {one["what"] for one in found["comparisons"]}
     assert {"step, nothing", "step, InstCount", "step, Autophase", "fork", "reset, warm", "8 environments"} <= measured
     assert "step without an action" in measured
+    assert found["versions"]["ours"]["compiler"] in {one["compiler"] for one in found["llvm_versions"]}
+    assert all(one["median"] > 0 for one in found["llvm_versions"])
