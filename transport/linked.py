@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import logging
 import os
 import socket as sockets
 from collections.abc import Callable
@@ -40,6 +41,8 @@ _WATCHED: Final = (
     | zmq.EVENT_DISCONNECTED
 )
 _monitors = itertools.count()
+
+logger = logging.getLogger("aiocg.transport.linked")
 
 
 class LinkedWire:
@@ -191,11 +194,14 @@ class LinkedWire:
         if self._link.lost is not None:
             return
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            logger.info("connected", extra={"address": self._address})
             self._connected = self._ever_connected = True
             self._link.ask()
             self._pump()
             self._look()
         elif event == zmq.EVENT_DISCONNECTED:
+            if self._connected:
+                logger.warning("connection lost", extra={"address": self._address})
             self._connected = False
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             self._refused(

@@ -35,7 +35,7 @@ FIELDS: Final = {
     "cause": "why it happened",
     "client": "who is behind a connection to a node, by the name of its key",
     "instance": "one process of a client, by the random name that it has for itself",
-    "address": "where a client comes from, or a node listens",
+    "address": "where somebody comes from, or listens",
     "port": "where a worker of a node listens",
     "status": "exit status of a worker; minus the signal, if one ended it",
 }
