@@ -50,9 +50,11 @@ class Batch(Generic[AnyMessage]):
         size: bytes of all its frames.
     """
 
-    __slots__ = ("_frames", "_head", "messages", "size")
+    __slots__ = ("_frames", "_head", "_largest", "messages", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, max_frame_bytes: int = limits.MAX_FRAME_BYTES) -> None:
+        """Begin with no messages; no frame may be larger than `max_frame_bytes`."""
+        self._largest = max_frame_bytes
         self.messages = 0
         self.size = _COUNT.size
         self._head = bytearray(_COUNT.size)
@@ -62,7 +64,7 @@ class Batch(Generic[AnyMessage]):
     def full(self) -> bool:
         """Whether the next message should begin another batch."""
         return (
-            self.size >= limits.FULL_BATCH_BYTES
+            self.size >= min(limits.FULL_BATCH_BYTES, self._largest // 2)
             or self.messages >= limits.FULL_BATCH_MESSAGES
             or len(self._frames) >= limits.MAX_FRAMES // 2
         )
@@ -99,13 +101,15 @@ class Batch(Generic[AnyMessage]):
             )
         if len(self._frames) > limits.MAX_FRAMES:
             raise ValueRefusedError(f"the batch would have more than {limits.MAX_FRAMES} frames")
-        if size > limits.MAX_BATCH_BYTES or len(self._head) > limits.MAX_FRAME_BYTES:
+        if len(self._head) > self._largest:
+            raise ValueRefusedError(f"{len(self._head)} bytes, more than the {self._largest} allowed in one frame")
+        if size > limits.MAX_BATCH_BYTES:
             raise ValueRefusedError(f"the batch would have {size} bytes, more than {limits.MAX_BATCH_BYTES}")
 
     def _lift(self, value: bytes | Array) -> Ext:
         data = value if isinstance(value, bytes) else value.data
-        if len(data) > limits.MAX_FRAME_BYTES:
-            raise ValueRefusedError(f"{len(data)} bytes, more than {limits.MAX_FRAME_BYTES} in one frame")
+        if len(data) > self._largest:
+            raise ValueRefusedError(f"{len(data)} bytes, more than the {self._largest} allowed in one frame")
         if isinstance(value, Array):
             header = pack_header(value.dtype, value.shape)
             if len(data) < limits.INLINE_BYTES:
@@ -256,8 +260,10 @@ def _identity(raw: msgspec.Raw) -> tuple[str, int | None]:
         kind, *rest = _HEADS.decode(raw)
     except Exception:
         return "of unknown type", None
+    if not isinstance(kind, str):  # it may be anything, even what cannot be looked up
+        return "of unknown type", None
     if kind not in _NUMBERED:
-        return (kind if isinstance(kind, str) else "of unknown type"), None
+        return kind, None
     return kind, rest[0] if rest and type(rest[0]) is int else None
 
 

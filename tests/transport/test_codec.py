@@ -237,6 +237,14 @@ def test_mutated_replies_are_decoded_or_refused(data):
     decode_or_refuse(codec, data.draw(mutations(frames)))
 
 
+@pytest.mark.parametrize("kind", [{}, [], None, 1, b"Fork"])
+def test_a_message_of_a_type_that_is_no_text_is_refused(kind):
+    frames = [msgspec.msgpack.encode([[kind, 1, 2, 3]])]
+    for codec in (request_codec(), reply_codec()):
+        with pytest.raises(RemoteProtocolError, match="of unknown type"):
+            codec.decode(frames)
+
+
 def test_a_codec_does_not_remember_a_refused_batch():
     codec = request_codec()
     message = Load(1, "b", bytes(INLINE_BYTES), 1.0)
