@@ -1,7 +1,7 @@
 """The engine that turns one state into the next, and shows states as modules in memory."""
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from aiocg.transport.messages import FailureCode
@@ -15,28 +15,43 @@ from aiocg.workers.llvm.module import LlvmError, Module, NoSuchTarget, TargetMac
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator
 from aiocg.workers.llvm.program import Builder, Tools
+from aiocg.workers.llvm.seal import Seals
+from aiocg.workers.llvm.shelf import Parsed, Shelf
 from aiocg.workers.llvm.states import State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 
 TRANSITION_CACHE_BYTES = 256 << 20
+MODULE_CACHE_BYTES = 64 << 20
+
+_read_action = lru_cache(maxsize=4096)(parse)
 
 
-class _Live(NamedTuple):
-    """A module in memory, the state it shows, and whether it comes from a parse of that state's content."""
+class _Left(NamedTuple):
+    """The module that the last pass left behind: it has the instructions of the state, but more than they is in it."""
 
     state: State
     module: Module
-    parsed: bool
 
 
 class Engine:
     """Applies passes to states and observes states. Not for use by several threads at once.
 
-    One module at most is kept in memory: the one that the last call made.
+    A pass is run on a parse of the state's content. Most passes do nothing to most programs; where the module's seal
+    says that a pass has left it exactly as it was, the module is as good as a fresh parse, and the next pass gets it.
+
+    Attributes:
+        runs: pipelines that were run, not remembered.
+        traceless: how many of them left the module as it was.
+        parses: of a state's content.
+        writes: of a module to bitcode.
     """
 
     def __init__(
-        self, library: Library, natives: NativeLibraries, transition_cache_bytes: int = TRANSITION_CACHE_BYTES
+        self,
+        library: Library,
+        natives: NativeLibraries,
+        transition_cache_bytes: int = TRANSITION_CACHE_BYTES,
+        module_cache_bytes: int = MODULE_CACHE_BYTES,
     ) -> None:
         self.library = library
         self.natives = natives
@@ -46,9 +61,10 @@ class Engine:
         self.runner = Runner()
         self.states = States()
         self.transitions = Transitions(transition_cache_bytes)
-        self.runs = 0  # pipelines that were run, not remembered
+        self.shelf = Shelf(module_cache_bytes)
+        self.runs = self.traceless = self.parses = self.writes = 0
         self._machines: dict[bytes, TargetMachine | None] = {}
-        self._live: _Live | None = None
+        self._left: _Left | None = None
 
     def load(self, content: bytes) -> State:
         """Make the state of a program given as bitcode or text.
@@ -86,7 +102,7 @@ class Engine:
         if known is not None:
             return known
         try:
-            after = self._run(state, parse(action))
+            after = self._run(state, _read_action(action))
         except NoSuchTarget as error:
             raise CompilationError(FailureCode.ACTION_UNKNOWN, f"{action}: {error}") from None
         except LlvmError as error:
@@ -101,6 +117,11 @@ class Engine:
     def equality(self) -> Equality:
         """Tells programs apart."""
         return Equality(self.natives.load("equality"))
+
+    @cached_property
+    def seals(self) -> Seals | None:
+        """Tells whether a module is what it was; None where LLVM's memory is not as expected."""
+        return Seals.find(self.natives)
 
     @cached_property
     def loops(self) -> Loops:
@@ -133,29 +154,36 @@ class Engine:
         return self._walk(state, "autophase", self.walker.autophase)
 
     def module(self, state: State) -> Module:
-        """Return a module with the state's instructions: what a pass has just left, or a fresh parse.
+        """Return a module with the state's instructions: what a pass has just left, or a parse.
 
         It is the engine's: read it before the next call, do not change it.
         """
-        if self._live is None or self._live.state is not state:
-            return self.parsed(state)
-        return self._live.module
+        if self._left is not None and self._left.state is state:
+            return self._left.module
+        return self.parsed(state)
 
     def parsed(self, state: State) -> Module:
         """Return a parse of the state's content: its text and bitcode depend on nothing else.
 
         It is the engine's: read it before the next call, do not change it.
         """
-        if self._live is None or self._live.state is not state or not self._live.parsed:
-            self.release()
-            self._live = _Live(state, Module.parse(self.library, state.content), True)
-        return self._live.module
+        parsed = self.shelf.get(state)
+        if parsed is None:
+            parsed = self._parse(state)
+            self.shelf.put(state, parsed)
+        parsed.shown = True
+        return parsed.module
+
+    def prepare(self, state: State) -> None:
+        """Do ahead what the next pass or observation of this state needs."""
+        self._forget_left()
+        if state not in self.shelf:
+            self.shelf.put(state, self._parse(state))
 
     def release(self) -> None:
-        """Free the module that is kept in memory for observations, if there is one."""
-        live, self._live = self._live, None
-        if live is not None:
-            live.module.close()
+        """Free the modules that are kept in memory."""
+        self._forget_left()
+        self.shelf.clear()
 
     def _missing_data_layout(self, module: Module) -> str:
         """Return what `opt` since LLVM 18 assumes when a module names a target but no data layout."""
@@ -172,14 +200,17 @@ class Engine:
         return state
 
     def _run(self, state: State, action: ActionText) -> State:
-        self.release()
+        self._forget_left()
         self.runs += 1
-        module = Module.parse(self.library, state.content)
+        parsed = self._take(state)
+        module = parsed.module
         try:
-            if "fingerprint" not in state.memo:
-                state.memo["fingerprint"] = self.equality.fingerprint(module)
             changed = self._transform(module, action)
-            bitcode = module.write_bitcode()
+            if parsed.seal and self._seal(module) == parsed.seal:
+                self.traceless += 1
+                self.shelf.put(state, parsed)
+                return state
+            bitcode = self._write(module)
             count = self.walker.instruction_count(module.pointer)
             changed = changed and not self._is_unchanged(state, module, bitcode, count)
             if changed and (problem := module.verify()):
@@ -192,9 +223,37 @@ class Engine:
             return state
         after = self.states.intern(bitcode)
         after.memo["instruction_count"] = count
-        self.release()  # the state's own parse, if the comparison made one
-        self._live = _Live(after, module, False)
+        self._left = _Left(after, module)
         return after
+
+    def _take(self, state: State) -> Parsed:
+        """Take a parse of the state from the shelf, or make one."""
+        parsed = self.shelf.take(state)
+        if parsed is not None and parsed.shown:
+            if not parsed.seal or self._seal(parsed.module) != parsed.seal:
+                parsed.module.close()
+                return self._parse(state)
+            parsed.shown = False
+        return parsed or self._parse(state)
+
+    def _parse(self, state: State) -> Parsed:
+        self.parses += 1
+        module = Module.parse(self.library, state.content)
+        if "fingerprint" not in state.memo:
+            state.memo["fingerprint"] = self.equality.fingerprint(module)
+        return Parsed(module, self._seal(module))
+
+    def _seal(self, module: Module) -> int:
+        return self.seals.take(module) if self.seals is not None else 0
+
+    def _write(self, module: Module) -> bytes:
+        self.writes += 1
+        return module.write_bitcode()
+
+    def _forget_left(self) -> None:
+        left, self._left = self._left, None
+        if left is not None:
+            left.module.close()
 
     def _transform(self, module: Module, action: ActionText) -> bool:
         """Apply an action to a module in memory, and say whether the result counts, if it is another program."""
@@ -218,7 +277,7 @@ class Engine:
         if self.equality.fingerprint(module) != state.memo["fingerprint"]:
             return False
         if "rewritten" not in state.memo:
-            state.memo["rewritten"] = digest(self.parsed(state).write_bitcode())
+            state.memo["rewritten"] = digest(self._write(self.parsed(state)))
         if digest(bitcode) == state.memo["rewritten"]:
             return True
         if "text" not in state.memo:
