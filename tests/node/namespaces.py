@@ -69,6 +69,12 @@ class Host:
         self.processes.append(process)
         return process
 
+    def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
+        """Run a program on the host to its end."""
+        return subprocess.run(
+            ["ip", "netns", "exec", self.namespace, *command], capture_output=True, text=True, timeout=30
+        )
+
     def pids(self) -> list[int]:
         """Return the process ids of all that runs on the host."""
         return [int(pid) for pid in _ip("netns", "pids", self.namespace).split()]

@@ -2,10 +2,11 @@
 
     stepping_client.py NODE step ENVIRONMENTS ROUNDS PAUSE
     stepping_client.py NODE search EVALUATIONS
+    stepping_client.py NODE read ROUNDS BLOCKS
 
 Without a node ("") it runs on this machine. It writes an object in JSON a line: `step`, first the process ids of its
-workers, then for each round where the environments are and on which processes; both, last, the hashes of their states.
-An error ends it with the error's name.
+workers, then for each round where the environments are and on which processes; `step` and `search`, last, the hashes of
+their states; `read`, how many bytes it has read. An error ends it with the error's name.
 """
 
 import asyncio
@@ -49,6 +50,18 @@ async def search(runtime: aiocg.Runtime, evaluations: int) -> None:
     say(hashes=[env.state_hash], reward=best.reward, actions=best.actions, evaluations=best.evaluations)
 
 
+async def read(runtime: aiocg.Runtime, rounds: int, blocks: int) -> None:
+    """Ask for a lot at once, of 64 KiB each."""
+    env = await runtime.make("scripted-v0", benchmark=aiocg.testing.scripted_benchmark(5))
+    await env.reset()
+    size = 0
+    for number in range(rounds):
+        size += sum(len(block) for block in await asyncio.gather(*(env.observe("block") for _ in range(blocks))))
+        say(round=number)
+        await asyncio.sleep(0.05)
+    say(read=size)
+
+
 async def main() -> None:
     """Do as the arguments say."""
     node, what, *numbers = sys.argv[1:]
@@ -56,6 +69,8 @@ async def main() -> None:
     async with aiocg.Runtime(workers=2, **place) as runtime:
         if what == "step":
             await step(runtime, int(numbers[0]), int(numbers[1]), float(numbers[2]))
+        elif what == "read":
+            await read(runtime, int(numbers[0]), int(numbers[1]))
         else:
             await search(runtime, int(numbers[0]))
 
