@@ -13,6 +13,7 @@
     │   ├── WorkerStartError     a worker process cannot be started
     │   │   ├── EnvironmentNotSupported   its compiler is missing or unusable on this machine
     │   │   └── BudgetExhausted  it died too often
+    │   ├── NodeUnreachable      the node that runs the workers cannot be used
     │   ├── WorkerCrashed        the compiler died while executing this request
     │   │   ├── DeadlineExceeded the compiler overran its deadline (also a TimeoutError)
     │   │   └── Quarantined      it was not tried, because it has killed its worker before
@@ -40,6 +41,7 @@ __all__ = [
     "EnvironmentNotSupported",
     "Interrupted",
     "InvalidAction",
+    "NodeUnreachable",
     "NotExpressible",
     "ObservationFailed",
     "ParameterFailed",
@@ -174,6 +176,18 @@ class BudgetExhausted(WorkerStartError):
             stderr or "nothing",
         )
         self.stderr = stderr
+
+
+class NodeUnreachable(ServiceError):
+    """The node that runs the workers does not let us in, was not heard of for too long, or never was.
+
+    Attributes:
+        address: of the node.
+    """
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address = address
+        super().__init__(f"the node at {address} cannot be used: {reason}")
 
 
 class WorkerCrashed(ServiceError):

@@ -84,6 +84,10 @@ class Launcher(Protocol):
 class Place(Protocol):
     """A machine on which workers run for a runtime."""
 
+    @property
+    def workers(self) -> int | None:
+        """How many workers of a kind to start where nobody says; known once there is a launcher."""
+
     async def launcher(self, spec: "EnvironmentSpec", options: Mapping[str, Any], memory_limit: int) -> Launcher:
         """Return what starts the workers of an environment.
 
@@ -92,6 +96,9 @@ class Place(Protocol):
             options: for the compiler, in addition to what it gets by default.
             memory_limit: address space of each worker in bytes, 0 for no limit.
         """
+
+    def stop(self) -> None:
+        """Start no more workers: whoever waits for one gets `RuntimeClosed`. Those that there are live on."""
 
     async def close(self) -> None:
         """Free everything, once all workers are gone; idempotent."""

@@ -43,6 +43,11 @@ class LocalPlace:
         """The private folder with the workers' sockets, None while there is none."""
         return self._folder.path if self._folder is not None else None
 
+    @property
+    def workers(self) -> int:
+        """As many workers as there are usable processors."""
+        return len(os.sched_getaffinity(0))
+
     async def launcher(self, spec: "EnvironmentSpec", options: Mapping[str, Any], memory_limit: int) -> "LocalLauncher":
         """Return what starts the workers of an environment; see `Place`.
 
@@ -58,6 +63,9 @@ class LocalPlace:
             environ=await to_thread(spec.environ),
             memory_limit=memory_limit,
         )
+
+    def stop(self) -> None:
+        """Starting a worker takes no time here that would have to be ended."""
 
     async def close(self) -> None:
         """Remove the folder; idempotent."""

@@ -18,6 +18,7 @@ from aiocg.env import Env
 from aiocg.errors import Interrupted, RuntimeClosed, WorkerStartError
 from aiocg.launcher import Place
 from aiocg.local import LocalPlace
+from aiocg.node.client import NODE_TIMEOUT, NodePlace
 from aiocg.placement import choose_worker
 from aiocg.preparation import in_thread
 from aiocg.quarantine import Quarantine
@@ -31,6 +32,7 @@ from aiocg.supervision import Policy
 from aiocg.supervisor import Supervisor
 from aiocg.telemetry.logs import configure_from_environment
 from aiocg.transport.messages import Welcome
+from aiocg.transport.security import ClientSecurity
 from aiocg.worker import Worker
 
 __all__ = ["BenchmarkLike", "Runtime"]
@@ -61,6 +63,10 @@ class Runtime:
         memory_limit: address space of each worker in bytes, 0 for no limit.
         options: for the compiler, in addition to what it gets by default.
         policy: the supervisor's numbers.
+        node: address of a node that runs the workers, `tcp://HOST:PORT`; AIOCG_NODE if None, and here if that is not
+            set, or "".
+        keys: our key pair and the node's public key; those that `aiocg keys` has stored if None.
+        node_timeout: seconds without a word from the node after which everything fails with `NodeUnreachable`.
     """
 
     def __init__(
@@ -71,6 +77,9 @@ class Runtime:
         memory_limit: int = DEFAULT_MEMORY_LIMIT,
         options: Mapping[str, Any] | None = None,
         policy: Policy | None = None,
+        node: str | None = None,
+        keys: ClientSecurity | None = None,
+        node_timeout: float = NODE_TIMEOUT,
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
@@ -80,12 +89,13 @@ class Runtime:
             raise ValueError(f"options must be what JSON can say, for they go to another process: {error}") from error
         configure_from_environment()
         self.datasets = datasets if datasets is not None else default_datasets()
-        self._count = workers or len(os.sched_getaffinity(0))
+        self._count = workers
         self._memory_limit = memory_limit
         self._options = dict(options or {})
         self._policy = policy
         self.quarantine = Quarantine((policy or Policy()).quarantine_deaths)
-        self._place: Place = LocalPlace()
+        node = os.environ.get("AIOCG_NODE", "") if node is None else node
+        self._place: Place = NodePlace(node, keys, node_timeout) if node else LocalPlace()
         self._supervisors: dict[str, Supervisor] = {}
         self._spaces: dict[str, tuple[ActionSpaces, dict[str, ObservationSpace]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None  # the one that the workers were started on
@@ -192,10 +202,11 @@ class Runtime:
                 raise RuntimeClosed("the runtime was closed")
             if spec.worker not in self._supervisors:
                 self._loop = asyncio.get_running_loop()
+                launcher = await self._place.launcher(spec, self._options, self._memory_limit)
                 self._supervisors[spec.worker] = Supervisor(
                     spec.worker,
-                    self._count,
-                    await self._place.launcher(spec, self._options, self._memory_limit),
+                    self.worker_count,
+                    launcher,
                     client=f"aiocg {__version__}",
                     policy=self._policy,
                     quarantine=self.quarantine,
@@ -230,8 +241,8 @@ class Runtime:
 
     @property
     def worker_count(self) -> int:
-        """Number of worker processes per compiler."""
-        return self._count
+        """Number of worker processes per compiler; on a node, unless it was given, known once it has answered."""
+        return self._count or self._place.workers or len(os.sched_getaffinity(0))
 
     @property
     def folder(self) -> Path | None:
@@ -276,6 +287,7 @@ class Runtime:
         """End all workers and remove everything on disk; what is in flight fails with `RuntimeClosed`."""
         self._check_loop()
         self._closed = True
+        self._place.stop()
         with anyio.CancelScope(shield=True):  # in a scope that was cancelled nothing could be waited for
             async with self._lock:
                 try:

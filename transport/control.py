@@ -113,7 +113,7 @@ class Kill(Message, frozen=True):
 
 
 class Detach(Message, frozen=True):
-    """Leave: all workers of the client are ended and forgotten. No answer."""
+    """Leave: all workers of the client are ended and forgotten; answered by `Refused` with the code `"detached"`."""
 
 
 FromClient = Attach | Spawn | Beat | Kill | Detach
@@ -144,7 +144,8 @@ class Refused(Message, frozen=True):
     """The node does not serve the client.
 
     Attributes:
-        code: `"protocol"` for another version, `"unattached"` when an `Attach` is missing, `"busy"`, `"closing"`.
+        code: `"protocol"` for another version, `"unattached"` when an `Attach` is missing, `"busy"`, `"closing"`,
+            `"detached"` when the client has left.
         message: what is wrong.
     """
 

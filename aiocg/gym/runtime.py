@@ -11,10 +11,12 @@ from aiocg.datasets.collection import Datasets
 from aiocg.datasets.forks import ForkedLock
 from aiocg.errors import RuntimeClosed
 from aiocg.gym.portal import Portal
+from aiocg.node.client import NODE_TIMEOUT
 from aiocg.requests import Receiver
 from aiocg.runtime import DEFAULT_MEMORY_LIMIT, Runtime
 from aiocg.state import CompilerEnvState, LegacyState
 from aiocg.supervision import Policy
+from aiocg.transport.security import ClientSecurity
 
 if TYPE_CHECKING:
     from aiocg.gym.env import CompilerEnv
@@ -39,7 +41,7 @@ class SyncRuntime:
     the runtime itself, and pickling gives the default runtime of the process that unpickles.
 
     Args:
-        workers, datasets, memory_limit, options, policy: as for `aiocg.Runtime`.
+        workers, datasets, memory_limit, options, policy, node, keys, node_timeout: as for `aiocg.Runtime`.
     """
 
     def __init__(
@@ -50,9 +52,19 @@ class SyncRuntime:
         memory_limit: int = DEFAULT_MEMORY_LIMIT,
         options: Mapping[str, Any] | None = None,
         policy: Policy | None = None,
+        node: str | None = None,
+        keys: ClientSecurity | None = None,
+        node_timeout: float = NODE_TIMEOUT,
     ) -> None:
         self.runtime = Runtime(
-            workers=workers, datasets=datasets, memory_limit=memory_limit, options=options, policy=policy
+            workers=workers,
+            datasets=datasets,
+            memory_limit=memory_limit,
+            options=options,
+            policy=policy,
+            node=node,
+            keys=keys,
+            node_timeout=node_timeout,
         )
         self._lock = ForkedLock()
         self._portal: Portal | None = None

@@ -28,7 +28,7 @@ from aiocg.transport.control import (
 )
 from aiocg.transport.status import Execution
 
-__all__ = ["Attachment", "Denied", "Ended", "Event", "Remote", "Up"]
+__all__ = ["KILLED", "Attachment", "Denied", "Ended", "Event", "Remote", "Up"]
 
 FIRST_BEAT = 0.25  # seconds between attempts to attach, and between beats until the node has said how many
 SILENT_BEATS = 3  # so many without an answer mean that the node cannot be heard
@@ -92,6 +92,7 @@ class Attachment:
         attached: what the node has said of itself; None before that.
         heard: when the node was last heard; the time of the start before that.
         remotes: the workers by their numbers.
+        left: has the node heard that we leave?
 
     Args:
         client: name and version, for messages.
@@ -103,6 +104,7 @@ class Attachment:
         self.attached: Attached | None = None
         self.heard = now
         self.remotes: dict[int, Remote] = {}
+        self.left = False
         self._attach = Attach(CONTROL_VERSION, client, instance)
         self._connected = False  # does the node know this connection?
         self._sequence = 0
@@ -138,6 +140,10 @@ class Attachment:
     def forget(self, number: int) -> None:
         """Have nothing to do with a worker any more: it ends, and nothing follows."""
         self.remotes.pop(number, None)
+
+    def starting(self) -> list[int]:
+        """Return the numbers of the workers that are wanted and not known to run."""
+        return [number for number, remote in self.remotes.items() if remote.spawn is not None]
 
     def look(self, number: int, now: float) -> Look | None:
         """Return what is to be seen of a worker; None when it is gone.
@@ -200,6 +206,10 @@ class Attachment:
 
     # --------------------------------------------------------------------------------------- from the node
 
+    def disconnected(self, now: float) -> None:
+        """What was sent may be lost, and the next message goes to a node that does not know where we are."""
+        self._connected, self._due = False, now
+
     def received(self, message: FromNode, now: float) -> list[Event]:
         """The node has sent a message; return what has happened.
 
@@ -211,6 +221,7 @@ class Attachment:
             self._connected = False  # we attach anew; this does not count as being heard
             if message.code == "unattached":
                 self._due = now
+            self.left = message.code == "detached"
             return []
         self.heard = now
         match message:

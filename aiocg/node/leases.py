@@ -235,7 +235,7 @@ class Leases:
                 holder = lease.holders.get(message.number)
                 return [] if holder is None else self._end(holder)
             case Detach():
-                return self._drop(lease)
+                return [*self._drop(lease), Send(peer, Refused("detached", "the client has left"))]
 
     def _attach(self, peer: bytes, key: str, attach: Attach, now: float) -> list[Command]:
         refused = check_attach(attach)

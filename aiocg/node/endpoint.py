@@ -1,0 +1,92 @@
+"""Where a worker of a node listens: on the network, for one client key, with a key pair of its own."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+
+from aiocg.transport.messages import Reply
+from aiocg.transport.security import KeyPair, WorkerKeys
+from aiocg.transport.sockets import ClientChannel
+
+__all__ = ["NetworkEndpoint"]
+
+
+class NetworkEndpoint:
+    """A port of this machine that one client may connect to.
+
+    Attributes:
+        public: the worker's public key, which the client must know.
+
+    Args:
+        host: address or interface to listen at.
+        port: to listen at, 0 for any that is free.
+        client: public key of the client.
+        limits: what it may use, by name.
+    """
+
+    def __init__(self, host: str, port: int, client: str, limits: Mapping[str, float]) -> None:
+        pair = KeyPair.generate()
+        self.public = pair.public
+        self._open: set[int] = set()
+        keys, pen = self._pipe()
+        os.write(pen, WorkerKeys(pair.secret, client, dict(limits)).encode())  # far less than a pipe holds
+        self._close(pen)
+        self._ear, mouth = self._pipe()
+        self._handed = (keys, mouth)
+        self.descriptors = [keys, mouth]
+        self.arguments = ["--address", f"tcp://{host}:{port}", "--security", str(keys), "--announce", str(mouth)]
+
+    def _pipe(self) -> tuple[int, int]:
+        try:
+            ends = os.pipe()
+        except OSError:
+            self.close()
+            raise
+        self._open.update(ends)
+        return ends
+
+    def inherited(self) -> None:
+        """The process has been started, and has what was handed to it."""
+        for descriptor in self._handed:
+            self._close(descriptor)
+
+    async def port(self) -> int:
+        """Wait until the worker listens; return its port.
+
+        Raises:
+            OSError: when it ends before that.
+        """
+        reader = asyncio.StreamReader()
+        self._open.discard(self._ear)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._ear, "rb", 0)
+        )
+        try:
+            line = await reader.readline()
+        finally:
+            transport.close()
+        if not line.endswith(b"\n"):
+            raise OSError("the worker ended before it listened")
+        return int(line.rpartition(b":")[2])
+
+    def reachable(self) -> bool:
+        """Say that nobody takes a port away from a worker."""
+        return True
+
+    def connect(
+        self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
+    ) -> ClientChannel:
+        """Nobody connects from here: only the client may."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close what is still open."""
+        for descriptor in list(self._open):
+            self._close(descriptor)
+
+    def _close(self, descriptor: int) -> None:
+        if descriptor in self._open:
+            self._open.discard(descriptor)
+            with contextlib.suppress(OSError):
+                os.close(descriptor)

@@ -1,0 +1,301 @@
+"""The node: listens for clients, starts and ends workers as `leases` decides, and leaves nothing behind."""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any
+
+from anyio.to_thread import run_sync as to_thread
+
+from aiocg.errors import AiocgError
+from aiocg.folder import RuntimeFolder
+from aiocg.local import LocalLauncher, LocalProcess
+from aiocg.node.endpoint import NetworkEndpoint
+from aiocg.node.leases import Command, End, Leases, Policy, Send, Start
+from aiocg.node.limits import Limits, LimitsTable
+from aiocg.registry import environments
+from aiocg.transport.control import MAX_CONTROL_BYTES, FromClient, FromNode, Refused, from_client_codec
+from aiocg.transport.errors import ProtocolError, TransportError
+from aiocg.transport.security import KeyPair, ServerSecurity
+from aiocg.transport.server import ServerChannel, key_of
+
+__all__ = ["Node", "Settings", "installed_kinds"]
+
+TICK = 0.05  # seconds between looks at the workers and at the clock
+KEYS_INTERVAL = 1.0  # seconds between looks at who is authorised
+END_PATIENCE = 10.0  # seconds that killed workers may take to be gone
+
+logger = logging.getLogger("aiocg.node")
+
+
+def installed_kinds() -> frozenset[str]:
+    """Return the names of the kinds of workers that installed packages offer."""
+    return frozenset(point.name for point in entry_points(group="aiocg.workers"))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a node is started with.
+
+    Attributes:
+        address: where to listen, `tcp://HOST:PORT`; workers listen at the same host.
+        keys: the node's own pair.
+        authorised: returns the public keys of clients and their names, as they are now.
+        policy: the node's numbers.
+        limits: what each client may use.
+        ports: for workers; any that is free when empty.
+        options: for the compilers, in addition to what they get by default.
+        environ: environment variables that workers need beside ours.
+    """
+
+    address: str
+    keys: KeyPair
+    authorised: Callable[[], Mapping[str, str]]
+    policy: Policy = field(default_factory=Policy)
+    limits: LimitsTable = field(default_factory=LimitsTable)
+    ports: range = range(0)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+class Node:
+    """Serves until it is told to stop.
+
+    Attributes:
+        leases: its clients and their workers.
+        address: where it listens, with the port that it got.
+    """
+
+    def __init__(self, settings: Settings, folder: RuntimeFolder) -> None:
+        """Listen; see `open`."""
+        self._settings = settings
+        self._folder = folder
+        self._names = dict(settings.authorised())
+        self._processes: dict[int, LocalProcess] = {}
+        self._condemned: set[int] = set()  # that are to end as soon as they are there
+        self._lives: set[asyncio.Task[None]] = set()
+        self._ports: dict[int, int] = {}  # of workers, where they are ours to choose
+        self._heard: dict[bytes, float] = {}
+        self._read_keys = time.monotonic()
+        self._stopping = asyncio.Event()
+        self.leases = Leases(settings.policy, self._limits_of, secrets.token_hex(16))
+        self._channel: ServerChannel[FromNode, FromClient] = ServerChannel(
+            settings.address,
+            from_client_codec(),
+            security=ServerSecurity(settings.keys, self._admits),
+            on_messages=self._received,
+            on_error=self._malformed,
+            max_frame_bytes=MAX_CONTROL_BYTES,
+        )
+        self.address = self._channel.address
+        self._host = settings.address.removeprefix("tcp://").rpartition(":")[0]
+
+    @classmethod
+    async def open(cls, settings: Settings) -> "Node":
+        """Make a node that listens.
+
+        Raises:
+            AddressError, SecurityError: when it cannot.
+            WorkerStartError: when there is no place for temporary files.
+        """
+        folder = await RuntimeFolder.create()
+        try:
+            return cls(settings, folder)
+        except BaseException:
+            await folder.close()
+            raise
+
+    # --------------------------------------------------------------------------------------------- clients
+
+    @property
+    def refused(self) -> int:
+        """Number of connections that were not let in."""
+        return self._channel.refused
+
+    def name_of(self, key: str) -> str:
+        """Return the name under which a key was authorised; the key itself when it is no more."""
+        return self._names.get(key, key)
+
+    def _admits(self, key: str) -> bool:
+        return key in self._names
+
+    def _limits_of(self, key: str) -> Limits:
+        return self._settings.limits.of(self.name_of(key))
+
+    def _received(self, peer: bytes, messages: list[FromClient]) -> None:
+        now = time.monotonic()
+        self._heard[peer] = now
+        before = set(self.leases.leases)
+        for message in messages:
+            self._perform(self.leases.received(peer, key_of(peer), message, now))
+        self._log_leases(before)
+
+    def _malformed(self, peer: bytes, error: ProtocolError) -> None:
+        logger.warning("malformed message", extra={"client": self.name_of(key_of(peer)), "cause": str(error)})
+        self._send(peer, Refused("protocol", f"the node cannot read this: {error}"))
+
+    def _log_leases(self, before: Iterable[tuple[str, str]]) -> None:
+        for what, lease in (
+            *(("client attached", one) for one in self.leases.leases.keys() - set(before)),
+            *(("client gone", one) for one in set(before) - self.leases.leases.keys()),
+        ):
+            logger.info(what, extra={"client": self.name_of(lease[0]), "instance": lease[1]})
+
+    # -------------------------------------------------------------------------------------------- commands
+
+    def _perform(self, commands: Iterable[Command]) -> None:
+        for command in commands:
+            match command:
+                case Send(peer, message):
+                    self._send(peer, message)
+                case Start():
+                    task = asyncio.create_task(self._live(command))
+                    self._lives.add(task)
+                    task.add_done_callback(self._lives.discard)
+                case End(worker):
+                    if worker in self._processes:
+                        self._processes[worker].kill()
+                    else:
+                        self._condemned.add(worker)
+
+    def _send(self, peer: bytes, message: FromNode) -> None:
+        if not self._channel.closed:
+            with contextlib.suppress(TransportError):  # it is told again, or has ended
+                self._channel.send(peer, message)
+
+    async def _live(self, start: Start) -> None:
+        """Accompany one worker from its start to its end."""
+        client = self.name_of(start.key)
+        try:
+            process, endpoint = await self._launch(start)
+        except Exception as error:
+            expected = isinstance(error, (OSError, AiocgError, TransportError))
+            logger.warning("no worker", extra={"client": client, "cause": str(error)}, exc_info=not expected)
+            self._ports.pop(start.worker, None)
+            self._condemned.discard(start.worker)
+            self._perform(self.leases.failed(start.worker, f"the node cannot start a worker: {error}"))
+            return
+        self._processes[start.worker] = process
+        if start.worker in self._condemned:
+            process.kill()
+        name = {"client": client, "kind": start.kind, "pid": process.pid}
+        try:
+            with contextlib.suppress(OSError):  # it ends, and that is told
+                port = await endpoint.port()
+                logger.info("worker started", extra={**name, "port": port})
+                self._perform(self.leases.started(start.worker, port, endpoint.public, process.pid))
+            status = await process.wait()
+            logger.info("worker ended", extra={**name, "status": status})
+            look, stderr = process.look(), process.stderr
+        finally:
+            process.kill()
+            process.close()
+            del self._processes[start.worker]
+            self._ports.pop(start.worker, None)
+            self._condemned.discard(start.worker)
+        self._perform(self.leases.died(start.worker, status, look, stderr, time.monotonic()))
+
+    async def _launch(self, start: Start) -> tuple[LocalProcess, NetworkEndpoint]:
+        limits = start.limits.as_numbers()
+        options, environ = await to_thread(_defaults, start.kind)
+        endpoint = NetworkEndpoint(self._host, self._choose_port(start.worker), start.key, limits)
+        launcher = LocalLauncher(
+            start.kind,
+            self._folder,
+            options={**options, **self._settings.options, **start.options},
+            environ={**environ, **self._settings.environ},
+            memory_limit=start.memory_limit,
+            endpoint=lambda path: endpoint,
+        )
+        try:
+            return await launcher.spawn(), endpoint
+        except BaseException:
+            endpoint.close()
+            raise
+
+    def _choose_port(self, worker: int) -> int:
+        if not self._settings.ports:
+            return 0
+        taken = set(self._ports.values())
+        count = len(self._settings.ports)
+        for index in range(count):  # beginning where the last one ended: a port just left may not be free yet
+            port = self._settings.ports[(worker + index) % count]
+            if port not in taken:
+                self._ports[worker] = port
+                return port
+        raise OSError(f"all ports for workers are in use ({self._settings.ports[0]}-{self._settings.ports[-1]})")
+
+    # ------------------------------------------------------------------------------------------- the clock
+
+    async def run(self) -> None:
+        """Serve until `stop`; then end all workers and remove everything."""
+        try:
+            while not self._stopping.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), TICK)
+                await self._tick()
+        finally:
+            await self._close()
+
+    def stop(self) -> None:
+        """Have the node end; may be called at any time."""
+        self._stopping.set()
+
+    async def _tick(self) -> None:
+        now = time.monotonic()
+        if now - self._read_keys >= KEYS_INTERVAL:
+            self._read_keys = now
+            await self._look_who_is_authorised()
+        before = set(self.leases.leases)
+        looks = {worker: process.look() for worker, process in self._processes.items()}
+        self._perform(self.leases.ticked(looks, now))
+        self._log_leases(before)
+        self._forget_peers(now)
+
+    async def _look_who_is_authorised(self) -> None:
+        try:
+            names = dict(await to_thread(self._settings.authorised))
+        except Exception as error:  # say a file that is just being written; whoever was let in stays
+            logger.warning("cannot read who is authorised", extra={"cause": str(error)})
+            return
+        revoked = self._names.keys() - names.keys()
+        before, old = set(self.leases.leases), self._names
+        for key in revoked:
+            logger.info("client revoked", extra={"client": old[key]})
+            self._perform(self.leases.revoked(key))
+        self._log_leases(before)
+        self._names = names
+        for key in revoked:
+            self._channel.expel(key)
+
+    def _forget_peers(self, now: float) -> None:
+        """Forget connections that have said nothing for longer than a lease: nothing is kept for them then."""
+        kept = {lease.peer for lease in self.leases.leases.values()}
+        for peer, heard in list(self._heard.items()):
+            if peer not in kept and now - heard > self._settings.policy.lease:
+                del self._heard[peer]
+                self._channel.forget(peer)
+
+    async def _close(self) -> None:
+        """End all workers and wait until they are gone."""
+        self._perform(self.leases.close())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_PATIENCE):
+                while self._lives:
+                    await asyncio.wait(self._lives)
+        self._channel.close()
+        await self._folder.close()
+
+
+def _defaults(kind: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Return options and environment variables that workers of a kind get on this machine."""
+    for spec in environments().values():
+        if spec.worker == kind:
+            return spec.options(), spec.environ()
+    return {}, {}
+
