@@ -98,6 +98,7 @@ class Channel(Generic[Out, In]):
         security: ClientSecurity | None = None,
         answered: bool = False,
         max_frame_bytes: int = limits.MAX_FRAME_BYTES,
+        max_sent_bytes: int = limits.MAX_FRAME_BYTES,
     ) -> None:
         """Begin to connect; the server may bind its address later.
 
@@ -112,12 +113,14 @@ class Channel(Generic[Out, In]):
             security: keys, for `tcp://`.
             answered: whether the server answers each message with one.
             max_frame_bytes: size of a frame for which the server is cut off.
+            max_sent_bytes: size of the largest frame that the server takes; what is larger is refused by `send`.
 
         Raises:
             AddressError: when the address cannot be used.
             SecurityError: when this machine's libzmq has no CURVE.
         """
         self.address = address
+        self._max_sent_bytes = max_sent_bytes
         self.closed = False
         self.bytes_sent = self.bytes_received = 0
         self._on_messages = on_messages
@@ -182,7 +185,7 @@ class Channel(Generic[Out, In]):
             raise ChannelClosedError(f"the channel to {self.address} is closed")
         batches = self._batches
         if not batches or batches[-1].full:
-            batch: Batch[Out] = Batch()
+            batch: Batch[Out] = Batch(self._max_sent_bytes)
             batch.add(message)
             batches.append(batch)
         else:
@@ -285,6 +288,7 @@ class ClientChannel(Channel[Request, Reply]):
         on_replies: Callable[[list[Reply]], None],
         on_error: Callable[[Exception], None],
         security: ClientSecurity | None = None,
+        max_sent_bytes: int = limits.MAX_FRAME_BYTES,
     ) -> None:
         """Begin to connect; see `Channel`.
 
@@ -293,13 +297,20 @@ class ClientChannel(Channel[Request, Reply]):
             on_replies: called with each batch of replies.
             on_error: called when something is wrong with what comes, or with the connection.
             security: keys, for `tcp://`.
+            max_sent_bytes: size of the largest frame that the worker takes; what is larger is refused by `send`.
 
         Raises:
             AddressError: when the address cannot be used.
             SecurityError: when this machine's libzmq has no CURVE.
         """
         super().__init__(
-            address, reply_codec(), on_messages=on_replies, on_error=on_error, security=security, answered=True
+            address,
+            reply_codec(),
+            on_messages=on_replies,
+            on_error=on_error,
+            security=security,
+            answered=True,
+            max_sent_bytes=max_sent_bytes,
         )
 
 
