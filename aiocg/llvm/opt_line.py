@@ -12,6 +12,7 @@ __all__ = ["OptLine"]
 
 _OPT = re.compile(r"\s*(?:\S*/)?opt(?:-\d[\d.]*)?(?:\s|$)")
 _MANAGED = re.compile(r"(module|cgscc|function(?:<[^>]*>)?|loop|loop-mssa)\((.*)\)", re.DOTALL)
+_DEEPEST = 100  # managers inside of each other that are looked into; actions may have no more
 _OVER_MODULE = frozenset(("module", "cgscc", "function", "repeat", "default", "lto", "lto-pre-link", "coro-cond"))
 _LEVEL = re.compile(r"-O([0123sz])")
 _NO_ACTIONS = re.compile(
@@ -125,6 +126,9 @@ class OptLine:
 
     def _read_pipeline(self, pipeline: str) -> Iterator[Sequence[str]]:
         elements = split_list(pipeline)
+        for element in elements:
+            if element.startswith(("@", "{")):  # which are actions, but not opt's
+                raise InvalidAction(f"{pipeline!r} is no pipeline for opt: there is no pass named {element!r}")
         if elements and self._over_module(elements[0]) is None:
             yield (pipeline,)  # LLVM nests all of it as its first pass needs
         else:
@@ -133,7 +137,7 @@ class OptLine:
     def _texts(self, pipeline: str) -> list[str]:
         """Return the texts that an element of a list of passes over the module may stand for."""
         forms = [pipeline]
-        while found := _MANAGED.fullmatch(forms[-1]):
+        while len(forms) <= _DEEPEST and (found := _MANAGED.fullmatch(forms[-1])):
             forms.append(found[2])
         return [self._names[pipeline], *forms] if pipeline in self._names else forms
 

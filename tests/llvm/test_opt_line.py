@@ -3,6 +3,7 @@
 import contextlib
 import shlex
 import subprocess
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,23 @@ def test_what_is_no_action_any_more_is_named(written: str, named: list[str]) -> 
         with pytest.raises(InvalidAction) as caught:
             space.from_string(written)
         assert all(name in str(caught.value) for name in named)
+
+
+@pytest.mark.parametrize("pipeline", ["@f(gvn)", "gvn,@f(gvn)", "{loop-unrolling=0}gvn"])
+def test_actions_that_are_not_opts_are_no_part_of_its_command_line(pipeline: str) -> None:
+    with pytest.raises(InvalidAction, match="no pass named"):
+        TEXT.from_string(f"opt '-passes={pipeline}' x.bc")
+
+
+def test_managers_inside_of_each_other_cost_no_memory_to_speak_of() -> None:
+    depth = 4000
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(InvalidAction):
+            TEXT.from_string(f"opt -passes={'module(' * depth}gvn{')' * depth}")
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_flags_are_names_in_the_space_that_has_them() -> None:
