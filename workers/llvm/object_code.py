@@ -138,14 +138,23 @@ def _is_text(kind: int, flags: int) -> bool:
 
 
 def sections(binary: bytes) -> list[tuple[int, int, int]]:
-    """Return type, flags and size of every section of an ELF object or executable."""
-    wide, order = binary[4] == 2, "<" if binary[5] == 1 else ">"
-    (table,) = struct.unpack_from(order + ("Q" if wide else "I"), binary, 40 if wide else 32)
-    stride, count = struct.unpack_from(order + "2H", binary, 58 if wide else 46)
-    if not table:
-        return []
-    section = struct.Struct(order + ("4xIQ16xQ" if wide else "4xII8xI"))
-    first = section.unpack_from(binary, table)
-    if not count:  # there are too many for the header, and the first section, which is none, has the number
-        count = first[2]
-    return [section.unpack_from(binary, table + index * stride) for index in range(count)]
+    """Return type, flags and size of every section of an ELF object or executable.
+
+    Raises:
+        LlvmError: when it is cut short, or says that it has more sections than there is room for.
+    """
+    try:
+        wide, order = binary[4] == 2, "<" if binary[5] == 1 else ">"
+        (table,) = struct.unpack_from(order + ("Q" if wide else "I"), binary, 40 if wide else 32)
+        stride, count = struct.unpack_from(order + "2H", binary, 58 if wide else 46)
+        if not table:
+            return []
+        section = struct.Struct(order + ("4xIQ16xQ" if wide else "4xII8xI"))
+        first = section.unpack_from(binary, table)
+        if not count:  # there are too many for the header, and the first section, which is none, has the number
+            count = first[2]
+        if stride < section.size or table + stride * count > len(binary):
+            raise LlvmError(f"a table of {count} sections of {stride} bytes each is not in the file")
+        return [section.unpack_from(binary, table + index * stride) for index in range(count)]
+    except (struct.error, IndexError, OverflowError) as error:
+        raise LlvmError(f"the file is no whole ELF object or program: {error}") from None

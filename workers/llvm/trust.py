@@ -19,7 +19,7 @@ from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.object_code import sections
 from aiocg.workers.llvm.program import BITCODE, EXECUTABLE, OBJECT, Program
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "machine_code_problem", "problem_of"]
 
 TOOLS = ("{lld}", "{clang}", "{clang++}")
 WORDS = frozenset(
@@ -38,7 +38,7 @@ _MEMBER = struct.Struct("16s12s6s6s8s10s2s")
 _TABLES = (b"/", b"//", b"/SYM64/")  # members that say what is in the others
 
 _MODULE_ASSEMBLY = re.compile(r"^module asm ", re.MULTILINE)
-_ASSEMBLY = re.compile(r'\basm (?=(?:[a-z]+ )*"([^"]*)")')  # not past the word: a name may look like it
+_ASSEMBLY = re.compile(r'\basm (?=(?:[a-z]+ ){0,4}"([^"]*)")')  # not past the word: a name may look like it
 _ESCAPE = re.compile(r"\\([0-9A-F]{2})")
 _INSTRUCTIONS = re.compile(r"[-+*=\w%$,():;<>\[\] \t\n]*", re.ASCII)  # no directive has only these, and no string
 _LONE_DOLLAR = re.compile(r"\$\$(?![-\w])", re.ASCII)  # "$$" is a dollar, and "$" begins an operand
@@ -99,7 +99,7 @@ class Guard:
         for name, content in program.files.items():
             if name.startswith(("-", "@")) or name in (*TOOLS, *WORDS, BITCODE):
                 raise _refused(f"it has a file named {name!r}", "a name that no tool can mistake for something else")
-            if problem := _machine_code_problem(content):
+            if problem := machine_code_problem(content):
                 raise _refused(f"its file {name!r} {problem}", "machine code as ELF, or archives (!<arch>) of such")
 
     def check_observation(self, name: str) -> None:
@@ -136,13 +136,13 @@ def _is_instructions(text: str) -> bool:
     return not any(statement.lstrip().startswith("$") for statement in _STATEMENTS.split(text))
 
 
-def _machine_code_problem(content: bytes) -> str:
+def machine_code_problem(content: bytes) -> str:
     """Say why a file is not plain machine code, "" if it is."""
     if content.startswith(_ELF):
         try:
             kinds = {kind for kind, _, _ in sections(content)}
-        except (struct.error, IndexError):
-            return "is cut short"
+        except LlvmError as error:
+            return f"is damaged: {error}"
         return "has a section that tells the linker what to do" if kinds.intersection(_FOR_THE_LINKER) else ""
     if not content.startswith(_ARCHIVE):
         return "is none"
@@ -156,7 +156,7 @@ def _machine_code_problem(content: bytes) -> str:
         member = content[place + _MEMBER.size : place + _MEMBER.size + count]
         if end != b"`\n" or count < 0 or len(member) != count:
             return "is an archive that cannot be read"
-        if name.strip() not in _TABLES and (not member.startswith(_ELF) or _machine_code_problem(member)):
+        if name.strip() not in _TABLES and (not member.startswith(_ELF) or machine_code_problem(member)):
             return "is an archive of something else"
         place += _MEMBER.size + count + count % 2
     return ""

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import time
@@ -170,6 +171,12 @@ def member(content: bytes, name: bytes = b"a.o/", size: int | None = None) -> by
     return head + content + b"\n" * (len(content) % 2)
 
 
+def elf(table: int, stride: int = 64, count: int = 1, size: int = 0) -> bytes:
+    """Make the head of an object file, and its first section."""
+    head = b"\x7fELF\x02\x01" + bytes(34) + struct.pack("<Q10x2H2x", table, stride, count)
+    return head + struct.pack("<4xIQ16xQ24x", 0, 0, size)
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -186,6 +193,9 @@ def member(content: bytes, name: bytes = b"a.o/", size: int | None = None) -> by
         ARCHIVE + member(b"INPUT(/x)", b"#1/3"),
         ARCHIVE + member(b"\x7fELF", size=10**9),
         ARCHIVE + member(b"\x7fELF", size=-60),
+        elf(table=2**63),
+        elf(table=64, stride=0, count=0, size=2**40),  # so many sections, and all at the same place
+        elf(table=64, stride=64, count=2),
     ],
 )
 def test_files_that_are_linked_hold_machine_code(guard: Guard, content: bytes) -> None:
