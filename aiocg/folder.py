@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Self
 
+from aiocg.datasets import scratch
 from aiocg.errors import WorkerStartError
 
 MAX_SOCKET_PATH = 80  # bytes of folder path, so that the names inside fit the 107 of a Unix socket address
@@ -42,7 +43,9 @@ class RuntimeFolder:
         script = str(Path(__file__).with_name("janitor.py"))
         try:
             janitor = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", script, str(path), stdin=asyncio.subprocess.PIPE, start_new_session=True
+                *(sys.executable, "-I", "-S", script, str(path), str(scratch.__file__), str(os.getpid())),
+                stdin=asyncio.subprocess.PIPE,
+                start_new_session=True,
             )
         except BaseException as error:
             shutil.rmtree(path, ignore_errors=True)

@@ -17,6 +17,7 @@ from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
 from aiocg.datasets.forks import ForkedLock
 from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
 
 __all__ = ["DEFAULT_FLAGS", "LANGUAGES", "cancellable", "compile_file", "compile_source", "compile_words", "is_bitcode"]
@@ -142,7 +143,7 @@ def compile_words(
     toolchain = toolchain or find_toolchain()
     words = list(arguments)
     environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         output = Path(scratch, "output.bc")
         command = [*toolchain.command(), *words, "-fno-crash-diagnostics", "-c", "-emit-llvm", "-o", str(output)]
         _run_clang(command, name, os.fspath(directory or os.getcwd()), environment, timeout)
@@ -254,7 +255,7 @@ class _Compilation:
 
     def _compile(self) -> tuple[bytes, Dependencies | None]:
         try:
-            with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+            with scratch_folder() as scratch:
                 return self._compile_in(scratch)
         except OSError as error:
             raise BenchmarkInitError(

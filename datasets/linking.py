@@ -14,12 +14,14 @@ import signal
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
+from aiocg.datasets.locking import locked
 from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, loader_environment
 
 __all__ = ["Execution", "freestanding_flags", "link", "run", "runtime_archive"]
@@ -91,7 +93,7 @@ def link(bitcode: bytes, output: Path, toolchain: Toolchain, *, optimization: st
         CompilationCancelled: when the event of `cancellable` was set.
     """
     linker = toolchain.linker_command()
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         module, program, runtime = (Path(scratch, name) for name in ("program.bc", "program.o", "runtime.a"))
         module.write_bytes(bitcode)
         runtime.write_bytes(runtime_archive(toolchain))
@@ -121,7 +123,7 @@ def run(executable: Path, arguments: Sequence[str] = (), *, timeout: float = 60.
         OSError: when it cannot be started.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="aiocg-") as directory,
+        scratch_folder() as directory,
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as errors,
     ):
@@ -183,18 +185,36 @@ def runtime_archive(toolchain: Toolchain) -> bytes:
         digest.update(len(text).to_bytes(8, "little") + text)
     cache, key = Cache(cache_directory() / "runtime"), digest.hexdigest()
     archive = cache.read(key)
-    if archive is None:
-        archive = _compile_runtime(toolchain, [path for path in sources if path.suffix in (".c", ".cc")])
-        try:
-            cache.write(key, archive)
-        except CacheError as error:
-            warnings.warn(f"the runtime of programs-v0 was compiled but not kept: {error}", CacheWarning, stacklevel=3)
+    if archive is not None:
+        return archive
+    with _one_at_a_time(cache.directory / f"{key}.lock"):
+        archive = cache.read(key)
+        if archive is None:
+            archive = _compile_runtime(toolchain, [path for path in sources if path.suffix in (".c", ".cc")])
+            try:
+                cache.write(key, archive)
+            except CacheError as error:
+                text = f"the runtime of programs-v0 was compiled but not kept: {error}"
+                warnings.warn(text, CacheWarning, stacklevel=3)
     return archive
+
+
+@contextlib.contextmanager
+def _one_at_a_time(lock: Path) -> Iterator[None]:
+    """Let others wait for what is compiled here; where no file can be locked, each compiles for itself."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(lock, "Waiting for the runtime of programs-v0 to be compiled"))
+        except OSError:
+            pass
+        except Cancelled:
+            raise CompilationCancelled("program", "its linking was cancelled") from None
+        yield
 
 
 def _compile_runtime(toolchain: Toolchain, sources: Sequence[Path]) -> bytes:
     objects: dict[str, bytes] = {}
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         for source in sources:
             language = "c++" if source.suffix == ".cc" else "c"
             target = Path(scratch, source.stem + ".o")

@@ -1,7 +1,6 @@
 """What was measured of samples of the datasets, kept in a file beside this module for the datasets page of the docs."""
 
 import re
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from aiocg.corpus.statistics import Distribution, Statistics, statistics_of
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import CacheError, DatasetError, DownloadError, InstallError, ToolchainNotFound
 from aiocg.datasets.index import DatasetIndex
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.preparation import in_thread
 
@@ -155,7 +155,7 @@ async def take_measurement(dataset: Dataset, sample: Dataset) -> Measurement:
     if reason:
         return Measurement(reason=reason)
     summary = await measure(sample, run=dataset.validatable)
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as folder:
+    with scratch_folder() as folder:
         index = DatasetIndex(Path(folder, "sample.sqlite"), dataset.name)  # that of the dataset may hold more
         names = {str(uri) for uri in sample.benchmark_uris()}
         index.record(row for row in DatasetIndex.of(dataset).rows(llvm=summary.llvm) if row.uri in names)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.files import benchmark_from_file
 from aiocg.datasets.frontend import DEFAULT_FLAGS, TIMEOUT, absolute_flags, compile_source, compile_words
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import ServiceError
 from aiocg.llvm import tools
@@ -161,7 +161,7 @@ def split_benchmark_by_function(
     if maximum_function_count is not None and maximum_function_count < 0:
         raise ValueError(f"maximum_function_count must not be negative, it is {maximum_function_count}")
     limit = [] if maximum_function_count is None else ["--limit", str(maximum_function_count)]
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         whole = Path(scratch, "whole.bc")
         whole.write_bytes(benchmark.content)
         tools.run_tool("split", [*limit, scratch, whole], subject=str(benchmark.uri), timeout=timeout)
@@ -237,7 +237,7 @@ def _stripped(benchmark: Benchmark, timeout: float) -> Benchmark:
 
 def _computed(compute: Callable[[Path, Path], None], uri: BenchmarkUri) -> bytes:
     """Return what a function writes to a file, as content: failures of LLVM are errors of the benchmark."""
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         output = Path(scratch, "output.bc")
         try:
             compute(Path(scratch), output)

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSourc
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound
 from aiocg.datasets.frontend import compile_words
 from aiocg.datasets.process import TimedOut, run_bounded
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import compile_flags, find_clang, find_toolchain, link_flags, loader_environment
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import ServiceError
@@ -146,7 +146,7 @@ class CommandLineBenchmark(Benchmark):
         target = self.output if output is None else Path(output).expanduser().absolute()
         toolchain, command = find_toolchain(), self.command
         language = "c++" if command.cplusplus else "c"
-        with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+        with scratch_folder() as scratch:
             module, unlinked = Path(scratch, "program.bc"), Path(scratch, "program.o")
             module.write_bytes(bitcode)
             linked = command.mode == "link"
@@ -165,7 +165,7 @@ class CommandLineBenchmark(Benchmark):
         modules = [self._compiled(source) for source in sources]
         if len(modules) == 1:
             return modules[0]
-        with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+        with scratch_folder() as scratch:
             output = Path(scratch, "linked.bc")
             paths = [Path(scratch, f"{number}-{PurePath(one.path).name}") for number, one in enumerate(sources)]
             for path, module in zip(paths, modules, strict=True):

@@ -1,12 +1,12 @@
 """The searches of `aiocg cc`: from bitcode to bitcode."""
 
 import re
-import tempfile
 import time
 from pathlib import Path
 
 import msgspec
 
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.llvm import tools
 from aiocg.llvm.driver import DriverError, Settings
 
@@ -43,7 +43,7 @@ def apply(bitcode: bytes, actions: list[str]) -> bytes:
     Raises:
         ServiceError: when an action is not known or fails.
     """
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         program, output = Path(scratch, "program.bc"), Path(scratch, "output.bc")
         program.write_bytes(bitcode)
         tools.run_tool("apply", [output, program, "--", *actions], subject="the program", timeout=tools.TIMEOUT)

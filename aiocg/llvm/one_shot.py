@@ -2,11 +2,11 @@
 
 import functools
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.errors import ObservationFailed, UnknownName
 from aiocg.llvm import tools
 from aiocg.plan import Reading
@@ -47,7 +47,7 @@ def compute_observation(name: str, program: "bytes | str | os.PathLike[str]", *,
     reading = Reading((name,), spaces)
     for prepare in reading.prepare:
         prepare()
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         path, output = Path(scratch, "program"), Path(scratch, "observed")
         path.write_bytes(content)
         arguments: list[str | Path] = [*_options(), output, path, *reading.observe]
@@ -99,7 +99,7 @@ def _choices() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4)
 def _describe(*_: str) -> Welcome:
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         output = Path(scratch, "described")
         tools.run_tool("describe", [*_options(), output], subject="LLVM", timeout=tools.TIMEOUT)
         reply = _read(output)

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled
 from aiocg.datasets.linking import link
 from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathLi
         link(bitcode, target, toolchain)
         return target
     recipe = msgspec.msgpack.decode(benchmark.recipe)
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         folder = Path(scratch)
         for file, content in {**recipe["files"], "program.bc": bitcode}.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.process import check_cancelled
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.llvm.command_line import LANGUAGES, CommandLine, Input, parse
 from aiocg.llvm.recording import VARIABLE, recording_commands
 from aiocg.project.link_lines import archive_of, link_commands
@@ -152,7 +152,7 @@ class Project:
         text = command if isinstance(command, str) else shlex.join(command)
         if not text.strip():
             raise ProjectError("the build command is empty")
-        with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+        with scratch_folder() as scratch:
             shims, log = Path(scratch, "bin"), Path(scratch, "build.jsonl")
             shims.mkdir()
             search_path = os.environ.get("PATH", os.defpath)

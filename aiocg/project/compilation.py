@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import threading
 import time
 import warnings
@@ -21,6 +20,7 @@ from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, 
 from aiocg.datasets.frontend import cancellable, compile_words
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, compile_flags, find_toolchain
 from aiocg.project.commands import Unit
 
@@ -95,7 +95,7 @@ def _compiled(
     unit: Unit, words: Sequence[str], options: tuple[str, ...], toolchain: Toolchain, cache: Cache, key: str
 ) -> Compiled:
     left_out: tuple[str, ...] = ()
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         rule = Path(scratch, "output.d")
         started = time.time_ns()
         while True:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from aiocg.datasets.own.dataset import OwnDataset
 from aiocg.datasets.own.draft import Draft
 from aiocg.datasets.own.manifest import Link, Program
 from aiocg.datasets.own.words import is_harmless
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import ServiceError
 from aiocg.llvm.tools import run_tool
@@ -221,7 +221,7 @@ def _programs(
 
 def _symbols(digests: Sequence[str], draft: Draft) -> dict[str, Symbols | str]:
     """Return the symbols of modules, or why there are none."""
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         output = Path(scratch, "symbols.json")
         try:
             run_tool("symbols", [output, *map(draft.path, digests)], subject="modules", timeout=TIMEOUT)
@@ -289,7 +289,7 @@ def _joined(
         members = [programs[part.name].module for part in target.parts if not part.content]
         if len(members) == 1:
             return members[0]
-        with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+        with scratch_folder() as scratch:
             paths = []
             for number, part in enumerate(part for part in target.parts if not part.content):
                 paths.append(Path(scratch, f"{number}-{PurePath(part.name).name}"))

@@ -1,7 +1,6 @@
 """Running the targets of a new dataset once, to write down what they must print and write."""
 
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from aiocg.datasets.own.draft import Draft
 from aiocg.datasets.own.manifest import Program, Run
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.uri import DEFAULT_SCHEME, BenchmarkUri
 from aiocg.project.building import link_benchmark
 from aiocg.project.commands import ProjectError
@@ -84,7 +84,7 @@ def _runs_of(
     benchmark = Benchmark(
         uri, lambda: b"", program=BenchmarkProgram(target.language, command=command, files=files)
     )
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         program = Path(scratch, "program")
         try:
             link_benchmark(benchmark, draft.path(target.module).read_bytes(), program)

@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from aiocg.datasets.benchmark import ProgramRun
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.project.commands import ProjectError
 
 __all__ = ["Ended", "RunRequest", "execute", "parse_run", "read_runs"]
@@ -197,7 +198,7 @@ def execute(program: Path, run: ProgramRun) -> Ended:
     Raises:
         ProjectError: when it cannot be started, or takes longer than it may.
     """
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch, tempfile.TemporaryFile() as output:
+    with scratch_folder() as scratch, tempfile.TemporaryFile() as output:
         folder = Path(scratch, "folder")
         for name, content in {".": b"", **run.files}.items():
             path = folder / name

@@ -15,6 +15,7 @@ from pathlib import Path
 from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled, ToolchainNotFound
 from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
+from aiocg.datasets.scratch import scratch_folder
 
 __all__ = ["find_on_path", "generate", "said_version"]
 
@@ -47,7 +48,7 @@ def said_version(executable: Path, remedy: str) -> str:
 @functools.lru_cache(maxsize=16)
 def _said_version(executable: Path, remedy: str, modified: int, size: int) -> str:
     try:
-        with tempfile.TemporaryDirectory(prefix="aiocg-") as folder:  # csmith writes a file wherever it runs
+        with scratch_folder() as folder:  # csmith writes a file wherever it runs
             process = subprocess.run(
                 [executable, "--version"],
                 cwd=folder,
@@ -86,7 +87,7 @@ def generate(uri: str, identity: str, commands: Sequence[Sequence[str]], result:
     if kept is not None:
         return zlib.decompress(kept)
     try:
-        with tempfile.TemporaryDirectory(prefix="aiocg-") as folder:
+        with scratch_folder() as folder:
             for command in commands:
                 _run(uri, identity, command, folder, timeout)
             path = Path(folder, result)

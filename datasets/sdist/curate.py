@@ -31,6 +31,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.frontend import DEFAULT_FLAGS, LANGUAGES
 from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
 from aiocg.datasets.progress import progress
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.sdist.dataset import install_project, program_flags
 from aiocg.datasets.sdist.manifest import PROJECTS_DIRECTORY, Group, Program, Project
 from aiocg.datasets.site import site_data_directory
@@ -150,7 +151,7 @@ def _examine(program: Program, root: Path) -> Finding:
 
 def _compile(command: Iterable[str], program: Program, source: Path) -> Finding:
     environment = {**os.environ, **loader_environment(), "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         output = Path(scratch, "output.ll")
         words = [*command, "-S", "-emit-llvm", "-o", str(output), "-x", program.language, source.name]
         status, messages = run_bounded(words, cwd=str(source.parent), env=environment, timeout=TIMEOUT)

@@ -11,7 +11,9 @@ from aiocg.errors import BudgetExhausted, WorkerCrashed, WorkerStartError
 from aiocg.supervision import Policy
 from aiocg.testing import scripted_benchmark
 
-FREE = {"quarantine_deaths": 0, "stall_timeout": 5.0}
+
+def policy(**numbers: int) -> Policy:
+    return Policy(quarantine_deaths=0, **numbers)
 
 
 async def at(runtime: aiocg.Runtime, number: int) -> aiocg.Env:
@@ -21,7 +23,7 @@ async def at(runtime: aiocg.Runtime, number: int) -> aiocg.Env:
 
 
 async def test_a_worker_that_crashes_again_and_again_is_given_up_with_all_that_is_to_be_said() -> None:
-    async with aiocg.Runtime(workers=1, policy=Policy(max_explained_rate=3, **FREE)) as runtime:
+    async with aiocg.Runtime(workers=1, policy=policy(max_explained_rate=3)) as runtime:
         env = await at(runtime, 5)
         for _ in range(3):
             assert (await env.step("abort"))[4]["error_type"] == "WorkerCrashed"
@@ -39,7 +41,7 @@ async def test_a_worker_that_crashes_again_and_again_is_given_up_with_all_that_i
 
 
 async def test_the_deaths_of_a_lifetime_are_counted_whatever_killed_it() -> None:
-    async with aiocg.Runtime(workers=1, policy=Policy(max_deaths=2, **FREE)) as runtime:
+    async with aiocg.Runtime(workers=1, policy=policy(max_deaths=2)) as runtime:
         env = await at(runtime, 5)
         await env.step("crash")
         await env.reset()
@@ -51,7 +53,7 @@ async def test_the_deaths_of_a_lifetime_are_counted_whatever_killed_it() -> None
 
 
 async def test_sessions_of_a_slot_that_is_given_up_go_on_in_another(caplog: pytest.LogCaptureFixture) -> None:
-    async with aiocg.Runtime(workers=2, policy=Policy(max_deaths=0, **FREE)) as runtime:
+    async with aiocg.Runtime(workers=2, policy=policy(max_deaths=0)) as runtime:
         envs = [await at(runtime, number) for number in range(6)]
         await asyncio.gather(*(env.step("double") for env in envs))
         child, snapshot = await envs[0].fork(), await envs[2].snapshot()
@@ -71,7 +73,7 @@ async def test_sessions_of_a_slot_that_is_given_up_go_on_in_another(caplog: pyte
 
 
 async def test_one_that_waits_for_a_worker_that_never_comes_gets_another() -> None:
-    async with aiocg.Runtime(workers=2, policy=Policy(max_failed_starts=1, **FREE)) as runtime:
+    async with aiocg.Runtime(workers=2, policy=policy(max_failed_starts=1)) as runtime:
         first = await at(runtime, 1)  # both workers are starting or up
         second = asyncio.ensure_future(at(runtime, 2))
         while len(runtime.worker_pids()) < 2:  # noqa: ASYNC110, a process sets no event
@@ -85,7 +87,7 @@ async def test_one_that_waits_for_a_worker_that_never_comes_gets_another() -> No
 
 
 async def test_a_program_that_crashes_every_worker_does_not_follow_its_sessions_for_ever() -> None:
-    async with aiocg.Runtime(workers=2, policy=Policy(max_deaths=1, **FREE)) as runtime:
+    async with aiocg.Runtime(workers=2, policy=policy(max_deaths=1)) as runtime:
         guilty, innocent = await at(runtime, 1), await at(runtime, 2)
         for _ in range(3):
             await guilty.step("abort")

@@ -97,7 +97,7 @@ async def test_those_behind_a_cancelled_step_fail_and_nothing_else_does(one: aio
     env, other = await at(one, 5), await at(one, 7)
     done = [env.submit("nap") for _ in range(3)]
     hanging = env.submit("hang")
-    behind = [env.submit("double"), env.submit([]), asyncio.ensure_future(env.fork())]
+    behind: list[asyncio.Future[object]] = [env.submit("double"), env.submit([]), asyncio.ensure_future(env.fork())]
     others = [other.submit("double") for _ in range(3)]
     await asyncio.wait(done)
     await executing(one)

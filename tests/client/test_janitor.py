@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,3 +113,31 @@ def test_a_client_that_forked_need_not_wait_for_its_child(janitor, folder) -> No
         assert janitor.wait(20) == 0 and not folder.exists()
     finally:
         os.close(held)
+
+
+def test_scratch_folders_of_a_client_that_was_killed_go_and_those_of_others_stay(tmp_path: Path) -> None:
+    script = textwrap.dedent("""
+        import os, subprocess, sys, time
+        from aiocg.datasets import scratch
+        janitor, folder = sys.argv[1:]
+        command = [sys.executable, "-I", "-S", janitor, folder, scratch.__file__, str(os.getpid())]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        with scratch.scratch_folder() as path:
+            print(path, process.pid, flush=True)
+            time.sleep(600)
+    """)
+    command = [sys.executable, "-P", "-c", script, str(SCRIPT), str(tmp_path / "runtime")]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as client,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as other,
+    ):
+        path, others = (Path(process.stdout.readline().split()[0]) for process in (client, other))
+        client.kill()
+        client.wait()
+        for _ in range(500):
+            if not path.exists():
+                break
+            signal.sigtimedwait([], 0.01)
+        assert not path.exists() and others.exists()
+        other.kill()

@@ -7,11 +7,14 @@ import struct
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, ToolchainNotFound
+from aiocg.datasets import linking
+from aiocg.datasets.errors import BenchmarkInitError, CacheWarning, CompilationCancelled, ToolchainNotFound
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.linking import PROGRAMS, Execution, freestanding_flags, link, run, runtime_archive
 from aiocg.datasets.process import TimedOut, cancellable
@@ -352,3 +355,29 @@ def test_compiling_the_runtime_can_be_cancelled(own_cache: Path) -> None:
     with cancellable(stop), pytest.raises(CompilationCancelled):
         runtime_archive(find_toolchain())
     assert runtime_archive(find_toolchain()).startswith(b"!<arch>\n")
+
+
+def test_threads_that_need_the_runtime_at_once_compile_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOCG_CACHE", str(tmp_path))
+    toolchain, compiled = find_toolchain(), []
+    compile_runtime = linking._compile_runtime
+
+    def count(*arguments: Any) -> bytes:
+        compiled.append(arguments)
+        return compile_runtime(*arguments)
+
+    monkeypatch.setattr(linking, "_compile_runtime", count)
+    with ThreadPoolExecutor(6) as threads:
+        archives = list(threads.map(lambda _: linking.runtime_archive(toolchain), range(6)))
+    assert len(compiled) == 1 and len(set(archives)) == 1
+
+
+def test_without_room_for_a_lock_the_runtime_is_compiled_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("AIOCG_CACHE", str(tmp_path / "file"))
+    with pytest.warns(CacheWarning, match="not kept"):
+        assert linking.runtime_archive(find_toolchain()).startswith(b"!<arch>")

@@ -23,7 +23,7 @@ from aiocg.transport import wires
 
 NOTHING, INCREMENT, DOUBLE, REFUSE, HANG, CRASH, NAP = 0, 1, 2, 4, 5, 7, 11
 
-QUICK = Policy(stall_timeout=0.7, first_delay=0.01, max_delay=0.1)
+QUICK = Policy(stall_timeout=0.7, first_delay=0.01, max_delay=0.1, quarantine_deaths=0)
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

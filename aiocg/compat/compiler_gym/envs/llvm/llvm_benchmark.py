@@ -3,7 +3,6 @@
 import os
 import random
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -17,6 +16,7 @@ from aiocg.compat.compiler_gym.errors import BenchmarkInitError
 from aiocg.compat.compiler_gym.errors.translation import translated
 from aiocg.compat.compiler_gym.util.commands import run_command
 from aiocg.datasets.frontend import LANGUAGES
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain
 
 __all__ = [
@@ -193,7 +193,7 @@ def _part(one: Any, copt: list[str], system_includes: bool, timeout: float) -> "
 def _bitcode(part: "Path | ClangInvocation") -> bytes:
     if isinstance(part, Path):
         return part.read_bytes()
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         output = Path(scratch, "output.bc")
         try:
             run_command(part.command(output), part.timeout)
@@ -226,7 +226,7 @@ def make_benchmark_from_source(
     """
     if lang not in _SUFFIXES:
         raise ValueError(f"a language is one of {', '.join(_SUFFIXES)}, not {lang!r}")
-    with tempfile.TemporaryDirectory(prefix="aiocg-") as scratch:
+    with scratch_folder() as scratch:
         path = Path(scratch, f"source{_SUFFIXES[lang]}")
         path.write_text(source, encoding="utf-8")
         try:

@@ -1,0 +1,106 @@
+"""Folders for what compilers write, which go when they are left, or else soon after their owner was killed.
+
+A folder is locked as long as its owner lives: the system frees the lock however that ends. So whoever finds one that is
+not locked may remove it: the next process that needs such a folder does, and the janitor of a runtime whose process is
+gone. This file is also run by itself, so it imports nothing but the standard library.
+"""
+
+import contextlib
+import fcntl
+import functools
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+
+__all__ = ["scratch_folder", "sweep"]
+
+PREFIX = "aiocg-scratch-"
+ATTEMPTS = 100  # to make a folder that nobody removes before it is locked
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[str]:
+    """Make an empty folder below the one for temporary files, and remove it with all that is in it.
+
+    Raises:
+        OSError: when there is no room for it.
+    """
+    _sweep_once()
+    path, lock = _make()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def sweep() -> None:
+    """Remove the folders whose owners are gone, and end what still works for them."""
+    parent = tempfile.gettempdir()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(parent):
+            if name.startswith(PREFIX):
+                with contextlib.suppress(OSError):  # it is in use, somebody else's, or gone
+                    _sweep(os.path.join(parent, name))
+
+
+@functools.cache
+def _sweep_once() -> None:
+    sweep()
+
+
+def _make() -> tuple[str, int]:
+    for _ in range(ATTEMPTS):
+        path = tempfile.mkdtemp(prefix=PREFIX)
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):  # it is being swept
+            return path, _lock(path)
+    raise OSError(f"folders made in {tempfile.gettempdir()} vanish at once")
+
+
+def _lock(path: str) -> int:
+    """Open and lock a folder.
+
+    Raises:
+        BlockingIOError: when somebody has locked it.
+        OSError: when it is not there, not ours, or not a folder.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # the file system has no locks, so that nobody sweeps there, either
+            return descriptor
+        os.stat(path)  # or it was removed before we had the lock
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _sweep(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            return
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _end_users(path)
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _end_users(path: str) -> None:
+    """Kill the compilers that an owner who was killed has left behind: their arguments name the folder."""
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and int(name) != os.getpid():
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    arguments = file.read()
+                if os.fsencode(path) in arguments or os.readlink(f"/proc/{name}/cwd").startswith(path):
+                    os.kill(int(name), signal.SIGKILL)
