@@ -1,12 +1,13 @@
 """The command-line application: what subcommands there are, and what happens when one fails."""
 
+import os
 from typing import Annotated
 
 import typer
 
 from aiocg import __version__
 from aiocg.cli import cc as cc_driver
-from aiocg.cli import dataset, dataset_list, describe, keys, llvm, replay, search, shell, validate
+from aiocg.cli import dataset, dataset_list, describe, keys, llvm, replay, search, serve, shell, validate
 from aiocg.cli.output import console, fail
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
@@ -28,6 +29,7 @@ app.command("describe")(describe.describe)
 app.command("replay")(replay.replay)
 app.command("validate")(validate.validate)
 app.command("shell")(shell.shell)
+app.command("serve")(serve.serve)
 
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}
@@ -65,8 +67,19 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            envvar="AIOCG_NODE",
+            metavar="tcp://HOST:PORT",
+            help="Let the workers run on this node; see `aiocg serve`.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Take the options that come before a subcommand."""
+    if node is not None:
+        os.environ["AIOCG_NODE"] = node  # where every runtime that is made looks
 
 
 def main() -> None:

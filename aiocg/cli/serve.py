@@ -1,0 +1,213 @@
+"""`aiocg serve`: run workers for clients on other machines."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aiocg.cli.loop import run
+from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line
+from aiocg.node.limits import Limits, LimitsTable, read_limits
+from aiocg.transport.errors import TransportError
+from aiocg.transport.keys import OWN, AuthorizedKeys, KeyFolder
+from aiocg.transport.security import KeyPair
+
+if TYPE_CHECKING:
+    from aiocg.node.server import Settings
+
+__all__ = ["serve"]
+
+ADDRESS = "tcp://127.0.0.1:5757"
+ANYWHERE = ("*", "0.0.0.0", "[::]")
+MIB = 1 << 20
+PROCESSORS = len(os.sched_getaffinity(0))
+
+
+def serve(
+    bind: Annotated[
+        str, typer.Option(help="Where to listen: tcp://HOST:PORT, 0.0.0.0 for all interfaces, port 0 for a free one.")
+    ] = ADDRESS,
+    worker_ports: Annotated[
+        str | None, typer.Option(metavar="A-B", help="Ports for workers; any that are free by default.")
+    ] = None,
+    key: Annotated[str, typer.Option(help="Name of the node's key pair; it is made if there is none.")] = OWN,
+    workers: Annotated[int, typer.Option(help="Most worker processes, of all clients.", min=1)] = 4 * PROCESSORS,
+    client_workers: Annotated[int, typer.Option(help="Most workers of one client.", min=1)] = PROCESSORS,
+    client_memory: Annotated[int, typer.Option(help="Address space of a worker in MiB.", min=64)] = 16384,
+    client_sessions: Annotated[int, typer.Option(help="Most sessions open in one worker.", min=1)] = 4096,
+    client_request: Annotated[int, typer.Option(help="Size of a frame of a request in MiB.", min=1)] = 64,
+    client_requests: Annotated[
+        int, typer.Option(help="Requests per second that a worker takes, 0 for no limit.", min=0)
+    ] = 0,
+    client_spawns: Annotated[int, typer.Option(help="Workers that a client may start per minute.", min=1)] = 120,
+    limits: Annotated[
+        Path | None, typer.Option(help="TOML file with limits for single clients.", show_default=False)
+    ] = None,
+    lease: Annotated[
+        float, typer.Option(help="Seconds that the workers of a client live without being heard of.", min=0.5)
+    ] = 30.0,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Kinds of workers that clients may have; all by default.")
+    ] = None,
+    trust_clients: Annotated[
+        bool, typer.Option("--trust-clients", help="Let clients' programs be linked by any command, as yours are.")
+    ] = False,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="[HOST:]PORT", help="Serve metrics for Prometheus there.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run workers for clients on this machine and others, until SIGTERM or Ctrl-C.
+
+    Every connection is encrypted, and only clients whose keys were authorised are let in (`aiocg keys authorize`).
+    What it tells of itself is a log on standard error (AIOCG_LOG).
+
+    Example: aiocg serve --bind tcp://0.0.0.0:5757 --worker-ports 5800-5899
+    """
+    from aiocg.node.leases import Policy
+    from aiocg.node.server import Settings
+
+    default = Limits(
+        workers=client_workers,
+        spawns_per_minute=client_spawns,
+        sessions=client_sessions,
+        memory=client_memory * MIB,
+        request_bytes=client_request * MIB,
+        requests_per_second=client_requests,
+    )
+    beat = min(0.5, lease / 6)
+    folder = KeyFolder()
+    try:
+        settings = Settings(
+            address=bind,
+            keys=_pair(folder, key),
+            authorised=AuthorizedKeys(folder).names,
+            policy=Policy(lease, beat, workers, _kinds(kind), PROCESSORS),
+            limits=LimitsTable(default) if limits is None else read_limits(limits, default),
+            ports=_ports(worker_ports),
+            options={} if trust_clients else {"untrusted": True},
+        )
+        status = run(_serve(settings, metrics, as_json=json))
+    except TransportError as error:
+        fail(str(error))
+    sys.exit(status)
+
+
+def _pair(folder: KeyFolder, name: str) -> KeyPair:
+    """Return the node's key pair, which is made when there is none."""
+    if folder.pair_path(name).exists():
+        return folder.pair(name)
+    pair = folder.create(name)
+    errors.print(f"made a key pair in {folder.pair_path(name)}", markup=False)
+    return pair
+
+
+def _kinds(chosen: list[str] | None) -> frozenset[str]:
+    from aiocg.node.server import installed_kinds
+
+    known = installed_kinds()
+    for one in chosen or ():
+        if one not in known:
+            fail(f"there are no workers of kind {one!r}; there are: {', '.join(sorted(known))}")
+    return frozenset(chosen) if chosen else known
+
+
+async def _serve(settings: "Settings", metrics: str | None, *, as_json: bool) -> int:
+    """Serve until a signal; return the exit status."""
+    from aiocg.node.server import Node
+    from aiocg.telemetry.logs import configure, configure_from_environment
+
+    if os.environ.get("AIOCG_LOG"):
+        configure_from_environment()
+    else:
+        configure(level="info")
+    signals: list[int] = []
+    node = await Node.open(settings)
+    loop = asyncio.get_running_loop()
+
+    def signalled(number: int) -> None:
+        signals.append(number)
+        if len(signals) > 1:  # the workers go with their parent, and the janitor removes the rest
+            os._exit(128 + number)
+        node.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signalled, number)
+    server = None
+    try:
+        if metrics is not None:
+            from aiocg.telemetry.metrics import MetricsServer, of_node
+
+            server = MetricsServer(metrics, of_node(node.leases, node.name_of, lambda: node.refused))
+        _tell(settings, node.address, server.address if server is not None else None, as_json=as_json)
+    except BaseException:
+        node.stop()
+        await node.run()
+        raise
+    await node.run()
+    if server is not None:
+        await server.close()
+    return 130 if signals[:1] == [signal.SIGINT] else 0
+
+
+def _tell(settings: "Settings", address: str, metrics: str | None, *, as_json: bool) -> None:
+    """Say where the node listens, whom it lets in, what they may use, and what they have to do."""
+    names = sorted(settings.authorised().values())
+    public = settings.keys.public
+    if as_json:
+        print_json(
+            {
+                "address": address,
+                "public": public,
+                "clients": names,
+                "limits": settings.limits.default.as_numbers(),
+                "workers": settings.policy.workers,
+                "metrics": metrics,
+            }
+        )
+        return
+    default = settings.limits.default
+    theirs = _for_clients(address)
+    rate = f"{default.requests_per_second} a second" if default.requests_per_second else "as fast as they are done"
+    print_line(f"listening   {address}" + (f", workers at ports {_span(settings.ports)}" if settings.ports else ""))
+    print_line(f"public key  {public}")
+    print_line(f"clients     {', '.join(names) or 'none yet; let one in with: aiocg keys authorize NAME PUBLIC_KEY'}")
+    print_line(f"limits      {settings.policy.workers} workers for all; for each client {default.workers}, with")
+    print_line(
+        f"            {counted(default.sessions, 'session')} and {default.memory // MIB} MiB each, requests of up to "
+        f"{default.request_bytes // MIB} MiB, {rate}"
+    )
+    if metrics is not None:
+        print_line(f"metrics     http://{metrics}/metrics")
+    trusted = "are not trusted" if settings.options.get("untrusted") else "may do what yours may"
+    print_line(f"programs    of clients {trusted}")
+    print_line("each client runs once:")
+    print_line(f"  aiocg keys new && aiocg keys trust {theirs} '{public}'")
+    print_line(f"and then any command, as in: AIOCG_NODE={theirs} aiocg search greedy programs-v0/qsort")
+    sys.stdout.flush()
+
+
+def _for_clients(address: str) -> str:
+    """Return the address as it is for others: every interface has no name of its own."""
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    return f"tcp://{socket.getfqdn() if host in ANYWHERE else host}:{port}"
+
+
+def _ports(text: str | None) -> range:
+    """Read a range of ports."""
+    if text is None:
+        return range(0)
+    match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
+    if match is None or not 0 < int(match[1]) <= int(match[2]) <= 65535:
+        fail(f"--worker-ports must be two port numbers such as 5800-5899, not {text!r}")
+    return range(int(match[1]), int(match[2]) + 1)
+
+
+def _span(ports: range) -> str:
+    return f"{ports[0]}-{ports[-1]}"
