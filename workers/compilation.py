@@ -78,6 +78,13 @@ class CompilationSession(abc.ABC):
             )
 
     @classmethod
+    def idle(cls) -> None:
+        """Make ready what the next request will probably need; called when replies have gone out and no request waits.
+
+        A request that comes meanwhile waits for it, so do nothing here but what that request would have to do.
+        """
+
+    @classmethod
     def statistics(cls) -> dict[str, Any]:
         """Counters of this compiler, JSON-ready, merged into the worker's own."""
         return {}

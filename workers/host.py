@@ -51,7 +51,10 @@ class Host:
     def run(self) -> None:
         """Serve until a client sends `Shutdown`."""
         while not self._leaving:
-            for identity, requests in self._channel.receive(None):
+            waiting = self._channel.receive(0.0)
+            if not waiting:
+                self._compiler.idle()
+            for identity, requests in waiting or self._channel.receive(None):
                 self._serve(identity, requests)
 
     def _serve(self, identity: bytes, requests: list[Request] | ProtocolError) -> None:

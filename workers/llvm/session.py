@@ -1,7 +1,8 @@
 """The LLVM phase-ordering environment as a worker sees it."""
 
 import os
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,7 +12,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.llvm.action_spaces import action_spaces
 from aiocg.workers.llvm.baselines import Benchmark
-from aiocg.workers.llvm.engine import TRANSITION_CACHE_BYTES, Engine
+from aiocg.workers.llvm.engine import MODULE_CACHE_BYTES, TRANSITION_CACHE_BYTES, Engine
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
@@ -36,6 +37,7 @@ class LlvmSession(CompilationSession):
     engine: ClassVar[Engine]
     vocabulary: ClassVar[Vocabulary]
     guard: ClassVar[Guard | None] = None  # where clients are not trusted
+    latest: ClassVar[Callable[[], "LlvmSession | None"]] = staticmethod(lambda: None)  # refers to who ran the last pass
 
     @classmethod
     def start(cls, options: Mapping[str, Any]) -> None:
@@ -43,8 +45,8 @@ class LlvmSession(CompilationSession):
 
         Args:
             options: `library` and `clang` (paths), `cache_dir` (a folder), `transition_cache_bytes`,
-                `shared_folder` (for files that are observed, see `bitcode_file`), `sandbox` (how programs are run,
-                see `sandbox`), `untrusted` (whether clients are others, see `trust`); all optional.
+                `module_cache_bytes`, `shared_folder` (for files that are observed, see `bitcode_file`), `sandbox` (how
+                programs are run, see `sandbox`), `untrusted` (whether clients are others, see `trust`); all optional.
 
         Raises:
             CompilationError: with `FailureCode.COMPILER` when there is no usable LLVM.
@@ -54,7 +56,12 @@ class LlvmSession(CompilationSession):
         cache = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("aiocg")
         natives = NativeLibraries(library, find_clang(library, options.get("clang")), cache)
         cls.vocabulary = Vocabulary(library)
-        cls.engine = Engine(library, natives, int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES)))
+        cls.engine = Engine(
+            library,
+            natives,
+            int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES)),
+            int(options.get("module_cache_bytes", MODULE_CACHE_BYTES)),
+        )
         cls.engine.runner.sandbox = choose(options)
         cls.guard = Guard(library) if options.get("untrusted") else None
         cls.engine.code.check = cls.guard.check_module if cls.guard else None
@@ -100,6 +107,11 @@ class LlvmSession(CompilationSession):
         engine = cls.engine
         return {
             "pipelines_run": engine.runs,
+            "pipelines_without_trace": engine.traceless,
+            "modules_parsed": engine.parses,
+            "modules_written": engine.writes,
+            "modules_kept": len(engine.shelf),
+            "module_bytes": engine.shelf.size,
             "transitions_remembered": len(engine.transitions),
             "transition_hits": engine.transitions.hits,
             "transition_bytes": engine.transitions.size,
@@ -118,9 +130,19 @@ class LlvmSession(CompilationSession):
             CompilationError: with `FailureCode.ACTION` when LLVM refuses or breaks the program, which is then
                 kept as it was, or `FailureCode.ACTION_UNKNOWN`.
         """
-        before = self.state
-        self.state = self.benchmark.engine.apply(before, self.vocabulary.resolve(action))
+        before, engine = self.state, self.engine
+        runs = engine.runs
+        self.state = engine.apply(before, self.vocabulary.resolve(action))
+        if engine.runs > runs:  # not remembered, so that the next action will hardly be either
+            type(self).latest = weakref.ref(self)
         return self.state is not before
+
+    @classmethod
+    def idle(cls) -> None:
+        """Parse the program that the last pass has led to, if a session is still there."""
+        session = cls.latest()
+        if session is not None:
+            cls.engine.prepare(session.state)
 
     def get_observation(self, name: str) -> Any:
         """Compute an observation of the program as it is now.

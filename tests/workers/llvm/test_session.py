@@ -137,6 +137,39 @@ def test_transition_memory_can_be_limited(cache_dir: Path, compile_program: Comp
     assert LlvmSession.statistics()["transitions_remembered"] == 0
 
 
+def test_idle_worker_parses_where_the_last_pass_has_led(cache_dir: Path, compile_program: Compile) -> None:
+    LlvmSession.start({"cache_dir": str(cache_dir)})
+    session = opened(compile_program("sorting.c"))
+    assert session.apply_action(action("mem2reg"))
+    LlvmSession.idle()
+    parsed = LlvmSession.statistics()["modules_parsed"]
+    assert LlvmSession.statistics()["modules_kept"] == 1
+    LlvmSession.idle()
+    assert session.apply_action(action("gvn"))
+    assert LlvmSession.statistics()["modules_parsed"] == parsed
+
+
+def test_idle_worker_parses_nothing_for_a_fork_that_is_gone_nor_after_what_is_remembered(
+    cache_dir: Path, compile_program: Compile
+) -> None:
+    LlvmSession.start({"cache_dir": str(cache_dir)})
+    session = opened(compile_program("sorting.c"))
+    assert session.fork().apply_action(action("mem2reg"))
+    LlvmSession.idle()
+    assert session.apply_action(action("mem2reg"))
+    LlvmSession.idle()
+    assert LlvmSession.statistics()["modules_kept"] == 0
+
+
+def test_memory_for_modules_can_be_limited(cache_dir: Path, compile_program: Compile) -> None:
+    LlvmSession.start({"cache_dir": str(cache_dir), "module_cache_bytes": 0})
+    for name in ("sorting.c", "calculator.c"):
+        session = opened(compile_program(name))
+        assert session.apply_action(action("mem2reg"))
+        LlvmSession.idle()
+        assert LlvmSession.statistics()["modules_kept"] == 1
+
+
 # ------------------------------------------------------------------------------------------------- bad input
 
 
