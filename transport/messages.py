@@ -292,4 +292,5 @@ class FailureCode:
     OBSERVATION = "observation"  # could not be computed
     OBSERVATION_UNKNOWN = "observation-unknown"
     PARAMETER = "parameter"  # unknown key or bad value
+    LIMIT = "limit"  # more than the client may have
     INTERNAL = "internal"  # a bug in the worker; message has the traceback

@@ -35,12 +35,22 @@ def find_compiler(kind: str) -> type[CompilationSession]:
     return compiler
 
 
-def open_channel(address: str, keys: int | None, announce: int | None) -> ReplyChannel:
+def read_keys(descriptor: int) -> WorkerKeys:
+    """Read what a node hands down, and close the descriptor.
+
+    Raises:
+        SecurityError: when it is something else.
+    """
+    with open(descriptor, "rb") as file:
+        return WorkerKeys.decode(file.read())
+
+
+def open_channel(address: str, keys: WorkerKeys | None, announce: int | None) -> ReplyChannel:
     """Listen at an address.
 
     Args:
         address: where.
-        keys: descriptor from which `WorkerKeys` are read, for `tcp://`; it is closed.
+        keys: for `tcp://`.
         announce: descriptor to which the address is written as one line, with the port that was free; it is closed.
 
     Raises:
@@ -52,14 +62,12 @@ def open_channel(address: str, keys: int | None, announce: int | None) -> ReplyC
     elif keys is None:
         channel = WorkerChannel(address)
     else:
-        with open(keys, "rb") as file:
-            handed = WorkerKeys.decode(file.read())
-        largest = handed.limits.get("request_bytes", limits.MAX_FRAME_BYTES)
+        largest = keys.limits.get("request_bytes", limits.MAX_FRAME_BYTES)
         channel = PacedChannel(
             address,
-            handed.security(),
+            keys.security(),
             max_frame_bytes=min(int(largest), limits.MAX_FRAME_BYTES),
-            requests_per_second=handed.limits.get("requests_per_second", 0.0),
+            requests_per_second=keys.limits.get("requests_per_second", 0.0),
         )
     if announce is not None:
         with open(announce, "w", encoding="ascii") as pipe:
@@ -83,8 +91,10 @@ def main() -> None:
     disable_core_dumps()
     limit_address_space(arguments.memory_limit)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle; it tells us to leave
-    channel = open_channel(arguments.address, arguments.security, arguments.announce)
-    host = Host(arguments.kind, find_compiler(arguments.kind), channel, StatusPage(arguments.status))
+    keys = read_keys(arguments.security) if arguments.security is not None else None
+    channel = open_channel(arguments.address, keys, arguments.announce)
+    max_sessions = int(keys.limits.get("sessions", 0)) if keys is not None else 0
+    host = Host(arguments.kind, find_compiler(arguments.kind), channel, StatusPage(arguments.status), max_sessions)
     host.start(json.loads(arguments.options))
     host.run()
     channel.close()

@@ -26,17 +26,22 @@ from aiocg.workers.sessions import SessionTable
 
 
 class Host:
-    """Serves one compiler on one channel until told to shut down."""
+    """Serves one compiler on one channel until told to shut down; `max_sessions` of 0 is no limit."""
 
     def __init__(
-        self, kind: str, compiler: type[CompilationSession], channel: ReplyChannel, status: StatusPage
+        self,
+        kind: str,
+        compiler: type[CompilationSession],
+        channel: ReplyChannel,
+        status: StatusPage,
+        max_sessions: int = 0,
     ) -> None:
         self._kind = kind
         self._compiler = compiler
         self._channel = channel
         self._outbox = Outbox(channel)
         self._status = status
-        self._table = SessionTable(compiler, status.begin)
+        self._table = SessionTable(compiler, status.begin, max_sessions)
         self._refusal: Refused | None = None
         self._leaving = False
 

@@ -40,12 +40,14 @@ CHECK_TIMEOUT = 60.0  # seconds for all actions of a check
 class SessionTable:
     """The benchmarks and sessions of one worker; `handle` turns one request into one reply.
 
-    Sessions and benchmarks belong to the client that named them: two clients may use the same numbers.
+    Sessions and benchmarks belong to the client that named them: two clients may use the same numbers. There may be
+    `max_sessions` open sessions, any number if that is 0.
     """
 
-    def __init__(self, compiler: type[CompilationSession], begin: Begin) -> None:
+    def __init__(self, compiler: type[CompilationSession], begin: Begin, max_sessions: int = 0) -> None:
         self._compiler = compiler
         self._announce = begin
+        self._max_sessions = max_sessions
         self._benchmarks: dict[tuple[int, str], Any] = {}
         self._sessions: dict[tuple[int, int], CompilationSession] = {}
         self._ended: set[tuple[int, int]] = set()
@@ -99,6 +101,7 @@ class SessionTable:
 
     def _open(self, client: int, request: Open) -> Reply:
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
+        self._check_room(client, request.session)
         try:
             benchmark = self._benchmarks[client, request.benchmark]
         except KeyError:
@@ -146,6 +149,7 @@ class SessionTable:
     def _fork(self, client: int, request: Fork) -> Reply:
         session = self._find(client, request.session)
         self._begin(client, request.session, request.request, FORK_TIMEOUT, NO_CANDIDATE)
+        self._check_room(client, request.child)
         self._bind(client, request.child, session.fork())
         return Done(request.request)
 
@@ -208,6 +212,16 @@ class SessionTable:
             return self._sessions[client, number]
         except KeyError:
             raise CompilationError(FailureCode.SESSION_UNKNOWN, f"session {number} is not open") from None
+
+    def _check_room(self, client: int, number: int) -> None:
+        if 0 < self._max_sessions <= len(self._sessions) and (client, number) not in self._sessions:
+            raise CompilationError(
+                FailureCode.LIMIT,
+                f"{self._max_sessions} sessions are open in this worker, the most that this client may have: "
+                "close environments, forks and snapshots that are not needed, or use more workers",
+                limit="sessions",
+                allowed=self._max_sessions,
+            )
 
     def _bind(self, client: int, number: int, session: CompilationSession) -> None:
         self._unbind(client, number)

@@ -320,3 +320,18 @@ def test_statistics_count_requests_sessions_and_what_the_compiler_says(table: Ta
 def test_a_compiler_without_parameters_refuses_them() -> None:
     with pytest.raises(CompilationError):
         ScriptedSession(1).set_parameter("nonsense", "1")
+
+
+def test_sessions_beyond_the_limit_are_refused_and_those_open_go_on() -> None:
+    table = SessionTable(Session, lambda *_: None, max_sessions=2)
+    table.handle(1, Load(1, "five", b"5", 9.0))
+    assert isinstance(table.handle(1, Open(2, 1, "five", 9.0)), Observed)
+    assert isinstance(table.handle(1, Fork(3, 1, 2)), Done)
+    for request in (Open(4, 3, "five", 9.0), Fork(5, 1, 3)):
+        refused = table.handle(1, request)
+        assert isinstance(refused, Failure)
+        assert (refused.code, refused.fields) == (FailureCode.LIMIT, {"limit": "sessions", "allowed": 2})
+        assert "2 sessions are open in this worker" in refused.message
+    assert isinstance(table.handle(1, Open(6, 2, "five", 9.0)), Observed)  # a reset of one that is open
+    table.handle(1, Close(7, (1,)))
+    assert isinstance(table.handle(1, Fork(8, 2, 3)), Done)
