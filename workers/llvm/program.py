@@ -25,6 +25,7 @@ from aiocg.workers.llvm.states import State
 VERSION = 1
 OBJECT, BITCODE, EXECUTABLE = "program.o", "program.bc", "program"
 LINK_TIMEOUT = 120.0  # seconds
+LARGEST = 512 << 20  # bytes of a program: one alignment can make it as large as one likes
 MARGIN = 0.25  # seconds that are left, at a deadline, to say that it was missed
 MESSAGES = 4096  # bytes of a linker's words that are kept
 TOO_LATE = "there was not enough time: give the step a longer timeout, or measure a shorter run, or fewer times"
@@ -280,6 +281,7 @@ class Builder:
     def _build(self, state: State, program: Program, deadline: float) -> Executable:
         command = self.tools.expand(program.command)
         code = self.code.object_file(state)
+        _check_size(len(code))
         executable = Executable(folder := temporary_folder("build-"))
         try:
             write_files(Path(folder.name), program.files)
@@ -289,10 +291,16 @@ class Builder:
             link(command, folder.name, program.environment, deadline)
             if not executable.path.is_file():
                 raise LinkError(f"`{' '.join(command)}` wrote no file named {EXECUTABLE}")
+            _check_size(executable.path.stat().st_size)
         except BaseException:
             executable.close()
             raise
         return executable
+
+
+def _check_size(size: int) -> None:
+    if size > LARGEST:
+        raise LinkError(f"the program has {size} bytes, more than {LARGEST}")
 
 
 def remaining(deadline: float) -> float:

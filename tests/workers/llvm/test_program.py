@@ -24,7 +24,7 @@ from aiocg.datasets.linking import freestanding_flags
 from aiocg.datasets.recipe import encode_program
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm import execution
+from aiocg.workers.llvm import execution, program
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.execution import measuring_core
@@ -229,6 +229,20 @@ def test_a_link_that_fails_says_why(make: Make) -> None:
         assert "undefined symbol: missing" in failing(benchmark, name)
     assert observe(benchmark, "IsBuildable") == 0
     assert observe(benchmark, "IsRunnable") == 0
+
+
+@pytest.mark.parametrize("align", [1 << 12, 1 << 22])
+def test_a_program_may_not_be_as_large_as_it_likes(
+    make: Make, engine: Engine, monkeypatch: pytest.MonkeyPatch, align: int
+) -> None:
+    """Neither its object file nor, as with the runtime it is linked with, the executable."""
+    benchmark = make(f"volatile char x __attribute__((aligned({align}))) = 1; int main(void) {{ return x; }}")
+    size = observe(benchmark, "ObjectTextSizeBytes") + align
+    assert observe(benchmark, "IsBuildable") == 1
+    benchmark.engine.builder.release()
+    monkeypatch.setattr(program, "LARGEST", size)
+    assert f"more than {size}" in failing(benchmark, "Execution")
+    assert observe(benchmark, "IsBuildable") == 0
 
 
 @pytest.mark.parametrize(
