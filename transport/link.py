@@ -4,8 +4,9 @@ A connection between machines is cut, resets, and loses what was under way. A li
 where it was. Its two ends are a client, which begins and which alone has a timer, and a server, which only answers.
 
 Each batch has a number, the client's and the server's batches by themselves from 1. Each end keeps what it has sent
-until the other has said, with whatever it sends next, that it has it. Each end takes the next number only: what comes
-twice is dropped, and what comes too early, because something before it was lost, is asked for again.
+until the other has said, with whatever it sends next, that it has it. Each end takes the next number only, and drops
+what comes twice or too early. Each says how much it has sent, and since a connection keeps the order, who has less than
+that knows that something was lost, and asks for it.
 
 Each multipart begins with a head:
 
@@ -13,6 +14,7 @@ Each multipart begins with a head:
     client   the client's instance: 16 bytes that it drew when it began
     server   the server's instance, zeros while the client does not know it
     number   of the batch that follows, 0 when none does
+    sent     number of the last batch sent before this
     taken    number of the last batch taken from the other side
 
 The instances keep apart what does not belong together: a process that was started anew on an old address knows nothing
@@ -54,7 +56,7 @@ PATIENCE: Final = 1.0
 LONGEST_PATIENCE: Final = 8.0
 """Seconds without a word after which a client that waits for something asks: at first, and at most."""
 
-_HEAD: Final = struct.Struct(f"<4sB{INSTANCE_BYTES}s{INSTANCE_BYTES}sQQ")
+_HEAD: Final = struct.Struct(f"<4sB{INSTANCE_BYTES}s{INSTANCE_BYTES}sQQQ")
 _MAGIC: Final = b"acg1"
 _UNKNOWN: Final = bytes(INSTANCE_BYTES)
 
@@ -63,8 +65,8 @@ class Kind(IntEnum):
     """What a multipart says beside the batch that it may bring."""
 
     PLAIN = 0
-    ASK = 1  # send again what comes after `taken`; a client is answered
-    ANSWER = 2  # I was asked; what you sent before you asked and I have not taken is lost
+    ASK = 1  # say something
+    AGAIN = 2  # send again what comes after `taken`
     GONE = 3  # I do not know you, or not any more
 
 
@@ -78,6 +80,7 @@ class Head(NamedTuple):
     client: bytes
     server: bytes
     number: int
+    sent: int
     taken: int
 
     def pack(self) -> bytes:
@@ -93,22 +96,22 @@ def read_head(frames: Sequence[Frame]) -> Head:
     """
     if not frames or len(frames[0]) != _HEAD.size:
         raise RemoteProtocolError("a multipart without the head of a link")
-    magic, kind, client, server, number, taken = _HEAD.unpack(frames[0])
+    magic, kind, client, server, number, sent, taken = _HEAD.unpack(frames[0])
     if magic != _MAGIC or kind not in _KINDS or client == _UNKNOWN:
         raise RemoteProtocolError("a multipart with the head of another kind of link; is it the same release of aiocg?")
     if (number > 0) != (len(frames) > 1):
         raise RemoteProtocolError(f"batch {number} of a link came with {len(frames) - 1} frames")
-    return Head(Kind(kind), client, server, number, taken)
+    return Head(Kind(kind), client, server, number, sent, taken)
 
 
 def is_first(head: Head) -> bool:
     """Say whether this is how a client begins."""
-    return head.kind == Kind.ASK and head.server == _UNKNOWN and not head.number and not head.taken
+    return head[:1] + head[2:] == (Kind.ASK, _UNKNOWN, 0, 0, 0)
 
 
 def gone(head: Head, server: bytes) -> list[Frame]:
     """Return a server's answer to a client that it does not know."""
-    return [Head(Kind.GONE, head.client, server, 0, 0).pack()]
+    return [Head(Kind.GONE, head.client, server, 0, 0, 0).pack()]
 
 
 class _Batch(NamedTuple):
@@ -139,11 +142,13 @@ class Link:
         self._under_way = 0  # batches
         self._under_way_bytes = 0
         self._pushed = 0  # number of the last batch pushed
+        self._arrived = 0  # number of the last batch known to have arrived
         self._sent = 0  # number of the last batch that was ever sent
         self._taken = 0  # number of the last batch taken from the other side
         self._told = 0  # what the other side was last told about that
         self._untold_bytes = 0
-        self._missing_after = -1  # the value of `_taken` when something missing was last asked for
+        self._there = 0  # number of the last batch that the other side says it has sent
+        self._again_after = -1  # the value of `_taken` when what is missing was last asked for
         self._word: Kind | None = None  # what has to be said, alone if no batch can go with it
 
     @property
@@ -190,7 +195,7 @@ class Link:
         self._untold_bytes = 0
 
     def _head(self, kind: Kind, number: int) -> bytes:
-        return Head(kind, self.client, self.server, number, self._taken).pack()
+        return Head(kind, self.client, self.server, number, self._arrived + self._under_way, self._taken).pack()
 
     def _next_batch(self) -> _Batch | None:
         if self._under_way == len(self._kept) or self.lost is not None:
@@ -207,7 +212,7 @@ class Link:
         self._under_way = self._under_way_bytes = 0
 
     def _say(self, word: Kind) -> None:
-        if self._word != Kind.ASK:  # who asks answers as well
+        if self._word is None or word > self._word:
             self._word = word
 
     # ----------------------------------------------------------------------------------------- receiving
@@ -227,20 +232,30 @@ class Link:
         if head.taken > self._sent:
             self._lose("it says that it has what was never sent")
             return None
-        while self._kept and self._kept[0].number <= head.taken:
+        while self._arrived < head.taken:
             self._forget_first()
         self._heed(head)
-        return self._take(head.number, frames) if head.number else None
+        self._there = max(self._there, head.sent)
+        if head.sent > self._taken and self._again_after != self._taken and self._welcome():
+            self._again_after = self._taken  # once: the next heads will say the same
+            self._say(Kind.AGAIN)
+        return self._take(head.number, frames) if head.number and self._welcome() else None
 
     def _belongs(self, head: Head) -> bool:
         return (head.client, head.server) == (self.client, self.server)
 
     def _heed(self, head: Head) -> None:
         """Do what the kind of a head says."""
-        raise NotImplementedError
+        if head.kind == Kind.AGAIN:
+            self._send_again()
+
+    def _welcome(self) -> bool:
+        """Say whether batches are taken."""
+        return True
 
     def _forget_first(self) -> None:
         batch = self._kept.popleft()
+        self._arrived = batch.number
         self.kept_bytes -= batch.size
         if self._under_way:
             self._under_way -= 1
@@ -248,17 +263,13 @@ class Link:
 
     def _take(self, number: int, frames: Sequence[Frame]) -> list[Frame] | None:
         if number <= self._taken:
-            self._say(self._word or Kind.PLAIN)  # it does not know that it was here
-            return None
-        if number > self._taken + 1:
-            if self._missing_after != self._taken:  # once: what else is under way will be too early as well
-                self._missing_after = self._taken
-                self._say(Kind.ASK)
+            self._say(Kind.PLAIN)  # it does not know that it was here
+        if number != self._taken + 1:
             return None
         self._taken = number
         self._untold_bytes += sum(map(len, frames))
         if self._taken - self._told >= TOLD_BATCHES or self._untold_bytes >= TOLD_BYTES:
-            self._say(self._word or Kind.PLAIN)
+            self._say(Kind.PLAIN)
         return list(frames[1:])
 
     def _lose(self, why: str) -> None:
@@ -276,7 +287,6 @@ class ClientLink(Link):
         """Begin with an instance that nobody else has: `INSTANCE_BYTES` at random."""
         super().__init__(instance, _UNKNOWN)
         self._word = Kind.ASK
-        self._asked_at = 0  # batches up to this number had been sent when it was last asked
         self._patience = PATIENCE
         self._since: float | None = None  # when waiting began, or something was last heard or asked
 
@@ -286,9 +296,10 @@ class ClientLink(Link):
         return self.server != _UNKNOWN
 
     def ask(self) -> None:
-        """Ask the server what it has, and for what it has sent; to be called when there is a new connection."""
+        """Have the server say something; to be called when there is a new connection."""
         if self.lost is None:
-            self._word = Kind.ASK
+            self._again_after = -1
+            self._say(Kind.ASK)
 
     def heard(self, now: float) -> None:
         """Say that something came from the server, at a time in seconds."""
@@ -305,7 +316,7 @@ class ClientLink(Link):
         Returns:
             after how many seconds to look again; None when nothing is waited for.
         """
-        waiting = waiting or bool(self._kept) or not self.known or self._missing_after == self._taken
+        waiting = waiting or bool(self._kept) or not self.known or self._there > self._taken
         if self.lost is not None or not waiting:
             self._since = None
             return None
@@ -316,12 +327,6 @@ class ClientLink(Link):
             self._since = now
             self._patience = min(2 * self._patience, LONGEST_PATIENCE)
         return self._since + self._patience - now
-
-    def sent(self) -> None:
-        """Say that what `outgoing` returned is on its way."""
-        if self._word == Kind.ASK:
-            self._asked_at = self._kept[0].number + self._under_way - 1 if self._kept else self._pushed
-        super().sent()
 
     def _next_batch(self) -> _Batch | None:
         return super()._next_batch() if self.known else None
@@ -339,17 +344,12 @@ class ClientLink(Link):
             self.server = head.server
         return head.server == self.server
 
-    def _heed(self, head: Head) -> None:
-        if head.kind == Kind.ASK or (head.kind == Kind.ANSWER and head.taken < self._asked_at):
-            self._send_again()
-
 
 class ServerLink(Link):
     """The server's end of a link to one client."""
 
     def __init__(self, client: bytes, server: bytes) -> None:
         super().__init__(client, server)
-        self._refused = False  # something came while so much was kept that nothing is taken
 
     def push(self, frames: list[Frame]) -> None:
         """Take a batch to be delivered. Its frames are kept by reference: do not change them.
@@ -367,16 +367,10 @@ class ServerLink(Link):
         return super()._belongs(head) or is_first(head)
 
     def _heed(self, head: Head) -> None:
-        if head.kind == Kind.ASK:
-            self._missing_after = -1
-            self._send_again()
-            self._say(Kind.ANSWER)
-        if self._refused and self.kept_bytes < KEPT_BYTES:
-            self._refused = False
-            self._say(Kind.ASK)
+        super()._heed(head)
+        if head.kind in (Kind.ASK, Kind.AGAIN):
+            self._again_after = -1
+            self._say(Kind.PLAIN)
 
-    def _take(self, number: int, frames: Sequence[Frame]) -> list[Frame] | None:
-        if self.kept_bytes >= KEPT_BYTES:
-            self._refused = True
-            return None
-        return super()._take(number, frames)
+    def _welcome(self) -> bool:
+        return self.kept_bytes < KEPT_BYTES

@@ -132,7 +132,7 @@ class Channel(Generic[Out, In]):
         self._answered = answered
         self._unanswered = 0  # of the messages that are sent
         self._wire: ConnectedWire | LinkedWire
-        if is_remote(address) and security is not None:
+        if security is not None:
             self._wire = LinkedWire(
                 client_context(),
                 address,
@@ -348,7 +348,7 @@ class WorkerChannel:
         self._context = zmq.Context()  # not shared: `close` must be able to wait for it
         self._wire: BoundWire | LinkedRouter
         try:
-            if is_remote(address) and security is not None:
+            if security is not None:
                 self._wire = LinkedRouter(self._context, address, security, max_frame_bytes=max_frame_bytes)
             else:
                 self._wire = self._bind(address, max_frame_bytes)

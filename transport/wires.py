@@ -27,6 +27,9 @@ __all__ = [
 ZERO_COPY_BYTES: Final = 64 * 1024
 """Frames from this size on are sent without a copy, which costs a message to another thread for each."""
 
+CURVE_BYTES: Final = 33
+"""What CURVE adds to each frame."""
+
 HEARTBEAT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 15.0
 """A connection over which nothing was heard for so long, though ZeroMQ's own threads ask, is cut and made anew."""
@@ -80,7 +83,7 @@ def open_socket(
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.SNDHWM, sends)
     socket.setsockopt(zmq.RCVHWM, receives)
-    socket.setsockopt(zmq.MAXMSGSIZE, max_frame_bytes)
+    socket.setsockopt(zmq.MAXMSGSIZE, max_frame_bytes if security is None else max_frame_bytes + CURVE_BYTES)
     if security is not None:
         try:
             security.apply(socket)
