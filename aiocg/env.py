@@ -1,7 +1,7 @@
 """The asynchronous environment: one program, its state on a worker, and the episode that is under way."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiocg.candidate import Candidate
@@ -320,7 +320,11 @@ class Env(EnvBase):
     # -------------------------------------------------------------------------- fork, snapshot, expand
 
     async def fork(self) -> "Env":
-        """Return an independent environment at the same state; costs the same whatever the size of the program."""
+        """Return an independent environment at the same state; costs the same whatever the size of the program.
+
+        Nothing is waited for, unless requests of this environment are in flight. Should the compiler not be able to
+        fork, the first use of the new environment says so.
+        """
         if self._session.closed:
             raise EnvClosed("this environment was closed")
         child = Env(
@@ -362,15 +366,18 @@ class Env(EnvBase):
         return self._runtime.worker_count
 
     async def snapshot(self) -> Snapshot:
-        """Remember the present state; costs the same whatever the size of the program."""
+        """Remember the present state; costs the same whatever the size of the program. As `fork`, it seldom waits."""
         self._running_episode()
         session = Session(self._session.worker)
         return Snapshot(session, await self._fork_into(session))
 
-    def _fork_into(self, session: Session) -> "Awaitable[Episode]":
+    async def _fork_into(self, session: Session) -> Episode:
         episode = self._episode
         assert episode is not None
-        return self._session.fork(session, lambda reply: episode.copy())
+        if self._session.fork_ahead(session):
+            return episode.copy()
+        copy: Episode = await self._session.fork(session, lambda reply: episode.copy())
+        return copy
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Go back to a state that was remembered, here or in a fork; also after an episode has ended.
@@ -401,11 +408,16 @@ class Env(EnvBase):
                 self._episode = snapshot.episode.copy()
                 self._benchmark = snapshot.episode.benchmark
 
-        requests = [source.fork(session, finish)]
+        requests: list[asyncio.Future[Any]] = []
+        if source.fork_ahead(session):
+            finish(None)
+        else:
+            requests.append(source.fork(session, finish))
         for key, value in kept.items():
             if self._session.parameters.get(key) != value:
                 requests.append(self._session.parameter(key, value, self._deadline(None)))
-        await asyncio.gather(*requests)
+        if requests:
+            await asyncio.gather(*requests)
         await self._find_targets(again=True)
 
     async def expand(

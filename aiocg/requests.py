@@ -290,7 +290,7 @@ class PendingFork(Pending):
     session: "Session"
 
     def __init__(
-        self, session: "Session", child: "Session", future: "asyncio.Future[Any]", finish: Finish | None = None
+        self, session: "Session", child: "Session", future: "asyncio.Future[Any] | None", finish: Finish | None = None
     ) -> None:
         super().__init__(session, future, finish)
         self.child = child
@@ -307,6 +307,37 @@ class PendingFork(Pending):
     def apply(self, reply: Any) -> None:
         self.child.trajectory = self.session.trajectory
         self.child.ended = False
+
+
+class PendingForkAhead(PendingFork):
+    """A fork that nobody waits for: what the child will be is known, and the child knows it already.
+
+    So the child does not depend on the answer, nor on what becomes of the one it is forked from: when the process dies,
+    it is rebuilt like any other session. It is lost only where a process has made it of a wrong state, or not at all.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, session: "Session", child: "Session") -> None:
+        super().__init__(session, child, None)
+
+    def changes(self) -> "tuple[Session, ...]":
+        return ()  # what it does is no news
+
+    def apply(self, reply: Any) -> None:
+        """Nothing is to be taken over."""
+
+    def fail(self, reply: Failure) -> Exception:
+        error = super().fail(reply)
+        self.child.lose(error)
+        return error
+
+    def reject(self, error: Exception) -> None:
+        if self.session.error is not None:
+            self.child.lose(error)
+
+    def _leave(self) -> None:
+        """It does not count among the requests of the session: it changes nothing, and nobody waits."""
 
 
 class PendingExpand(Pending):

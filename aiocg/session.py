@@ -15,6 +15,7 @@ from aiocg.requests import (
     Pending,
     PendingExpand,
     PendingFork,
+    PendingForkAhead,
     PendingOpen,
     PendingParameter,
     PendingStep,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 # Requests in flight, of about 1 KiB each: they bound what a slow worker can make the client hold.
 MAX_PENDING = 4096  # per session
 MAX_WORKER_PENDING = 1 << 17  # per worker
+MAX_FORKS_AHEAD = 1024  # requests on a worker from which on a fork is waited for
 
 _numbers = itertools.count(1)
 
@@ -132,6 +134,24 @@ class Session:
         future = self._loop.create_future()
         self.send(PendingFork(self, child, future, finish))
         return future
+
+    def fork_ahead(self, child: "Session") -> bool:
+        """Do as `fork` without an answer to wait for, where it is known now what the child will be.
+
+        Whatever is wrong with the child is told by its first request.
+
+        Returns:
+            Whether that was possible; otherwise nothing was done.
+        """
+        worker = self.worker
+        if self.pending or child.pending or self.closed or self.error is not None or not worker.usable:
+            return False
+        if worker.pending >= MAX_FORKS_AHEAD or asyncio.get_running_loop() is not self._loop:
+            return False
+        assert child.worker is worker
+        child.settings, child.trajectory, child.ended = self.settings, self.trajectory, False
+        worker.fork_ahead(PendingForkAhead(self, child))
+        return True
 
     def expand(
         self, candidates: list[tuple[Any, ...]], observe: tuple[str, ...], timeout: float, finish: Any

@@ -19,6 +19,7 @@ from aiocg.requests import (
     PendingClose,
     PendingExpand,
     PendingFork,
+    PendingForkAhead,
     PendingLoad,
     PendingOpen,
     PendingRebuild,
@@ -50,7 +51,8 @@ Connect = Callable[[Callable[[list[Reply]], None], Callable[[Exception], None]],
 logger = logging.getLogger("aiocg.worker")
 
 _GREETINGS = (Welcome, Refused)
-_OF_ONE_PROCESS = (PendingClose, PendingUnload, PendingLoad, PendingRebuild)  # mean nothing to the next process
+# These mean nothing to the next process.
+_OF_ONE_PROCESS = (PendingClose, PendingUnload, PendingLoad, PendingRebuild, PendingForkAhead)
 
 
 class Worker:
@@ -197,6 +199,12 @@ class Worker:
             self._transmit(pending)
         else:
             self._backlog.append(pending)
+
+    def fork_ahead(self, pending: PendingForkAhead) -> None:
+        """Send a fork that nobody waits for; where there is no process to send it to, the child is rebuilt one day."""
+        self._bound.discard(pending.child.number)
+        if self._flowing:
+            self._transmit(pending)
 
     def _transmit(self, pending: Pending) -> None:
         """Send a request to the process, and before it what the process needs to know to carry it out."""
