@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from anyio.to_thread import run_sync as to_thread
@@ -109,6 +110,11 @@ class Node:
         except BaseException:
             await folder.close()
             raise
+
+    @property
+    def folder(self) -> Path:
+        """The private folder for the workers' temporary files, which is removed at the end."""
+        return self._folder.path
 
     # --------------------------------------------------------------------------------------------- clients
 

@@ -1,0 +1,137 @@
+"""Nodes for tests: in this process, with real workers."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aiocg
+import aiocg.testing  # registers scripted-v0
+from aiocg.node.leases import Policy
+from aiocg.node.limits import Limits, LimitsTable
+from aiocg.node.server import Node, Settings, installed_kinds
+from aiocg.supervision import Policy as SupervisorPolicy
+from aiocg.transport.security import ClientSecurity, KeyPair
+
+PORTS = 16  # for the workers of one node
+
+
+@dataclass
+class Site:
+    """A node and what belongs to it.
+
+    Attributes:
+        node: that runs.
+        keys: its pair.
+        clients: pairs of those that may use it, by name.
+        names: what the node is told of that, to be changed.
+        ports: for its workers.
+    """
+
+    node: Node
+    keys: KeyPair
+    clients: dict[str, KeyPair]
+    names: dict[str, str]
+    ports: range
+    task: "asyncio.Task[None]" = field(repr=False)
+
+    def security(self, name: str = "alice") -> ClientSecurity:
+        """Return what a client needs."""
+        return ClientSecurity(self.clients[name], self.keys.public)
+
+    def runtime(self, name: str = "alice", *, through: str = "127.0.0.1", **settings: Any) -> aiocg.Runtime:
+        """Make a runtime of a client on the node, whose address may be that of a line to it."""
+        port = self.node.address.rpartition(":")[2]
+        settings = {"workers": 1, "policy": QUICK, **settings}
+        return aiocg.Runtime(node=f"tcp://{through}:{port}", keys=self.security(name), **settings)
+
+    def pids(self) -> list[int]:
+        """Return the process ids of all workers that run."""
+        return [holder.spawned.pid for holder in self.node.leases.holders.values() if holder.spawned is not None]
+
+
+QUICK = SupervisorPolicy(first_delay=0.01, max_delay=0.1)
+Serve = Callable[..., Any]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Start nodes: `async with serve(lease=1.0, workers=2) as site`; checks that they leave nothing behind."""
+
+    @contextlib.asynccontextmanager
+    async def start(
+        *, lease: float = 20.0, address: str = "tcp://127.0.0.1:0", keys: KeyPair | None = None, **limits: int
+    ) -> AsyncIterator[Site]:
+        node_keys = keys or KeyPair.generate()
+        clients = {name: KeyPair.generate() for name in ("alice", "bob")}
+        names = {pair.public: name for name, pair in clients.items()}
+        policy = Policy(lease, min(0.1, lease / 8), 8, installed_kinds(), processors=2)
+        table = LimitsTable(Limits(**{"workers": 4, "spawns_per_minute": 1000, **limits}))
+        ports = free_ports()
+        node = await Node.open(
+            Settings(address, node_keys, lambda: dict(names), policy, table, ports, {"untrusted": True})
+        )
+        task = asyncio.create_task(node.run())
+        site = Site(node, node_keys, clients, names, ports, task)
+        folder = node.folder
+        try:
+            yield site
+        finally:
+            pids = site.pids()
+            node.stop()
+            await task
+            assert not any(map(is_alive, pids))
+            assert not folder.exists()
+
+    yield start
+
+
+def free_ports() -> range:
+    """Return a range of ports that nobody listens at."""
+    for _ in range(100):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first: int = probe.getsockname()[1] // PORTS * PORTS
+        if first < 1024 or first + PORTS > 65535:
+            continue
+        try:
+            for port in range(first, first + PORTS):
+                for host in ("127.0.0.1", "127.0.0.2"):
+                    with socket.socket() as probe:
+                        probe.bind((host, port))
+        except OSError:
+            continue
+        return range(first, first + PORTS)
+    raise RuntimeError("no free ports")
+
+
+def is_alive(pid: int) -> bool:
+    """Is there a process that is not a zombie?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+async def eventually(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    """Wait until a condition holds; fails when it does not within a generous time."""
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail(f"still not so after {seconds} s")
+
+
+@pytest.fixture(autouse=True)
+def open_descriptors() -> Any:
+    """Check that a test leaves no file descriptor open."""
+    before = len(os.listdir("/proc/self/fd"))
+    yield
+    after = len(os.listdir("/proc/self/fd"))
+    assert after <= before + 12, "descriptors leak"  # ZeroMQ's context and the event loop open some once

@@ -1,0 +1,308 @@
+"""A node and its clients: all goes as on one machine, nobody disturbs another, and what breaks comes back."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+import aiocg
+import aiocg.testing
+from aiocg.errors import NodeUnreachable, ObservationFailed, WorkerFailure, WorkerStartError
+from aiocg.gym import SyncRuntime
+from aiocg.node import client as node_client
+from aiocg.transport.messages import FailureCode
+from aiocg.transport.security import ClientSecurity, KeyPair
+
+from .conftest import Serve, Site, eventually, is_alive
+from .line import HERE, Line
+
+
+def number(value: int) -> Any:
+    return aiocg.testing.scripted_benchmark(value)
+
+
+async def scripted(runtime: aiocg.Runtime, value: int = 5) -> aiocg.Env:
+    env = await runtime.make("scripted-v0", benchmark=number(value))
+    await env.reset()
+    return env
+
+
+async def walk(runtime: aiocg.Runtime) -> tuple[Any, ...]:
+    """Search and walk with LLVM; return where that leads."""
+    env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd", observation_space="Autophase")
+    found = await aiocg.search.random(env, budget=aiocg.search.Budget(evaluations=40), seed=3)
+    await env.reset()
+    observation, *_ = await env.step(["mem2reg", "gvn", "simplifycfg"])
+    child = await env.fork()
+    await child.step("instcombine")
+    candidates = await env.expand([["gvn"], ["licm"]])
+    rewards = [candidate.reward for candidate in candidates]
+    return found.reward, found.actions, env.state_hash, child.state_hash, observation.tolist(), rewards
+
+
+async def test_searches_and_steps_lead_where_they_lead_here(serve: Serve) -> None:
+    async with aiocg.Runtime(workers=1, node="") as here:
+        expected = await walk(here)
+    async with serve() as site, site.runtime() as runtime:
+        assert await walk(runtime) == expected
+        assert set(runtime.worker_pids()) == set(site.pids())
+
+
+async def test_blocking_code_uses_a_node_as_well(serve: Serve) -> None:
+    async with serve() as site:
+
+        def use() -> list[int]:
+            with SyncRuntime(workers=1, node=site.node.address, keys=site.security()) as runtime:
+                env = runtime.make("scripted-v0", benchmark=number(5))
+                env.reset()
+                return [int(env.step("double")[0]) for _ in range(3)]
+
+        assert await asyncio.to_thread(use) == [10, 20, 40]
+
+
+async def test_a_runtime_asks_for_as_many_workers_as_the_node_gives(serve: Serve) -> None:
+    async with serve(workers=1) as site, site.runtime(workers=None) as runtime:
+        await scripted(runtime)
+        assert runtime.worker_count == 1
+
+
+async def test_when_the_runtime_is_closed_nothing_of_it_is_left_on_the_node(serve: Serve) -> None:
+    async with serve() as site:
+        async with site.runtime() as runtime:
+            await scripted(runtime)
+        assert site.node.leases.leases == {}
+        await eventually(lambda: not site.node.leases.holders)
+
+
+# ----------------------------------------------------------------------------------------------- other clients
+
+
+async def test_what_one_client_does_to_its_workers_does_not_reach_another(serve: Serve) -> None:
+    async with serve() as site, site.runtime("alice") as mine, site.runtime("bob", workers=2) as theirs:
+        env, bad = await scripted(mine, 5), await scripted(theirs)
+        pids = mine.worker_pids()
+
+        async def misbehave() -> None:
+            for action in ("crash", "abort", "exit"):
+                _, _, terminated, _, info = await bad.step(action)
+                assert terminated and info["error_type"] == "WorkerCrashed"
+                await bad.reset()
+
+        async def flood() -> None:
+            others = [await scripted(theirs, value) for value in range(20)]
+            await asyncio.gather(*(other.step(["nothing"] * 20) for other in others for _ in range(20)))
+
+        task = asyncio.gather(misbehave(), flood())
+        values = [int((await env.step("increment"))[0]) for _ in range(100)]
+        await task
+        assert values == list(range(6, 106))
+        assert mine.worker_pids() == pids
+
+
+async def test_more_workers_than_a_key_may_have_are_refused_and_the_others_work(serve: Serve) -> None:
+    async with serve(workers=1) as site, site.runtime(workers=3) as runtime:
+        envs = [await scripted(runtime, value) for value in range(4)]
+        results = await asyncio.gather(*(env.step("increment") for env in envs))
+        assert [int(result[0]) for result in results] == [1, 2, 3, 4]
+        assert len(site.pids()) == 1
+
+
+async def test_a_second_runtime_of_a_key_that_has_all_its_workers_is_told_the_limit(serve: Serve) -> None:
+    async with serve(workers=1) as site, site.runtime() as first:
+        await scripted(first)
+        async with site.runtime() as second:
+            with pytest.raises(WorkerStartError, match="this key may have 1 workers at a time on the node"):
+                await scripted(second)
+
+
+async def test_sessions_beyond_the_limit_are_refused_and_the_others_go_on(serve: Serve) -> None:
+    async with serve(sessions=3) as site, site.runtime() as runtime:
+        env = await scripted(runtime)
+        children = [await env.fork(), await env.fork()]
+        with pytest.raises(WorkerFailure, match="3 sessions are open in this worker") as caught:
+            await env.fork()
+        assert (caught.value.code, caught.value.fields) == (FailureCode.LIMIT, {"limit": "sessions", "allowed": 3})
+        await children.pop().close()
+        assert int((await (await env.fork()).step("increment"))[0]) == 6
+
+
+async def test_a_program_larger_than_a_request_may_be_is_refused_here(serve: Serve) -> None:
+    async with serve(request_bytes=1 << 20) as site, site.runtime() as runtime:
+        env = await scripted(runtime)
+        large = aiocg.Benchmark.from_bytes("benchmark://scripted-v0/large", b"1" * ((1 << 20) + 1))
+        with pytest.raises(Exception, match=r"1048577 bytes.* at most 1048576"):
+            await env.reset(benchmark=large)
+        await env.reset(benchmark=number(7))
+        assert int((await env.step("increment"))[0]) == 8
+
+
+async def test_requests_above_the_rate_wait_and_none_is_refused(serve: Serve) -> None:
+    async with serve(requests_per_second=200) as site, site.runtime() as runtime:
+        env = await scripted(runtime)
+        started = time.monotonic()
+        for _ in range(300):
+            await env.step("increment")
+        assert int(await env.observe("value")) == 305
+        assert time.monotonic() - started > 0.3  # there is a burst at first
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"clang": "/bin/sh"}, "only numbers go to a node"), ({"cache_dir": 1}, "takes no option 'cache_dir'")],
+)
+async def test_options_other_than_a_few_numbers_are_refused(serve: Serve, options: dict[str, Any], says: str) -> None:
+    async with serve() as site, site.runtime(options=options) as runtime:
+        with pytest.raises(WorkerStartError, match=says):
+            await scripted(runtime)
+
+
+async def test_a_file_on_the_node_is_no_observation(serve: Serve) -> None:
+    async with serve() as site, site.runtime() as runtime:
+        env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd")
+        await env.reset()
+        with pytest.raises(ObservationFailed, match="BitcodeFile is a file on the worker's machine"):
+            await env.observe("BitcodeFile")
+        assert (await env.observe("Bitcode"))[:2] == b"BC"
+
+
+# ------------------------------------------------------------------------------------------- what breaks
+
+
+def through(site: Site) -> Line:
+    return Line([int(site.node.address.rpartition(":")[2]), *site.ports])
+
+
+async def test_after_an_interruption_within_the_lease_all_goes_on_where_it_was(serve: Serve) -> None:
+    async with serve() as site, through(site) as line, site.runtime(through=HERE) as runtime:
+        env = await scripted(runtime)
+        pids = runtime.worker_pids()
+        for round in range(6):
+            steps = asyncio.gather(*(env.submit("increment") for _ in range(20)))
+            await asyncio.sleep(0.01 * round)
+            if round % 2:
+                line.hold()
+                await asyncio.sleep(0.3)  # longer than it takes for the node to be silent
+                line.release()
+            line.cut()
+            await steps
+        assert int(await env.observe("value")) == 125
+        assert runtime.worker_pids() == pids
+
+
+async def test_after_the_lease_the_workers_are_gone_and_a_client_that_comes_back_loses_nothing(serve: Serve) -> None:
+    async with serve(lease=1.0) as site, through(site) as line, site.runtime(through=HERE) as runtime:
+        env = await scripted(runtime)
+        await env.step(["increment", "double"])
+        child = await env.fork()
+        before = runtime.worker_pids()
+        line.hold()
+        step = env.submit("increment")
+        await eventually(lambda: not site.node.leases.holders and not any(map(is_alive, before)))
+        assert site.node.leases.leases == {}
+        line.release()
+        assert int((await step)[0]) == 13
+        assert int((await child.step("double"))[0]) == 24
+        assert not set(runtime.worker_pids()) & set(before)
+
+
+async def test_a_long_action_is_not_blamed_for_an_interruption(serve: Serve) -> None:
+    async with serve() as site, through(site) as line, site.runtime(through=HERE) as runtime:
+        env = await scripted(runtime)
+        step = env.submit(["nap"] * 50, timeout=1.0)  # half a second of work
+        await asyncio.sleep(0.1)
+        line.hold()
+        await asyncio.sleep(1.5)
+        line.release()
+        value, _, terminated, _, _ = await step
+        assert (int(value), terminated) == (55, False)
+
+
+async def test_an_overrun_deadline_is_enforced_on_a_node(serve: Serve) -> None:
+    async with serve() as site, site.runtime() as runtime:
+        env = await scripted(runtime)
+        started = time.monotonic()
+        _, _, terminated, _, info = await env.step("hang", timeout=0.3)
+        assert terminated and info["error_type"] == "DeadlineExceeded"
+        assert "deadline of 0.3 s exceeded" in info["error_details"]
+        assert time.monotonic() - started < 10.0
+
+
+async def test_when_the_node_is_away_for_too_long_everything_fails_and_says_so(serve: Serve) -> None:
+    async with serve() as site, through(site) as line, site.runtime(through=HERE, node_timeout=0.8) as runtime:
+        env = await scripted(runtime)
+        line.hold()
+        with pytest.raises(NodeUnreachable, match=r"was not heard for 0.8 s; check that it runs"):
+            await env.step("increment")
+        with pytest.raises(NodeUnreachable):
+            await env.reset()
+        with pytest.raises(NodeUnreachable):
+            await runtime.make("scripted-v0")
+        line.release()
+
+
+async def test_closing_does_not_wait_for_a_node_that_is_away(serve: Serve) -> None:
+    async with serve(lease=2.0) as site, through(site) as line:
+        async with site.runtime(through=HERE) as runtime:
+            await scripted(runtime)
+            line.hold()
+            started = time.monotonic()
+        assert time.monotonic() - started < 8.0
+        await eventually(lambda: not site.node.leases.holders)  # its lease runs out
+        line.release()
+
+
+async def test_a_revoked_client_loses_its_workers_and_is_told_why(serve: Serve) -> None:
+    async with serve() as site, site.runtime("alice") as runtime, site.runtime("bob") as other:
+        env, theirs = await scripted(runtime), await scripted(other)
+        pids = runtime.worker_pids()
+        del site.names[site.clients["alice"].public]
+        await eventually(lambda: not any(map(is_alive, pids)))
+        with pytest.raises(NodeUnreachable, match="does not know this key"):
+            await env.step("increment")
+        assert int((await theirs.step("increment"))[0]) == 6
+
+
+# ------------------------------------------------------------------------------------------- no connection
+
+
+async def test_who_is_not_authorised_is_told_the_command_to_run(serve: Serve) -> None:
+    async with serve() as site:
+        stranger = KeyPair.generate()
+        runtime = aiocg.Runtime(node=site.node.address, keys=ClientSecurity(stranger, site.keys.public))
+        async with runtime:
+            with pytest.raises(NodeUnreachable) as caught:
+                await scripted(runtime)
+        assert f"aiocg keys authorize NAME '{stranger.public}'" in str(caught.value)
+        assert site.node.refused > 0
+
+
+async def test_a_node_with_another_key_is_not_talked_to(serve: Serve) -> None:
+    async with serve() as site:
+        keys = ClientSecurity(site.clients["alice"], KeyPair.generate().public)
+        async with aiocg.Runtime(node=site.node.address, keys=keys) as runtime:
+            with pytest.raises(NodeUnreachable):
+                await scripted(runtime)
+
+
+async def test_where_nobody_listens_the_error_says_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_client, "CONNECT_TIMEOUT", 0.3)
+    keys = ClientSecurity(KeyPair.generate(), KeyPair.generate().public)
+    async with aiocg.Runtime(node="tcp://127.0.0.1:9", keys=keys) as runtime:
+        with pytest.raises(NodeUnreachable, match=r"Check that `aiocg serve` runs there") as caught:
+            await scripted(runtime)
+        assert caught.value.address == "tcp://127.0.0.1:9"
+
+
+async def test_ports_of_workers_that_a_firewall_bars_are_named(serve: Serve) -> None:
+    async with serve() as site, Line([int(site.node.address.rpartition(":")[2])]), site.runtime(through=HERE) as runtime:
+        with pytest.raises(NodeUnreachable, match=r"the port \d+ of a worker does not .* --worker-ports"):
+            await scripted(runtime)
+
+
+@pytest.mark.parametrize("address", ["tcp://nowhere", "localhost:5757", "ipc:///tmp/x", "tcp://h:99999"])
+async def test_what_is_no_address_of_a_node_is_said_to_be_none(address: str) -> None:
+    keys = ClientSecurity(KeyPair.generate(), KeyPair.generate().public)
+    async with aiocg.Runtime(node=address, keys=keys) as runtime:
+        with pytest.raises(NodeUnreachable, match="address"):
+            await scripted(runtime)
