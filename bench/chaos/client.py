@@ -25,9 +25,11 @@ from aiocg.registry import register
 from aiocg.supervision import Policy
 from bench.chaos.faults import Misdeed, misdeed
 from bench.chaos.ledger import LedgerWriter
-from bench.chaos.world import FRAIL, Episode, Form, Settings, Turn, Walk, walks
+from bench.chaos.world import FRAIL, Episode, Form, Settings, Turn, Walk, value_after, walks
 
 RESET_ATTEMPTS = 3
+MEMORY_THRESHOLD = 256 << 20  # resident bytes from which on a worker is replaced
+RECYCLE_INTERVAL = 5.0  # seconds
 REST = 1.0  # seconds without a request before what is then in use is looked at
 _PR_SET_PDEATHSIG = 1
 DEADLINE_STEP = 1e-6  # seconds between the deadlines of two misdeeds, which tell them apart
@@ -208,6 +210,8 @@ class Walker:
 
     async def _commit(self, chosen: Misdeed, timeout: float) -> tuple[str, str, bool]:
         """Return type and text of the error that came, "" for none, and whether all else was as it should be."""
+        if chosen.patience:
+            return await self._cancel(chosen, timeout)
         if not chosen.expand:
             _, _, terminated, _, info = await self._env.step_texts(chosen.actions, timeout=timeout)
             return (info["error_type"], info["error_details"], True) if terminated else ("", "", True)
@@ -216,6 +220,23 @@ class Walker:
         errors = [one.error for one in candidates if one.error is not None]
         harmless = len(errors) == 1 and self._env.in_episode and self._env.state_hash == before
         return (type(errors[0]).__name__, str(errors[0]), harmless) if errors else ("", "", harmless)
+
+    async def _cancel(self, chosen: Misdeed, timeout: float) -> tuple[str, str, bool]:
+        """Cancel the actions at a random moment; they must have been done as a whole, or not at all."""
+        before, count = self._env.state_hash, len(self._env.action_texts)
+        task = asyncio.create_task(self._env.step_texts(chosen.actions, timeout=timeout))
+        await asyncio.wait([task], timeout=random.Random(str(timeout)).uniform(0.0, chosen.patience))
+        error = "CancelledError" if task.cancel() else ""
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await self._env.observe("value" if self._walk.scripted else "IrInstructionCount")  # by now it is decided
+        done = len(self._env.action_texts) - count
+        state = self._env.state_hash
+        if done == len(chosen.actions):
+            harmless = not self._walk.scripted or state == value_after(before, chosen.actions)
+        else:
+            harmless = done == 0 and state == before
+        return error, f"{done} of {len(chosen.actions)} actions were done", harmless and self._env.in_episode
 
     async def keep_busy(self, rng: random.Random) -> None:
         """Make requests without end, some of which would take for ever."""
@@ -263,7 +284,11 @@ class World:
 
     async def run(self) -> None:
         """Walk, rest, and then be busy until somebody kills this process; undisturbed, end properly."""
-        policy = Policy(stall_timeout=self.settings.stall_timeout)
+        policy = Policy(
+            stall_timeout=self.settings.stall_timeout,
+            memory_threshold=MEMORY_THRESHOLD,
+            recycle_interval=RECYCLE_INTERVAL,
+        )
         async with aiocg.Runtime(
             workers=self.settings.workers, memory_limit=self.settings.memory_limit, policy=policy
         ) as runtime:

@@ -23,7 +23,8 @@ import psutil
 from aiocg.transport.framing import Outgoing
 from bench.chaos.world import LLVM, SCRIPTED
 
-DEATH = frozenset({"WorkerCrashed", "DeadlineExceeded"})
+DEATH = frozenset({"WorkerCrashed", "DeadlineExceeded", "Quarantined"})
+CANCELLED = frozenset({"CancelledError"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Misdeed:
         errors: names of the types of error that may come of it.
         benchmark: the program it takes, None for the one at hand.
         expand: it is an expansion, of which one candidate goes wrong.
+        patience: seconds after which at most it is cancelled, at random; 0 to wait for its end.
         weight: how often it is chosen, beside the others.
     """
 
@@ -50,12 +52,14 @@ class Misdeed:
     errors: frozenset[str] = DEATH
     benchmark: str | None = None
     expand: bool = False
+    patience: float = 0.0
     weight: int = 4
 
 
 _BUG = "benchmark://programs-v0/dct"  # with LLVM 22 that pass crashes on it
 _LOOP = "benchmark://programs-v0/matmul"
 _UNROLLED = ("@cholesky:2(unroll<1024>)",) * 3  # a billion copies of a loop's body
+_SOME = ("increment", "nap", "double", "nap")
 
 MISDEEDS = (
     Misdeed("hang", "an action that does not return", SCRIPTED, ("hang",), 0.3),
@@ -65,8 +69,12 @@ MISDEEDS = (
     Misdeed("grow", "an action that takes all memory there is", SCRIPTED, ("grow",), 10.0, DEATH | {"WorkerFailure"}),
     Misdeed("refuse", "an action that fails", SCRIPTED, ("refuse",), 5.0, DEATH | {"ActionFailed"}),
     Misdeed("candidate", "a candidate that aborts", SCRIPTED, ("double", "abort", "increment"), 5.0, expand=True),
+    Misdeed("cancel", "an action that does not return, cancelled", SCRIPTED, ("hang",), 60.0, CANCELLED, patience=0.3),
+    Misdeed("regret", "actions cancelled, perhaps too late", SCRIPTED, _SOME, 60.0, CANCELLED | {""}, patience=0.06),
+    Misdeed("hoard", "actions that keep 192 MiB for good", SCRIPTED, ("hoard",) * 3, 60.0, frozenset({""})),
     Misdeed("llvm-crash", "a pass with a bug", LLVM, ("unify-loop-exits",), 5.0, benchmark=_BUG, weight=8),
     Misdeed("llvm-hang", "unrolling that never ends", LLVM, _UNROLLED, 0.3, benchmark=_LOOP, weight=8),
+    Misdeed("llvm-cancel", "endless unrolling, cancelled", LLVM, _UNROLLED, 60.0, CANCELLED, _LOOP, patience=0.3),
     Misdeed("llvm-memory", "unrolling until there is no memory", LLVM, _UNROLLED, 60.0, benchmark=_LOOP, weight=1),
 )
 

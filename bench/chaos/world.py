@@ -171,7 +171,7 @@ def value_after(start: int, actions: Sequence[str]) -> int:
     """Compute what actions make of the scripted compiler's number."""
     for action in actions:
         match action:
-            case "increment" | "nap":
+            case "increment" | "nap" | "hoard":
                 start += 1
             case "double":
                 start *= 2
