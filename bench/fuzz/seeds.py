@@ -13,7 +13,7 @@ from aiocg.state import CompilerEnvState, LegacyState
 from aiocg.transport import control as control_messages
 from aiocg.transport.arrays import Array
 from aiocg.transport.codec import Codec, reply_codec, request_codec
-from aiocg.transport.link import Head, Kind
+from aiocg.transport.link import INSTANCE_BYTES, ClientLink, ServerLink
 from aiocg.transport.messages import (
     Candidate,
     Close,
@@ -102,14 +102,11 @@ def control() -> tuple[bytes, ...]:
 
 
 def heads() -> tuple[bytes, ...]:
-    """Return the first frames of links."""
-    one, other = b"1" * 16, b"2" * 16
-    size = len(Head(Kind.PLAIN, one, other, 0, 0).client)
-    one, other = one[:size], other[:size]
-    return (
-        packed([Head(Kind.ASK, one, bytes(size), 0, 0).pack()]),
-        packed([Head(Kind.PLAIN, one, other, 7, 3).pack(), b"batch"]),
-    )
+    """Return what the ends of a link say first, and with a batch."""
+    client, server = ClientLink(b"1" * INSTANCE_BYTES), ServerLink(b"1" * INSTANCE_BYTES, b"2" * INSTANCE_BYTES)
+    client.ask()
+    server.push([b"batch", b"more"])
+    return tuple(packed(frames) for link in (client, server) if (frames := link.outgoing()) is not None)
 
 
 def recipes() -> tuple[bytes, ...]:

@@ -32,7 +32,7 @@ from aiocg.transport.arrays import Array
 from aiocg.transport.codec import Codec, request_codec
 from aiocg.transport.control import from_client_codec, from_node_codec
 from aiocg.transport.errors import RemoteProtocolError
-from aiocg.transport.link import read_head
+from aiocg.transport.link import ClientLink, ServerLink, read_head
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import action_text, pipeline_text
@@ -111,9 +111,14 @@ def control(data: bytes) -> None:
 
 def heads(data: bytes) -> None:
     """What the ends of a link read."""
+    frames = _frames(data)
     with contextlib.suppress(RemoteProtocolError):
-        head = read_head(_frames(data))
-        assert read_head([head.pack(), *([b""] if head.number else [])]) == head
+        head = read_head(frames)
+        assert head.pack() == frames[0]
+        for link in (ServerLink(head.client, head.server), ClientLink(head.client)):
+            for _ in range(2):  # what comes twice is taken once
+                link.receive(head, frames)
+                link.outgoing()
 
 
 def recipes(data: bytes) -> None:
