@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import time
 import uuid
@@ -100,8 +101,36 @@ def test_what_a_program_starts_ends_with_it(runner: Runner) -> None:
     mark = uuid.uuid4().hex
     script = "i=0; while [ $i -lt 20 ]; do setsid sleep 600 & i=$((i+1)); done; echo $!"
     assert say(runner, script, environment={"MARK": mark, "PATH": "/usr/bin:/bin"}).isdigit()
-    left = [process for process in psutil.process_iter() if _mark(process) == mark]
-    assert left == []
+    assert marked(mark) == []
+
+
+def test_programs_end_with_the_worker_however_it_ends(runner: Runner) -> None:
+    mark = uuid.uuid4().hex
+    script = (
+        "import sys, time\nfrom pathlib import Path\n"
+        "from aiocg.workers.llvm.execution import Runner\n"
+        "from aiocg.workers.llvm.program import Run\n"
+        "from aiocg.workers.llvm.sandbox import Sandbox\n"
+        "mode, narrow, mark = sys.argv[1:]\n"
+        "run = Run('it', ('-c', 'setsid sleep 600 & sleep 600'), b'', {}, {'MARK': mark}, 0, None, {}, 600.0)\n"
+        "with Runner(Sandbox(mode, narrow == 'True')).run(Path('/bin/sh'), run, time.monotonic() + 600): pass"
+    )
+    mode, narrow = runner.sandbox
+    with subprocess.Popen([sys.executable, "-P", "-c", script, mode, str(narrow), mark]) as worker:
+        until(lambda: len(marked(mark)) >= 2)
+        worker.kill()
+    until(lambda: not marked(mark))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    return [process for process in psutil.process_iter() if _mark(process) == mark]
 
 
 def _mark(process: psutil.Process) -> str | None:
