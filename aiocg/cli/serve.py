@@ -41,7 +41,7 @@ def serve(
     client_workers: Annotated[int, typer.Option(help="Most workers of one client.", min=1)] = PROCESSORS,
     client_memory: Annotated[int, typer.Option(help="Address space of a worker in MiB.", min=64)] = 16384,
     client_sessions: Annotated[int, typer.Option(help="Most sessions open in one worker.", min=1)] = 4096,
-    client_request: Annotated[int, typer.Option(help="Size of a frame of a request in MiB.", min=1)] = 64,
+    client_request: Annotated[int, typer.Option(help="Size of a program in MiB.", min=4)] = 64,
     client_requests: Annotated[
         int, typer.Option(help="Requests per second that a worker takes, 0 for no limit.", min=0)
     ] = 0,

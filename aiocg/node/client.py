@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiocg import __version__
-from aiocg.errors import NodeUnreachable, RuntimeClosed, WorkerStartError
+from aiocg.errors import NodeUnreachable, RuntimeClosed, ServiceError, WorkerStartError
 from aiocg.launcher import Look
 from aiocg.node.attachment import KILLED, Attachment, Ended, Event, Up
 from aiocg.transport.control import (
@@ -20,11 +20,19 @@ from aiocg.transport.control import (
     FromNode,
     from_node_codec,
 )
-from aiocg.transport.errors import NotAdmittedError, RemoteProtocolError, SecurityError, TransportError
+from aiocg.transport.errors import (
+    LocalProtocolError,
+    NotAdmittedError,
+    RemoteProtocolError,
+    SecurityError,
+    TransportError,
+)
 from aiocg.transport.keys import KeyFolder
-from aiocg.transport.messages import Reply
+from aiocg.transport.limits import MAX_FRAME_BYTES
+from aiocg.transport.messages import Load, Reply, Request
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import Channel, ClientChannel
+from aiocg.transport.wires import is_remote
 
 if TYPE_CHECKING:
     from aiocg.registry import EnvironmentSpec
@@ -67,6 +75,8 @@ class NodePlace:
         return NodeLauncher(self._connection, spec.worker, options, memory_limit)
 
     def _security(self) -> ClientSecurity:
+        if not is_remote(self.address):
+            raise NodeUnreachable(self.address, "this is no address of a node; it must be tcp://HOST:PORT")
         if self._keys is not None:
             return self._keys
         try:
@@ -355,7 +365,9 @@ class NodeProcess:
         self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
     ) -> ClientChannel:
         """Open a channel to the worker."""
-        return ClientChannel(self._address, on_replies=on_replies, on_error=on_error, security=self._security)
+        said = self._connection.said
+        most = said.limits.get("request_bytes", MAX_FRAME_BYTES) if said is not None else MAX_FRAME_BYTES
+        return NodeChannel(self._address, int(most), on_replies, on_error, self._security)
 
     def kill(self) -> None:
         """End the process and all its children; it may be dead already."""
@@ -377,6 +389,36 @@ class NodeProcess:
     def close(self) -> None:
         """Have nothing to do with it any more."""
         self._connection.forget(self._number)
+
+
+class ProgramTooLarge(LocalProtocolError, ServiceError):
+    """A program is larger than the node takes; nothing was sent."""
+
+
+class NodeChannel(ClientChannel):
+    """A channel that refuses what the worker would cut the connection for."""
+
+    def __init__(
+        self,
+        address: str,
+        most: int,
+        on_replies: Callable[[list[Reply]], None],
+        on_error: Callable[[Exception], None],
+        security: ClientSecurity,
+    ) -> None:
+        """Begin to connect; see `ClientChannel`. Programs may have so many bytes at most."""
+        super().__init__(address, on_replies=on_replies, on_error=on_error, security=security)
+        self._most = most
+
+    def send(self, message: Request) -> None:
+        """Queue a request; see `Channel.send`."""
+        if isinstance(message, Load) and (size := max(len(message.content), len(message.program))) > self._most:
+            raise ProgramTooLarge(
+                f"the program has {size} bytes, and the node takes at most {self._most}; its operator can change that "
+                "(`aiocg serve --client-request`)",
+                request=message.request,
+            )
+        super().send(message)
 
 
 def _host(address: str) -> str:

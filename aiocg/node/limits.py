@@ -12,6 +12,7 @@ __all__ = ["ALLOWED_OPTIONS", "Limits", "LimitsError", "LimitsTable", "read_limi
 
 MIB = 1 << 20
 GIB = 1 << 30
+LEAST = {"requests_per_second": 0, "request_bytes": 4 * MIB}  # smaller messages are put together to 1 MiB and more
 
 ALLOWED_OPTIONS: Mapping[str, tuple[float, float]] = {"transition_cache_bytes": (0, 1 << 40)}
 """Options that a client may give to its workers, each a number: the least and the most. All others are the node's."""
@@ -48,7 +49,7 @@ class Limits:
             LimitsError: when one is too small to mean anything.
         """
         for one in fields(self):
-            value, least = getattr(self, one.name), 0 if one.name == "requests_per_second" else 1
+            value, least = getattr(self, one.name), LEAST.get(one.name, 1)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 62:
                 raise LimitsError(f"the limit {one.name} must be a whole number of at least {least}, not {value!r}")
 

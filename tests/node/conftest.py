@@ -61,7 +61,7 @@ Serve = Callable[..., Any]
 
 
 @pytest.fixture
-async def serve() -> AsyncIterator[Serve]:
+def serve() -> Serve:
     """Start nodes: `async with serve(lease=1.0, workers=2) as site`; checks that they leave nothing behind."""
 
     @contextlib.asynccontextmanager
@@ -89,7 +89,7 @@ async def serve() -> AsyncIterator[Serve]:
             assert not any(map(is_alive, pids))
             assert not folder.exists()
 
-    yield start
+    return start
 
 
 def free_ports() -> range:

@@ -153,7 +153,8 @@ def test_detach_ends_everything_of_one_process_and_nothing_of_another() -> None:
     node = leases()
     attach(node, b"B", "a", "two")
     mine, other = running(node, 1), running(node, 1, b"B")
-    assert node.received(b"A", "a", Detach(), 0.0) == [End(mine), Send(b"A", Refused("detached", "the client has left"))]
+    told = Send(b"A", Refused("detached", "the client has left"))
+    assert node.received(b"A", "a", Detach(), 0.0) == [End(mine), told]
     assert End(other) not in node.ticked({}, 1.0)
 
 

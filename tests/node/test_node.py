@@ -8,7 +8,7 @@ import pytest
 
 import aiocg
 import aiocg.testing
-from aiocg.errors import NodeUnreachable, ObservationFailed, WorkerFailure, WorkerStartError
+from aiocg.errors import AiocgError, NodeUnreachable, ObservationFailed, WorkerFailure, WorkerStartError
 from aiocg.gym import SyncRuntime
 from aiocg.node import client as node_client
 from aiocg.transport.messages import FailureCode
@@ -119,19 +119,23 @@ async def test_a_second_runtime_of_a_key_that_has_all_its_workers_is_told_the_li
 async def test_sessions_beyond_the_limit_are_refused_and_the_others_go_on(serve: Serve) -> None:
     async with serve(sessions=3) as site, site.runtime() as runtime:
         env = await scripted(runtime)
-        children = [await env.fork(), await env.fork()]
+        child, other = await env.fork(), await env.fork()
         with pytest.raises(WorkerFailure, match="3 sessions are open in this worker") as caught:
-            await env.fork()
+            await scripted(runtime)
         assert (caught.value.code, caught.value.fields) == (FailureCode.LIMIT, {"limit": "sessions", "allowed": 3})
-        await children.pop().close()
-        assert int((await (await env.fork()).step("increment"))[0]) == 6
+        _, _, terminated, _, info = await (await env.fork()).step("increment")
+        assert terminated and "3 sessions are open in this worker" in info["error_details"]
+        assert [int((await one.step("increment"))[0]) for one in (env, child, other)] == [6, 6, 6]
+        await other.close()
+        await env.observe("value")  # the end of one travels with what comes next
+        assert int((await (await env.fork()).step("increment"))[0]) == 7
 
 
 async def test_a_program_larger_than_a_request_may_be_is_refused_here(serve: Serve) -> None:
-    async with serve(request_bytes=1 << 20) as site, site.runtime() as runtime:
+    async with serve(request_bytes=4 << 20) as site, site.runtime() as runtime:
         env = await scripted(runtime)
-        large = aiocg.Benchmark.from_bytes("benchmark://scripted-v0/large", b"1" * ((1 << 20) + 1))
-        with pytest.raises(Exception, match=r"1048577 bytes.* at most 1048576"):
+        large = aiocg.Benchmark.from_file_contents("benchmark://scripted-v0/large", b"1" * ((4 << 20) + 1))
+        with pytest.raises(AiocgError, match=r"the program has 4194305 bytes, and the node takes at most 4194304"):
             await env.reset(benchmark=large)
         await env.reset(benchmark=number(7))
         assert int((await env.step("increment"))[0]) == 8
@@ -169,8 +173,9 @@ async def test_a_file_on_the_node_is_no_observation(serve: Serve) -> None:
 # ------------------------------------------------------------------------------------------- what breaks
 
 
-def through(site: Site) -> Line:
-    return Line([int(site.node.address.rpartition(":")[2]), *site.ports])
+def through(site: Site, *, workers: bool = True) -> Line:
+    """Make a line to a node, and to its workers."""
+    return Line([int(site.node.address.rpartition(":")[2]), *(site.ports if workers else ())])
 
 
 async def test_after_an_interruption_within_the_lease_all_goes_on_where_it_was(serve: Serve) -> None:
@@ -295,7 +300,7 @@ async def test_where_nobody_listens_the_error_says_what_to_check(monkeypatch: py
 
 
 async def test_ports_of_workers_that_a_firewall_bars_are_named(serve: Serve) -> None:
-    async with serve() as site, Line([int(site.node.address.rpartition(":")[2])]), site.runtime(through=HERE) as runtime:
+    async with serve() as site, through(site, workers=False), site.runtime(through=HERE) as runtime:
         with pytest.raises(NodeUnreachable, match=r"the port \d+ of a worker does not .* --worker-ports"):
             await scripted(runtime)
 
