@@ -4,9 +4,10 @@
     stepping_client.py NODE search EVALUATIONS
     stepping_client.py NODE read ROUNDS BLOCKS
 
-Without a node ("") it runs on this machine. It writes an object in JSON a line: `step`, first the process ids of its
-workers, then for each round where the environments are and on which processes; `step` and `search`, last, the hashes of
-their states; `read`, how many bytes it has read. An error ends it with the error's name.
+Without a node ("") it runs on this machine. It writes an object in JSON a line. `step`: the process ids of its workers,
+for each round where the environments are and on which processes, how many requests it has sent, and the hashes of the
+states. `search`: the process ids, and what it has found. `read`: its rounds, and how many bytes it has read. An error
+ends it with the error's name.
 """
 
 import asyncio
@@ -38,6 +39,8 @@ async def step(runtime: aiocg.Runtime, environments: int, rounds: int, pause: fl
         pids = await asyncio.gather(*(env.observe("pid") for env in envs))
         say(round=number, values=list(map(int, values)), pids=sorted(set(map(int, pids))), errors=errors)
         await asyncio.sleep(pause)
+    await asyncio.sleep(0.2)  # a worker says after its answer how much it has done
+    say(sent=sum(worker.sent for supervisor in runtime.supervisors() for worker in supervisor.workers))
     say(hashes=[env.state_hash for env in envs])
 
 
@@ -58,7 +61,6 @@ async def read(runtime: aiocg.Runtime, rounds: int, blocks: int) -> None:
     for number in range(rounds):
         size += sum(len(block) for block in await asyncio.gather(*(env.observe("block") for _ in range(blocks))))
         say(round=number)
-        await asyncio.sleep(0.05)
     say(read=size)
 
 
