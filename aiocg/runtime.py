@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
@@ -18,7 +18,7 @@ from aiocg.env import Env
 from aiocg.errors import Interrupted, RuntimeClosed, WorkerStartError
 from aiocg.launcher import Place
 from aiocg.local import LocalPlace
-from aiocg.node.client import NODE_TIMEOUT, NodePlace
+from aiocg.node import NODE_TIMEOUT
 from aiocg.placement import choose_worker
 from aiocg.preparation import in_thread
 from aiocg.quarantine import Quarantine
@@ -32,8 +32,10 @@ from aiocg.supervision import Policy
 from aiocg.supervisor import Supervisor
 from aiocg.telemetry.logs import configure_from_environment
 from aiocg.transport.messages import Welcome
-from aiocg.transport.security import ClientSecurity
 from aiocg.worker import Worker
+
+if TYPE_CHECKING:
+    from aiocg.transport.security import ClientSecurity
 
 __all__ = ["BenchmarkLike", "Runtime"]
 
@@ -78,7 +80,7 @@ class Runtime:
         options: Mapping[str, Any] | None = None,
         policy: Policy | None = None,
         node: str | None = None,
-        keys: ClientSecurity | None = None,
+        keys: "ClientSecurity | None" = None,
         node_timeout: float = NODE_TIMEOUT,
     ) -> None:
         if workers is not None and workers < 1:
@@ -95,7 +97,7 @@ class Runtime:
         self._policy = policy
         self.quarantine = Quarantine((policy or Policy()).quarantine_deaths)
         node = os.environ.get("AIOCG_NODE", "") if node is None else node
-        self._place: Place = NodePlace(node, keys, node_timeout) if node else LocalPlace()
+        self._place: Place = _node(node, keys, node_timeout) if node else LocalPlace()
         self._supervisors: dict[str, Supervisor] = {}
         self._spaces: dict[str, tuple[ActionSpaces, dict[str, ObservationSpace]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None  # the one that the workers were started on
@@ -300,3 +302,9 @@ class Runtime:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
+
+
+def _node(address: str, keys: "ClientSecurity | None", timeout: float) -> Place:
+    from aiocg.node.client import NodePlace  # what it needs is not for those to wait for who are here alone
+
+    return NodePlace(address, keys, timeout)

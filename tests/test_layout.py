@@ -18,6 +18,8 @@ DOES_THINGS = {"anyio", "asyncio", "multiprocessing", "random", "socket", "subpr
 PURE = (
     "aiocg.candidate",
     "aiocg.episode",
+    "aiocg.node.attachment",
+    "aiocg.node.leases",
     "aiocg.plan",
     "aiocg.placement",
     "aiocg.replay",
@@ -26,6 +28,7 @@ PURE = (
     "aiocg.supervision",
     "aiocg.transport.arrays",
     "aiocg.transport.codec",
+    "aiocg.transport.control",
     "aiocg.transport.errors",
     "aiocg.transport.handshake",
     "aiocg.transport.limits",

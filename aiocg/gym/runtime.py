@@ -11,16 +11,16 @@ from aiocg.datasets.collection import Datasets
 from aiocg.datasets.forks import ForkedLock
 from aiocg.errors import RuntimeClosed
 from aiocg.gym.portal import Portal
-from aiocg.node.client import NODE_TIMEOUT
+from aiocg.node import NODE_TIMEOUT
 from aiocg.requests import Receiver
 from aiocg.runtime import DEFAULT_MEMORY_LIMIT, Runtime
 from aiocg.state import CompilerEnvState, LegacyState
 from aiocg.supervision import Policy
-from aiocg.transport.security import ClientSecurity
 
 if TYPE_CHECKING:
     from aiocg.gym.env import CompilerEnv
     from aiocg.gym.vector import CompilerVectorEnv
+    from aiocg.transport.security import ClientSecurity
     from aiocg.validation import ValidationResult
 
 __all__ = ["SyncRuntime", "default_runtime", "shutdown"]
@@ -53,7 +53,7 @@ class SyncRuntime:
         options: Mapping[str, Any] | None = None,
         policy: Policy | None = None,
         node: str | None = None,
-        keys: ClientSecurity | None = None,
+        keys: "ClientSecurity | None" = None,
         node_timeout: float = NODE_TIMEOUT,
     ) -> None:
         self.runtime = Runtime(

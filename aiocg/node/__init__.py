@@ -1,1 +1,6 @@
 """A node: runs workers for clients on other machines. `aiocg serve` starts one."""
+
+__all__ = ["NODE_TIMEOUT"]
+
+NODE_TIMEOUT = 60.0
+"""Seconds without a word from a node after which a client gives it up."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aiocg import __version__
 from aiocg.errors import NodeUnreachable, RuntimeClosed, ServiceError, WorkerStartError
 from aiocg.launcher import Look
+from aiocg.node import NODE_TIMEOUT
 from aiocg.node.attachment import KILLED, Attachment, Ended, Event, Up
 from aiocg.transport.control import (
     MAX_CONTROL_BYTES,
@@ -37,9 +38,8 @@ from aiocg.transport.wires import is_remote
 if TYPE_CHECKING:
     from aiocg.registry import EnvironmentSpec
 
-__all__ = ["NODE_TIMEOUT", "NodePlace"]
+__all__ = ["NodePlace"]
 
-NODE_TIMEOUT = 60.0  # seconds without a word from the node after which all that needs it fails
 CONNECT_TIMEOUT = 5.0  # seconds for the first answer of the node, and of the port of a worker
 FULL_TIMEOUT = 60.0  # seconds to wait, beyond a lease, for a worker that the node refuses for the moment
 LEAVE_TIMEOUT = 0.5  # seconds for the node to hear that we leave; otherwise the lease runs out
