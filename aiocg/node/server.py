@@ -213,7 +213,7 @@ class Node:
         launcher = LocalLauncher(
             start.kind,
             self._folder,
-            options={**options, **self._settings.options, **start.options},
+            options={"shared_folder": "", **options, **self._settings.options, **start.options},
             environ={**environ, **self._settings.environ},
             memory_limit=start.memory_limit,
             endpoint=lambda path: endpoint,

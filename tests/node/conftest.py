@@ -66,16 +66,16 @@ def serve() -> Serve:
 
     @contextlib.asynccontextmanager
     async def start(
-        *, lease: float = 20.0, address: str = "tcp://127.0.0.1:0", keys: KeyPair | None = None, **limits: int
+        *, lease: float = 20.0, address: str = "tcp://127.0.0.1:0", trust: bool = False, **limits: int
     ) -> AsyncIterator[Site]:
-        node_keys = keys or KeyPair.generate()
+        node_keys = KeyPair.generate()
         clients = {name: KeyPair.generate() for name in ("alice", "bob")}
         names = {pair.public: name for name, pair in clients.items()}
         policy = Policy(lease, min(0.1, lease / 8), 8, installed_kinds(), processors=2)
         table = LimitsTable(Limits(**{"workers": 4, "spawns_per_minute": 1000, **limits}))
         ports = free_ports()
         node = await Node.open(
-            Settings(address, node_keys, lambda: dict(names), policy, table, ports, {"untrusted": True})
+            Settings(address, node_keys, lambda: dict(names), policy, table, ports, {"untrusted": not trust})
         )
         task = asyncio.create_task(node.run())
         site = Site(node, node_keys, clients, names, ports, task)

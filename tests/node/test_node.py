@@ -161,8 +161,9 @@ async def test_options_other_than_a_few_numbers_are_refused(serve: Serve, option
             await scripted(runtime)
 
 
-async def test_a_file_on_the_node_is_no_observation(serve: Serve) -> None:
-    async with serve() as site, site.runtime() as runtime:
+@pytest.mark.parametrize("trust", [False, True])
+async def test_a_file_on_the_node_is_no_observation(serve: Serve, trust: bool) -> None:
+    async with serve(trust=trust) as site, site.runtime() as runtime:
         env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd")
         await env.reset()
         with pytest.raises(ObservationFailed, match="BitcodeFile is a file on the worker's machine"):

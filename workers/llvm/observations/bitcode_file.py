@@ -16,6 +16,11 @@ _chosen: str | None = None
 
 def _bitcode_file(subject: Subject) -> str:
     """Write the bitcode to a file named by the state's hash, unless it is there already, and return its path."""
+    if _chosen == "":
+        raise CompilationError(
+            FailureCode.OBSERVATION,
+            "BitcodeFile is a file on the worker's machine, which is another one: observe Bitcode instead",
+        )
     content = subject.engine.bitcode(subject.state)
     try:
         path = _folder() / f"{subject.state.hash:016x}.bc"
@@ -41,7 +46,7 @@ def _write(content: bytes, path: Path) -> None:
 
 
 def use_folder(folder: str | None) -> None:
-    """Write the files below this folder from now on; None is a folder of this process's own."""
+    """Write the files below this folder from now on; None is a folder of this process's own, and "" is none at all."""
     global _chosen
     _chosen = folder
 

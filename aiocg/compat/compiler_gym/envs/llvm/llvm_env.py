@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -104,11 +103,7 @@ class LlvmEnv(ClientServiceCompilerEnv):
     def write_bitcode(self, path: str | Path) -> Path:
         """Write the program to a file as bitcode, and return the path."""
         target = Path(path).expanduser()
-        written = self.observation["BitcodeFile"]
-        try:
-            shutil.copyfile(written, target)
-        finally:
-            os.unlink(written)
+        target.write_bytes(bytes(self.observation["Bitcode"]))
         return target
 
     def render(self, mode: str = "human") -> str | None:
