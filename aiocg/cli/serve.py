@@ -61,18 +61,25 @@ def serve(
     metrics: Annotated[
         str | None, typer.Option(metavar="[HOST:]PORT", help="Serve metrics for Prometheus there.", show_default=False)
     ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(help="Form of the log on standard error: text or json.", show_default="text")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="What to log: debug, info, warning or error, and above.", show_default="info")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run workers for clients on this machine and others, until SIGTERM or Ctrl-C.
 
     Every connection is encrypted, and only clients whose keys were authorised are let in (`aiocg keys authorize`).
-    What it tells of itself is a log on standard error (AIOCG_LOG).
+    AIOCG_LOG says what to log where no option does.
 
     Example: aiocg serve --bind tcp://0.0.0.0:5757 --worker-ports 5800-5899
     """
     from aiocg.node.leases import Policy
     from aiocg.node.server import Settings
 
+    _log(log_format, log_level)
     default = Limits(
         workers=client_workers,
         spawns_per_minute=client_spawns,
@@ -99,6 +106,15 @@ def serve(
     sys.exit(status)
 
 
+def _log(format: str | None, level: str | None) -> None:
+    from aiocg.telemetry.logs import VARIABLE, configure, configure_from_environment
+
+    if format is None and level is None and os.environ.get(VARIABLE):
+        configure_from_environment()
+    else:
+        configure(format or "text", level or "info")
+
+
 def _pair(folder: KeyFolder, name: str) -> KeyPair:
     """Return the node's key pair, which is made when there is none."""
     if folder.pair_path(name).exists():
@@ -121,12 +137,7 @@ def _kinds(chosen: list[str] | None) -> frozenset[str]:
 async def _serve(settings: "Settings", metrics: str | None, *, as_json: bool) -> int:
     """Serve until a signal; return the exit status."""
     from aiocg.node.server import Node
-    from aiocg.telemetry.logs import configure, configure_from_environment
 
-    if os.environ.get("AIOCG_LOG"):
-        configure_from_environment()
-    else:
-        configure(level="info")
     signals: list[int] = []
     node = await Node.open(settings)
     loop = asyncio.get_running_loop()

@@ -1,7 +1,6 @@
 """The environment of LLVM."""
 
 import contextlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
