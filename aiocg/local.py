@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anyio.to_thread import run_sync as to_thread
-
 from aiocg.endpoint import Endpoint, SocketFile
 from aiocg.folder import RuntimeFolder
 from aiocg.launcher import Look
+from aiocg.preparation import in_thread
 from aiocg.transport.channels import RequestChannel
 from aiocg.transport.messages import Reply
 from aiocg.transport.status import StatusPage
@@ -59,8 +58,8 @@ class LocalPlace:
         return LocalLauncher(
             spec.worker,
             self._folder,
-            options={"shared_folder": str(self._folder.path), **await to_thread(spec.options), **options},
-            environ=await to_thread(spec.environ),
+            options={"shared_folder": str(self._folder.path), **await in_thread(spec.options), **options},
+            environ=await in_thread(spec.environ),
             memory_limit=memory_limit,
         )
 

@@ -1,5 +1,8 @@
 """Does without blocking the event loop what must be done before a request: compile a benchmark, fetch a file."""
 
+import asyncio
+import contextlib
+import contextvars
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable
@@ -55,11 +58,37 @@ async def run_once(preparations: Iterable[Callable[[], object]]) -> None:
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Return what a function returns in a thread; cancelling this ends the compilers and downloads it has started."""
-    stop = threading.Event()
-    try:
+    """Return what a function returns in a thread; cancelling this ends the compilers and downloads it has started.
+
+    The thread is a daemon, unlike those of pools: a process that is interrupted a second time, while it cleans up, ends
+    without waiting for it.
+    """
+    loop, stop = asyncio.get_running_loop(), threading.Event()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = function()
+        except BaseException as caught:  # StopIteration is no exception that a future takes
+            error = RuntimeError(f"{caught!r} in a thread") if isinstance(caught, StopIteration) else caught
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, error)
+
+    async with anyio.to_thread.current_default_thread_limiter():
         with cancellable(stop):
-            return await anyio.to_thread.run_sync(function, abandon_on_cancel=True)
-    except BaseException:
-        stop.set()
-        raise
+            context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(work,), name="aiocg-preparation", daemon=True).start()
+        try:
+            return await future
+        except BaseException:
+            stop.set()
+            raise

@@ -194,8 +194,8 @@ def runtime_archive(toolchain: Toolchain) -> bytes:
             try:
                 cache.write(key, archive)
             except CacheError as error:
-                text = f"the runtime of programs-v0 was compiled but not kept: {error}"
-                warnings.warn(text, CacheWarning, stacklevel=3)
+                message = f"the runtime of programs-v0 was compiled but not kept: {error}"
+                warnings.warn(message, CacheWarning, stacklevel=3)
     return archive
 
 
