@@ -137,7 +137,8 @@ class Env(EnvBase):
                 nothing was done.
             ResetNeeded: when there is no episode.
         """
-        await run_once(self._chosen_plan(observation_spaces, reward_spaces).prepare)
+        if prepare := self._chosen_plan(observation_spaces, reward_spaces).prepare:
+            await run_once(prepare)
         if self._action_space.targets_from:
             await self._find_targets()
         return await self.submit(
@@ -416,8 +417,7 @@ class Env(EnvBase):
         for key, value in kept.items():
             if self._session.parameters.get(key) != value:
                 requests.append(self._session.parameter(key, value, self._deadline(None)))
-        if requests:
-            await asyncio.gather(*requests)
+        await asyncio.gather(*requests)
         await self._find_targets(again=True)
 
     async def expand(

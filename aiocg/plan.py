@@ -120,6 +120,8 @@ class Plan:
         """Return the observations that the caller asked for (one, a list, or None), and the costs by name."""
         values = self._step.values(observed)
         count = self._count
+        if count == 1 and self._single_observation:
+            return values[0], dict(zip(self._cost_names, values[1:], strict=True))
         return self._shaped(values[:count]), dict(zip(self._cost_names, values[count:], strict=True))
 
     def read_reset(self, observed: Sequence[Any]) -> tuple[Any, dict[str, Any]]:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Mapping
+from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,7 @@ class Session:
     __slots__ = (
         "__weakref__",
         "_loop",
+        "_thread",
         "closed",
         "ended",
         "error",
@@ -104,6 +106,7 @@ class Session:
         self.settings = settings
         self.closed = False
         self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
         worker.adopt(self)
 
     def open(
@@ -146,7 +149,7 @@ class Session:
         worker = self.worker
         if self.pending or child.pending or self.closed or self.error is not None or not worker.usable:
             return False
-        if worker.pending >= MAX_FORKS_AHEAD or asyncio.get_running_loop() is not self._loop:
+        if worker.pending >= MAX_FORKS_AHEAD or get_ident() != self._thread or not self._loop.is_running():
             return False
         assert child.worker is worker
         child.settings, child.trajectory, child.ended = self.settings, self.trajectory, False
@@ -188,7 +191,7 @@ class Session:
             EnvClosed: when the session was closed.
             TooManyPending: when too many are in flight.
         """
-        if asyncio.get_running_loop() is not self._loop:
+        if get_ident() != self._thread or not self._loop.is_running():  # asking for the running loop is a system call
             raise RuntimeError("this environment belongs to another event loop: use it there")
         if self.closed:
             raise EnvClosed("this environment was closed")

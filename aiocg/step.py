@@ -40,7 +40,13 @@ class StepRequest(PendingStep):
         timeout: float,
         receiver: "Receiver",
     ) -> None:
-        super().__init__(session, actions, plan.observe, timeout, receiver)
+        self.session = session  # all that the classes above have, without a call to each
+        self.future = receiver
+        self.attempts = 0
+        self.forgiving = False
+        self.actions = actions
+        self.observe = plan.observe
+        self.timeout = timeout
         self._env = env
         self._plan = plan
         self._episode = episode

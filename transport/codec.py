@@ -81,7 +81,9 @@ class Batch(Generic[AnyMessage]):
         end, count = len(head), len(frames)
         try:
             _ENCODER.encode_into(outgoing(message, self._lift), head, -1)
-            size = self.size + len(head) - end + sum(map(len, frames[count:]))
+            size = self.size + len(head) - end
+            if len(frames) > count:
+                size += sum(map(len, frames[count:]))
             self._check_limits(size)
         except Exception as error:
             del head[end:], frames[count:]

@@ -51,7 +51,7 @@ class SessionTable:
         self._benchmarks: dict[tuple[int, str], Any] = {}
         self._sessions: dict[tuple[int, int], CompilationSession] = {}
         self._ended: set[tuple[int, int]] = set()
-        self._counts: dict[str, int] = {}
+        self._counts: dict[type, int] = {}
         self._failures = 0
         self._compiler_time = 0.0
         self._handlers: dict[type, Callable[[int, Any], Reply]] = {
@@ -70,10 +70,10 @@ class SessionTable:
     def handle(self, client: int, request: Request) -> Reply:
         """Carry out one request; every failure becomes a `Failure` reply."""
         number: int = request.request  # type: ignore[union-attr]  # Hello and Shutdown never come here
-        name = type(request).__name__
-        self._counts[name] = self._counts.get(name, 0) + 1
+        kind = type(request)
+        self._counts[kind] = self._counts.get(kind, 0) + 1
         try:
-            return self._handlers[type(request)](client, request)
+            return self._handlers[kind](client, request)
         except Exception as caught:
             self._failures += 1
             error = _as_compilation_error(caught)
@@ -124,7 +124,8 @@ class SessionTable:
             )
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
         self._check_actions(request.actions)
-        before = session.fork() if _may_turn_out_unknown(request.actions) else None
+        several = len(request.actions) > 1
+        before = session.fork() if several and _may_turn_out_unknown(request.actions) else None
         started = time.perf_counter()
         effects: list[bool] = []
         try:
@@ -252,7 +253,7 @@ class SessionTable:
         counters = {
             "benchmarks": len(self._benchmarks),
             "sessions": len(self._sessions),
-            "requests": self._counts,
+            "requests": {kind.__name__: count for kind, count in self._counts.items()},
             "compiler_time": self._compiler_time,
             **self._compiler.statistics(),
         }
