@@ -161,7 +161,7 @@ def _read_supervisors(supervisors: Iterable["Supervisor"]) -> Iterator[Sample]:
             yield COMPILER, kind, tally.compiler_seconds + (counts.compiler_seconds if counts is not None else 0.0)
 
 
-HANDSHAKES = _Family("aiocg_node_refused_handshakes", "Connections that were not let in.", counter=True)
+HANDSHAKES = _Family("aiocg_node_refused_handshakes", "Connections whose key is not authorised.", counter=True)
 CLIENTS = _Family("aiocg_node_clients", "Processes of clients that are attached.", "client")
 ATTACHED = _Family("aiocg_node_attached_clients", "Processes of clients that have attached.", "client", counter=True)
 EXPIRED = _Family("aiocg_node_expired_leases", "Leases that ran out.", "client", counter=True)
