@@ -3,8 +3,8 @@
 The loop is there twice (`scripts/drive_bare.py`). In place, a pass changes a module that stays in memory: nothing that
 uses this LLVM can be faster. As values, a pass starts from bitcode and ends as bitcode, without sessions, messages,
 processes and checks. Our step is split into what the worker counts as the compiler's (`compiler`), the processor time
-of the worker's and the client's own threads beyond that (`worker`, `client`), that of all other threads of both, which
-are ZeroMQ's (`sockets`), and what remains of the time that passes (`waiting`): for being woken, less what overlaps.
+of the worker's and the client's main threads beyond that (`worker`, `client`), that of all their other threads
+(`threads`), and what remains of the time that passes (`waiting`): for being woken, less what overlaps.
 """
 
 import asyncio
@@ -58,10 +58,10 @@ async def measure(effort: Effort) -> Results:
     """Walk one environment on programs of several sizes, then step many at once."""
     results = Results()
     for program in effort.choose(PROGRAMS, (SMALLEST, USUAL)):
-        rounds = effort.choose(5 if program == LARGEST else 15, 3)
-        await _one(results, program, rounds=rounds, length=effort.choose(40, 20))
+        rounds, length = effort.choose((5, 20) if program == LARGEST else (15, 40), (3, 20))
+        await _one(results, program, rounds=rounds, length=length)
     for count in effort.choose(COUNTS, COUNTS[-2:]):
-        await _many(results, count, rounds=effort.choose(5, 2), steps=max(effort.choose(10, 2), STEPS // count))
+        await _many(results, count, rounds=effort.choose(5, 2), steps=max(effort.choose(6, 2), STEPS // count))
     results.note(
         f"Random passes out of {len(ACTIONS)} usual ones, new ones in each round, the same for all; after each "
         f"{OBSERVATION} is observed, and ours rewards {REWARD}. One worker, which remembers no transitions."
@@ -130,9 +130,9 @@ async def _walk(runtime: aiocg.Runtime, env: aiocg.Env, plan: Sequence[str]) -> 
     everybody, client, working = (late - early for early, late in zip(before, after, strict=True))
     parts = {
         "compiler": compiler,
-        "worker": working - compiler,
+        "worker": max(0.0, working - compiler),  # the compiler's is time that passes, also while others run
         "client": client,
-        "sockets": everybody - client - working,
+        "threads": max(0.0, everybody - client - working),
     }
     parts["waiting"] = sum(seconds) - sum(parts.values())
     return Walk(seconds, {part: spent / len(plan) for part, spent in parts.items()})

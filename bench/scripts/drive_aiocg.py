@@ -106,8 +106,8 @@ class Ours:
         compiler = (await self._compiler() - before) / sum(map(len, batches))
         return {"seconds": seconds, "failures": failures, "compiler": compiler}
 
-    async def fork(self, actions: list[str], count: int) -> dict[str, Any]:
-        """Fork from a state some steps away from the start."""
+    async def fork(self, actions: list[str], count: int, answer: bool) -> dict[str, Any]:
+        """Fork from a state some steps away from the start; if asked to, until the fork has done an empty step."""
         await self._settle(None, None)
         for action in self._indices(actions):
             await self.env.step(action)
@@ -115,6 +115,8 @@ class Ours:
         for _ in range(count):
             began = clock()
             child = await self.env.fork()
+            if answer:
+                await child.step([])
             seconds.append(clock() - began)
             await child.close()
         return {"seconds": seconds}

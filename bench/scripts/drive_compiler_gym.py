@@ -95,8 +95,8 @@ class Original:
                 self.env.reset()
         return {"seconds": seconds, "failures": failures}
 
-    def fork(self, actions, count):
-        """Fork from a state some steps away from the start."""
+    def fork(self, actions, count, answer):
+        """Fork from a state some steps away from the start; if asked to, until the fork has done an empty step."""
         self._settle(None, None)
         for action in self._indices(actions):
             self._step(self.env, action)
@@ -104,6 +104,8 @@ class Original:
         for _ in range(count):
             began = clock()
             child = self.env.fork()
+            if answer:
+                child.multistep([])
             seconds.append(clock() - began)
             child.close()
         return {"seconds": seconds}

@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def bound(self) -> Spread | None:
-        """How many times better our LLVM alone is, which a system around it can hardly surpass."""
+        """How many times better our LLVM alone is, which a system that runs all passes cannot surpass much."""
         return self._ratio_to(self.alone)
 
     def _ratio_to(self, rounds: Rounds) -> Spread | None:

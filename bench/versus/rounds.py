@@ -213,10 +213,13 @@ class _Trial:
         await self._alternate(comparison, MICRO, requests, alone)
 
     async def forks(self) -> None:
-        """Fork from a new state in each round."""
+        """Fork from a new state in each round; and again until the fork has answered, since ours waits for nothing."""
         count = self._effort.choose(10 if self._large else 30, 5)
-        requests = [{"op": "fork", "actions": self._walk(3), "count": count} for _ in range(self._rounds)]
-        await self._alternate(Comparison("fork", "µs", self._program, FORK), MICRO, requests)
+        for what, target, answer in (("fork", FORK, False), ("fork, until it answers", None, True)):
+            requests = [
+                {"op": "fork", "actions": self._walk(3), "count": count, "answer": answer} for _ in range(self._rounds)
+            ]
+            await self._alternate(Comparison(what, "µs", self._program, target), MICRO, requests)
 
     async def resets(self) -> None:
         """Reset to the program that is loaded."""
