@@ -72,7 +72,7 @@ class Engine:
         Raises:
             LlvmError: when LLVM cannot read it, or its verifier rejects it.
         """
-        self.release()
+        self._forget_left()
         with Module.parse(self.library, content) as module:
             layout = self._missing_data_layout(module)
             if not layout:
@@ -178,7 +178,9 @@ class Engine:
         """Do ahead what the next pass or observation of this state needs."""
         self._forget_left()
         if state not in self.shelf:
-            self.shelf.put(state, self._parse(state))
+            parsed = self._parse(state)
+            self._describe(state, parsed.module)
+            self.shelf.put(state, parsed)
 
     def release(self) -> None:
         """Free the modules that are kept in memory."""
@@ -205,13 +207,14 @@ class Engine:
         parsed = self._take(state)
         module = parsed.module
         try:
+            self._describe(state, module)
             changed = self._transform(module, action)
-            if parsed.seal and self._seal(module) == parsed.seal:
+            count = self.walker.instruction_count(module.pointer)
+            if parsed.seal and count == state.memo["instruction_count"] and self._seal(module) == parsed.seal:
                 self.traceless += 1
                 self.shelf.put(state, parsed)
                 return state
             bitcode = self._write(module)
-            count = self.walker.instruction_count(module.pointer)
             changed = changed and not self._is_unchanged(state, module, bitcode, count)
             if changed and (problem := module.verify()):
                 raise LlvmError(f"the result is not valid IR: {problem}")
@@ -239,9 +242,14 @@ class Engine:
     def _parse(self, state: State) -> Parsed:
         self.parses += 1
         module = Module.parse(self.library, state.content)
+        return Parsed(module, self._seal(module))
+
+    def _describe(self, state: State, module: Module) -> None:
+        """Remember what tells the state from others at little cost, while there is a parse of it."""
         if "fingerprint" not in state.memo:
             state.memo["fingerprint"] = self.equality.fingerprint(module)
-        return Parsed(module, self._seal(module))
+        if "instruction_count" not in state.memo:
+            state.memo["instruction_count"] = self.walker.instruction_count(module.pointer)
 
     def _seal(self, module: Module) -> int:
         return self.seals.take(module) if self.seals is not None else 0
@@ -272,7 +280,7 @@ class Engine:
         """
         if bitcode == state.content:
             return True
-        if count != self.instruction_count(state):
+        if count != state.memo["instruction_count"]:
             return False
         if self.equality.fingerprint(module) != state.memo["fingerprint"]:
             return False

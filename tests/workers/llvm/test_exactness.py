@@ -14,6 +14,7 @@ from aiocg.workers.llvm import passes
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.native_library import NativeLibraries
+from aiocg.workers.llvm.shelf import Shelf
 from aiocg.workers.llvm.states import State
 
 Compile = Callable[..., bytes]
@@ -161,7 +162,7 @@ def test_modules_that_are_kept_stay_within_their_limit(
     library: Library, natives: NativeLibraries, compile_program: Compile
 ) -> None:
     content = compile_program("sorting.c")
-    engine = forgetful(Engine, library, natives, module_cache_bytes=4 * 50 * len(content))
+    engine = forgetful(Engine, library, natives, module_cache_bytes=4 * Shelf.GROWTH * len(content))
     initial = engine.load(content)
     for action in ("sroa", "simplifycfg", "gvn", "licm", "loop-rotate", "reg2mem"):
         engine.prepare(engine.apply(initial, action))
