@@ -17,6 +17,7 @@ __all__ = ["Cancelled", "TimedOut", "cancellable", "check_cancelled", "run_bound
 MEMORY_LIMIT = 8 << 30  # bytes of address space: a runaway template must not take the machine with it
 MESSAGE_LIMIT = 64 << 10  # bytes of diagnostics that are kept
 POLL_INTERVAL = 0.05  # seconds between looks at the cancellation event
+SIGNAL_INTERVAL = 0.5  # seconds until a signal is handled that did not wake the thread that waits
 
 _cancellation: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar("cancellation", default=None)
 
@@ -112,7 +113,7 @@ def _read_messages(stream: IO[bytes], deadline: float, cancelled: threading.Even
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise TimedOut
-            if not selector.select(min(remaining, POLL_INTERVAL) if cancelled else remaining):
+            if not selector.select(min(remaining, POLL_INTERVAL if cancelled else SIGNAL_INTERVAL)):
                 continue
             chunk = os.read(stream.fileno(), 1 << 16)
             if not chunk:

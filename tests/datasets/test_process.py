@@ -1,7 +1,9 @@
 import asyncio
 import os
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,3 +97,17 @@ def test_an_event_of_another_context_does_not_matter() -> None:
 def test_a_missing_program_is_an_os_error() -> None:
     with pytest.raises(FileNotFoundError):
         run_bounded(["/no/such/program"], cwd="/", env={}, timeout=1.0)
+
+
+def test_an_interrupt_that_does_not_wake_the_thread_that_waits_ends_the_compiler() -> None:
+    def interrupt() -> None:
+        time.sleep(0.3)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # Python handles it in the main thread, when it can
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        python("import time; time.sleep(60)")
+    thread.join()
+    assert time.monotonic() - started < 20

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from aiocg.compat.compiler_gym.service.runtime.create_and_run_compiler_gym_servi
 from aiocg.compat.compiler_gym.views.observation_space_spec import ObservationSpaceSpec
 
 __all__ = ["ScriptBackend", "ScriptSession"]
+
+SIGNAL_INTERVAL = 0.5  # seconds until a signal is handled that did not wake the thread that waits
 
 _ERRORS: dict[str, type[Exception]] = {
     "ValueError": ValueError,
@@ -117,7 +120,7 @@ class ScriptBackend(Backend):
                 raise ServiceError("the service is closed")
             try:
                 self._connection.send((name, arguments))
-                if not self._connection.poll(seconds):
+                if not self._wait(seconds):
                     self._end(0)
                     raise TimeoutError(f"Deadline Exceeded ({seconds:.1f} seconds)")
                 okay, answer = self._connection.recv()
@@ -131,6 +134,14 @@ class ScriptBackend(Backend):
             return answer
         kind, message = answer
         raise _ERRORS.get(kind, ServiceError)(message)
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait for the answer; not all at once, so that a signal is handled that does not wake this thread."""
+        deadline = time.monotonic() + seconds
+        while not self._connection.poll(max(0.0, min(SIGNAL_INTERVAL, deadline - time.monotonic()))):
+            if time.monotonic() >= deadline:
+                return False
+        return True
 
     def start(self, benchmark: Any, action_space: int, timeout: float) -> ScriptSession:
         """Start a session; see `Backend.start`."""

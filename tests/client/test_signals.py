@@ -1,0 +1,286 @@
+"""SIGINT and SIGTERM to a client, whatever it is doing: it ends soon, says so by convention, and leaves nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+MARK = "AIOCG_SIGNALS_MARK"  # in the environment of all that a client starts
+PATIENCE = 2.0  # seconds that a client has to end; on an idle machine it takes a tenth of that
+SLACK = 8.0  # seconds that a busy machine may add
+INT, TERM = signal.SIGINT, signal.SIGTERM
+
+ASYNCHRONOUS = """
+    import asyncio, sys
+    import aiocg
+    from aiocg.testing import scripted_benchmark
+    phase = sys.argv[1]
+
+    def say(word):
+        if word == phase:
+            print(word, flush=True)
+
+    async def main():
+        runtime = aiocg.Runtime(workers=2)
+        async with runtime:
+            say("starting")
+            env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(5))
+            await env.reset()
+            futures = [env.submit("nap") for _ in range(60)]
+            say("stepping")
+            await asyncio.gather(*(futures if phase == "closing" else [*futures, env.submit("hang")]))
+            say("closing")
+            if phase == "closing":
+                hanging = env.submit("hang")
+                await asyncio.sleep(0.05)
+    asyncio.run(main())
+    print("ended", flush=True)
+"""
+
+BLOCKING = """
+    import sys, time
+    import aiocg.gym
+    from aiocg.testing import scripted_benchmark
+    phase = sys.argv[1]
+
+    def say(word):
+        if word == phase:
+            print(word, flush=True)
+
+    say("starting")
+    env = aiocg.gym.CompilerEnv("scripted-v0", benchmark=scripted_benchmark(5))
+    env.reset()
+    say("stepping")
+    for _ in range(50):
+        env.step("nap")
+    if phase == "stepping":
+        env.step("hang")
+    say("closing")
+    env.close()
+    aiocg.gym.shutdown()
+    print("ended", flush=True)
+"""
+
+VECTOR = """
+    import sys
+    import aiocg.gym
+    from aiocg.testing import scripted_benchmark
+    phase = sys.argv[1]
+    vector = aiocg.gym.CompilerVectorEnv("scripted-v0", 4, benchmark=scripted_benchmark(5))
+    vector.reset()
+    print(phase, flush=True)
+    while True:
+        vector.step([5 if phase == "hanging" else 11] * 4)
+"""
+
+COMPILING = """
+    import sys
+    from aiocg.datasets import default_datasets
+    print("compiling", flush=True)
+    for name in ("qsort", "lz77", "sudoku", "huffman", "chacha20", "life", "matmul", "nqueens"):
+        default_datasets().benchmark(f"benchmark://programs-v0/{name}").content
+    print("ended", flush=True)
+"""
+
+POOL = """
+    import concurrent.futures, multiprocessing, sys
+    import aiocg.gym
+    from aiocg.testing import scripted_benchmark
+
+    def work(number):
+        env = aiocg.gym.CompilerEnv("scripted-v0", benchmark=scripted_benchmark(number))
+        env.reset()
+        print("stepping", flush=True)
+        env.step("hang")
+
+    if __name__ == "__main__":
+        context = multiprocessing.get_context(sys.argv[2])
+        with concurrent.futures.ProcessPoolExecutor(2, context) as pool:
+            list(pool.map(work, range(2)))
+"""
+
+
+@dataclass(slots=True)
+class Client:
+    """A client that runs: everything that it starts has a mark, and a folder for temporary files of its own."""
+
+    folder: Path
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    process: "subprocess.Popen[str] | None" = None
+
+    @property
+    def temporary(self) -> Path:
+        return self.folder / "t"
+
+    def start(self, *command: str) -> None:
+        self.temporary.mkdir()
+        self.process = subprocess.Popen(
+            command,
+            env={**os.environ, MARK: self.mark, "TMPDIR": str(self.temporary), "AIOCG_CACHE": str(self.folder / "c")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=(self.folder / "errors").open("w"),
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, script: str, *arguments: str) -> None:
+        path = self.folder / "script.py"
+        path.write_text(textwrap.dedent(script))
+        self.start(sys.executable, "-P", str(path), *arguments)
+
+    def wait_for(self, text: str) -> None:
+        assert self.process is not None and self.process.stdout is not None
+        while (line := self.process.stdout.readline()) and text not in line:
+            pass
+        assert line, f"it ended before {text!r}: {self.errors}"
+
+    def send(self, number: int, *, group: bool = False) -> None:
+        assert self.process is not None
+        (os.killpg if group else os.kill)(self.process.pid, number)
+
+    def end(self) -> tuple[int, float]:
+        """Return its exit status, and how long it took to end."""
+        assert self.process is not None
+        started = time.monotonic()
+        status = self.process.wait(60)
+        return status, time.monotonic() - started
+
+    @property
+    def errors(self) -> str:
+        return (self.folder / "errors").read_text()
+
+    def remains(self) -> list[str]:
+        """Return what is left, once it has had the time to go."""
+        for _ in range(300):
+            left = [*self._processes(), *map(str, self.temporary.iterdir())]
+            if not left:
+                break
+            time.sleep(0.02)
+        return left
+
+    def _processes(self) -> Iterator[str]:
+        wanted = f"{MARK}={self.mark}".encode()
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                if wanted in (path / "environ").read_bytes().split(b"\0"):
+                    yield (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    import shutil
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="signals-", dir="/tmp"))  # short, as socket addresses must be
+    client = Client(folder)
+    yield client
+    if client.process is not None:
+        client.process.kill()
+        client.process.wait()
+        assert client.process.stdout is not None
+        client.process.stdout.close()
+    for line in client._processes():
+        print("left:", line)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def conclude(client: Client, number: int, *, statuses: tuple[int, ...] = ()) -> None:
+    """Check that a client ends in time and as it should, and leaves nothing."""
+    status, seconds = client.end()
+    assert status in (statuses or (-number, 128 + number)), client.errors
+    assert seconds < PATIENCE + SLACK
+    assert client.remains() == []
+
+
+@pytest.mark.parametrize("number", [INT, TERM])
+@pytest.mark.parametrize("phase", ["starting", "stepping", "closing"])
+@pytest.mark.parametrize("delay", [0.0, pytest.param(0.13, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("script", [ASYNCHRONOUS, BLOCKING], ids=["asynchronous", "blocking"])
+def test_a_script_ends_by_a_signal_in_any_phase(
+    client: Client, script: str, phase: str, number: int, delay: float
+) -> None:
+    client.run(script, phase)
+    client.wait_for(phase)
+    time.sleep(delay)
+    client.send(number)
+    # When it is closing it may have got done.
+    conclude(client, number, statuses=(0, -number, 128 + number) if phase == "closing" else ())
+    if number == INT and phase == "stepping":
+        assert "KeyboardInterrupt" in client.errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [INT, TERM])
+@pytest.mark.parametrize("phase", ["hanging", "walking"])
+def test_a_vector_ends_by_a_signal(client: Client, phase: str, number: int) -> None:
+    client.run(VECTOR, phase)
+    client.wait_for(phase)
+    time.sleep(0.2)
+    client.send(number)
+    conclude(client, number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0.0, 0.1, 0.4, 0.9])
+def test_a_script_that_compiles_without_a_runtime_ends_and_the_next_one_sweeps(client: Client, delay: float) -> None:
+    client.run(COMPILING)
+    client.wait_for("compiling")
+    time.sleep(delay)
+    client.send(TERM)
+    assert client.end()[0] == -TERM
+    again = Client(client.folder, client.mark)
+    again.temporary.rename(client.folder / "old")
+    again.process = None
+    (client.folder / "old").rename(client.temporary)
+    script = "from aiocg.datasets.scratch import scratch_folder\nwith scratch_folder(): pass"
+    subprocess.run([sys.executable, "-P", "-c", script], env={**os.environ, "TMPDIR": str(client.temporary)}, check=True)
+    assert client.remains() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("number", [INT, TERM])
+def test_a_pool_of_processes_ends_by_a_signal_to_all_of_it(client: Client, method: str, number: int) -> None:
+    client.run(POOL, "stepping", method)
+    client.wait_for("stepping")
+    time.sleep(0.3)
+    client.send(number, group=True)
+    conclude(client, number, statuses=(1, -number, 128 + number))
+
+
+COMMAND = (sys.executable, "-P", "-m", "aiocg.cli")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [INT, TERM])
+@pytest.mark.parametrize("delay", [0.02, 0.2, 0.5, 1.0, 2.5, 4.0])
+def test_a_command_ends_by_a_signal_at_any_time(client: Client, number: int, delay: float) -> None:
+    client.start(*COMMAND, "search", "random", "programs-v0/qsort", "--budget", "30", "--workers", "2")
+    time.sleep(delay)
+    client.send(number)
+    conclude(client, number)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.02])
+@pytest.mark.parametrize("script", [ASYNCHRONOUS, BLOCKING], ids=["asynchronous", "blocking"])
+def test_a_second_interrupt_while_it_closes_ends_it_and_leaves_nothing(
+    client: Client, script: str, pause: float
+) -> None:
+    client.run(script, "stepping")
+    client.wait_for("stepping")
+    client.send(INT)
+    for _ in range(3):
+        time.sleep(pause)
+        client.send(INT)
+    conclude(client, INT, statuses=(-INT, 130, 1))
