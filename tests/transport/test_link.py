@@ -33,6 +33,9 @@ class Network(RuleBasedStateMachine):
     def begin(self, waits):
         """A client that waits for answers finds out by its timer what another learns from the next connection."""
         self.waits = waits
+        for way in ("up", "down"):
+            self.send(way, 1)
+            self.arrive(way, 1)
 
     # ------------------------------------------------------------------------------------ what programs do
 
@@ -55,6 +58,24 @@ class Network(RuleBasedStateMachine):
     def arrive(self, way, count):
         for _ in range(min(count, len(self.wires[way]))):
             self._receive(way, self.wires[way].popleft())
+
+    @rule(seed=st.integers(0, 1 << 30), loss=st.sampled_from([0.0, 0.05, 0.3]), late=st.sampled_from([0.0, 0.2]))
+    def traffic(self, seed, loss, late):
+        """Some rounds in which both push, send and receive a little, and each multipart has its fate."""
+        chance = random.Random(seed)
+        for _ in range(chance.randrange(30)):
+            way = chance.choice(["up", "down"])
+            match chance.randrange(4):
+                case 0:
+                    self.push(way, chance.randrange(1, 4), chance.choice([0, 0, 0, 3_000_000]))
+                case 1 | 2:
+                    self.send(way, chance.randrange(1, 20))
+            for _ in range(min(len(self.wires[way]), chance.randrange(1, 20))):
+                frames = self.wires[way].popleft()
+                if chance.random() < late:
+                    self.late[way].append(frames)
+                elif chance.random() >= loss:
+                    self._receive(way, frames)
 
     @rule(seconds=st.sampled_from([0.1, 0.9, 1.1, 9.0]))
     def wait(self, seconds):
@@ -103,6 +124,7 @@ class Network(RuleBasedStateMachine):
             assert link._under_way <= links.WINDOW_BATCHES
             assert link._under_way <= 1 or link._under_way_bytes <= links.WINDOW_BYTES
             assert link.kept_bytes == sum(batch.size for batch in link._kept)
+            assert link._under_way_bytes == sum(batch.size for batch in list(link._kept)[: link._under_way])
             assert link.lost is None
 
     def teardown(self):
@@ -134,7 +156,7 @@ class Network(RuleBasedStateMachine):
 
 TestNetwork = Network.TestCase
 TestNetwork.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -220,6 +242,7 @@ def test_what_was_lost_is_sent_again_and_what_was_not_is_not(count):
     carry(client, server)
     assert carry(server, client) == ([], [Kind.AGAIN])
     assert carry(client, server)[0] == [[b"%d" % number] for number in range(count)]
+    assert carry(server, client) == ([], [])  # and is not asked for a second time
     for number in range(count):
         server.push([b"%d" % number])
     carry(server, client, lose=True)
@@ -233,6 +256,37 @@ def test_what_was_lost_is_sent_again_and_what_was_not_is_not(count):
         carry(client, server)
     assert carry(server, client) == ([], [Kind.PLAIN])
     assert client.outgoing() is None and server.outgoing() is None
+
+
+def test_what_is_known_to_be_missing_is_asked_for_until_it_comes():
+    client, server = acquainted()
+    for number in range(2):
+        server.push([b"%d" % number])
+    server.sent()  # as if it had got lost
+    carry(server, client)
+    carry(client, server, lose=True)  # the question too
+    after = client.tick(0.0, waiting=False)
+    assert after == links.PATIENCE
+    client.tick(after, waiting=False)
+    for _ in range(2):
+        carry(client, server)
+        batches, _ = carry(server, client)
+    assert batches == [[b"0"], [b"1"]]
+    client.heard(after)
+    assert client.tick(after, waiting=False) is None
+
+
+def test_it_may_be_told_late_what_has_arrived():
+    client, server = acquainted()
+    for number in range(links.TOLD_BATCHES):
+        client.push([b"%d" % number])
+    assert len(carry(client, server)[0]) == links.TOLD_BATCHES
+    told = server.outgoing()
+    again = Head(Kind.AGAIN, CLIENT, SERVER, 0, 0, 0)
+    client.receive(again, [again.pack()])
+    client.sent()
+    client.receive(read_head(told), told)
+    assert client.lost is None and not client.pending
 
 
 def test_a_gap_is_asked_for_once():
