@@ -33,6 +33,7 @@ __all__ = ["KILLED", "Attachment", "Denied", "Ended", "Event", "Remote", "Up"]
 FIRST_BEAT = 0.25  # seconds between attempts to attach, and between beats until the node has said how many
 SILENT_BEATS = 3  # so many without an answer mean that the node cannot be heard
 KILL_PATIENCE = 2.0  # seconds that a node which cannot be heard has to say how a worker ended that was killed
+MISSED = 1.0  # seconds without a look at the clock that are held against nobody
 KILLED = -9
 
 
@@ -109,7 +110,7 @@ class Attachment:
         self._connected = False  # does the node know this connection?
         self._sequence = 0
         self._number = 0
-        self._due = now
+        self._due = self._ticked = now
         self._fresh: list[int] = []  # numbers of workers whose messages have not been sent at all yet
 
     @property
@@ -166,6 +167,7 @@ class Attachment:
 
     def ticked(self, now: float) -> tuple[list[FromClient], list[Event]]:
         """Some time has passed, or something is wanted; return what to send, and what has happened."""
+        self._excuse(now)
         events = self._give_up(now)
         messages: list[FromClient] = []
         if not self._connected:
@@ -184,6 +186,13 @@ class Attachment:
                 messages += self._wishes(number, remote)
         self._fresh = []
         return messages, events
+
+    def _excuse(self, now: float) -> None:
+        """If nobody has looked for a while, say for a busy event loop, the node was not silent: we did not listen."""
+        missed = now - self._ticked
+        if missed > max(MISSED, self.beat):
+            self.heard = min(now, self.heard + missed)
+        self._ticked = now
 
     def _wishes(self, number: int, remote: Remote) -> list[FromClient]:
         wishes: list[FromClient] = []

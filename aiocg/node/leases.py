@@ -45,6 +45,7 @@ __all__ = ["Command", "End", "Holder", "Lease", "Leases", "Policy", "Send", "Sta
 
 MAX_LEASES = 64  # of one key at a time
 BUSY = 1.0  # seconds after which a client that was refused for the moment may try again
+MISSED = 1.0  # seconds without a look at the clock that are held against nobody
 NEWS_OF_MEMORY = 16 << 20  # bytes of growth of an idle worker that the client is told of
 
 
@@ -199,6 +200,7 @@ class Leases:
         self._peers: dict[bytes, Lease] = {}
         self._buckets: dict[str, _Bucket] = {}
         self._numbers = itertools.count(1)
+        self._ticked: float | None = None  # when the clock was last looked at
 
     @property
     def closed(self) -> bool:
@@ -371,6 +373,11 @@ class Leases:
         for worker, look in looks.items():
             if worker in self.holders:
                 self.holders[worker].look = look
+        missed = now - self._ticked if self._ticked is not None else 0.0
+        if missed > max(MISSED, self.policy.beat):  # we did not listen for a while, say stopped or starved: nobody was silent
+            for lease in self.leases.values():
+                lease.heard = min(now, lease.heard + missed)
+        self._ticked = now
         commands: list[Command] = []
         for lease in [one for one in self.leases.values() if now - one.heard > self.policy.lease]:
             self.tally.expired[lease.key] += 1

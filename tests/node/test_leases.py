@@ -36,6 +36,15 @@ def leases(**limits: int) -> Leases:
     return made
 
 
+def wait(node: Leases, start: float, end: float) -> list[Command]:
+    """Let time pass as it does for a node that runs; return what it commands."""
+    commands: list[Command] = []
+    steps = int((end - start) / POLICY.beat)
+    for step in range(1, steps + 1):
+        commands += node.ticked({}, start + step * POLICY.beat)
+    return commands + node.ticked({}, end)
+
+
 def attach(node: Leases, peer: bytes, key: str, instance: str, now: float = 0.0) -> list[Command]:
     return node.received(peer, key, Attach(CONTROL_VERSION, "aiocg 1", instance), now)
 
@@ -122,11 +131,20 @@ def test_workers_live_as_long_as_the_lease_and_no_longer() -> None:
     node = leases()
     worker = running(node, 1)
     node.received(b"A", "a", Beat(1, (1,)), 10.0)
-    assert End(worker) not in node.ticked({}, 39.9)
-    assert node.ticked({}, 40.1) == [End(worker)]
+    assert End(worker) not in wait(node, 10.0, 39.9)
+    assert wait(node, 39.9, 40.1) == [End(worker)]
     assert messages(node.received(b"A", "a", Beat(2, (1,)), 40.2)) == [
         Refused("unattached", "this node does not know this client: attach first")
     ]
+
+
+def test_a_node_that_was_stopped_for_long_takes_nobody_for_gone() -> None:
+    node = leases()
+    worker = running(node, 1)
+    wait(node, 0.0, 10.0)
+    assert node.ticked({}, 500.0) == []  # what was sent meanwhile is still to be read
+    assert End(worker) not in wait(node, 500.0, 519.0)
+    assert End(worker) in wait(node, 519.0, 521.0)
 
 
 def test_who_comes_back_within_the_lease_has_its_workers_whatever_the_connection() -> None:
