@@ -1,0 +1,147 @@
+"""A worker that listens on tcp://: its keys come and its port goes by descriptors, and nothing shows a secret."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from aiocg.transport.messages import (
+    PROTOCOL_VERSION,
+    Done,
+    Hello,
+    Load,
+    Observed,
+    Open,
+    Reply,
+    Request,
+    Shutdown,
+    Statistics,
+    Welcome,
+)
+from aiocg.transport.security import ClientSecurity, KeyPair, ServerSecurity, WorkerKeys
+from aiocg.transport.sockets import ClientChannel
+from aiocg.transport.status import StatusPage
+from aiocg.workers.pace import PacedChannel
+
+WORKER, CLIENT = KeyPair.generate(), KeyPair.generate()
+
+
+@dataclass
+class Started:
+    """A worker process, and what it said of itself."""
+
+    process: "subprocess.Popen[bytes]"
+    announced: str
+
+
+@contextlib.contextmanager
+def start(keys: bytes, address: str = "tcp://127.0.0.1:0") -> Iterator[Started]:
+    status = StatusPage.create()
+    handed, hand = os.pipe()
+    os.write(hand, keys)
+    os.close(hand)
+    told, tell = os.pipe()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-P", "-m", "aiocg.workers", "scripted", "--address", address),
+            *("--parent", str(os.getpid()), "--status", str(status.descriptor)),
+            *("--security", str(handed), "--announce", str(tell)),
+        ],
+        pass_fds=(status.descriptor, handed, tell),
+        stderr=subprocess.PIPE,
+    )
+    os.close(handed)
+    os.close(tell)
+    try:
+        with open(told, encoding="ascii") as announcement:
+            yield Started(process, announcement.read().strip())
+    finally:
+        process.kill()
+        process.communicate()
+        status.close()
+
+
+async def exchange(address: str, requests: list[Request], count: int, own: KeyPair = CLIENT) -> list[Reply]:
+    replies: list[Reply] = []
+    errors: list[Exception] = []
+    security = ClientSecurity(own, WORKER.public)
+    channel = ClientChannel(address, on_replies=replies.extend, on_error=errors.append, security=security)
+    for request in requests:
+        channel.send(request)
+    async with asyncio.timeout(20):
+        while len(replies) < count:
+            assert not errors, errors
+            await asyncio.sleep(0.002)
+    channel.close()
+    return replies
+
+
+async def test_a_worker_says_where_it_listens_and_serves_its_client_there() -> None:
+    with start(WorkerKeys(WORKER.secret, CLIENT.public).encode()) as worker:
+        assert worker.announced.startswith("tcp://127.0.0.1:") and not worker.announced.endswith(":0")
+        requests = [Hello(PROTOCOL_VERSION, "test"), Load(1, "b", b"5", 10.0), Open(2, 1, "b", 10.0)]
+        welcome, loaded, opened = await exchange(worker.announced, requests, 3)
+        assert isinstance(welcome, Welcome) and welcome.pid == worker.process.pid
+        assert loaded == Done(1) and isinstance(opened, Observed)
+        with pytest.raises(AssertionError, match="NotAdmittedError"):
+            await exchange(worker.announced, requests, 3, own=KeyPair.generate())
+        await exchange(worker.announced, [Statistics(1), Shutdown()], 1)
+        assert worker.process.wait(10) == 0
+
+
+def test_nothing_secret_is_in_arguments_environment_or_descriptors() -> None:
+    with start(WorkerKeys(WORKER.secret, CLIENT.public).encode()) as worker:
+        place = Path(f"/proc/{worker.process.pid}")
+        shown = (place / "cmdline").read_bytes() + (place / "environ").read_bytes()
+        assert b"aiocg.workers" in shown
+        assert WORKER.secret.encode() not in shown
+        targets = [os.readlink(entry) for entry in (place / "fd").iterdir()]
+        pipes = [target for target in targets if target.startswith("pipe:")]
+        assert len(pipes) == 1  # of standard error; the other two are closed
+
+
+@pytest.mark.parametrize("keys", [b"", b'{"secret": "tell nobody", "client": "short"}'])
+def test_a_worker_without_proper_keys_ends_and_shows_nothing_of_them(keys: bytes) -> None:
+    with start(keys) as worker:
+        assert worker.announced == ""
+        _, said = worker.process.communicate(timeout=20)
+        assert worker.process.returncode == 1
+        assert b"SecurityError" in said and b"tell nobody" not in said
+
+
+def test_a_worker_reads_no_faster_than_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiocg.workers.pace.BURST", 0.0)
+    security = ServerSecurity.for_clients(WORKER, [CLIENT.public])
+    channel = PacedChannel("tcp://127.0.0.1:0", security, requests_per_second=200.0)
+    times: list[float] = []
+
+    def serve() -> None:
+        while len(times) < 101:
+            for client, requests in channel.receive(10.0):
+                assert isinstance(requests, list)
+                times.extend([time.monotonic()] * len(requests))
+                channel.send(client, [Done(1)] * len(requests))
+
+    async def ask() -> None:
+        await exchange(channel.address, [Statistics(number) for number in range(101)], 101)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    asyncio.run(ask())  # in one batch: what has come is served
+    thread.join()
+    del times[:]
+    started = time.monotonic()
+    thread = threading.Thread(target=serve)
+    thread.start()
+    asyncio.run(ask())
+    thread.join()
+    assert times[0] - started >= 0.4  # after 101 requests, which take half a second
+    channel.close()
