@@ -47,10 +47,12 @@ class Walk:
 
     Attributes:
         seconds: of each step.
+        processor: time of all processes for a step, on average, in seconds.
         parts: what a step consists of, on average, in seconds.
     """
 
     seconds: Sequence[float]
+    processor: float
     parts: Mapping[str, float]
 
 
@@ -66,6 +68,7 @@ async def measure(effort: Effort) -> Results:
         f"Random passes out of {len(ACTIONS)} usual ones, new ones in each round, the same for all; after each "
         f"{OBSERVATION} is observed, and ours rewards {REWARD}. One worker, which remembers no transitions."
     )
+    results.note("Where others use the machine, time that passes tells little; processor time is of all processes.")
     results.note("LLVM in place does not verify, compare or keep states: no fork, no replay, no way back.")
     return results
 
@@ -84,7 +87,7 @@ async def _one(results: Results, program: str, *, rounds: int, length: int) -> N
 
         async def by_llvm(way: str, plan: Iterator[list[list[str]]]) -> Walk:
             reply = await bare.ask("walk", pipelines=next(plan)[0], observation=OBSERVATION, way=way)
-            return Walk(reply["seconds"], reply["parts"])
+            return Walk(reply["seconds"], reply["processor"], reply["parts"])
 
         async def by_us() -> Walk:
             return await _walk(runtime, env, next(given[2])[0])
@@ -101,10 +104,13 @@ def _report(results: Results, name: str, found: Sequence[Sequence[Walk]]) -> Non
         results.add(f"{name}: {what}", [MICRO * statistics.median(walk.seconds) for walk in walks], "µs")
         results.add(f"{name}: {what}, p99", [MICRO * _p99(walks)], "µs")
         results.add(f"{name}: {what}, mean", [MICRO * statistics.mean(walk.seconds) for walk in walks], "µs")
+        results.add(f"{name}: {what}, processor time", [MICRO * walk.processor for walk in walks], "µs")
     limit, _, ours = ([MICRO * statistics.mean(walk.seconds) for walk in walks] for walks in found)
     beyond = [step - alone for step, alone in zip(ours, limit, strict=True)]
     results.add(f"{name}: aiocg beyond in place, mean", beyond, "µs", BEYOND)
     results.add(f"{name}: aiocg over in place, mean", ratios(ours, limit), "x")
+    work = [MICRO * (step.processor - alone.processor) for step, alone in zip(found[2], found[0], strict=True)]
+    results.add(f"{name}: aiocg beyond in place, processor time", work, "µs")
     for what, walks in zip((*WAYS, "aiocg"), found, strict=True):
         for part in walks[0].parts:
             if any(walk.parts[part] for walk in walks):
@@ -135,7 +141,7 @@ async def _walk(runtime: aiocg.Runtime, env: aiocg.Env, plan: Sequence[str]) -> 
         "threads": max(0.0, everybody - client - working),
     }
     parts["waiting"] = sum(seconds) - sum(parts.values())
-    return Walk(seconds, {part: spent / len(plan) for part, spent in parts.items()})
+    return Walk(seconds, everybody / len(plan), {part: spent / len(plan) for part, spent in parts.items()})
 
 
 async def _many(results: Results, count: int, *, rounds: int, steps: int) -> None:

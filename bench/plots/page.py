@@ -48,13 +48,14 @@ def machine(stored: Stored) -> str:
 def step(stored: Stored) -> str:
     """Tabulate one environment beside LLVM alone."""
     head = ["program", "instructions", "in place", "as values", "aiocg", "of that, compiler", "beyond in place"]
-    head.append("times in place")
+    head += ["by processor time", "times in place"]
     rows = []
     for program in stored.walked():
         beyond, over = program.rows["aiocg beyond in place, mean"], program.rows["aiocg over in place, mean"]
         means = [number(program.median(f"{side}, mean")) for side in ("in place", "as values", "aiocg")]
-        compiler = number(program.median("aiocg, part compiler"))
-        rows.append([program.name, f"{program.instructions:,}", *means, compiler, _judged(beyond), _spread(over)])
+        means.append(number(program.median("aiocg, part compiler")))
+        work = _spread(program.rows["aiocg beyond in place, processor time"])
+        rows.append([program.name, f"{program.instructions:,}", *means, _judged(beyond), work, _spread(over)])
     return table(head, rows)
 
 

@@ -191,12 +191,15 @@ class Bare:
         """Do one action after another."""
         walk = self.llvm.walks[observation]
         env = WAYS[way](self.llvm, self.content)
+        began = time.process_time()
         steps = [env.step(self.llvm.text(pipeline), walk) for pipeline in pipelines]
+        processor = time.process_time() - began
         instructions = self._count(env.content())
         env.close()
         lengths = [[late - early for early, late in itertools.pairwise(times)] for times in steps]
         parts = dict(zip(PARTS, (sum(part) / len(steps) for part in zip(*lengths, strict=True)), strict=True))
-        return {"seconds": [times[-1] - times[0] for times in steps], "parts": parts, "instructions": instructions}
+        seconds = [times[-1] - times[0] for times in steps]
+        return {"seconds": seconds, "processor": processor / len(steps), "parts": parts, "instructions": instructions}
 
     def batches(self, batches: list[list[str]], observation: str | None) -> dict[str, Any]:
         """Do several actions in place and then observe; the time is that of one action."""
