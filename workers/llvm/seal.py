@@ -32,7 +32,8 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 # A major release. Raise it when `test_seal.py` and `test_exactness.py`, the slow ones too, hold for a newer one.
 NEWEST = 22
 _NAMES = "RNS_15SmallVectorImplINS_9StringRefEEE"
-_MANGLED = (
+_NEEDED = (
+    "free",
     "_ZNK4llvm11NamedMDNode10getOperandEj",
     "_ZNK4llvm11NamedMDNode14getNumOperandsEv",
     f"_ZNK4llvm11LLVMContext14getMDKindNamesE{_NAMES}",
@@ -78,7 +79,7 @@ class Seals:
     def find(cls, natives: NativeLibraries) -> "Seals | None":
         """Return what seals the library's modules, or None where that cannot be done."""
         library = natives.library
-        if library.version[0] > NEWEST or not all(map(library.has, _MANGLED)):
+        if library.version[0] > NEWEST or not all(map(library.has, _NEEDED)):
             return None
         layout = find_layout(library)
         if layout is None:

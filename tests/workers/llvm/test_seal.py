@@ -4,6 +4,7 @@ from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_size_t, c_void_p, cast, string_at
 from typing import Any
 
+import psutil
 import pytest
 
 from aiocg.datasets import default_datasets
@@ -240,6 +241,20 @@ define void @f(ptr %p) {
 def test_module_with_what_a_seal_would_not_see_has_none(library: Library, seals: Seals, text: bytes) -> None:
     with Module.parse(library, text) as module:
         assert seals.take(module) == 0
+
+
+def test_program_with_thousands_of_kinds_of_metadata_leaks_no_memory(library: Library, seals: Seals) -> None:
+    kinds = b" ".join(b", !kind.%d !0" % number for number in range(5000))
+    text = b"define void @f() {\n  ret void" + kinds.replace(b" ,", b",") + b"\n}\n!0 = !{}\n"
+    with Module.parse(library, text) as module:
+        before, process = seals.take(module), psutil.Process()
+        assert before
+        for _ in range(50):
+            seals.take(module)
+        used = process.memory_info().rss
+        for _ in range(500):
+            assert seals.take(module) == before
+        assert process.memory_info().rss - used < 8 << 20  # 500 lists of 5,000 names are 40 MB
 
 
 def assert_unbroken_seals_are_right(engine: Engine, seals: Seals, content: bytes) -> tuple[int, int]:

@@ -6,7 +6,8 @@
    use-list of a global, tables of names with their counter, and names that a context has been asked for.
 
    Two seals of one module that are equal mean that what ran between them has left it as it was, in every respect that
-   a pass could notice. Left out is what is only remembered: numbers that say which instruction of a block comes first.
+   a pass could notice. Left out is what is only remembered: numbers that say which instruction of a block comes first;
+   types, attributes, metadata and constants that nothing refers to, for LLVM finds those again by what they are.
 
    The C API does not show all of this. Some comes as raw words from the start of LLVM's objects, which are compared and
    not understood; tables of names are found where `struct Layout` says, which was found out by experiment. */
@@ -74,11 +75,15 @@ typedef __UINT32_TYPE__ uint32;
     X(int, LLVMIsAtomicSingleThread, (ref), "")                                  \
     X(unsigned, LLVMGetNumSuccessors, (ref), "")                                 \
     X(ref, LLVMGetSwitchCaseValue, (ref, unsigned), "?")                         \
+    X(void, free, (void *), "?")                                                 \
     X(ref, _ZNK4llvm11NamedMDNode10getOperandEj, (ref, unsigned), "?")            \
     X(unsigned, _ZNK4llvm11NamedMDNode14getNumOperandsEv, (ref), "?")             \
-    X(void, _ZNK4llvm11LLVMContext14getMDKindNamesERNS_15SmallVectorImplINS_9StringRefEEE, (ref, struct Names *), "?")      \
-    X(void, _ZNK4llvm11LLVMContext17getSyncScopeNamesERNS_15SmallVectorImplINS_9StringRefEEE, (ref, struct Names *), "?")   \
-    X(void, _ZNK4llvm11LLVMContext20getOperandBundleTagsERNS_15SmallVectorImplINS_9StringRefEEE, (ref, struct Names *), "?")
+    X(void, _ZNK4llvm11LLVMContext14getMDKindNamesERNS_15SmallVectorImplINS_9StringRefEEE, \
+      (ref, struct Names *), "?")                                                \
+    X(void, _ZNK4llvm11LLVMContext17getSyncScopeNamesERNS_15SmallVectorImplINS_9StringRefEEE, \
+      (ref, struct Names *), "?")                                                \
+    X(void, _ZNK4llvm11LLVMContext20getOperandBundleTagsERNS_15SmallVectorImplINS_9StringRefEEE, \
+      (ref, struct Names *), "?")
 
 enum { MOST_NAMES = 1024, MOST_ATTRIBUTES = 128, MOST_DEPTH = 32, MOST_USES = 1 << 22 };
 
@@ -347,20 +352,24 @@ static void mix_named_metadata(struct Hash *hash, ref module) {
     }
 }
 
+static uint64 count(const struct Llvm *llvm, ref context, void (*list)(ref, struct Names *)) {
+    struct Names names;
+    names.begin = names.own;
+    names.count = 0;
+    names.capacity = MOST_NAMES;
+    list(context, &names);
+    if (names.begin != names.own) llvm->free(names.begin); /* there were more */
+    return names.count;
+}
+
+#define LIST(name) llvm->_ZNK4llvm11LLVMContext##name##ERNS_15SmallVectorImplINS_9StringRefEEE
+
 /* How many names a context has been asked for, each of which it keeps and writes into bitcode. */
 static uint64 count_names(const struct Llvm *llvm, ref context) {
-    struct Names names;
-    uint64 total = 0;
-#define COUNT(function)                                       \
-    names.begin = names.own;                                  \
-    names.count = 0;                                          \
-    names.capacity = MOST_NAMES;                              \
-    llvm->function(context, &names);                          \
-    total = total << 20 | names.count;
-    COUNT(_ZNK4llvm11LLVMContext14getMDKindNamesERNS_15SmallVectorImplINS_9StringRefEEE)
-    COUNT(_ZNK4llvm11LLVMContext17getSyncScopeNamesERNS_15SmallVectorImplINS_9StringRefEEE)
-    COUNT(_ZNK4llvm11LLVMContext20getOperandBundleTagsERNS_15SmallVectorImplINS_9StringRefEEE)
-    return total;
+    uint64 kinds = count(llvm, context, LIST(14getMDKindNames));
+    uint64 scopes = count(llvm, context, LIST(17getSyncScopeNames));
+    uint64 tags = count(llvm, context, LIST(20getOperandBundleTags));
+    return kinds << 40 | scopes << 20 | tags;
 }
 
 EXPORT uint64 aiocg_count_names(const struct Llvm *llvm, ref context) { return count_names(llvm, context); }
