@@ -156,14 +156,26 @@ asyncio.run(main())
 
 
 def running(place) -> list[psutil.Process]:  # type: ignore[no-untyped-def]
-    """Return the processes of the program that is measured: it has no environment by which to find it."""
-    found = []
+    """Return the processes of the program that is measured: it has no environment by which to find it, but a file.
+
+    In a box the file has another path, and is the same all the same.
+    """
+    found, files = [], set()
+    for path in place.temporary.rglob("program"):
+        with contextlib.suppress(OSError):
+            files.add(identity(path))
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.NoSuchProcess):
             # psutil would remember the executable of a process that has become another since
-            if os.readlink(f"/proc/{pid}/exe").startswith(f"{place.temporary}/"):
+            if identity(f"/proc/{pid}/exe") in files:
                 found.append(psutil.Process(pid))
     return found
+
+
+def identity(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Return what tells a file from all others."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 async def wait_until(condition, timeout: float = 60.0) -> None:  # type: ignore[no-untyped-def]
@@ -186,14 +198,16 @@ async def test_nothing_survives_a_kill_while_a_program_runs(place, victim) -> No
     assert client.stdout is not None
     worker = int(await client.stdout.readline())
     await wait_until(lambda: running(place))
-    (program,) = running(place)
+    (program,) = programs = running(place)
     os.kill(worker if victim == "worker" else client.pid, signal.SIGKILL)
     await wait_until(lambda: not program.is_running() or program.status() == psutil.STATUS_ZOMBIE)
     if victim == "worker":
         (folder,) = place.temporary.iterdir()
         await wait_until(lambda: len(running(place)) == 1 or client.returncode is not None)
+        programs += running(place)
         assert client.returncode is None  # the next worker does it again: nobody is to blame
         assert len(list(folder.glob("*.tmp"))) == 1
         client.kill()
     await client.communicate()
-    await wait_until(lambda: not place.leftovers() and not place.processes() and not running(place))
+    await wait_until(lambda: not place.leftovers() and not place.processes())
+    await wait_until(lambda: not any(program.is_running() for program in programs))

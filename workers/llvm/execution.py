@@ -208,7 +208,6 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={},
             pass_fds=numbers,
             start_new_session=True,  # it must outlive us for a moment, to end what it runs
         )

@@ -128,9 +128,7 @@ def python() -> str:
 def _try(command: Sequence[str]) -> str:
     """Return what is wrong with a command, "" if it ends well."""
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, env={}, text=True, timeout=PROBE_TIMEOUT
-        )
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     return "" if not done.returncode else done.stderr.strip()[-500:] or f"bwrap ended with {done.returncode}"
