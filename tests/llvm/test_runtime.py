@@ -161,9 +161,9 @@ def running(place) -> list[psutil.Process]:  # type: ignore[no-untyped-def]
     In a box the file has another path, and is the same all the same.
     """
     found, files = [], set()
-    for path in place.temporary.rglob("program"):
+    for folder, _, names in os.walk(place.temporary):  # some of it is removed meanwhile
         with contextlib.suppress(OSError):
-            files.add(identity(path))
+            files |= {identity(os.path.join(folder, name)) for name in names if name == "program"}
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.NoSuchProcess):
             # psutil would remember the executable of a process that has become another since
