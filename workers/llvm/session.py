@@ -23,6 +23,10 @@ from aiocg.workers.llvm.sandbox import choose
 from aiocg.workers.llvm.trust import Guard
 from aiocg.workers.llvm.vocabulary import Vocabulary
 
+# Of bitcode, which is parsed in less than a millisecond. Whoever steps gains no more than the time until the next step
+# comes, which is less; and forks and observations that come instead should not wait for a large program.
+AHEAD_BYTES = 32 << 10
+
 _FOREIGN = {
     b"\x7fELF": "an ELF object or program",
     b"!<arch>": "an archive",
@@ -139,9 +143,9 @@ class LlvmSession(CompilationSession):
 
     @classmethod
     def idle(cls) -> None:
-        """Parse the program that the last pass has led to, if a session is still there."""
+        """Parse the program that the last pass has led to, if a session is still there and that is quickly done."""
         session = cls.latest()
-        if session is not None:
+        if session is not None and len(session.state.content) <= AHEAD_BYTES:
             cls.engine.prepare(session.state)
 
     def get_observation(self, name: str) -> Any:

@@ -11,7 +11,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.observations import OBSERVATIONS
-from aiocg.workers.llvm.session import LlvmSession
+from aiocg.workers.llvm.session import AHEAD_BYTES, LlvmSession
 
 Compile = Callable[..., bytes]
 
@@ -157,6 +157,15 @@ def test_idle_worker_parses_nothing_for_a_fork_that_is_gone_nor_after_what_is_re
     assert session.fork().apply_action(action("mem2reg"))
     LlvmSession.idle()
     assert session.apply_action(action("mem2reg"))
+    LlvmSession.idle()
+    assert LlvmSession.statistics()["modules_kept"] == 0
+
+
+def test_idle_worker_parses_no_large_program(cache_dir: Path, simple: bytes) -> None:
+    LlvmSession.start({"cache_dir": str(cache_dir)})
+    session = opened(b"".join(simple.replace(b"@simple", b"@copy%d" % number) for number in range(400)))
+    assert session.apply_action(action("reg2mem"))
+    assert len(session.state.content) > AHEAD_BYTES
     LlvmSession.idle()
     assert LlvmSession.statistics()["modules_kept"] == 0
 
