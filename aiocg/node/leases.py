@@ -374,7 +374,7 @@ class Leases:
             if worker in self.holders:
                 self.holders[worker].look = look
         missed = now - self._ticked if self._ticked is not None else 0.0
-        if missed > max(MISSED, self.policy.beat):  # we did not listen for a while, say stopped or starved: nobody was silent
+        if missed > max(MISSED, self.policy.beat):  # we were stopped, or starved: nobody was silent but we
             for lease in self.leases.values():
                 lease.heard = min(now, lease.heard + missed)
         self._ticked = now
