@@ -38,7 +38,7 @@ FORGETFUL = {"transition_cache_bytes": 0}
 BEYOND = Budget(150.0)
 OF_LIMIT = Budget(0.9, at_least=True)
 COUNTS = (1, 8, 64, 1000)
-STEPS = 640  # of all environments in a round, at least
+STEPS = 640  # of all environments in a round, at least; few environments start over and over
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ async def measure(effort: Effort) -> Results:
         rounds, length = effort.choose((5, 20) if program == LARGEST else (15, 40), (3, 20))
         await _one(results, program, rounds=rounds, length=length)
     for count in effort.choose(COUNTS, COUNTS[-2:]):
-        await _many(results, count, rounds=effort.choose(5, 2), steps=max(effort.choose(6, 2), STEPS // count))
+        await _many(results, count, rounds=effort.choose(5, 2), steps=effort.choose(8, 2))
     results.note(
         f"Random passes out of {len(ACTIONS)} usual ones, new ones in each round, the same for all; after each "
         f"{OBSERVATION} is observed, and ours rewards {REWARD}. One worker, which remembers no transitions."
@@ -145,6 +145,9 @@ async def _walk(runtime: aiocg.Runtime, env: aiocg.Env, plan: Sequence[str]) -> 
 
 
 async def _many(results: Results, count: int, *, rounds: int, steps: int) -> None:
+    """Step so many environments so often from the start, and start over where that is little."""
+    episodes = max(1, STEPS // (count * steps))
+    total = episodes * count * steps
     async with aiocg.Runtime(workers=1, options=FORGETFUL) as runtime, _bare(runtime, USUAL) as (bare, _):
         settings: dict[str, Any] = {"observation_space": OBSERVATION, "reward_space": REWARD}
         envs = [await runtime.make("llvm-v0", benchmark=USUAL, **settings) for _ in range(count)]
@@ -152,16 +155,21 @@ async def _many(results: Results, count: int, *, rounds: int, steps: int) -> Non
         ran: list[float] = []
 
         async def by_llvm(way: str, plan: Iterator[list[list[str]]]) -> float:
-            reply = await bare.ask("play", plans=next(plan), observation=OBSERVATION, way=way)
-            return float(reply["rate"])
+            seconds = 0.0
+            for _ in range(episodes):
+                reply = await bare.ask("play", plans=next(plan), observation=OBSERVATION, way=way)
+                seconds += reply["seconds"]
+            return total / seconds
 
         async def by_us() -> float:
-            await asyncio.gather(*(env.reset() for env in envs))
-            before, began = await counters(runtime), time.perf_counter()
-            await asyncio.gather(*(_steps(env, plan) for env, plan in zip(envs, next(given[2]), strict=True)))
-            seconds = time.perf_counter() - began
-            ran.append(((await counters(runtime)).passes - before.passes) / (count * steps))
-            return count * steps / seconds
+            before, seconds = await counters(runtime), 0.0
+            for _ in range(episodes):
+                await asyncio.gather(*(env.reset() for env in envs))
+                began = time.perf_counter()
+                await asyncio.gather(*(_steps(env, plan) for env, plan in zip(envs, next(given[2]), strict=True)))
+                seconds += time.perf_counter() - began
+            ran.append(((await counters(runtime)).passes - before.passes) / total)
+            return total / seconds
 
         sides = [functools.partial(by_llvm, way, plan) for way, plan in zip(WAYS, given, strict=False)]
         found = await alternate([*sides, by_us], rounds)
