@@ -372,5 +372,10 @@ class ServerLink(Link):
             self._again_after = -1
             self._say(Kind.PLAIN)
 
+    @property
+    def full(self) -> bool:
+        """Whether so much is kept for the client that nothing is taken from it."""
+        return self.kept_bytes >= KEPT_BYTES
+
     def _welcome(self) -> bool:
-        return self.kept_bytes < KEPT_BYTES
+        return not self.full

@@ -5,7 +5,10 @@ import contextlib
 import itertools
 import logging
 import os
+import resource
 import socket as sockets
+import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -17,15 +20,18 @@ from aiocg.transport.codec import Frame
 from aiocg.transport.errors import AddressError, LinkLostError, NotAdmittedError, RemoteProtocolError
 from aiocg.transport.link import INSTANCE_BYTES, WINDOW_BATCHES, ClientLink, Head, ServerLink, gone, is_first, read_head
 from aiocg.transport.security import KEY_LENGTH, ClientSecurity, Gate, ServerSecurity
-from aiocg.transport.wires import Context, Socket, open_socket, receive_multipart, send_multipart
+from aiocg.transport.wires import Context, Socket, milliseconds, open_socket, receive_multipart, send_multipart
 
 __all__ = ["LinkedRouter", "LinkedWire", "key_of"]
 
 QUEUED_BATCHES: Final = 2 * WINDOW_BATCHES
 """Multiparts in each of ZeroMQ's queues: what a link may have under way, and some that it sends again."""
 
-MAX_LINKS: Final = 1024
-"""Clients that a server keeps links to."""
+MAX_LINKS: Final = 64
+"""Links that the owner of one key may have. With more, those go of which nothing was heard for longest."""
+
+MAX_DESCRIPTORS: Final = 65536
+"""A server may have so many open files, if the system allows: each connection is one before it has proved anything."""
 
 RECONNECT_SECONDS: Final = (0.05, 2.0)
 """Between two attempts to connect: at first, and at most."""
@@ -232,6 +238,8 @@ class _Peer:
         self.link = link
         self.route = b""
         self.descriptor = -1
+        self.heard = 0  # more than of any that was heard before
+        self.mute = False  # was waited for and did not take anything
 
 
 class LinkedRouter:
@@ -243,17 +251,35 @@ class LinkedRouter:
     """
 
     def __init__(
-        self, context: Context, address: str, security: ServerSecurity, *, max_frame_bytes: int = limits.MAX_FRAME_BYTES
+        self,
+        context: Context,
+        address: str,
+        security: ServerSecurity,
+        *,
+        max_frame_bytes: int = limits.MAX_FRAME_BYTES,
+        patience: float = 0.0,
     ) -> None:
-        """Bind the address, whose port may be 0 for any that is free.
+        """Bind the address.
+
+        Args:
+            context: of ZeroMQ; no other gate may stand in it.
+            address: where to listen; port 0 is any that is free.
+            security: keys, and whom they let in.
+            max_frame_bytes: size of a frame for which a client is cut off.
+            patience: seconds that `send` waits for a client that has much to take and takes nothing; with 0 it never
+                waits.
 
         Raises:
             AddressError: when that is not possible.
             SecurityError: when this machine's libzmq has no CURVE.
         """
         self._admits = security.admits
+        self._patience = patience
         self._instance = os.urandom(INSTANCE_BYTES)
         self._peers: dict[bytes, _Peer] = {}
+        self._heard = itertools.count(1)
+        self._inbox: deque[tuple[bytes, list[Frame]]] = deque()  # batches that came while somebody was waited for
+        _allow_many_connections()
         self.socket = open_socket(
             context,
             zmq.ROUTER,
@@ -284,6 +310,11 @@ class LinkedRouter:
         Raises:
             zmq.Again: when there is none.
         """
+        if self._inbox:
+            return self._inbox.popleft()
+        return self._receive(flags)
+
+    def _receive(self, flags: int) -> tuple[bytes, list[Frame]] | None:
         route = self.socket.recv(flags)
         first = self.socket.recv(copy=False)
         frames: list[Frame] = [first.bytes]
@@ -305,14 +336,17 @@ class LinkedRouter:
     ) -> tuple[bytes, list[Frame]] | None:
         name = key.encode() + head.client
         peer = self._peers.get(name)
-        if peer is None and is_first(head) and len(self._peers) < MAX_LINKS:
+        if peer is None and is_first(head):
+            self._make_room(key)
             peer = self._peers[name] = _Peer(ServerLink(head.client, self._instance))
         if peer is None or head.server not in (bytes(INSTANCE_BYTES), self._instance):
             with contextlib.suppress(zmq.ZMQError):
                 send_multipart(self.socket, [route, *gone(head, self._instance)], zmq.DONTWAIT)
             return None
-        peer.route, peer.descriptor = route, descriptor
+        peer.route, peer.descriptor, peer.heard = route, descriptor, next(self._heard)
+        kept = peer.link.kept_bytes
         batch = peer.link.receive(head, frames)
+        peer.mute = peer.mute and peer.link.kept_bytes == kept
         self._pump(name, peer)
         return None if batch is None else (name, batch)
 
@@ -323,7 +357,27 @@ class LinkedRouter:
             return False
         with contextlib.suppress(LinkLostError):
             peer.link.push(frames)
-        return self._pump(name, peer)
+        there = self._pump(name, peer)
+        if there and peer.link.full and self._patience > 0 and not peer.mute:
+            self._wait_for(peer)
+        return there
+
+    def _wait_for(self, peer: _Peer) -> None:
+        """Wait while a peer has much to take, as long as it takes some. Batches that come are kept for `receive`."""
+        link, deadline = peer.link, time.monotonic() + self._patience
+        while link.full:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                peer.mute = True
+                return
+            kept = link.kept_bytes
+            if self.socket.poll(milliseconds(left)):
+                with contextlib.suppress(zmq.Again):
+                    received = self._receive(zmq.DONTWAIT)
+                    if received is not None:
+                        self._inbox.append(received)
+            if link.kept_bytes < kept:
+                deadline = time.monotonic() + self._patience
 
     def forget(self, name: bytes) -> None:
         """Drop a link; if its client says something more, it is told so."""
@@ -335,6 +389,11 @@ class LinkedRouter:
             if key_of(name) == key:
                 self.forget(name)
                 self._cut(peer.descriptor)
+
+    def _make_room(self, key: str) -> None:
+        names = [name for name in self._peers if key_of(name) == key]
+        if len(names) >= MAX_LINKS:
+            self.forget(min(names, key=lambda name: self._peers[name].heard))
 
     def _pump(self, name: bytes, peer: _Peer) -> bool:
         link = peer.link
@@ -356,3 +415,10 @@ class LinkedRouter:
         with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as connection:
             if connection.getsockname()[1] == port:  # and not another that has its number by now
                 connection.shutdown(sockets.SHUT_RDWR)
+
+
+def _allow_many_connections() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(MAX_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

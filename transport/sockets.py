@@ -53,6 +53,9 @@ TURN_BATCHES: Final = 64
 SEND_PATIENCE: Final = 30.0
 """Seconds a worker waits for a client that is alive but takes no replies, before it drops them."""
 
+LINK_PATIENCE: Final = 5.0
+"""Seconds a worker waits for a client over tcp:// that has much to take and takes nothing, before it works on."""
+
 CLOSE_PATIENCE: Final = 1.0
 """Seconds that the last replies of a closing worker have to leave its process."""
 
@@ -349,7 +352,9 @@ class WorkerChannel:
         self._wire: BoundWire | LinkedRouter
         try:
             if security is not None:
-                self._wire = LinkedRouter(self._context, address, security, max_frame_bytes=max_frame_bytes)
+                self._wire = LinkedRouter(
+                    self._context, address, security, max_frame_bytes=max_frame_bytes, patience=LINK_PATIENCE
+                )
             else:
                 self._wire = self._bind(address, max_frame_bytes)
         except BaseException:
@@ -399,7 +404,8 @@ class WorkerChannel:
 
         A reply that cannot be encoded goes out as a `Failure` of its request instead. A client that is gone
         loses its replies, and so does one that has not taken any for `SEND_PATIENCE` seconds. Over `tcp://` they
-        are kept for it instead, and nothing is waited for.
+        are kept for it instead, and it is waited for when much is kept, no longer than `LINK_PATIENCE` seconds in
+        which it takes nothing.
         """
         batch: Batch[Reply] = Batch()
         for reply in replies:

@@ -53,10 +53,12 @@ class Served(threading.Thread):
         self.channel.close()
 
     stopping = False
+    client = b""  # whose requests are being answered
 
     def run(self):
         while not self.stopping:
             for client, requests in self.channel.receive(0.05):
+                self.client = client
                 if isinstance(requests, list):
                     self.numbers += [request.request for request in requests]
                     self.channel.send(client, [self.answer(request) for request in requests])
@@ -376,6 +378,7 @@ async def test_what_an_authorised_client_sends_without_a_link_gets_it_cut_off():
 async def test_a_client_that_never_reads_blocks_nobody_and_costs_bounded_memory(monkeypatch):
     monkeypatch.setattr("aiocg.transport.link.KEPT_BYTES", 4_000_000)
     monkeypatch.setattr(linked, "QUEUED_BATCHES", 4)
+    monkeypatch.setattr("aiocg.transport.sockets.LINK_PATIENCE", 0.1)
     answer = lambda request: Observed(request.request, ("x" * 100_000,), 0)  # noqa: E731
     with Served(answer=answer) as worker:
         keys = {
@@ -406,6 +409,30 @@ async def test_a_client_that_never_reads_blocks_nobody_and_costs_bounded_memory(
         (kept,) = [p.link.kept_bytes for n, p in worker.channel._wire._peers.items() if n.endswith(b"m" * 16)]
         assert kept < 4_000_000 + TURN_BATCHES * 110_000  # with the replies to what it had taken in that turn
         mute.close(linger=0)
+
+
+async def test_a_client_that_reads_slowly_holds_up_the_worker_and_gets_everything(monkeypatch):
+    monkeypatch.setattr("aiocg.transport.link.KEPT_BYTES", 4_000_000)
+    monkeypatch.setattr("aiocg.transport.link.WINDOW_BYTES", 2_000_000)
+    most = 0
+
+    def answer(request):
+        nonlocal most
+        peers = list(worker.channel._wire._peers.values())
+        most = max(most, *(peer.link.kept_bytes for peer in peers))
+        worker.channel.send(worker.client, [Observed(request.request, ("x" * 100_000,), 0)])
+        return Told(request.request, "done")
+
+    with Served(answer=answer) as worker:
+        async with Client(worker.address) as client:
+            client.ask(*range(1000))  # in one batch, so all are taken at once
+            async with asyncio.timeout(30):
+                while len(client.replies) < 2000:
+                    await asyncio.sleep(0.01)
+                    time.sleep(0.01)  # noqa: ASYNC251 - its loop is busy with something else
+            observed = [reply for reply in client.replies if isinstance(reply, Observed)]
+            assert [reply.request for reply in observed] == list(range(1000))
+    assert 1_000_000 < most < 4_500_000
 
 
 # ------------------------------------------------------------------------------------------- broken networks
@@ -601,14 +628,22 @@ async def test_what_cannot_be_decoded_is_an_error_of_its_peer_only():
             await until(lambda: server.messages)
 
 
-async def test_links_are_limited_in_number(monkeypatch):
+async def test_the_links_of_a_key_are_limited_and_the_longest_silent_goes(monkeypatch):
     monkeypatch.setattr(linked, "MAX_LINKS", 2)
-    with Served() as worker:
-        await served(worker.address, 1)
-        await served(worker.address, 2)
-        async with Client(worker.address) as client:
-            client.ask(3)
-            assert isinstance(await client.failure(), LinkLostError)
+    with Served(admitted=(CLIENT.public, STRANGER.public)) as worker:
+        async with contextlib.AsyncExitStack() as stack:
+            clients = []
+            for own in (STRANGER, CLIENT, CLIENT, CLIENT):
+                clients.append(await stack.enter_async_context(Client(worker.address, own=own)))
+                clients[-1].ask(1)
+                await clients[-1].until(1)
+            stranger, first, *others = clients
+            for client in (stranger, *others):
+                client.ask(2)
+                await client.until(2)
+            first.ask(2)
+            assert isinstance(await first.failure(), LinkLostError)
+    assert len(worker.numbers) == 7
 
 
 async def test_nothing_is_left_of_channels_that_are_closed():
