@@ -35,7 +35,11 @@ _FOREIGN = {
 
 
 class LlvmSession(CompilationSession):
-    """One environment: a program and the passes applied to it."""
+    """One environment: a program and the passes applied to it.
+
+    Attributes:
+        lasting: whether more actions are to be expected after the next one.
+    """
 
     observation_spaces = tuple(observation.spec for observation in OBSERVATIONS.values())
     engine: ClassVar[Engine]
@@ -126,6 +130,7 @@ class LlvmSession(CompilationSession):
         self.benchmark = benchmark
         self.state = benchmark.initial
         self.parameters = Parameters()
+        self.lasting = True
 
     def apply_action(self, action: Any) -> bool:
         """Apply an action, given by the index of a pass or as a text, and say whether the IR is different now.
@@ -137,8 +142,9 @@ class LlvmSession(CompilationSession):
         before, engine = self.state, self.engine
         runs = engine.runs
         self.state = engine.apply(before, self.vocabulary.resolve(action))
-        if engine.runs > runs:  # not remembered, so that the next action will hardly be either
+        if self.lasting and engine.runs > runs:  # not remembered, so that the next action will hardly be either
             type(self).latest = weakref.ref(self)
+        self.lasting = True
         return self.state is not before
 
     @classmethod
@@ -171,6 +177,7 @@ class LlvmSession(CompilationSession):
         """Return a session at the same state; they share it."""
         child = type(self)(self.benchmark)
         child.state, child.parameters = self.state, self.parameters
+        child.lasting = False  # many a fork is made to try one action
         return child
 
     def set_parameter(self, key: str, value: str) -> str:

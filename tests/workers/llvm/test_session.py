@@ -154,11 +154,33 @@ def test_idle_worker_parses_nothing_for_a_fork_that_is_gone_nor_after_what_is_re
 ) -> None:
     LlvmSession.start({"cache_dir": str(cache_dir)})
     session = opened(compile_program("sorting.c"))
-    assert session.fork().apply_action(action("mem2reg"))
+    assert session.fork().fork().apply_action(action("mem2reg"))
     LlvmSession.idle()
     assert session.apply_action(action("mem2reg"))
     LlvmSession.idle()
     assert LlvmSession.statistics()["modules_kept"] == 0
+
+
+def test_idle_worker_parses_for_a_fork_only_when_it_goes_on(cache_dir: Path, compile_program: Compile) -> None:
+    LlvmSession.start({"cache_dir": str(cache_dir)})
+    fork = opened(compile_program("sorting.c")).fork()
+    assert fork.apply_action(action("mem2reg"))
+    LlvmSession.idle()
+    assert LlvmSession.statistics()["modules_kept"] == 0
+    assert fork.apply_action(action("gvn"))
+    LlvmSession.idle()
+    assert LlvmSession.statistics()["modules_kept"] == 1
+
+
+def test_idle_worker_parses_again_where_forks_are_tried_from(cache_dir: Path, compile_program: Compile) -> None:
+    LlvmSession.start({"cache_dir": str(cache_dir)})
+    session = opened(compile_program("sorting.c"))
+    assert session.apply_action(action("mem2reg"))
+    for name in ("gvn", "simplifycfg", "reassociate"):
+        LlvmSession.idle()
+        parsed = LlvmSession.statistics()["modules_parsed"]
+        assert session.fork().apply_action(action(name))
+        assert LlvmSession.statistics()["modules_parsed"] == parsed
 
 
 def test_idle_worker_parses_no_large_program(cache_dir: Path, simple: bytes) -> None:
