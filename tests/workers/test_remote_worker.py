@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import os
+import resource
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +45,7 @@ class Started:
 
 
 @contextlib.contextmanager
-def start(keys: bytes, address: str = "tcp://127.0.0.1:0") -> Iterator[Started]:
+def start(keys: bytes, most_files: int = 1024) -> Iterator[Started]:
     status = StatusPage.create()
     handed, hand = os.pipe()
     os.write(hand, keys)
@@ -51,12 +53,13 @@ def start(keys: bytes, address: str = "tcp://127.0.0.1:0") -> Iterator[Started]:
     told, tell = os.pipe()
     process = subprocess.Popen(
         [
-            *(sys.executable, "-P", "-m", "aiocg.workers", "scripted", "--address", address),
+            *(sys.executable, "-P", "-m", "aiocg.workers", "scripted", "--address", "tcp://127.0.0.1:0"),
             *("--parent", str(os.getpid()), "--status", str(status.descriptor)),
             *("--security", str(handed), "--announce", str(tell)),
         ],
         pass_fds=(status.descriptor, handed, tell),
         stderr=subprocess.PIPE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files)),
     )
     os.close(handed)
     os.close(tell)
@@ -76,12 +79,16 @@ async def exchange(address: str, requests: list[Request], count: int, own: KeyPa
     channel = ClientChannel(address, on_replies=replies.extend, on_error=errors.append, security=security)
     for request in requests:
         channel.send(request)
-    async with asyncio.timeout(20):
-        while len(replies) < count:
-            assert not errors, errors
-            await asyncio.sleep(0.002)
+    await until(lambda: len(replies) >= count or errors)
     channel.close()
+    assert not errors, errors
     return replies
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
 
 
 async def test_a_worker_says_where_it_listens_and_serves_its_client_there() -> None:
@@ -106,6 +113,25 @@ def test_nothing_secret_is_in_arguments_environment_or_descriptors() -> None:
         targets = [os.readlink(entry) for entry in (place / "fd").iterdir()]
         pipes = [target for target in targets if target.startswith("pipe:")]
         assert len(pipes) == 1  # of standard error; the other two are closed
+
+
+async def test_a_flood_that_takes_all_descriptors_leaves_the_client_served_and_passes() -> None:
+    with start(WorkerKeys(WORKER.secret, CLIENT.public).encode(), most_files=120) as worker:
+        replies: list[Reply] = []
+        security = ClientSecurity(CLIENT, WORKER.public)
+        channel = ClientChannel(worker.announced, on_replies=replies.extend, on_error=print, security=security)
+        host, _, port = worker.announced.removeprefix("tcp://").rpartition(":")
+        channel.send(Statistics(0))
+        await until(lambda: len(replies) == 1)
+        flood = [socket.create_connection((host, int(port))) for _ in range(300)]
+        await until(lambda: len(os.listdir(f"/proc/{worker.process.pid}/fd")) >= 120)
+        for number in range(1, 50):
+            channel.send(Statistics(number))
+            await until(lambda number=number: len(replies) == number + 1)  # type: ignore[misc]
+        for one in flood:
+            one.close()
+        await exchange(worker.announced, [Statistics(1)], 1)
+        channel.close()
 
 
 @pytest.mark.parametrize("keys", [b"", b'{"secret": "tell nobody", "client": "short"}'])
