@@ -149,7 +149,7 @@ class LlvmSession(CompilationSession):
 
     @classmethod
     def idle(cls) -> None:
-        """Parse the program that the last pass has led to, if a session is still there and that is quickly done."""
+        """Parse the program of the session that acted last, if it is still there and if that is quickly done."""
         session = cls.latest()
         if session is not None and len(session.state.content) <= AHEAD_BYTES:
             cls.engine.prepare(session.state)
