@@ -139,18 +139,19 @@ class Node:
         before = set(self.leases.leases)
         for message in messages:
             self._perform(self.leases.received(peer, key_of(peer), message, now))
-        self._log_leases(before)
+        self._log_leases(before, "it left")
 
     def _malformed(self, peer: bytes, error: ProtocolError) -> None:
         logger.warning("malformed message", extra={"client": self.name_of(key_of(peer)), "cause": str(error)})
         self._send(peer, Refused("protocol", f"the node cannot read this: {error}"))
 
-    def _log_leases(self, before: Iterable[tuple[str, str]]) -> None:
-        for what, lease in (
-            *(("client attached", one) for one in self.leases.leases.keys() - set(before)),
-            *(("client gone", one) for one in set(before) - self.leases.leases.keys()),
+    def _log_leases(self, before: Iterable[tuple[str, str]], cause: str) -> None:
+        """Tell who has come since a moment before, and who has gone for that cause."""
+        for what, lease, why in (
+            *(("client attached", one, None) for one in self.leases.leases.keys() - set(before)),
+            *(("client gone", one, cause) for one in set(before) - self.leases.leases.keys()),
         ):
-            logger.info(what, extra={"client": self.name_of(lease[0]), "instance": lease[1]})
+            logger.info(what, extra={"client": self.name_of(lease[0]), "instance": lease[1], "cause": why})
 
     # -------------------------------------------------------------------------------------------- commands
 
@@ -196,8 +197,10 @@ class Node:
                 logger.info("worker started", extra={**name, "port": port})
                 self._perform(self.leases.started(start.worker, port, endpoint.public, process.pid))
             status = await process.wait()
-            logger.info("worker ended", extra={**name, "status": status})
             look, stderr = process.look(), process.stderr
+            doing = look.execution
+            busy = {} if doing is None else {"session": doing.session or None, "request": doing.request}
+            logger.info("worker ended", extra={**name, "status": status, **busy})
         finally:
             process.kill()
             process.close()
@@ -260,7 +263,7 @@ class Node:
         before = set(self.leases.leases)
         looks = {worker: process.look() for worker, process in self._processes.items()}
         self._perform(self.leases.ticked(looks, now))
-        self._log_leases(before)
+        self._log_leases(before, "its lease ran out")
         self._forget_peers(now)
 
     async def _look_who_is_authorised(self) -> None:
@@ -274,7 +277,7 @@ class Node:
         for key in revoked:
             logger.info("client revoked", extra={"client": old[key]})
             self._perform(self.leases.revoked(key))
-        self._log_leases(before)
+        self._log_leases(before, "its key was revoked")
         self._names = names
         for key in revoked:
             self._channel.expel(key)

@@ -264,6 +264,8 @@ def test_after_a_partition_longer_than_the_lease_sessions_are_free_there_and_reb
     one.cut()
     eventually(lambda: site.strict.workers("one") == 0, "the client's workers are gone", 4 * SHORT_LEASE)
     assert site.strict.number("expired_leases_total", "one") == 1
+    gone = [event for event in site.strict.events() if event["event"] == "client gone"][-1]
+    assert (gone["client"], gone["cause"]) == ("one", "its lease ran out")
     one.mend()
     assert client.finish() == undisturbed
     check_that_nothing_was_lost_or_done_twice(client)
