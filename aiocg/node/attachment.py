@@ -94,6 +94,7 @@ class Attachment:
         heard: when the node was last heard; the time of the start before that.
         remotes: the workers by their numbers.
         left: has the node heard that we leave?
+        refusal: what the node said last when it would not have us, "" if it does.
 
     Args:
         client: name and version, for messages.
@@ -106,6 +107,7 @@ class Attachment:
         self.heard = now
         self.remotes: dict[int, Remote] = {}
         self.left = False
+        self.refusal = ""
         self._attach = Attach(CONTROL_VERSION, client, instance)
         self._connected = False  # does the node know this connection?
         self._sequence = 0
@@ -230,12 +232,14 @@ class Attachment:
             self._connected = False  # we attach anew; this does not count as being heard
             if message.code == "unattached":
                 self._due = now
+            else:
+                self.refusal = message.message
             self.left = message.code == "detached"
             return []
         self.heard = now
         match message:
             case Attached():
-                self.attached, self._connected, self._due = message, True, now
+                self.attached, self._connected, self._due, self.refusal = message, True, now, ""
                 return []
             case Spawned():
                 return self._spawned(message)

@@ -71,7 +71,11 @@ class NodePlace:
         """
         if self._connection is None:
             self._connection = Connection(self.address, self._security(), self._timeout)
-        await self._connection.attached()
+        try:
+            await self._connection.attached()
+        except NodeUnreachable:
+            await self.close()  # what is mended by then can be tried again
+            raise
         return NodeLauncher(self._connection, spec.worker, options, memory_limit)
 
     def _security(self) -> ClientSecurity:
@@ -159,7 +163,8 @@ class Connection:
                     await self._changed.wait()
         if self.said is None and self.failure is None:
             self._lose(
-                f"it has not answered within {CONNECT_TIMEOUT:g} s. Check that `aiocg serve` runs there, that it "
+                self._machine.refusal
+                or f"it has not answered within {CONNECT_TIMEOUT:g} s. Check that `aiocg serve` runs there, that it "
                 "listens at this address (--bind) and not at loopback only, and that no firewall is in between"
             )
         if self.failure is not None:
@@ -197,7 +202,8 @@ class Connection:
             self._send(message)
         self._happened(events)
         if self.said is not None and now - self._machine.heard > self._timeout:
-            self._lose(f"it was not heard for {self._timeout:g} s; check that it runs and that the network is up")
+            refusal = f" ({self._machine.refusal})" if self._machine.refusal else ""
+            self._lose(f"it was not heard for {self._timeout:g} s{refusal}; check that it runs and the network is up")
 
     def _send(self, message: FromClient) -> None:
         if self._channel is not None and not self._channel.closed:

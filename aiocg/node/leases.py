@@ -44,6 +44,7 @@ from aiocg.transport.status import Execution
 __all__ = ["Command", "End", "Holder", "Lease", "Leases", "Policy", "Send", "Start", "State"]
 
 MAX_LEASES = 64  # of one key at a time
+MESSAGES_PER_MINUTE = 60_000  # of one key; what comes beyond it is dropped, for whoever means it says it again
 BUSY = 1.0  # seconds after which a client that was refused for the moment may try again
 MISSED = 1.0  # seconds without a look at the clock that are held against nobody
 NEWS_OF_MEMORY = 16 << 20  # bytes of growth of an idle worker that the client is told of
@@ -198,7 +199,8 @@ class Leases:
         self._limits = limits
         self._node = node
         self._peers: dict[bytes, Lease] = {}
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[str, _Bucket] = {}  # of workers to be started, by key
+        self._talk: dict[str, _Bucket] = {}  # of messages, by key
         self._numbers = itertools.count(1)
         self._ticked: float | None = None  # when the clock was last looked at
 
@@ -222,6 +224,9 @@ class Leases:
             message: what it says.
             now: the time.
         """
+        talk = self._talk.setdefault(key, _Bucket(MESSAGES_PER_MINUTE, now))
+        if talk.take(MESSAGES_PER_MINUTE, now):
+            return []
         if isinstance(message, Attach):
             return self._attach(peer, key, message, now)
         lease = self._peers.get(peer)
@@ -391,6 +396,7 @@ class Leases:
     def revoked(self, key: str) -> list[Command]:
         """A key is not to be served any more."""
         self._buckets.pop(key, None)
+        self._talk.pop(key, None)
         return self._drop_all([lease for lease in self.leases.values() if lease.key == key])
 
     def close(self) -> list[Command]:

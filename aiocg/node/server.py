@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from anyio.to_thread import run_sync as to_thread
 
 from aiocg.errors import AiocgError
 from aiocg.folder import RuntimeFolder
+from aiocg.launcher import Look
 from aiocg.local import LocalLauncher, LocalProcess
 from aiocg.node.endpoint import NetworkEndpoint
 from aiocg.node.leases import Command, End, Leases, Policy, Send, Start
@@ -191,8 +193,9 @@ class Node:
         if start.worker in self._condemned:
             process.kill()
         name = {"client": client, "kind": start.kind, "pid": process.pid}
+        status, look, stderr = -signal.SIGKILL, Look(), ""
         try:
-            with contextlib.suppress(OSError):  # it ends, and that is told
+            with contextlib.suppress(OSError, ValueError):  # it ends, and that is told
                 port = await endpoint.port()
                 logger.info("worker started", extra={**name, "port": port})
                 self._perform(self.leases.started(start.worker, port, endpoint.public, process.pid))
@@ -247,7 +250,10 @@ class Node:
             while not self._stopping.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), TICK)
-                await self._tick()
+                try:
+                    await self._tick()
+                except Exception:  # what goes wrong with one client is not to end the workers of all
+                    logger.exception("a look at the workers failed")
         finally:
             await self._close()
 

@@ -167,3 +167,12 @@ def test_a_busy_program_does_not_take_the_node_for_silent() -> None:
     assert not client.is_silent(400.0)
     listen(client, 400.0, 402.0)
     assert client.is_silent(402.0)
+
+
+def test_it_remembers_why_the_node_would_not_have_it() -> None:
+    client = attachment()
+    client.received(Refused("closing", "the node is being stopped"), 0.1)
+    assert client.refusal == "the node is being stopped"
+    assert sent(client, 0.6) == [Attach(CONTROL_VERSION, "aiocg 1", "me")]
+    client.received(HELLO, 0.7)
+    assert client.refusal == ""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from aiocg.launcher import Look
-from aiocg.node.leases import MAX_LEASES, Command, End, Leases, Policy, Send, Start
+from aiocg.node.leases import MAX_LEASES, MESSAGES_PER_MINUTE, Command, End, Leases, Policy, Send, Start
 from aiocg.node.limits import Limits
 from aiocg.transport.control import (
     CONTROL_VERSION,
@@ -292,3 +292,12 @@ def test_a_key_cannot_be_held_by_processes_without_end() -> None:
         assert isinstance(messages(attach(node, b"X%d" % index, "a", str(index)), b"X%d" % index)[0], Attached)
     (refused,) = messages(attach(node, b"Y", "a", "more"), b"Y")
     assert (refused.code, len(node.leases)) == ("busy", MAX_LEASES)
+
+
+def test_a_flood_of_messages_of_one_key_is_dropped_and_those_of_others_are_heard() -> None:
+    node = leases()
+    attach(node, b"B", "b", "one")
+    answered = sum(bool(node.received(b"A", "a", Beat(n, ()), 0.0)) for n in range(MESSAGES_PER_MINUTE + 100))
+    assert answered == MESSAGES_PER_MINUTE - 1
+    assert node.received(b"B", "b", Beat(1, ()), 0.0) == [Send(b"B", Pulse(1))]
+    assert node.received(b"A", "a", Beat(1 << 40, ()), 1.0) == [Send(b"A", Pulse(1 << 40))]

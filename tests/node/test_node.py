@@ -279,6 +279,9 @@ async def test_who_is_not_authorised_is_told_the_command_to_run(serve: Serve) ->
         async with runtime:
             with pytest.raises(NodeUnreachable) as caught:
                 await scripted(runtime)
+            site.names[stranger.public] = "carol"
+            await eventually(lambda: site.node.name_of(stranger.public) == "carol")
+            assert int((await (await scripted(runtime)).step("increment"))[0]) == 6
         assert f"aiocg keys authorize NAME '{stranger.public}'" in str(caught.value)
         assert site.node.refused > 0
 
