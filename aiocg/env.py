@@ -32,11 +32,8 @@ RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute bas
 class Env(EnvBase):
     """A compiler environment, made by `Runtime.make`.
 
-    Requests of one environment are executed in the order they are made, whether they are awaited or not. Cancelling one
-    leaves the environment usable. If the compiler is at it and does not end within `Policy.cancel_grace`, its process is
-    replaced, and it is as if the request had not been made; those that were waiting behind it, and start from the state
-    that it was to lead to, raise `Interrupted`. Otherwise it still takes effect. What is made after the cancelling is
-    executed in either case: once an `observe` has come back, `state` says whether the cancelled request was done.
+    Requests are executed in the order they are made. A cancelled one that takes longer than `Policy.cancel_grace` is not
+    done: its worker is replaced, and what waited behind it raises `Interrupted`; after an `observe`, `state` tells.
     """
 
     # ----------------------------------------------------------------------------------------- reset
