@@ -72,7 +72,8 @@ class LinkedWire:
             address: of the server.
             security: keys.
             max_frame_bytes: size of a frame for which the server is cut off.
-            wake: called when batches can be sent that could not be before.
+            wake: called when there may be something to send or to receive; it must lead to `events`, for whatever
+                is done with the socket may silence its descriptor.
             waiting: says whether something is to come from the server.
             failed: called with a `NotAdmittedError` when the server does not let us in, and with a `LinkLostError` when
                 it knows nothing of us any more, after which nothing goes on.
@@ -140,15 +141,14 @@ class LinkedWire:
             frames = receive_multipart(self.socket, zmq.DONTWAIT, heads=1)
         except zmq.Again:
             return None
+        if self._link.lost is not None:
+            return None
         head = read_head(frames)
         self._link.heard(self._loop.time())
         batch = self._link.receive(head, frames)
-        self._pump()
         if self._link.lost is not None:
             self._stop()
             self._failed(self._link.lost)
-        elif self._link.room:
-            self._wake()
         return batch
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class LinkedWire:
         after = self._link.tick(self._loop.time(), self._waiting())
         if after is not None:
             self._timer = self._loop.call_later(after, self._tick)
-        self._pump()
+            self._wake()
 
     def _stop(self) -> None:
         self._connected = False
@@ -203,8 +203,8 @@ class LinkedWire:
             logger.info("connected", extra={"address": self._address})
             self._connected = self._ever_connected = True
             self._link.ask()
-            self._pump()
             self._look()
+            self._wake()
         elif event == zmq.EVENT_DISCONNECTED:
             if self._connected:
                 logger.warning("connection lost", extra={"address": self._address})

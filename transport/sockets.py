@@ -219,7 +219,7 @@ class Channel(Generic[Out, In]):
         self._batches.clear()
 
     def _schedule(self) -> None:
-        if self._batches and self._turn_handle is None and not self.closed:
+        if self._turn_handle is None and not self.closed:
             self._turn_handle = self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
