@@ -32,7 +32,7 @@ RESET_TIMEOUT = 300.0  # seconds of execution for a reset, which may compute bas
 class Env(EnvBase):
     """A compiler environment, made by `Runtime.make`.
 
-    Requests are executed in the order they are made. A cancelled one that takes longer than `Policy.cancel_grace` is not
+    Requests are executed in the order they are made. A cancelled one that outlasts `Policy.cancel_grace` is not
     done: its worker is replaced, and what waited behind it raises `Interrupted`; after an `observe`, `state` tells.
     """
 
