@@ -49,7 +49,7 @@ def test_noise_is_refused(name: str) -> None:
 def test_damaged_inputs_are_read_or_refused(name: str) -> None:
     target, rng = TARGETS[name], random.Random(1)
     others = (*target.seeds, *target.words)
-    for _ in range(100 if name in ON_DISK else 1500):
+    for _ in range(60 if name in ON_DISK else 1000):
         data = damaged(rng, rng.choice(target.seeds), others)
         try:
             target.run(data)
