@@ -208,7 +208,7 @@ def conclude(client: Client, number: int, *, statuses: tuple[int, ...] = ()) -> 
     assert client.remains() == []
 
 
-@pytest.mark.parametrize("number", [INT, TERM])
+@pytest.mark.parametrize("number", [INT, pytest.param(TERM, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("phase", ["starting", "stepping", "closing"])
 @pytest.mark.parametrize("delay", [0.0, pytest.param(0.13, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("script", [ASYNCHRONOUS, BLOCKING], ids=["asynchronous", "blocking"])
@@ -274,7 +274,7 @@ def test_a_command_ends_by_a_signal_at_any_time(client: Client, number: int, del
     conclude(client, number)
 
 
-@pytest.mark.parametrize("pause", [0.0, 0.02])
+@pytest.mark.parametrize("pause", [0.0, pytest.param(0.02, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("script", [ASYNCHRONOUS, BLOCKING], ids=["asynchronous", "blocking"])
 def test_a_second_interrupt_while_it_closes_ends_it_and_leaves_nothing(
     client: Client, script: str, pause: float
