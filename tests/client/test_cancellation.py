@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import time
+from typing import Any
 
 import anyio
 import pytest
@@ -97,7 +98,7 @@ async def test_those_behind_a_cancelled_step_fail_and_nothing_else_does(one: aio
     env, other = await at(one, 5), await at(one, 7)
     done = [env.submit("nap") for _ in range(3)]
     hanging = env.submit("hang")
-    behind: list[asyncio.Future[object]] = [env.submit("double"), env.submit([]), asyncio.ensure_future(env.fork())]
+    behind: list[asyncio.Future[Any]] = [env.submit("double"), env.submit([]), asyncio.ensure_future(env.fork())]
     others = [other.submit("double") for _ in range(3)]
     await asyncio.wait(done)
     await executing(one)
