@@ -33,6 +33,7 @@ from aiocg.workers.llvm.program import (
 from aiocg.workers.llvm.sandbox import FOLDER, WRITABLE, Place, Sandbox, choose, python
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space
+RESIDENT_LIMIT = 4 << 30  # bytes that a program may have in memory with all that it has started
 FILE_LIMIT = 64 << 20  # bytes of each file that a program writes, its output among them
 OPEN_FILES = 1024
 PROCESSES = 256  # and threads, beside those that the user has; root may have any number
@@ -51,7 +52,7 @@ class Ended(NamedTuple):
         run: which it was.
         exit_code: what the program returned, or minus the number of the signal that ended it.
         seconds: from its start to its end, on the monotonic clock.
-        timed_out: it was stopped because its time was up.
+        stopped: what it had run out of when it was stopped, "time" or "memory"; "" when it was not.
         folder: in which it ran.
         files: what it had as standard input, output and error.
     """
@@ -59,7 +60,7 @@ class Ended(NamedTuple):
     run: Run
     exit_code: int
     seconds: float
-    timed_out: bool
+    stopped: str
     folder: Path
     files: tuple[IO[bytes], IO[bytes], IO[bytes]]
 
@@ -75,8 +76,8 @@ class Ended(NamedTuple):
 
     def problem(self) -> str:
         """Say in what the run differs from what is expected of it, "" if in nothing."""
-        if self.timed_out:
-            return "ran out of time and was stopped"
+        if self.stopped:
+            return f"ran out of {self.stopped} and was stopped"
         if self.exit_code < 0:
             return f"was ended by {_signal_name(self.exit_code)}"
         if self.exit_code != self.run.exit_status:
@@ -96,8 +97,8 @@ class Ended(NamedTuple):
         return {
             "name": self.run.name,
             "exit_code": None if self.exit_code < 0 else self.exit_code,
-            "signal": _signal_name(self.exit_code) if self.exit_code < 0 and not self.timed_out else None,
-            "timed_out": self.timed_out,
+            "signal": _signal_name(self.exit_code) if self.exit_code < 0 and not self.stopped else None,
+            "timed_out": self.stopped == "time",
             "problem": self.problem(),
             "stdout": _describe(self.stdout),
             "stderr": self.stderr[-LAST_WORDS:].decode(errors="backslashreplace"),
@@ -152,6 +153,7 @@ class Runner:
                     "environment": run.environment,
                     "folder": str(process.place.root / FOLDER),
                     "timeout": timeout,
+                    "resident": RESIDENT_LIMIT,
                     "cpu": cpu,
                     "limits": {
                         **({} if memory is None else {"RLIMIT_AS": memory}),
@@ -167,10 +169,10 @@ class Runner:
             )
             if answer["problem"]:
                 raise failure(f"the program cannot be started: {answer['problem']}")
-            if answer["timed_out"] and left < run.timeout:
+            if answer["stopped"] == "time" and left < run.timeout:
                 raise failure(TOO_LATE, "running")
-            code, seconds, timed_out = answer["exit_code"], answer["seconds"], answer["timed_out"]
-            yield Ended(run, code, seconds, timed_out, process.folder, process.files)
+            code, seconds, stopped = answer["exit_code"], answer["seconds"], answer["stopped"]
+            yield Ended(run, code, seconds, stopped, process.folder, process.files)
         finally:
             if not process.clean():
                 self.close()

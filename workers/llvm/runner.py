@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 SET_DEATH_SIGNAL, SET_DUMPABLE, SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVILEGES = 1, 4, 36, 38  # prctl
 NAME = "program"  # that a program is told it has: the file's own is another every time
 STARTED = struct.Struct("<qi")  # nanoseconds of the monotonic clock, and why it could not be started
+WATCH = 0.1  # seconds between two looks at the memory of a program
 LEFT = ("shm", "msg", "sem")  # what System V's calls make outlives the process that called
 LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
@@ -64,7 +65,7 @@ def run(request: dict[str, Any], worker: int, files: Sequence[int]) -> dict[str,
     started, problem = STARTED.unpack(os.read(reading, STARTED.size).ljust(STARTED.size, b"\0"))
     more = os.read(reading, STARTED.size)  # there is more only if the program could not be executed
     os.close(reading)
-    ended, timed_out = wait(program, worker, request["timeout"])
+    ended, stopped = wait(program, worker, request["timeout"], request["resident"])
     status = end(program)
     if more:
         _, problem = STARTED.unpack(more)
@@ -72,7 +73,7 @@ def run(request: dict[str, Any], worker: int, files: Sequence[int]) -> dict[str,
     return {
         "exit_code": code,
         "seconds": max(0, ended - started) / 1e9,
-        "timed_out": timed_out,
+        "stopped": stopped,
         "problem": os.strerror(problem) if problem else "",
     }
 
@@ -142,21 +143,39 @@ def left_behind() -> bool:
     return False
 
 
-def wait(program: int, worker: int, timeout: float) -> tuple[int, bool]:
-    """Wait for the end of a program and return when that was, and whether it has run out of time instead."""
-    process = os.pidfd_open(program)
+def wait(program: int, worker: int, timeout: float, resident: int) -> tuple[int, str]:
+    """Wait for the end of a program and return when that was, and what it has run out of instead: time or memory."""
+    process, stop = os.pidfd_open(program), time.monotonic() + timeout
     try:
         poll = select.poll()
         poll.register(process, select.POLLIN)
         poll.register(worker, select.POLLHUP | select.POLLERR)
-        ready = {number for number, _ in poll.poll(timeout * 1000)}
-        ended = time.monotonic_ns()
+        while True:
+            left = stop - time.monotonic()
+            ready = {number for number, _ in poll.poll(max(0.0, min(left, WATCH)) * 1000)}
+            ended = time.monotonic_ns()
+            if process in ready:
+                return ended, ""
+            if ready:  # the worker is gone
+                end(program)
+                sys.exit()
+            if left <= WATCH:
+                return ended, "time"
+            if memory_of(program) > resident:
+                return ended, "memory"
     finally:
         os.close(process)
-    if ready and process not in ready:  # the worker is gone
-        end(program)
-        sys.exit()
-    return ended, not ready
+
+
+def memory_of(program: int) -> int:
+    """Return the bytes of memory that a program has with all that it has started, but for what leaves its session."""
+    size = 0
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdecimal() and (os.getpid() == 1 or os.getsid(int(name)) == program):
+                with open(f"/proc/{name}/statm") as file:
+                    size += int(file.read().split()[1]) * resource.getpagesize()
+    return size
 
 
 def end(program: int) -> int:

@@ -141,6 +141,16 @@ def _mark(process: psutil.Process) -> str | None:
         return None
 
 
+def test_a_program_has_no_more_memory_with_others_than_alone(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where there is no limit on its address space, as for sanitizers."""
+    monkeypatch.setattr(execution, "RESIDENT_LIMIT", 256 << 20)
+    script = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); echo ${#x}; while :; do (sleep 600) & sleep 0.01; done"
+    run = shell(script, environment={"PATH": "/usr/bin:/bin"})
+    with runner.run(Path("/bin/sh"), run, time.monotonic() + 60, memory=None) as ended:
+        assert (ended.stopped, ended.stdout) == ("memory", b"20000000\n")
+        assert ended.problem() == "ran out of memory and was stopped" and ended.describe()["timed_out"] is False
+
+
 @pytest.mark.parametrize("what", ["folder/file", "folder", "../folder/file"])
 def test_a_link_does_not_lead_to_files_outside(runner: Runner, tmp_path: Path, what: str) -> None:
     (tmp_path / "file").write_text("secret")
