@@ -307,11 +307,11 @@ class Leases:
             if wrong is not None:
                 return refused(wrong)
         if self.count(lease.key) >= limits.workers:
-            waits = self._soon_free(lease)
-            return refused(f"this key may have {limits.workers} workers at a time on the node, and has them", waits)
+            message = f"this key may have {limits.workers} workers at a time on the node, and has them"
+            return refused(message, self._wait(lease, lambda holder: holder.key == lease.key))
         if len(self.holders) >= self.policy.workers:
-            waits = BUSY if any(one.lease is None for one in self.holders.values()) else None
-            return refused(f"the node is full: it runs {self.policy.workers} workers for all its clients", waits)
+            message = f"the node is full: it runs {self.policy.workers} workers for all its clients"
+            return refused(message, self._wait(lease, lambda holder: True))
         if len(lease.holders) >= MAX_WORKERS:
             return refused("too many workers of this client have ended that it does not know of yet", BUSY)
         bucket = self._buckets.setdefault(lease.key, _Bucket(limits.spawns_per_minute, now))
@@ -320,10 +320,16 @@ class Leases:
             return refused(f"this key may start {limits.spawns_per_minute} workers a minute on the node", wait)
         return None
 
-    def _soon_free(self, lease: Lease) -> float | None:
-        """Return when to ask again if workers are about to end, or are held by a process that may be gone."""
+    def _wait(self, lease: Lease, in_the_way: Callable[[Holder], bool]) -> float | None:
+        """Return when a process is to ask again for a worker that there is no room for, None for never.
+
+        It waits for its first one, as the jobs of a build do that are more than there may be workers; and for what is
+        about to end, or belongs to a process that may be gone.
+        """
+        if not any(holder.state is not State.DEAD for holder in lease.holders.values()):
+            return BUSY
         for holder in self.holders.values():
-            if holder.key == lease.key and (
+            if in_the_way(holder) and (
                 holder.state is State.ENDING or holder.lease is None or self._is_silent(holder.lease, lease.heard)
             ):
                 return BUSY

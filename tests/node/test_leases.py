@@ -185,22 +185,36 @@ def test_a_key_has_so_many_workers_in_all_its_processes() -> None:
     assert refused.retry is None
     assert "this key may have 3 workers" in refused.message
     attach(node, b"C", "c", "one")
-    assert isinstance(spawn(node, 1, b"C", "c"), Start)
+    first = spawn(node, 1, b"C", "c")
+    assert isinstance(first, Start)
     full = spawn(node, 2, b"C", "c")
     assert "the node is full: it runs 4 workers" in full.message and full.retry is None
 
 
 def test_a_worker_that_is_ending_or_whose_client_is_silent_is_worth_waiting_for() -> None:
+    node = leases(workers=2)
+    attach(node, b"B", "a", "two")
+    running(node, 1)
+    worker = running(node, 1, b"B")
+    assert spawn(node, 2).retry is None
+    node.received(b"B", "a", Kill(1), 0.0)
+    assert spawn(node, 3).retry is not None
+    node.died(worker, -9, Look(), "", 0.0)
+    running(node, 2, b"B")
+    assert spawn(node, 4, now=10.0).retry is not None  # the other process has not been heard since 0
+    node.received(b"B", "a", Beat(1, (2,)), 11.0)
+    assert spawn(node, 5, now=11.0).retry is None
+
+
+def test_a_process_waits_for_its_first_worker_and_not_for_more() -> None:
     node = leases(workers=1)
     worker = running(node, 1)
+    assert spawn(node, 2).retry is None
+    attach(node, b"B", "a", "two")
+    assert spawn(node, 1, b"B").retry is not None
     node.received(b"A", "a", Kill(1), 0.0)
-    assert spawn(node, 2).retry is not None
     node.died(worker, -9, Look(), "", 0.0)
-    running(node, 3)
-    attach(node, b"B", "a", "two", 10.0)  # the first process has not been heard since 0
-    assert spawn(node, 1, b"B", now=10.0).retry is not None
-    node.received(b"A", "a", Beat(1, (3,)), 11.0)
-    assert spawn(node, 2, b"B", now=11.0).retry is None
+    assert isinstance(spawn(node, 2, b"B"), Start)
 
 
 def test_a_key_starts_so_many_workers_a_minute() -> None:

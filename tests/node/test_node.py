@@ -108,12 +108,20 @@ async def test_more_workers_than_a_key_may_have_are_refused_and_the_others_work(
         assert len(site.pids()) == 1
 
 
-async def test_a_second_runtime_of_a_key_that_has_all_its_workers_is_told_the_limit(serve: Serve) -> None:
-    async with serve(workers=1) as site, site.runtime() as first:
-        await scripted(first)
-        async with site.runtime() as second:
-            with pytest.raises(WorkerStartError, match="this key may have 1 workers at a time on the node"):
-                await scripted(second)
+async def test_a_program_whose_key_has_all_its_workers_waits_for_one(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serve(workers=1, lease=1.0) as site, site.runtime() as waiting:
+        async with site.runtime() as first:
+            await scripted(first)
+            async with site.runtime() as second:
+                monkeypatch.setattr(node_client, "FULL_TIMEOUT", 0.0)
+                with pytest.raises(WorkerStartError, match="this key may have 1 workers at a time on the node"):
+                    await scripted(second)
+            monkeypatch.undo()
+            task = asyncio.create_task(scripted(waiting))
+            await eventually(lambda: site.node.leases.tally.refused.total() > 3)
+        assert int((await (await task).step("increment"))[0]) == 6
 
 
 async def test_sessions_beyond_the_limit_are_refused_and_the_others_go_on(serve: Serve) -> None:
