@@ -21,7 +21,7 @@ from aiocg.workers.llvm.states import State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 
 TRANSITION_CACHE_BYTES = 256 << 20
-MODULE_CACHE_BYTES = 256 << 20
+MODULE_CACHE_BYTES = 128 << 20
 
 _read_action = lru_cache(maxsize=4096)(parse)
 
