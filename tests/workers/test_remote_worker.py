@@ -134,6 +134,30 @@ async def test_a_flood_that_takes_all_descriptors_leaves_the_client_served_and_p
         channel.close()
 
 
+@pytest.mark.slow
+async def test_strangers_without_end_leave_the_worker_as_it_was() -> None:
+    def footprint(pid: int) -> tuple[int, int]:
+        resident = int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * resource.getpagesize()
+        return resident, len(os.listdir(f"/proc/{pid}/fd"))
+
+    async def strangers(count: int) -> None:
+        for _ in range(count):
+            errors: list[Exception] = []
+            security = ClientSecurity(KeyPair.generate(), WORKER.public)
+            channel = ClientChannel(worker.announced, on_replies=print, on_error=errors.append, security=security)
+            channel.send(Statistics(0))
+            await until(lambda errors=errors: errors)  # type: ignore[misc]
+            channel.close()
+
+    with start(WorkerKeys(WORKER.secret, CLIENT.public).encode()) as worker:
+        await strangers(300)
+        memory, files = footprint(worker.process.pid)
+        await strangers(2000)
+        assert footprint(worker.process.pid)[0] - memory < 4_000_000
+        await until(lambda: footprint(worker.process.pid)[1] <= files)
+        await exchange(worker.announced, [Statistics(1)], 1)
+
+
 @pytest.mark.parametrize("keys", [b"", b'{"secret": "tell nobody", "client": "short"}'])
 def test_a_worker_without_proper_keys_ends_and_shows_nothing_of_them(keys: bytes) -> None:
     with start(keys) as worker:
