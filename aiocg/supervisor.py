@@ -96,6 +96,15 @@ class Supervisor:
         except Exception as error:
             logger.exception("slot lost", extra=dict(self.workers[index].name))
             self._give_up(index, WorkerStartError(f"the {self.kind} worker cannot be kept running: {error!r}"))
+        await self._dispose(index)
+
+    async def _dispose(self, index: int) -> None:
+        """End the successor of a worker in a slot that needs none, if there is one."""
+        successor = self._successors.pop(index, None)
+        if successor is not None:
+            successor.kill()
+            await successor.wait()
+            successor.close()
 
     def _give_up(self, index: int, error: AiocgError) -> None:
         """Leave a slot empty for good; what lives there moves to the least busy of the others, if any is left."""
@@ -256,15 +265,14 @@ class Supervisor:
             successor = await self._launcher.spawn()
         except (OSError, AiocgError) as error:
             logger.warning("no successor for a worker that has grown", extra={**worker.name, "cause": brief(error)})
+            if slot.drain(time.monotonic()):
+                worker.drain()  # there may be room for one when this one is gone
             return
         self._successors[index] = successor
         patience = time.monotonic() + self._policy.start_timeout
         while self._successors.get(index) is successor:  # otherwise the old one has died, and it is in use
-            if self._closing.is_set() or time.monotonic() > patience:
-                del self._successors[index]
-                successor.kill()
-                await successor.wait()
-                successor.close()
+            if self._runners[index].done() or time.monotonic() > patience:
+                await self._dispose(index)
             elif successor.look().sequence > 0:
                 if slot.drain(time.monotonic()):
                     worker.drain()
@@ -290,7 +298,3 @@ class Supervisor:
             if life is not None:
                 life.process.kill()
         await asyncio.gather(self._monitor, *self._runners, *self._replacing, return_exceptions=True)
-        for successor in self._successors.values():  # that was up, and whose time had not come
-            successor.kill()
-            await successor.wait()
-            successor.close()

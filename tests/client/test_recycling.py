@@ -128,3 +128,38 @@ async def test_one_past_twice_the_threshold_is_replaced_at_once(busy: bool, even
         await eventually(lambda: bool(runtime.worker_pids()) and runtime.worker_pids() != [old])
         assert not any([(await future)[2] for future in futures])
         assert await env.observe("value") == 6
+
+
+async def test_where_there_is_no_room_for_a_successor_it_is_started_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with aiocg.Runtime(workers=1, policy=Policy(memory_threshold=100 * MIB)) as runtime:
+        env, other = await at(runtime, 5), await at(runtime, 6)
+        old = await env.observe("pid")
+        launcher = runtime._supervisors["scripted"]._launcher
+        spawn, refusals = launcher.spawn, 0
+
+        async def limited():  # type: ignore[no-untyped-def]
+            nonlocal refusals
+            if runtime.worker_pids():
+                refusals += 1
+                raise BlockingIOError("only one process is allowed")
+            return await spawn()
+
+        monkeypatch.setattr(launcher, "spawn", limited)
+        await env.step(["hoard", "hoard"])
+        async with asyncio.timeout(20):
+            while await other.observe("pid") == old:  # noqa: ASYNC110, a process sets no event
+                await asyncio.sleep(0.005)
+        assert refusals == 1
+        assert (await env.observe("value"), await other.observe("value")) == (7, 6)
+
+
+async def test_the_successor_of_a_worker_that_is_given_up_does_not_stay(eventually, is_alive) -> None:  # type: ignore[no-untyped-def]
+    policy = Policy(memory_threshold=100 * MIB, max_deaths=0)
+    async with aiocg.Runtime(workers=1, policy=policy) as runtime:
+        env, other = await at(runtime, 5), await at(runtime, 6)
+        supervisor = runtime._supervisors["scripted"]
+        await env.step(["hoard", "hoard"])
+        await eventually(lambda: bool(supervisor._successors))
+        (successor,) = supervisor._successors.values()
+        await other.step("abort")
+        await eventually(lambda: not is_alive(successor.pid))
