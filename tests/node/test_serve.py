@@ -147,6 +147,22 @@ async def test_after_a_kill_nothing_is_left_and_a_client_goes_on_with_the_next_n
         assert int((await child.step("double"))[0]) == 24
 
 
+@pytest.mark.slow
+async def test_a_node_that_is_stopped_for_longer_than_the_lease_goes_on_with_the_same_workers(
+    start: Start, keys: KeyFolder
+) -> None:
+    serving = start("--bind", "tcp://127.0.0.1:0", "--lease", "2")
+    async with client(keys, serving) as env:
+        workers = serving.children()
+        serving.process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(4.0)
+        serving.process.send_signal(signal.SIGCONT)
+        for value in range(13, 33):
+            assert int((await env.step("increment"))[0]) == value
+            await asyncio.sleep(0.05)
+        assert serving.children() == workers
+
+
 async def test_what_a_killed_client_had_is_free_after_the_lease(start: Start, keys: KeyFolder, place: Any) -> None:
     serving = start("--bind", "tcp://127.0.0.1:0", "--lease", "1")
     keys.trust(serving.address, keys.pair().public)
