@@ -30,9 +30,11 @@ ZERO_COPY_BYTES: Final = 64 * 1024
 CURVE_BYTES: Final = 33
 """What CURVE adds to each frame."""
 
-HEARTBEAT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 15.0
-"""A connection over which nothing was heard for so long, though ZeroMQ's own threads ask, is cut and made anew."""
+"""When what was sent has not been acknowledged for so long, the kernel cuts the connection, and another one is made.
+
+Not ZeroMQ's heartbeats: they abort the process (`Assertion failed: !_io_error`, libzmq 4.3.5 and before) when a
+connection breaks while its receiving queue is full."""
 
 HANDSHAKE_SECONDS: Final = 10.0
 """Who has not proved by then who it is, is cut."""
@@ -40,7 +42,8 @@ HANDSHAKE_SECONDS: Final = 10.0
 BACKLOG: Final = 512
 """Connections that may wait to be accepted."""
 
-KEEPALIVE: Final = ((zmq.TCP_KEEPALIVE, 1), (zmq.TCP_KEEPALIVE_IDLE, 30), (zmq.TCP_KEEPALIVE_INTVL, 10))
+KEEPALIVE: Final = ((zmq.TCP_KEEPALIVE, 1), (zmq.TCP_KEEPALIVE_IDLE, 5), (zmq.TCP_KEEPALIVE_INTVL, 5))
+"""The kernel asks, too, when there is nothing to send; in seconds."""
 
 _TCP_ADDRESS: Final = re.compile(r"tcp://(?:\[[^\]]+\]|[^\s:/\[\]]+):(\d{1,5})")
 
@@ -124,8 +127,7 @@ def _set_network_options(socket: Socket, address: str) -> None:
     socket.setsockopt(zmq.IPV6, int("[" in address))
     socket.setsockopt(zmq.BACKLOG, BACKLOG)
     socket.setsockopt(zmq.HANDSHAKE_IVL, milliseconds(HANDSHAKE_SECONDS))
-    socket.setsockopt(zmq.HEARTBEAT_IVL, milliseconds(HEARTBEAT_SECONDS))
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, milliseconds(SILENCE_SECONDS))
+    socket.setsockopt(zmq.TCP_MAXRT, milliseconds(SILENCE_SECONDS))
 
 
 def send_multipart(socket: Socket, frames: Sequence[Frame], flags: int) -> None:

@@ -6,6 +6,8 @@ import os
 import random
 import resource
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -466,20 +468,50 @@ async def test_connections_that_are_cut_again_and_again_lose_and_repeat_nothing(
 
 async def test_a_network_that_stands_still_for_a_while_loses_nothing(monkeypatch):
     monkeypatch.setattr(linked, "RECONNECT_SECONDS", (0.01, 0.05))
-    monkeypatch.setattr("aiocg.transport.wires.HEARTBEAT_SECONDS", 0.1)
-    monkeypatch.setattr("aiocg.transport.wires.SILENCE_SECONDS", 0.3)
     with Served() as worker:
         async with Proxy(worker.address) as proxy, Client(proxy.address) as client:
             client.ask(0)
             await client.until(1)
             proxy.held = True
             client.ask(1)
-            await asyncio.sleep(1.0)  # the connection is given up meanwhile
+            await asyncio.sleep(1.0)
             client.ask(2)
             proxy.held = False
             assert await client.until(3) == [0, 1, 2]
-            assert len(proxy.upward) > 1
     assert worker.numbers == [0, 1, 2]
+
+
+BREAKS_WHILE_FULL = """
+import sys, time, zmq
+from aiocg.transport.security import ClientSecurity, Gate, KeyPair, ServerSecurity
+from aiocg.transport.wires import open_socket
+
+own, theirs, far, near = KeyPair.generate(), KeyPair.generate(), zmq.Context(), zmq.Context()
+security = ServerSecurity.for_clients(own, [theirs.public])
+server = open_socket(far, zmq.ROUTER, "tcp://127.0.0.1:0", security, sends=100, receives=100)
+gate = Gate(far, security.admits)
+address = f"tcp://127.0.0.1:{server.bind_to_random_port('tcp://127.0.0.1')}"
+client = open_socket(near, zmq.DEALER, address, ClientSecurity(theirs, own.public), sends=2, receives=2)
+client.connect(address)
+client.send(b"hello")
+route, _ = server.recv_multipart()
+for _ in range(20):
+    server.send_multipart([route, bytes(100_000)])
+time.sleep(0.3)
+server.close(linger=0)
+far.term()
+time.sleep(1.0)
+while client.poll(100):
+    client.recv()
+print("alive")
+assert client.getsockopt(zmq.HEARTBEAT_IVL) == 0
+"""
+
+
+def test_a_process_survives_that_a_connection_breaks_while_its_queue_is_full():
+    done = subprocess.run([sys.executable, "-P", "-c", BREAKS_WHILE_FULL], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "alive\n", done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 async def test_another_process_at_the_same_address_gets_none_of_what_was_meant_for_the_first(monkeypatch):
