@@ -233,5 +233,5 @@ class Agreement(RuleBasedStateMachine):
         assert not self.dying & self.alive.keys()
 
 
-Agreement.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+Agreement.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
 TestAgreement = Agreement.TestCase

@@ -118,6 +118,7 @@ async def test_a_signal_ends_it_with_all_its_workers(
         assert len(workers) == 1 and not any(map(is_alive, workers))
 
 
+@pytest.mark.slow
 async def test_a_second_signal_ends_it_at_once(start: Start, keys: KeyFolder) -> None:
     serving = start()
     async with client(keys, serving):
@@ -179,6 +180,7 @@ async def test_what_a_killed_client_had_is_free_after_the_lease(start: Start, ke
     assert not any(map(is_alive, said["workers"]))
 
 
+@pytest.mark.slow
 async def test_who_is_authorised_and_revoked_while_it_runs_counts(start: Start, keys: KeyFolder) -> None:
     serving = start()
     keys.revoke("me")
