@@ -52,9 +52,9 @@ class Batch(Generic[AnyMessage]):
 
     __slots__ = ("_frames", "_head", "_largest", "messages", "size")
 
-    def __init__(self, max_frame_bytes: int = limits.MAX_FRAME_BYTES) -> None:
-        """Begin with no messages; no frame may be larger than `max_frame_bytes`."""
-        self._largest = max_frame_bytes
+    def __init__(self, max_frame_bytes: int | None = None) -> None:
+        """Begin with no messages; no frame may be larger than `max_frame_bytes`, or than the protocol allows."""
+        self._largest = limits.MAX_FRAME_BYTES if max_frame_bytes is None else max_frame_bytes
         self.messages = 0
         self.size = _COUNT.size
         self._head = bytearray(_COUNT.size)
