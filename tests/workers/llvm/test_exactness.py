@@ -119,6 +119,7 @@ def test_random_paths_of_all_passes_lead_to_the_same_states(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_long_random_paths_lead_to_the_same_states(pair: tuple[Engine, Engine], program: str) -> None:
     content = default_datasets()["programs-v0"].benchmark(program).content
