@@ -19,7 +19,7 @@ import aiocg.testing
 from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded, RuntimeClosed, UnknownName
 from aiocg.gym.vector import AsyncVector, EnvsBusy, NothingPending
 from aiocg.supervision import Policy
-from aiocg.transport import wires
+from aiocg.transport.framing import Outgoing
 
 NOTHING, INCREMENT, DOUBLE, REFUSE, HANG, CRASH, NAP = 0, 1, 2, 4, 5, 7, 11
 
@@ -77,8 +77,8 @@ async def test_thousands_are_stepped_without_a_task_for_any(workers: aiocg.Runti
 async def test_a_step_is_one_message_to_each_worker(workers: aiocg.Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     vector = await ready(workers, 64)
     sent = []
-    send = wires.send_multipart
-    monkeypatch.setattr(wires, "send_multipart", lambda *args: (sent.append(1), send(*args)))
+    put = Outgoing.put
+    monkeypatch.setattr(Outgoing, "put", lambda *args: (sent.append(1), put(*args)))
     for _ in range(5):
         await vector.step([INCREMENT] * 64)
     assert len(sent) == 5 * 2
