@@ -11,7 +11,7 @@ Frames are numbered from 1, and each is referred to exactly once.
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Generic, TypeVar, cast, get_args
+from typing import Any, Final, Generic, TypeVar, get_args
 
 import msgspec
 from msgspec.msgpack import Ext
@@ -161,7 +161,7 @@ class Codec(Generic[AnyMessage]):
         _check_frames(frames)
         self._frames, self._used = frames, set()
         try:
-            batch = cast(list[AnyMessage], self._decoder.decode(frames[0]))
+            batch: list[AnyMessage] = self._decoder.decode(frames[0])
             check_incoming(batch)
             if len(self._used) != len(frames) - 1:
                 unused = min(set(range(1, len(frames))) - self._used)
@@ -241,9 +241,10 @@ def _check_frames(frames: Sequence[Frame]) -> None:
         raise RemoteProtocolError("a batch without frames")
     if len(frames) > limits.MAX_FRAMES + 1:
         raise RemoteProtocolError(f"a batch of {len(frames)} frames, more than {limits.MAX_FRAMES}")
-    sizes = [len(frame) for frame in frames]
-    if max(sizes) > limits.MAX_FRAME_BYTES or sum(sizes) > limits.MAX_BATCH_BYTES:
-        raise RemoteProtocolError(f"a batch of {sum(sizes)} bytes, more than {limits.MAX_BATCH_BYTES} in all")
+    if len(frames) > 1 or len(frames[0]) > limits.MAX_FRAME_BYTES:
+        sizes = [len(frame) for frame in frames]
+        if max(sizes) > limits.MAX_FRAME_BYTES or sum(sizes) > limits.MAX_BATCH_BYTES:
+            raise RemoteProtocolError(f"a batch of {sum(sizes)} bytes, more than {limits.MAX_BATCH_BYTES} in all")
     start = bytes(frames[0][:5])
     first = start[0] if start else 0
     if first & 0xF0 == 0x90:

@@ -57,6 +57,12 @@ class Incoming:
             RemoteProtocolError: when this is no batch; there is no way to find the next one then.
         """
         start, there = self._start, self._end - self._start
+        if there >= _SINGLE.size:  # the usual batch, which is small and here
+            mark, count, size = _SINGLE.unpack_from(self._bytes, start)
+            if mark == _MARK and count == 1 and size <= there - _SINGLE.size and len(self._bytes) == READ_BYTES:
+                place = start + _SINGLE.size
+                self._start = place + size
+                return [bytes(self._bytes[place : place + size])]
         if there < _HEAD.size:
             self._make_room(_HEAD.size)
             return None

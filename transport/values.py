@@ -94,6 +94,11 @@ def _prepare(value: Value, lift: Lift, depth: int) -> Value:
 def _prepare_items(items: Iterable[Value], lift: Lift, depth: int) -> Value:
     if depth >= MAX_NESTING:
         raise ValueRefusedError(_TOO_DEEP)
+    if depth == 0:
+        try:
+            return tuple([item if type(item) in _PLAIN else _prepare(item, lift, 1) for item in items])
+        except ValueRefusedError:
+            pass  # once more, to know which one
     return tuple(_at(f"[{index}]", item, lift, depth + 1) for index, item in enumerate(items))
 
 
