@@ -309,6 +309,31 @@ async def test_garbage_on_the_port_harms_nobody():
         await served(worker.address, 60)
 
 
+@pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.slow)])
+async def test_a_recorded_session_with_changed_bytes_harms_nobody(count):
+    rng = random.Random(7)
+    with Served() as worker:
+        async with Proxy(worker.address) as proxy:
+            async with Client(proxy.address) as client:
+                client.ask(*range(5))
+                await client.until(5)
+            recorded = bytes(proxy.upward[0])
+        async with Client(worker.address) as client:
+            for number in range(count):
+                changed = bytearray(recorded)
+                for _ in range(rng.randrange(1, 6)):
+                    place = rng.randrange(min(len(changed), 500))
+                    changed[place] = rng.choice([0, 1, 4, 0x7F, 0xFF, rng.randrange(256)])
+                with contextlib.suppress(OSError), dial(worker.address) as line:
+                    line.sendall(changed[:64])
+                    line.sendall(changed[64 : rng.randrange(65, len(changed))])
+                if number % 10 == 9:
+                    client.ask(number)
+                    await client.until(len(client.replies) + 1)
+        await served(worker.address, 7000)
+    assert worker.numbers == [*range(5), *range(9, count, 10), 7000]
+
+
 async def test_a_flood_of_half_open_connections_leaves_clients_served():
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(1000, soft // 4)  # here both ends are in one process
