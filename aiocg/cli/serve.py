@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -25,6 +26,7 @@ __all__ = ["serve"]
 
 ADDRESS = "tcp://127.0.0.1:5757"
 ANYWHERE = ("*", "0.0.0.0", "[::]")
+SANDBOX = "AIOCG_SANDBOX"
 MIB = 1 << 20
 PROCESSORS = len(os.sched_getaffinity(0))
 
@@ -196,12 +198,22 @@ def _tell(settings: "Settings", address: str, metrics: str | None, *, as_json: b
     )
     if metrics is not None:
         print_line(f"metrics     http://{metrics}/metrics")
-    trusted = "are not trusted" if settings.options.get("untrusted") else "may do what yours may"
-    print_line(f"programs    of clients {trusted}")
+    print_line(f"programs    of clients {_handling(settings)}")
     print_line("each client runs once:")
     print_line(f"  aiocg keys new && aiocg keys trust {theirs} '{public}'")
     print_line(f"and then any command, as in: AIOCG_NODE={theirs} aiocg search greedy programs-v0/qsort")
     sys.stdout.flush()
+
+
+def _handling(settings: "Settings") -> str:
+    """Say what programs of clients may do when an observation has them run."""
+    if not settings.options.get("untrusted"):
+        return "may do what yours may"
+    if os.environ.get(SANDBOX, "auto") != "rlimits" and shutil.which("bwrap"):
+        return "run in a box (bubblewrap)"
+    if os.environ.get(SANDBOX) == "bwrap":
+        return "are not run: bubblewrap is not installed"
+    return f"run with the rights of this user, within limits; install bubblewrap, or set {SANDBOX}=bwrap to have none run"
 
 
 def _for_clients(address: str) -> str:
