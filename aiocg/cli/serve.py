@@ -209,11 +209,12 @@ def _handling(settings: "Settings") -> str:
     """Say what programs of clients may do when an observation has them run."""
     if not settings.options.get("untrusted"):
         return "may do what yours may"
-    if os.environ.get(SANDBOX, "auto") != "rlimits" and shutil.which("bwrap"):
-        return "run in a box (bubblewrap)"
     if os.environ.get(SANDBOX) == "bwrap":
-        return "are not run: bubblewrap is not installed"
-    return f"run with the rights of this user, within limits; install bubblewrap, or set {SANDBOX}=bwrap to have none run"
+        return "run in a box (bubblewrap), or not at all"
+    otherwise = f"run with the rights of this user; {SANDBOX}=bwrap forbids that"
+    if os.environ.get(SANDBOX) == "rlimits" or not shutil.which("bwrap"):
+        return otherwise
+    return f"run in a box (bubblewrap) where the system allows one; else they {otherwise}"
 
 
 def _for_clients(address: str) -> str:
