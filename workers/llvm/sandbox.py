@@ -87,7 +87,8 @@ class Sandbox(NamedTuple):
         yield from ("--die-with-parent", "--as-pid-1")
         yield from self._narrow_view() if self.narrow else ("--ro-bind", "/", "/")
         yield from ("--tmpfs", "/run")  # where sockets are by which a machine can be told to do things
-        yield from ("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev")
+        yield from ("--proc", "/proc", "--remount-ro", "/proc")  # where root could tell the kernel what to do
+        yield from ("--dev", "/dev", "--remount-ro", "/dev")
         yield from ("--bind", str(root / SHARED), "/dev/shm", "--bind", str(root / TEMPORARY), "/tmp")
         for path in dict.fromkeys((sys.base_prefix, sys.prefix, os.path.dirname(python()))):
             if not path.startswith(_SYSTEM):

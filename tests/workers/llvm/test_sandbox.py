@@ -196,6 +196,14 @@ def test_in_a_box_nothing_else_can_be_written(box: Runner, tmp_path: Path) -> No
     assert not any(Path(place, "aiocg-was-here").exists() for place in places)
 
 
+def test_in_a_box_not_even_root_changes_the_kernels_settings(box: Runner) -> None:
+    """A box of root's has root's right to write these files, though no capability: opening one is enough to see it."""
+    places = ("sys/kernel/core_pattern", "sysrq-trigger", "sys/vm/drop_caches", "self/oom_score_adj")
+    script = "; ".join(f"(: >> /proc/{place}) 2>&- && echo {place}" for place in places)
+    script += "; find /proc/sys /sys -xdev -type f -writable 2>&-; :"
+    assert say(box, script, environment={"PATH": "/usr/bin:/bin"}) == ""
+
+
 def test_in_a_box_other_processes_cannot_be_seen(box: Runner) -> None:
     assert say(box, "echo /proc/[0-9]*").count("/") <= 3 * 2  # the runner and the shell
     assert say(box, "cat /proc/1/environ /proc/1/maps 2>&- | wc -c", environment={"PATH": "/usr/bin:/bin"}) == "0"
