@@ -14,7 +14,7 @@ from aiocg.requests import Pending, PendingLoad, PendingOpen, PendingRebuild
 if TYPE_CHECKING:
     from aiocg.session import Session
 
-__all__ = ["served_by", "sort_out_abandoned", "sort_out_lost"]
+__all__ = ["is_abandoned", "served_by", "sort_out_abandoned", "sort_out_lost"]
 
 
 def served_by(executed: Pending, requests: Iterable[Pending]) -> list[Pending]:
@@ -25,6 +25,12 @@ def served_by(executed: Pending, requests: Iterable[Pending]) -> list[Pending]:
         session = executed.session
         return [one for one in requests if one.session is session and not isinstance(one, PendingRebuild)]
     return [executed]
+
+
+def is_abandoned(executed: Pending, requests: Iterable[Pending]) -> bool:
+    """Say whether nobody waits any more for any of those requests that one is executed for."""
+    served = [one for one in served_by(executed, requests) if one.future is not None]
+    return bool(served) and all(one.abandoned for one in served)
 
 
 def sort_out_abandoned(requests: Sequence[Pending]) -> tuple[list[Pending], list[Pending]]:

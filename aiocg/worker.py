@@ -36,7 +36,7 @@ from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
 from aiocg.transport.messages import Action, Failure, FailureCode, Hello, Refused, Reply, Welcome
 from aiocg.transport.status import NO_CANDIDATE
-from aiocg.withdrawal import served_by, sort_out_abandoned, sort_out_lost
+from aiocg.withdrawal import is_abandoned, served_by, sort_out_abandoned, sort_out_lost
 
 if TYPE_CHECKING:
     from aiocg.session import Session
@@ -137,22 +137,29 @@ class Worker:
         for reply in replies:
             if isinstance(reply, _GREETINGS):
                 self._greet(reply)
+                if self._channel is None:
+                    return
                 continue
             pending = waiting.pop(reply.request, None)
             if pending is not None:
                 pending.settle(reply)
                 if type(reply) is Failure:
-                    self._failed(reply)
+                    self.tally.failed(reply.code)
+                    if reply.code == FailureCode.PROTOCOL:  # what was sent with it has not been read either
+                        self._distrust(RemoteProtocolError(reply.message))
+                        return
 
-    def _failed(self, reply: Failure) -> None:
-        self.tally.failed(reply.code)
-        if reply.code == FailureCode.PROTOCOL and self._broken is not None:
-            self._broken(RemoteProtocolError(reply.message))  # what was sent with it has not been read either
+    def _distrust(self, error: Exception) -> None:
+        """Take nothing more from a process when a reply or a request was lost: it would count without that one."""
+        broken = self._broken
+        self._disconnect()
+        if broken is not None:
+            broken(error)
 
     def _greet(self, answer: Welcome | Refused) -> None:
         assert self._greeting is not None and self._broken is not None
         if self._greeted:  # it could not read what we sent, and does not say which request that was
-            self._broken(RemoteProtocolError(f"the worker answered {answer}"))
+            self._distrust(RemoteProtocolError(f"the worker answered {answer}"))
             return
         try:
             check_welcome(answer)
@@ -169,8 +176,8 @@ class Worker:
         number = getattr(error, "request", None)
         if number is not None and number in self._waiting:
             self._waiting.pop(number).reject(error)
-        elif self._broken is not None:
-            self._broken(error)
+        else:
+            self._distrust(error)
 
     def _resume(self) -> None:
         """Send what has no reply yet to the new process, in the old order, but nothing that nobody waits for."""
@@ -178,11 +185,11 @@ class Worker:
         self._bound.clear()
         backlog, unwanted = sort_out_abandoned(self._backlog)
         self._backlog = deque()
-        for pending in unwanted:
-            self.tally.failed(CANCELLED)
-            pending.reject(Interrupted("this was cancelled"))
         for pending in backlog:
             self._transmit(pending)
+        for pending in unwanted:  # after the others: whoever is told may make the next request at once
+            self.tally.failed(CANCELLED)
+            pending.reject(Interrupted("this was cancelled"))
         # Sessions that were closed meanwhile have just been bound again by what they still waited for.
         closed = {session.number for pending in backlog for session in pending.binds() if session.closed}
         if closed:
@@ -381,10 +388,7 @@ class Worker:
     def is_unwanted(self, number: int) -> bool:
         """Say whether nobody waits any more for a request that the process executes."""
         pending = self._waiting.get(number)
-        if pending is None:
-            return False
-        served = [one for one in served_by(pending, self._waiting.values()) if one.future is not None]
-        return bool(served) and all(one.abandoned for one in served)
+        return pending is not None and is_abandoned(pending, self._waiting.values())
 
     # ------------------------------------------------------------------------------------------ death
 

@@ -28,7 +28,7 @@ from bench.chaos.ledger import LedgerWriter
 from bench.chaos.world import FRAIL, Episode, Form, Settings, Turn, Walk, value_after, walks
 
 RESET_ATTEMPTS = 3
-MEMORY_THRESHOLD = 256 << 20  # resident bytes from which on a worker is replaced
+MEMORY_THRESHOLD = 480 << 20  # resident bytes from which on a worker is replaced; its limit is below twice that
 RECYCLE_INTERVAL = 5.0  # seconds
 REST = 1.0  # seconds without a request before what is then in use is looked at
 _PR_SET_PDEATHSIG = 1

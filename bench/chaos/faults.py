@@ -71,11 +71,11 @@ MISDEEDS = (
     Misdeed("candidate", "a candidate that aborts", SCRIPTED, ("double", "abort", "increment"), 5.0, expand=True),
     Misdeed("cancel", "an action that does not return, cancelled", SCRIPTED, ("hang",), 60.0, CANCELLED, patience=0.3),
     Misdeed("regret", "actions cancelled, perhaps too late", SCRIPTED, _SOME, 60.0, CANCELLED | {""}, patience=0.06),
-    Misdeed("hoard", "actions that keep 192 MiB for good", SCRIPTED, ("hoard",) * 3, 60.0, frozenset({""})),
+    Misdeed("hoard", "actions that keep 512 MiB for good", SCRIPTED, ("hoard",) * 8, 60.0, frozenset({""})),
     Misdeed("llvm-crash", "a pass with a bug", LLVM, ("unify-loop-exits",), 5.0, benchmark=_BUG, weight=8),
     Misdeed("llvm-hang", "unrolling that never ends", LLVM, _UNROLLED, 0.3, benchmark=_LOOP, weight=8),
     Misdeed("llvm-cancel", "endless unrolling, cancelled", LLVM, _UNROLLED, 60.0, CANCELLED, _LOOP, patience=0.3),
-    Misdeed("llvm-memory", "unrolling until there is no memory", LLVM, _UNROLLED, 60.0, benchmark=_LOOP, weight=1),
+    Misdeed("llvm-memory", "unrolling until there is no memory", LLVM, _UNROLLED, 15.0, benchmark=_LOOP, weight=1),
 )
 
 

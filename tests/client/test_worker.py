@@ -1,0 +1,73 @@
+"""The client's handle of a worker, over a channel whose two ends the test holds."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aiocg.session import Session
+from aiocg.testing import scripted_benchmark
+from aiocg.transport.errors import RemoteProtocolError
+from aiocg.transport.messages import PROTOCOL_VERSION, Failure, FailureCode, Observed, Open, Reply, Step, Welcome
+from aiocg.worker import Worker
+
+
+class Channel:
+    """Keeps what is sent, and hands over what the test says has come."""
+
+    def __init__(self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]) -> None:
+        self._on_replies, self._on_error = on_replies, on_error
+        self.sent: list[Any] = []
+        self.closed = False
+        self.bytes_sent = self.bytes_received = self.bytes_queued = 0
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    def receive(self, *replies: Reply) -> None:
+        if not self.closed:
+            self._on_replies(list(replies))
+
+    def fail(self, error: Exception) -> None:
+        if not self.closed:
+            self._on_error(error)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def observed(request: Any, state: int) -> Observed:
+    return Observed(request.request, (), state)
+
+
+@pytest.mark.parametrize("damage", ["a reply", "a request", "a request that is not named"])
+async def test_nothing_counts_that_comes_behind_what_was_damaged(damage: str) -> None:
+    worker, channels = Worker("test"), []
+    broken: list[Exception] = []
+
+    def connect(*callbacks: Any) -> Any:
+        channels.append(Channel(*callbacks))
+        return channels[-1]
+
+    worker.connect(connect, lambda answer: None, broken.append)
+    (channel,) = channels
+    welcome = Welcome(PROTOCOL_VERSION, "scripted", "1", 1, (), ())
+    channel.receive(welcome)
+    session = Session(worker)
+    futures = [session.open(scripted_benchmark(5), (), 1.0, lambda reply: None)]
+    futures += [session.step((action,), (), 1.0, lambda reply: reply.state) for action in (1, 2, 3)]
+    opening = next(one for one in channel.sent if isinstance(one, Open))
+    first, second, third = (one for one in channel.sent if isinstance(one, Step))
+    channel.receive(observed(opening, 5))
+    match damage:
+        case "a reply":
+            channel.fail(RemoteProtocolError("cut in half"))
+            channel.receive(observed(second, 12), observed(third, 144))
+        case "a request":
+            failed = Failure(first.request, FailureCode.PROTOCOL, "cannot be read")
+            channel.receive(failed, observed(second, 10), observed(third, 100))
+        case _:
+            channel.receive(welcome, observed(second, 10), observed(third, 100))
+    assert len(broken) == 1
+    assert session.trajectory is not None and (session.trajectory.length, session.trajectory.state) == (0, 5)
+    assert [future.done() for future in futures[2:]] == [False, False]
