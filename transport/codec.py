@@ -10,7 +10,7 @@ Frames are numbered from 1, and each is referred to exactly once.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar, get_args
 
 import msgspec
@@ -27,7 +27,7 @@ from aiocg.transport.arrays import (
     unpack_header,
 )
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
-from aiocg.transport.messages import Message, Reply, Request
+from aiocg.transport.messages import Failure, FailureCode, Message, Reply, Request
 from aiocg.transport.values import ValueRefusedError, check_incoming, outgoing
 
 Frame = bytes | bytearray | memoryview
@@ -120,6 +120,23 @@ class Batch(Generic[AnyMessage]):
             return Ext(_ARRAY_FRAME, _INDEX.pack(len(self._frames)) + header)
         self._frames.append(data)
         return Ext(_BYTES_FRAME, _INDEX.pack(len(self._frames)))
+
+
+def reply_batches(replies: Iterable[Reply]) -> Iterator[Batch[Reply]]:
+    """Put replies into batches; one that cannot be sent becomes a `Failure` of its request."""
+    batch: Batch[Reply] = Batch()
+    for reply in replies:
+        if batch.full:
+            yield batch
+            batch = Batch()
+        try:
+            batch.add(reply)
+        except LocalProtocolError as error:
+            if error.request is None:
+                raise
+            batch.add(Failure(error.request, FailureCode.INTERNAL, str(error)))
+    if batch.messages:
+        yield batch
 
 
 class Codec(Generic[AnyMessage]):

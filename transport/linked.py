@@ -138,7 +138,7 @@ class LinkedWire:
     def receive(self) -> list[Frame] | None:
         """Receive a batch, None when there is none or it is none that is due."""
         try:
-            frames = receive_multipart(self.socket, zmq.DONTWAIT, heads=1)
+            frames = receive_multipart(self.socket, zmq.DONTWAIT)
         except zmq.Again:
             return None
         if self._link.lost is not None:

@@ -8,11 +8,11 @@ import zmq
 
 from aiocg.transport import limits
 from aiocg.transport.codec import Batch, Codec
-from aiocg.transport.errors import AddressError, ChannelClosedError, ProtocolError, RemoteProtocolError
+from aiocg.transport.errors import ChannelClosedError, ProtocolError, RemoteProtocolError
 from aiocg.transport.linked import LinkedRouter, key_of
 from aiocg.transport.messages import Message
 from aiocg.transport.security import ServerSecurity
-from aiocg.transport.wires import is_remote, milliseconds
+from aiocg.transport.wires import milliseconds
 
 __all__ = ["ServerChannel", "key_of"]
 
@@ -61,8 +61,6 @@ class ServerChannel(Generic[Out, In]):
             AddressError: when that is not possible.
             SecurityError: when this machine's libzmq has no CURVE.
         """
-        if not is_remote(address):
-            raise AddressError(f"{address!r} is not an address for others; it must be tcp://HOST:PORT")
         self.closed = False
         self._codec = codec
         self._on_messages = on_messages

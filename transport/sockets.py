@@ -1,15 +1,14 @@
-"""The channels between a client and its workers, over ZeroMQ.
+"""The channels between a client and its workers on other machines, over ZeroMQ; on one machine see `streams`.
 
-A worker binds one ROUTER, a client connects one DEALER to each of its workers. Each multipart message is one
-batch (see `codec`). In a client, everything sent within one turn of the event loop is one batch; in a worker,
+A worker binds one ROUTER, a client connects one DEALER to each of its workers. Each multipart message brings at most
+one batch (see `codec`). In a client, everything sent within one turn of the event loop is one batch; in a worker,
 all answers given to one `send`.
 
-On one machine that is all (`ipc://`). Between machines (`tcp://`) connections have keys (see `security`), and the
-batches travel over a link (see `link`), so that they arrive once and in order though connections break.
+Connections have keys (see `security`), and the batches travel over a link (see `link`), so that they arrive once and in
+order though connections break.
 """
 
 import asyncio
-import contextlib
 import os
 import time
 from collections import deque
@@ -19,30 +18,14 @@ from typing import Any, Final, Generic, TypeVar
 import zmq
 
 from aiocg.transport import limits
-from aiocg.transport.codec import Batch, Codec, reply_codec, request_codec
-from aiocg.transport.errors import ChannelClosedError, LocalProtocolError, ProtocolError, RemoteProtocolError
+from aiocg.transport.codec import Batch, Codec, reply_batches, reply_codec, request_codec
+from aiocg.transport.errors import ChannelClosedError, ProtocolError, RemoteProtocolError
 from aiocg.transport.linked import LinkedRouter, LinkedWire
-from aiocg.transport.messages import Failure, FailureCode, Message, Reply, Request
+from aiocg.transport.messages import Message, Reply, Request
 from aiocg.transport.security import ClientSecurity, ServerSecurity
-from aiocg.transport.wires import (
-    BoundWire,
-    ConnectedWire,
-    Context,
-    Socket,
-    is_remote,
-    milliseconds,
-    open_socket,
-)
+from aiocg.transport.wires import Context, milliseconds
 
 __all__ = ["Channel", "ClientChannel", "WorkerChannel", "client_context"]
-
-REQUEST_BATCHES: Final = 16
-"""Batches of requests in each of ZeroMQ's two queues. Few, so that what a slow worker has not taken yet stays
-in the channel, where it is counted, and grows together into larger batches."""
-
-REPLY_BATCHES: Final = 1024
-"""Batches of replies in each queue. Many, so that a worker works on while the client's loop is busy; their
-number is bounded by that of the requests not answered yet."""
 
 TURN_MESSAGES: Final = 2048
 """Replies handled in one turn of the event loop, some milliseconds' work; the rest waits for the next."""
@@ -50,17 +33,14 @@ TURN_MESSAGES: Final = 2048
 TURN_BATCHES: Final = 64
 """Batches of requests that a worker takes at once before it works on them."""
 
-SEND_PATIENCE: Final = 30.0
-"""Seconds a worker waits for a client that is alive but takes no replies, before it drops them."""
-
 LINK_PATIENCE: Final = 5.0
-"""Seconds a worker waits for a client over tcp:// that has much to take and takes nothing, before it works on."""
+"""Seconds a worker waits for a client that has much to take and takes nothing, before it works on."""
 
 CLOSE_PATIENCE: Final = 1.0
 """Seconds that the last replies of a closing worker have to leave its process."""
 
 DRAIN_PATIENCE: Final = 0.01
-"""Seconds to wait for ZeroMQ's own thread to hand over what a dead worker has left in the kernel's buffer."""
+"""Seconds to wait for ZeroMQ's own thread to hand over what a dead worker has left on the way."""
 
 Out = TypeVar("Out", bound=Message)
 In = TypeVar("In", bound=Message)
@@ -98,7 +78,7 @@ class Channel(Generic[Out, In]):
         *,
         on_messages: Callable[[list[In]], None],
         on_error: Callable[[Exception], None],
-        security: ClientSecurity | None = None,
+        security: ClientSecurity,
         answered: bool = False,
         max_frame_bytes: int = limits.MAX_FRAME_BYTES,
         max_sent_bytes: int = limits.MAX_FRAME_BYTES,
@@ -106,14 +86,14 @@ class Channel(Generic[Out, In]):
         """Begin to connect; the server may bind its address later.
 
         Args:
-            address: `ipc://` and a path, or `tcp://HOST:PORT`.
+            address: `tcp://HOST:PORT`.
             codec: for what the server sends.
             on_messages: called with each batch of messages.
             on_error: called with a `RemoteProtocolError` when a batch cannot be decoded, after which the
-                channel goes on, and with a `zmq.ZMQError` when the socket failed and has been closed. Over
-                `tcp://` also with a `NotAdmittedError` when the server does not let us in or is another one,
-                and with a `LinkLostError` when it has forgotten us; nothing comes after these.
-            security: keys, for `tcp://`.
+                channel goes on, with a `zmq.ZMQError` when the socket failed and has been closed, with a
+                `NotAdmittedError` when the server does not let us in or is another one, and with a
+                `LinkLostError` when it has forgotten us; nothing comes after these.
+            security: keys.
             answered: whether the server answers each message with one.
             max_frame_bytes: size of a frame for which the server is cut off.
             max_sent_bytes: size of the largest frame that the server takes; what is larger is refused by `send`.
@@ -134,45 +114,26 @@ class Channel(Generic[Out, In]):
         self._loop = asyncio.get_running_loop()
         self._answered = answered
         self._unanswered = 0  # of the messages that are sent
-        self._wire: ConnectedWire | LinkedWire
-        if security is not None:
-            self._wire = LinkedWire(
-                client_context(),
-                address,
-                security,
-                max_frame_bytes=max_frame_bytes,
-                wake=self._schedule,
-                waiting=lambda: self._unanswered > 0,
-                failed=lambda error: self._call(self._on_error, error),
-            )
-        else:
-            self._wire = ConnectedWire(self._connect(max_frame_bytes))
+        self._wire = LinkedWire(
+            client_context(),
+            address,
+            security,
+            max_frame_bytes=max_frame_bytes,
+            wake=self._schedule,
+            waiting=lambda: self._unanswered > 0,
+            failed=lambda error: self._call(self._on_error, error),
+        )
         self._fd = int(self._wire.socket.getsockopt(zmq.FD))
         self._loop.add_reader(self._fd, self._turn)
 
-    def _connect(self, max_frame_bytes: int) -> Socket:
-        socket = open_socket(
-            client_context(),
-            zmq.DEALER,
-            self.address,
-            sends=REQUEST_BATCHES,
-            receives=REPLY_BATCHES,
-            max_frame_bytes=max_frame_bytes,
-        )
-        # The worker may bind after this. Not zmq.IMMEDIATE: it discards unread replies when a worker dies.
-        socket.setsockopt(zmq.RECONNECT_IVL, 10)
-        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 200)
-        socket.connect(self.address)
-        return socket
-
     @property
     def messages_queued(self) -> int:
-        """Messages that ZeroMQ has not taken yet."""
+        """Messages that the link has not taken yet."""
         return sum(batch.messages for batch in self._batches)
 
     @property
     def bytes_queued(self) -> int:
-        """Encoded size in bytes of the messages that ZeroMQ has not taken yet."""
+        """Encoded size in bytes of the messages that the link has not taken yet."""
         return sum(batch.size for batch in self._batches)
 
     def send(self, message: Out) -> None:
@@ -290,7 +251,7 @@ class ClientChannel(Channel[Request, Reply]):
         *,
         on_replies: Callable[[list[Reply]], None],
         on_error: Callable[[Exception], None],
-        security: ClientSecurity | None = None,
+        security: ClientSecurity,
         max_sent_bytes: int = limits.MAX_FRAME_BYTES,
     ) -> None:
         """Begin to connect; see `Channel`.
@@ -299,7 +260,7 @@ class ClientChannel(Channel[Request, Reply]):
             address: where the worker listens, or will.
             on_replies: called with each batch of replies.
             on_error: called when something is wrong with what comes, or with the connection.
-            security: keys, for `tcp://`.
+            security: keys.
             max_sent_bytes: size of the largest frame that the worker takes; what is larger is refused by `send`.
 
         Raises:
@@ -321,7 +282,7 @@ class WorkerChannel:
     """A worker's end of the connections of all its clients; blocking.
 
     Attributes:
-        address: where it listens; with `tcp://` and port 0, the port that it got.
+        address: where it listens, with the port that it got.
         closed: whether `close` was called.
         bytes_sent, bytes_received: of batches, without what links and ZeroMQ add.
     """
@@ -329,15 +290,15 @@ class WorkerChannel:
     def __init__(
         self,
         address: str,
-        security: ServerSecurity | None = None,
+        security: ServerSecurity,
         *,
         max_frame_bytes: int = limits.MAX_FRAME_BYTES,
     ) -> None:
         """Bind the address.
 
         Args:
-            address: `ipc://` and a path, or `tcp://HOST:PORT`.
-            security: keys, for `tcp://`.
+            address: `tcp://HOST:PORT`, whose port may be 0 for any that is free.
+            security: keys, and whom they let in.
             max_frame_bytes: size of a frame for which a client is cut off.
 
         Raises:
@@ -349,28 +310,14 @@ class WorkerChannel:
         self._owner = os.getpid()
         self._codec = request_codec()
         self._context = zmq.Context()  # not shared: `close` must be able to wait for it
-        self._wire: BoundWire | LinkedRouter
         try:
-            if security is not None:
-                self._wire = LinkedRouter(
-                    self._context, address, security, max_frame_bytes=max_frame_bytes, patience=LINK_PATIENCE
-                )
-            else:
-                self._wire = self._bind(address, max_frame_bytes)
+            self._wire = LinkedRouter(
+                self._context, address, security, max_frame_bytes=max_frame_bytes, patience=LINK_PATIENCE
+            )
         except BaseException:
             self._context.term()
             raise
         self.address = self._wire.address
-
-    def _bind(self, address: str, max_frame_bytes: int) -> BoundWire:
-        return BoundWire(
-            self._context,
-            address,
-            sends=REPLY_BATCHES,
-            receives=REQUEST_BATCHES,
-            patience=SEND_PATIENCE,
-            max_frame_bytes=max_frame_bytes,
-        )
 
     def receive(self, timeout: float | None) -> list[tuple[bytes, list[Request] | ProtocolError]]:
         """Return everything at hand, waiting for the first batch; an empty list after `timeout` seconds.
@@ -402,40 +349,21 @@ class WorkerChannel:
     def send(self, client: bytes, replies: Sequence[Reply]) -> bool:
         """Send replies to a client, together; say whether they could be handed over.
 
-        A reply that cannot be encoded goes out as a `Failure` of its request instead. A client that is gone
-        loses its replies, and so does one that has not taken any for `SEND_PATIENCE` seconds. Over `tcp://` they
-        are kept for it instead, and it is waited for when much is kept, no longer than `LINK_PATIENCE` seconds in
-        which it takes nothing.
+        A reply that cannot be encoded goes out as a `Failure` of its request instead. Replies are kept for a client
+        that cannot be reached or does not read, and it is waited for when much is kept, no longer than `LINK_PATIENCE`
+        seconds in which it takes nothing.
         """
-        batch: Batch[Reply] = Batch()
-        for reply in replies:
-            if batch.full:
-                if not self._send_batch(client, batch):
-                    return False
-                batch = Batch()
-            self._add(batch, reply)
-        return not batch.messages or self._send_batch(client, batch)
+        return all(self._send_batch(client, batch) for batch in reply_batches(replies))
 
     def close(self) -> None:
-        """Remove the socket's file and close, once the last replies are on their way; may be called twice."""
+        """Close, once the last replies are on their way; may be called twice."""
         if self.closed:
             return
         self.closed = True
-        if os.getpid() == self._owner:  # a forked child must not take its parent's address away
-            if not is_remote(self.address):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self.address.removeprefix("ipc://"))
+        if os.getpid() == self._owner:  # a forked child has none of the context's threads
             self._wire.socket.close(linger=milliseconds(CLOSE_PATIENCE))
             self._context.term()
 
     def _send_batch(self, client: bytes, batch: Batch[Reply]) -> bool:
         self.bytes_sent += batch.size
         return self._wire.send(client, batch.frames())
-
-    def _add(self, batch: Batch[Reply], reply: Reply) -> None:
-        try:
-            batch.add(reply)
-        except LocalProtocolError as error:
-            if error.request is None:
-                raise
-            batch.add(Failure(error.request, FailureCode.INTERNAL, str(error)))

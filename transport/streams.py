@@ -1,8 +1,8 @@
 """Channels between a client and its workers on one machine: batches over Unix sockets.
 
-They do what the channels of `sockets` do, by the same interface, without a thread of ZeroMQ's in each process that has
-to be woken for every message: a request and its reply wake two threads, not six, which is most of what a single step
-costs beyond the compiler.
+They do what the channels of `sockets` do between machines, by the same interface, without a thread of ZeroMQ's in each
+process that has to be woken for every message: a request and its reply wake two threads, not six, which is most of what
+a single step costs beyond the compiler.
 """
 
 import asyncio
@@ -17,16 +17,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aiocg.transport.codec import Batch, reply_codec, request_codec
+from aiocg.transport.codec import Batch, reply_batches, reply_codec, request_codec
 from aiocg.transport.errors import (
     AddressError,
     ChannelClosedError,
-    LocalProtocolError,
     ProtocolError,
     RemoteProtocolError,
 )
 from aiocg.transport.framing import Incoming, Outgoing
-from aiocg.transport.messages import Failure, FailureCode, Reply, Request
+from aiocg.transport.messages import Reply, Request
 
 __all__ = ["ClientStream", "WorkerStream"]
 
@@ -386,14 +385,7 @@ class WorkerStream:
         receiver = self._clients.get(client)
         if receiver is None:
             return False
-        batch: Batch[Reply] = Batch()
-        for reply in replies:
-            if batch.full:
-                if not self._send_batch(receiver, batch):
-                    return False
-                batch = Batch()
-            _add(batch, reply)
-        return not batch.messages or self._send_batch(receiver, batch)
+        return all(self._send_batch(receiver, batch) for batch in reply_batches(replies))
 
     def close(self) -> None:
         """Remove the socket's file and close, once the last replies are on their way; may be called twice."""
@@ -490,12 +482,3 @@ class WorkerStream:
                 for client in self._kept():
                     client.send()
                 self._changed.notify_all()
-
-
-def _add(batch: Batch[Reply], reply: Reply) -> None:
-    try:
-        batch.add(reply)
-    except LocalProtocolError as error:
-        if error.request is None:
-            raise
-        batch.add(Failure(error.request, FailureCode.INTERNAL, str(error)))

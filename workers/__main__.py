@@ -10,16 +10,12 @@ import json
 import signal
 from importlib.metadata import entry_points
 
-from aiocg.transport import limits
 from aiocg.transport.channels import ReplyChannel
-from aiocg.transport.security import WorkerKeys
-from aiocg.transport.sockets import WorkerChannel
 from aiocg.transport.status import StatusPage
 from aiocg.transport.streams import WorkerStream
 from aiocg.workers.compilation import CompilationSession
 from aiocg.workers.host import Host
 from aiocg.workers.limits import die_with_parent, disable_core_dumps, limit_address_space
-from aiocg.workers.pace import PacedChannel
 
 
 def find_compiler(kind: str) -> type[CompilationSession]:
@@ -35,44 +31,22 @@ def find_compiler(kind: str) -> type[CompilationSession]:
     return compiler
 
 
-def read_keys(descriptor: int) -> WorkerKeys:
-    """Read what a node hands down, and close the descriptor.
-
-    Raises:
-        SecurityError: when it is something else.
-    """
-    with open(descriptor, "rb") as file:
-        return WorkerKeys.decode(file.read())
-
-
-def open_channel(address: str, keys: WorkerKeys | None, announce: int | None) -> ReplyChannel:
-    """Listen at an address.
+def listen(address: str, keys: int | None, announce: int | None) -> tuple[ReplyChannel, int]:
+    """Listen at an address; return the channel, and how many sessions there may be, 0 for any number.
 
     Args:
         address: where.
-        keys: for `tcp://`.
-        announce: descriptor to which the address is written as one line, with the port that was free; it is closed.
+        keys: descriptor with the keys, for `tcp://`.
+        announce: descriptor that is told where, for `tcp://`.
 
     Raises:
         TransportError: when that is not possible.
     """
-    channel: ReplyChannel
-    if address.startswith("unix://"):
-        channel = WorkerStream(address)
-    elif keys is None:
-        channel = WorkerChannel(address)
-    else:
-        largest = keys.limits.get("request_bytes", limits.MAX_FRAME_BYTES)
-        channel = PacedChannel(
-            address,
-            keys.security(),
-            max_frame_bytes=min(int(largest), limits.MAX_FRAME_BYTES),
-            requests_per_second=keys.limits.get("requests_per_second", 0.0),
-        )
-    if announce is not None:
-        with open(announce, "w", encoding="ascii") as pipe:
-            pipe.write(f"{channel.address}\n")
-    return channel
+    if keys is None:
+        return WorkerStream(address), 0
+    from aiocg.workers import network  # ZeroMQ costs a worker on this machine time and memory
+
+    return network.listen(address, keys, announce)
 
 
 def main() -> None:
@@ -91,9 +65,7 @@ def main() -> None:
     disable_core_dumps()
     limit_address_space(arguments.memory_limit)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle; it tells us to leave
-    keys = read_keys(arguments.security) if arguments.security is not None else None
-    channel = open_channel(arguments.address, keys, arguments.announce)
-    max_sessions = int(keys.limits.get("sessions", 0)) if keys is not None else 0
+    channel, max_sessions = listen(arguments.address, arguments.security, arguments.announce)
     host = Host(arguments.kind, find_compiler(arguments.kind), channel, StatusPage(arguments.status), max_sessions)
     host.start(json.loads(arguments.options))
     host.run()

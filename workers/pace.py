@@ -19,7 +19,7 @@ class PacedChannel(WorkerChannel):
     def __init__(
         self,
         address: str,
-        security: ServerSecurity | None = None,
+        security: ServerSecurity,
         *,
         max_frame_bytes: int = limits.MAX_FRAME_BYTES,
         requests_per_second: float = 0.0,

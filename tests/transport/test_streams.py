@@ -184,6 +184,28 @@ def test_requests_sent_before_the_worker_listens_are_answered(run, tmp_path):
     run(main())
 
 
+def test_many_tasks_get_their_answers_in_order(run, address, worker):
+    async def main():
+        client = Client(address)
+
+        async def one_after_the_other(start):
+            for number in range(start, start + 20):
+                client.channel.send(step(number))
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(one_after_the_other(start) for start in range(0, 2000, 20)))
+        replies = await client.until(2000)
+        await client.leave()
+        for start in range(0, 2000, 20):
+            mine = [reply.request for reply in replies if start <= reply.request < start + 20]
+            assert mine == list(range(start, start + 20))
+
+    worker.start()
+    run(main())
+    worker.join()
+    assert len(worker.batches) < 100
+
+
 def test_large_arrays_and_content_arrive_whole(run, address, worker):
     content = os.urandom(9_000_000)  # more than any socket takes at once
     there = numpy.arange(1_500_000, dtype="float64")
