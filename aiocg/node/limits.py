@@ -14,7 +14,10 @@ MIB = 1 << 20
 GIB = 1 << 30
 LEAST = {"requests_per_second": 0, "request_bytes": 4 * MIB}  # smaller messages are put together to 1 MiB and more
 
-ALLOWED_OPTIONS: Mapping[str, tuple[float, float]] = {"transition_cache_bytes": (0, 1 << 40)}
+ALLOWED_OPTIONS: Mapping[str, tuple[float, float]] = {
+    "transition_cache_bytes": (0, 1 << 40),
+    "module_cache_bytes": (0, 1 << 40),
+}
 """Options that a client may give to its workers, each a number: the least and the most. All others are the node's."""
 
 

@@ -262,6 +262,7 @@ class ShellSession:
         lost = False
         try:
             await env.restore(entry.snapshot)
+            await env.observe()  # restoring does not wait to see whether the state could be rebuilt
         except (ResetNeeded, ServiceError):
             await self.start(entry.snapshot.episode.benchmark)
             lost = True
