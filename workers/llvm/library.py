@@ -64,6 +64,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LLVMModuleCreateWithNameInContext": (c_void_p, (c_char_p, c_void_p)),
     "LLVMParseBitcodeInContext2": (c_int, (c_void_p, c_void_p, POINTER(c_void_p))),
     "LLVMParseIRInContext": (c_int, (c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "LLVMPrintModuleToFile": (c_int, (c_void_p, c_char_p, POINTER(c_void_p))),
     "LLVMPrintModuleToString": (c_void_p, (c_void_p,)),
     "LLVMPrintTypeToString": (c_void_p, (c_void_p,)),
     "LLVMPrintValueToString": (c_void_p, (c_void_p,)),

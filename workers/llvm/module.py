@@ -6,6 +6,7 @@ LLVM abort ends the process, which is for the supervisor to handle.
 """
 
 import ctypes
+import os
 from ctypes import byref, c_size_t, c_void_p
 from typing import Self
 
@@ -188,6 +189,19 @@ class Module:
     def to_text(self) -> str:
         """Return the module as textual IR."""
         return self.library.take_string(self.library.c.LLVMPrintModuleToString(self.pointer))
+
+    def whole_text(self) -> str:
+        """Return the module as textual IR with all that LLVM writes, though there be a NUL, where `to_text` ends.
+
+        Raises:
+            LlvmError: when there is no memory for it.
+        """
+        message = c_void_p()
+        with os.fdopen(os.memfd_create("module", os.MFD_CLOEXEC), "rb") as file:
+            path = f"/proc/self/fd/{file.fileno()}".encode()
+            if self.library.c.LLVMPrintModuleToFile(self.pointer, path, byref(message)):
+                raise LlvmError(f"the program cannot be written as text: {self.library.take_string(message.value)}")
+            return file.read().decode(errors="replace")
 
     def verify(self) -> str | None:
         """Return what LLVM's verifier finds wrong with the module, or None."""

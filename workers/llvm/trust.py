@@ -11,6 +11,7 @@ one, nothing may name a file of this machine, or a command, or make a tool read 
 
 import re
 import struct
+from pathlib import PurePosixPath
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
@@ -35,13 +36,16 @@ REFUSED_OBSERVATIONS = frozenset({"BitcodeFile"})
 _ELF, _ARCHIVE = b"\x7fELF", b"!<arch>\n"
 _FOR_THE_LINKER = (0x6FFF4C01, 0x6FFF4C04)  # types of sections with options, and with libraries, maybe by a path
 _MEMBER = struct.Struct("16s12s6s6s8s10s2s")
-_TABLES = (b"/", b"//", b"/SYM64/")  # members that say what is in the others
+_TABLES = ((b"/", b"/SYM64/"), (b"//",))  # members that say what is in the others: at the beginning, in this order
+_SUFFIXES = ("", ".o", ".a")  # a compiler's driver takes files for programs in some language by other ones
 
 _MODULE_ASSEMBLY = re.compile(r"^module asm ", re.MULTILINE)
 _ASSEMBLY = re.compile(r'\basm (?=(?:[a-z]+ ){0,4}"([^"]*)")')  # not past the word: a name may look like it
 _ESCAPE = re.compile(r"\\([0-9A-F]{2})")
 _INSTRUCTIONS = re.compile(r"[-+*=\w%$,():;<>\[\] \t\n]*", re.ASCII)  # no directive has only these, and no string
 _LONE_DOLLAR = re.compile(r"\$\$(?![-\w])", re.ASCII)  # "$$" is a dollar, and "$" begins an operand
+_OPERAND = re.compile(r"\$\d")
+_BACKSLASH = re.compile(r'@"[^"]*\\(?:\\|5C)')  # in a name: it ends the quotes that LLVM 19 puts around it
 _STATEMENTS = re.compile(r"[;:\n]")
 _TEXTS = ("clang.arc.retainAutoreleasedReturnValueMarker", "llvm.dependent-libraries", "llvm.linker.options")
 
@@ -66,7 +70,7 @@ class Guard:
             LlvmError: when it is no program.
         """
         with Module.parse(self._library, content) as module:
-            if problem := problem_of(module.to_text()):
+            if problem := problem_of(module.whole_text()):
                 raise CompilationError(FailureCode.BENCHMARK, problem)
 
     def check_module(self, module: Module) -> None:
@@ -75,7 +79,7 @@ class Guard:
         Raises:
             LlvmError: it says why.
         """
-        if problem := problem_of(module.to_text()):
+        if problem := problem_of(module.whole_text()):
             raise LlvmError(problem)
 
     def check_program(self, program: Program | None) -> None:
@@ -99,6 +103,8 @@ class Guard:
         for name, content in program.files.items():
             if name.startswith(("-", "@")) or name in (*TOOLS, *WORDS, BITCODE):
                 raise _refused(f"it has a file named {name!r}", "a name that no tool can mistake for something else")
+            if _suffix(name) not in _SUFFIXES:
+                raise _refused(f"it has a file named {name!r}", "names without a suffix, or with .o or .a")
             if problem := machine_code_problem(content):
                 raise _refused(f"its file {name!r} {problem}", "machine code as ELF, or archives (!<arch>) of such")
 
@@ -117,6 +123,8 @@ class Guard:
 def problem_of(text: str) -> str:
     """Say what makes a program, given as text, unfit to become machine code, "" if nothing."""
     rule = "the assembly of others may have instructions only: no directives, no strings, nothing outside of functions"
+    if "\0" in text:
+        return "the program has a NUL byte outside of its strings, such as in its target triple"
     if _MODULE_ASSEMBLY.search(text):
         return f"the program has assembly outside of its functions (module asm); {rule}"
     for name in _TEXTS:
@@ -126,6 +134,8 @@ def problem_of(text: str) -> str:
         written = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), found[1])
         if not _is_instructions(written):
             return f"the program has the assembly {written[:100]!r}; {rule}"
+        if _OPERAND.search(written) and _BACKSLASH.search(text):
+            return f"the program has the assembly {written[:100]!r} with operands, and a name with a backslash"
     return ""
 
 
@@ -146,7 +156,7 @@ def machine_code_problem(content: bytes) -> str:
         return "has a section that tells the linker what to do" if kinds.intersection(_FOR_THE_LINKER) else ""
     if not content.startswith(_ARCHIVE):
         return "is none"
-    place = len(_ARCHIVE)
+    place, tables = len(_ARCHIVE), list(_TABLES)
     while place < len(content):
         try:
             name, *_, size, end = _MEMBER.unpack_from(content, place)
@@ -156,10 +166,20 @@ def machine_code_problem(content: bytes) -> str:
         member = content[place + _MEMBER.size : place + _MEMBER.size + count]
         if end != b"`\n" or count < 0 or len(member) != count:
             return "is an archive that cannot be read"
-        if name.strip() not in _TABLES and (not member.startswith(_ELF) or machine_code_problem(member)):
+        while tables and name.rstrip(b" ") not in tables[0]:
+            tables.pop(0)
+        if tables:
+            tables.pop(0)
+        elif not member.startswith(_ELF) or machine_code_problem(member):
             return "is an archive of something else"
         place += _MEMBER.size + count + count % 2
     return ""
+
+
+def _suffix(name: str) -> str:
+    """Return the suffix of a file's name as LLVM sees it, for which `.c` is one as well."""
+    _, dot, suffix = PurePosixPath(name).name.rpartition(".")
+    return dot and dot + suffix
 
 
 def _refused(reason: str, expected: str) -> CompilationError:

@@ -1,5 +1,6 @@
 """What clients may not do that are not trusted: each is tried for real where it is possible to a trusted one."""
 
+import dataclasses
 import json
 import os
 import re
@@ -25,11 +26,11 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.action_text import LONGEST
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.module import LlvmError
+from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.observations import OBSERVATIONS
 from aiocg.workers.llvm.program import Program, decode_program
 from aiocg.workers.llvm.session import LlvmSession
-from aiocg.workers.llvm.trust import REFUSED_OBSERVATIONS, Guard
+from aiocg.workers.llvm.trust import REFUSED_OBSERVATIONS, Guard, machine_code_problem
 
 SECRET = "/etc/hostname"
 LINUX = 'target triple = "x86_64-unknown-linux-gnu"\n'
@@ -62,6 +63,9 @@ INCLUDES = {
     "of a value that looks like assembly": (
         f'{LINUX}define i8 @f() {{\n  %"asm " = call i8 asm ".incbin \\22{SECRET}\\22", "=r"()\n  ret i8 %"asm "\n}}\n'
     ),
+    "behind a NUL, where a string in C ends": (
+        f'target triple = "x86_64-unknown-linux-gnu\\00"\nmodule asm ".incbin \\22{SECRET}\\22"\n'
+    ),
 }
 
 
@@ -72,10 +76,10 @@ def test_a_program_cannot_have_files_of_the_machine_in_its_machine_code(
     text = INCLUDES[name]
     state = engine.load(text.encode())
     assert Path(SECRET).read_bytes().strip() in engine.code.object_file(state)  # so it must be refused
-    assert "assembly" in refusal(guard, text)
+    assert re.search("assembly|NUL", refusal(guard, text))
     engine.code.forget()
     engine.code.check = guard.check_module  # and again when passes may have made it
-    with pytest.raises(LlvmError, match="assembly"):
+    with pytest.raises(LlvmError, match=r"assembly|NUL"):
         engine.code.object_file(state)
 
 
@@ -92,6 +96,17 @@ def test_a_program_cannot_have_files_of_the_machine_in_its_machine_code(
 )
 def test_an_operand_cannot_be_a_directive(guard: Guard, text: str) -> None:
     assert "assembly" in refusal(guard, text.replace('sideeffect "nop $$$0", ""()', 'sideeffect "nop $$$0", "r"(i8 0)'))
+
+
+def test_the_name_of_an_operand_cannot_end_its_quotes(guard: Guard) -> None:
+    """LLVM 19 writes the name `a\\";.incbin ` so that a directive follows, and the string behind it is left open."""
+    text = (
+        '@"a\\5C\\22;.incbin " = internal global i8 0\n@file = internal global i8 0\n@";#" = internal global i8 0\n'
+        'define void @f() {\n  call void asm sideeffect "pushq $0$1$2", "s,s,s"'
+        '(ptr @"a\\5C\\22;.incbin ", ptr @file, ptr @";#")\n  ret void\n}\n'
+    )
+    assert "a name with a backslash" in refusal(guard, LINUX + text)
+    guard.check_content((LINUX + text.replace("5C", "5B")).encode())
 
 
 @pytest.mark.parametrize("assembly", ["", "nop", "movl $$60, %eax\\0A\\09syscall", "lock; incl (%rax)", "1: jmp 1b"])
@@ -191,6 +206,9 @@ def elf(table: int, stride: int = 64, count: int = 1, size: int = 0) -> bytes:
         ARCHIVE + member(b"BC\xc0\xde"),
         ARCHIVE + member(b"INPUT(/etc/passwd)"),
         ARCHIVE + member(b"INPUT(/x)", b"#1/3"),
+        ARCHIVE + member(b"BC\xc0\xde", b"\t/"),
+        ARCHIVE + member(b"", b"/") + member(b"BC\xc0\xde", b"/"),
+        ARCHIVE + member(b"", b"//") + member(b"BC\xc0\xde", b"//"),
         ARCHIVE + member(b"\x7fELF", size=10**9),
         ARCHIVE + member(b"\x7fELF", size=-60),
         elf(table=2**63),
@@ -203,6 +221,33 @@ def test_files_that_are_linked_hold_machine_code(guard: Guard, content: bytes) -
     guard.check_program(recipe(files=files))
     with pytest.raises(CompilationError, match=re.escape("its file 'more.a'")):
         guard.check_program(recipe(files=files | {"more.a": content}))
+
+
+def test_an_archive_may_begin_with_tables(guard: Guard, engine: Engine) -> None:
+    code = engine.code.object_file(engine.load(LINUX.encode()))
+    for tables in (b"", member(b"", b"/"), member(b"", b"//"), member(b"", b"/SYM64/") + member(b"a\n", b"//")):
+        guard.check_program(recipe(files=recipe().files | {"more.a": ARCHIVE + tables + member(code)}))
+
+
+def test_bitcode_that_is_named_like_a_table_is_not_linked(untrusting: type[LlvmSession], engine: Engine) -> None:
+    """A linker takes members for tables at the beginning only; others are optimised by it, with their assembly."""
+    text = f'{LINUX}module asm ".globl f\\0Af: .incbin \\22{SECRET}\\22"\ndeclare void @f()\n'
+    with Module.parse(engine.library, text.encode()) as module:
+        hidden = module.write_bitcode()
+    program = BenchmarkProgram("c", runs={"only": ProgramRun()}, command=("{lld}", "-o", "program", "program.o", "a.a"))
+    files = {"a.a": ARCHIVE + member(engine.code.object_file(engine.load(LINUX.encode()))) + member(hidden, b"/")}
+    calling = f"{LINUX}declare void @f()\ndefine void @_start() {{\n  call void @f()\n  ret void\n}}\n"
+    with pytest.raises(CompilationError, match="an archive of something else"):
+        untrusting.load_benchmark(calling.encode(), encode_program(dataclasses.replace(program, files=files)))
+
+
+@pytest.mark.parametrize("name", ["x.c", ".c", "a/x.S", "x.o.cpp", "x.c/", "x.ll", "x."])
+def test_a_file_that_is_linked_is_no_source_to_a_compiler(guard: Guard, name: str) -> None:
+    """This one is an ELF file in the eyes of a linker, and a program in C that includes another file."""
+    content = b'\x7fELF\x01\n;\n#include "/etc/passwd"\n'.ljust(32) + bytes(64)
+    assert not machine_code_problem(content)
+    with pytest.raises(CompilationError, match="names without a suffix"):
+        guard.check_program(recipe(files=recipe().files | {name: content}))
 
 
 def test_machine_code_cannot_ask_for_libraries_by_path(guard: Guard, engine: Engine) -> None:
