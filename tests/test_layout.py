@@ -188,7 +188,7 @@ def test_import_of_the_root_loads_nothing_heavy_and_starts_nothing() -> None:
 
 def test_worker_loads_nothing_that_only_the_client_needs() -> None:
     loaded = {name.split(".")[0] for name in _loaded_by("aiocg.workers.__main__", "aiocg.workers.llvm.session")}
-    assert not loaded & {"anyio", "gymnasium", "rich", "typer", "uvloop"}
+    assert not loaded & {"anyio", "asyncio", "gymnasium", "numpy", "rich", "typer", "uvloop", "zmq"}
 
 
 # ----------------------------------------------------------------------------------------------- public names

@@ -4,6 +4,7 @@ A batch is a header and its frames, one after the other. The header is the mark 
 and the size of each in bytes, little-endian.
 """
 
+import mmap
 import struct
 from collections import deque
 from collections.abc import Sequence
@@ -22,6 +23,9 @@ READ_BYTES: Final = 256 * 1024
 PARTS: Final = 512
 """Frames handed to the system in one call, which takes 1,024."""
 
+CALL_BYTES: Final = 1024 * 1024
+"""And bytes: as long as somebody reads as fast, a call goes on."""
+
 _MARK: Final = 0xA10C6001
 _HEAD: Final = struct.Struct("<II")  # mark, number of frames
 _SINGLE: Final = struct.Struct("<IIQ")  # the whole header of one frame, which is the usual one
@@ -31,6 +35,14 @@ def _header(frames: Sequence[Frame]) -> bytes:
     if len(frames) == 1:
         return _SINGLE.pack(_MARK, 1, len(frames[0]))
     return struct.pack(f"<II{len(frames)}Q", _MARK, len(frames), *map(len, frames))
+
+
+def _memory(size: int) -> mmap.mmap:
+    """Return memory that costs nothing before it is filled: the size is but what the other side says."""
+    try:
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"no memory for a batch of {size} bytes") from error
 
 
 class Incoming:
@@ -100,7 +112,7 @@ class Incoming:
         rest = self._bytes[self._start : self._end]
         if self._start + max(size, len(rest) + 1) > len(self._bytes):
             if size > READ_BYTES:
-                memory = memoryview(bytearray(size))
+                memory = memoryview(_memory(size))
                 memory[: len(rest)] = rest
                 self._bytes = memory
             else:
@@ -132,7 +144,17 @@ class Outgoing:
 
     def parts(self) -> list[Frame]:
         """Return what goes out next, some of it if it is much."""
-        return list(islice(self._parts, PARTS))
+        first = islice(self._parts, PARTS)
+        if self.size <= CALL_BYTES:
+            return list(first)
+        parts: list[Frame] = []
+        room = CALL_BYTES
+        for part in first:
+            parts.append(memoryview(part)[:room])
+            room -= len(parts[-1])
+            if not room:
+                break
+        return parts
 
     def taken(self, count: int) -> None:
         """Say how many bytes of that went out."""

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 
 from aiocg.transport.channels import ReplyChannel
 from aiocg.transport.status import StatusPage
-from aiocg.transport.streams import WorkerStream
+from aiocg.transport.worker_stream import WorkerStream
 from aiocg.workers.compilation import CompilationSession
 from aiocg.workers.host import Host
 from aiocg.workers.limits import die_with_parent, disable_core_dumps, limit_address_space

@@ -3,7 +3,7 @@
 import sys
 
 from aiocg.transport.messages import Done, Step
-from aiocg.transport.streams import WorkerStream
+from aiocg.transport.worker_stream import WorkerStream
 
 
 def main() -> None:

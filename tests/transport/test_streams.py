@@ -2,23 +2,30 @@
 
 import asyncio
 import contextlib
+import errno
+import itertools
 import os
+import resource
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy
 import pytest
 
-from aiocg.transport import streams
+from aiocg.transport import streams, worker_stream
 from aiocg.transport.codec import reply_codec, request_codec
 from aiocg.transport.errors import AddressError, ChannelClosedError, LocalProtocolError, RemoteProtocolError
 from aiocg.transport.framing import READ_BYTES, Incoming, Outgoing
+from aiocg.transport.limits import MAX_FRAME_BYTES
 from aiocg.transport.messages import Done, Failure, FailureCode, Load, Observed, Shutdown, Statistics, Step, Told
-from aiocg.transport.streams import ClientStream, WorkerStream
+from aiocg.transport.streams import ClientStream
+from aiocg.transport.worker_stream import WorkerStream
 
 
 class Peer:
@@ -32,7 +39,9 @@ class Peer:
     def send(self, frames):
         outgoing = Outgoing()
         outgoing.put(frames)
-        self.end.sendall(b"".join(outgoing.parts()))
+        while parts := b"".join(outgoing.parts()):
+            self.end.sendall(parts)
+            outgoing.taken(len(parts))
 
     def receive(self):
         while (frames := self._incoming.batch()) is None:
@@ -46,6 +55,11 @@ class Peer:
 @pytest.fixture
 def address(tmp_path):
     return f"unix://{tmp_path}/w"
+
+
+def resident():
+    """Return how much memory this process has, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 class Worker(threading.Thread):
@@ -251,6 +265,44 @@ def test_what_a_worker_does_not_read_waits_in_the_channel_and_is_not_lost(run, a
     assert [request.request for batch in worker.batches[:-1] for request in batch] == list(range(count))
 
 
+def test_a_flood_of_requests_leaves_turns_to_others(run, address, listener):
+    content = bytes(60_000_000)
+
+    async def main():
+        client = Client(address)
+        end = listener.accept()[0]
+        reader = threading.Thread(target=lambda: [None for _ in iter(lambda: end.recv(1 << 20), b"")])
+        reader.start()  # as quick as we are
+        client.channel.send(Load(1, "b", content, 1.0))
+        seen = [client.channel.bytes_queued]
+        while seen[-1]:
+            await asyncio.sleep(0)
+            seen.append(client.channel.bytes_queued)
+        assert max(before - after for before, after in itertools.pairwise(seen)) <= streams.TURN_BYTES + 2_000_000
+        client.channel.close()
+        reader.join()
+        end.close()
+
+    run(main())
+
+
+def test_a_client_out_of_descriptors_says_so(run, tmp_path):
+    async def main():
+        client = Client(f"unix://{tmp_path}/late")
+        most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest = os.dup(0)  # that is free
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+        try:
+            await until(lambda: client.errors)
+        finally:
+            os.close(lowest)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        assert client.errors[0].errno == errno.EMFILE
+        client.channel.close()
+
+    run(main())
+
+
 def test_an_unsendable_request_raises_and_the_others_go_out(run, address, worker):
     async def main():
         client = Client(address)
@@ -357,7 +409,7 @@ def test_replies_of_a_worker_that_died_are_still_received(run, tmp_path):
     script = f"""
 import os
 from aiocg.transport.messages import Done, Observed
-from aiocg.transport.streams import WorkerStream
+from aiocg.transport.worker_stream import WorkerStream
 channel = WorkerStream("unix://{tmp_path}/w")
 ((client, requests),) = channel.receive(20.0)
 input()
@@ -474,6 +526,21 @@ def test_garbage_of_one_client_is_an_item_and_harms_nobody(channel, peer):
     assert reply_codec().decode(good.receive()) == [Done(1)]
 
 
+def test_a_size_that_is_only_said_costs_nothing(channel, peer):
+    liars = [peer() for _ in range(4)]
+    before = resident()
+    for liar in liars:
+        liar.end.sendall(struct.pack("<IIQ", 0xA10C6001, 1, MAX_FRAME_BYTES) + b"and that was all of it")
+    good = peer()
+    good.send(requests(Statistics(1)))
+    assert [item for _, item in receive(channel, 1)] == [[Statistics(1)]]
+    for liar in liars:
+        liar.end.close()
+    while channel._by_descriptor and len(channel._by_descriptor) > 1:
+        assert resident() - before < 64_000_000
+        assert channel.receive(0.05) == []
+
+
 def test_replies_go_to_the_client_that_asked_as_one_batch(channel, peer):
     clients = [peer(), peer()]
     for number, client in enumerate(clients):
@@ -538,8 +605,8 @@ def test_a_worker_goes_on_while_a_busy_client_takes_no_replies(channel, peer):
 
 
 def test_a_client_that_reads_nothing_is_given_up_on_and_others_are_served(monkeypatch, channel, peer):
-    monkeypatch.setattr(streams, "SEND_PATIENCE", 0.05)
-    monkeypatch.setattr(streams, "BACKLOG_BYTES", 1_000_000)
+    monkeypatch.setattr(worker_stream, "SEND_PATIENCE", 0.05)
+    monkeypatch.setattr(worker_stream, "BACKLOG_BYTES", 1_000_000)
     slow, quick = peer(), peer()
     slow.send(requests(Statistics(1)))
     ((slow_name, _),) = receive(channel, 1)
@@ -555,7 +622,7 @@ def test_a_client_that_reads_nothing_is_given_up_on_and_others_are_served(monkey
 
 
 def test_a_slow_client_that_reads_in_time_loses_nothing(monkeypatch, channel, peer):
-    monkeypatch.setattr(streams, "BACKLOG_BYTES", 1_000_000)
+    monkeypatch.setattr(worker_stream, "BACKLOG_BYTES", 1_000_000)
     client = peer()
     client.send(requests(Statistics(1)))
     ((name, _),) = receive(channel, 1)

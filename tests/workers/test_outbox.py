@@ -10,7 +10,7 @@ import pytest
 from aiocg.transport.codec import reply_codec, request_codec
 from aiocg.transport.framing import Incoming, Outgoing
 from aiocg.transport.messages import Done, Reply, Statistics
-from aiocg.transport.streams import WorkerStream
+from aiocg.transport.worker_stream import WorkerStream
 from aiocg.workers.outbox import COMPANY, Outbox
 
 
