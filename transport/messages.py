@@ -6,13 +6,14 @@ numbers are chosen by the client too, so `Open`, `Step` and `Fork` can be pipeli
 (`Open` again), snapshot (`Fork` into a new number) and restore (`Fork` back) the same cheap operation.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 PROTOCOL_VERSION = 2
 
 Action = Any  # int, an index into the compiler's first action space, or str, a text in its language of actions
+Number = Annotated[int, msgspec.Meta(ge=0)]  # chosen by the client, of a request, a session or a candidate
 Value = Any  # None, bool, int, float, str, bytes, list, dict, or numpy.ndarray (zero copy when large)
 
 
@@ -105,7 +106,7 @@ class Hello(Message, frozen=True):
 class Load(Message, frozen=True):
     """Give the worker a benchmark's content under a key of the client's choice; answered by `Done` or `Failure`."""
 
-    request: int
+    request: Number
     benchmark: str
     content: Any  # bytes; on the wire a frame of its own when large
     timeout: float
@@ -115,15 +116,15 @@ class Load(Message, frozen=True):
 class Unload(Message, frozen=True):
     """Forget a loaded benchmark. Sessions open on it live on. Answered by `Done`."""
 
-    request: int
+    request: Number
     benchmark: str
 
 
 class Open(Message, frozen=True):
     """Bind `session` to the initial state of a loaded benchmark; answered by `Observed`."""
 
-    request: int
-    session: int
+    request: Number
+    session: Number
     benchmark: str
     timeout: float
     observe: tuple[str, ...] = ()
@@ -133,15 +134,15 @@ class Open(Message, frozen=True):
 class Check(Message, frozen=True):
     """Ask whether texts are actions, without a session; answered by `Done`, or a `Failure` that says why not."""
 
-    request: int
+    request: Number
     actions: tuple[Action, ...]
 
 
 class Step(Message, frozen=True):
     """Apply `actions` in order, then compute `observe`; answered by `Observed`. No actions: only observe."""
 
-    request: int
-    session: int
+    request: Number
+    session: Number
     actions: tuple[Action, ...]
     timeout: float
     observe: tuple[str, ...] = ()
@@ -150,9 +151,9 @@ class Step(Message, frozen=True):
 class Fork(Message, frozen=True):
     """Bind `child` to the state that `session` has; answered by `Done`."""
 
-    request: int
-    session: int
-    child: int
+    request: Number
+    session: Number
+    child: Number
 
 
 class Expand(Message, frozen=True):
@@ -162,19 +163,19 @@ class Expand(Message, frozen=True):
     are left out of the reply (None in their place).
     """
 
-    request: int
-    session: int
+    request: Number
+    session: Number
     candidates: tuple[tuple[Action, ...], ...]
     timeout: float  # seconds for each candidate
     observe: tuple[str, ...] = ()
-    failed: tuple[int, ...] = ()
+    failed: tuple[Number, ...] = ()
 
 
 class Parameter(Message, frozen=True):
     """Send an out-of-band (key, value) to the session; answered by `Told`."""
 
-    request: int
-    session: int
+    request: Number
+    session: Number
     key: str
     value: str
     timeout: float
@@ -183,14 +184,14 @@ class Parameter(Message, frozen=True):
 class Close(Message, frozen=True):
     """Forget sessions; numbers that are not bound are ignored. Answered by `Done`."""
 
-    request: int
-    sessions: tuple[int, ...]
+    request: Number
+    sessions: tuple[Number, ...]
 
 
 class Statistics(Message, frozen=True):
     """Ask for the worker's counters; answered by `Told` with a JSON object."""
 
-    request: int
+    request: Number
 
 
 class Shutdown(Message, frozen=True):

@@ -245,6 +245,13 @@ def test_a_message_of_a_type_that_is_no_text_is_refused(kind):
             codec.decode(frames)
 
 
+@pytest.mark.parametrize("message", [Statistics(-1), Step(1, -1, (), 1.0), Fork(1, 1, -1), Close(1, (1, -1))])
+def test_a_number_below_zero_is_refused_with_the_request_it_came_in(message):
+    with pytest.raises(RemoteProtocolError, match=">= 0") as refused:
+        request_codec().decode(request_codec().encode([Statistics(2), message]))
+    assert (refused.value.index, refused.value.request) == (1, message.request)
+
+
 def test_a_codec_does_not_remember_a_refused_batch():
     codec = request_codec()
     message = Load(1, "b", bytes(INLINE_BYTES), 1.0)
