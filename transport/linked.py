@@ -7,6 +7,7 @@ import logging
 import os
 import resource
 import socket as sockets
+import stat
 import time
 from collections import deque
 from collections.abc import Callable
@@ -390,6 +391,12 @@ class LinkedRouter:
                 self.forget(name)
                 self._cut(peer.descriptor)
 
+    def cut_all(self) -> None:
+        """Cut all connections, those included of which nothing was heard. Links go on over the next ones."""
+        with contextlib.suppress(OSError):
+            for descriptor in os.listdir("/proc/self/fd"):
+                self._cut(int(descriptor))
+
     def _make_room(self, key: str) -> None:
         names = [name for name in self._peers if key_of(name) == key]
         if len(names) >= MAX_LINKS:
@@ -412,8 +419,13 @@ class LinkedRouter:
     def _cut(self, descriptor: int) -> None:
         """Cut the connection that a message came from; ZeroMQ, whose connection it is, takes note of that."""
         port = int(self.address.rpartition(":")[2])
-        with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as connection:
-            if connection.getsockname()[1] == port:  # and not another that has its number by now
+        with contextlib.suppress(OSError), contextlib.ExitStack() as copies:
+            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                return
+            connection = copies.enter_context(sockets.socket(fileno=os.dup(descriptor)))
+            place = connection.getsockname()
+            is_ours = isinstance(place, tuple) and place[1] == port  # and not another that has its number by now
+            if is_ours and not connection.getsockopt(sockets.SOL_SOCKET, sockets.SO_ACCEPTCONN):
                 connection.shutdown(sockets.SHUT_RDWR)
 
 

@@ -1,6 +1,7 @@
 """A server's channel to many clients on the network, on the asyncio loop: what a node's control socket is."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
@@ -18,6 +19,9 @@ __all__ = ["ServerChannel", "key_of"]
 
 TURN_BATCHES: Final = 64
 """Batches that are handled in one turn of the event loop; the rest waits for the next."""
+
+TURN_SECONDS: Final = 0.01
+"""Seconds after which a turn ends as well, however few batches it has handled: some are a lot of work."""
 
 CLOSE_PATIENCE: Final = 0.5
 """Seconds that the last messages have to leave the process."""
@@ -115,6 +119,10 @@ class ServerChannel(Generic[Out, In]):
         """Forget all peers with a public key and cut their connections; for a key that is not admitted any more."""
         self._router.expel(key)
 
+    def cut_all(self) -> None:
+        """Cut all connections. Clients come back, and nothing is lost; what was not sent to its end is dropped."""
+        self._router.cut_all()
+
     def close(self) -> None:
         """Send what is queued, as far as that is possible at once, and close. May be called twice."""
         if self.closed:
@@ -138,9 +146,12 @@ class ServerChannel(Generic[Out, In]):
             self._handle.cancel()
             self._handle = None
         self._send_batches()
-        for _ in range(TURN_BATCHES):
+        until = time.monotonic() + TURN_SECONDS
+        for index in range(TURN_BATCHES):
             if self.closed:
                 return
+            if index and time.monotonic() >= until:
+                break
             try:
                 received = self._router.receive(zmq.DONTWAIT)
             except zmq.Again:
