@@ -21,6 +21,7 @@ from aiocg.local import LocalLauncher, LocalProcess
 from aiocg.node.endpoint import NetworkEndpoint
 from aiocg.node.leases import Command, End, Leases, Policy, Send, Start
 from aiocg.node.limits import Limits, LimitsTable
+from aiocg.node.memory import MemoryWatch
 from aiocg.registry import environments
 from aiocg.transport.control import MAX_CONTROL_BYTES, FromClient, FromNode, Refused, from_client_codec
 from aiocg.transport.errors import ProtocolError, TransportError
@@ -86,6 +87,7 @@ class Node:
         self._heard: dict[bytes, float] = {}
         self._read_keys = time.monotonic()
         self._stopping = asyncio.Event()
+        self._memory = MemoryWatch()
         self.leases = Leases(settings.policy, self._limits_of, secrets.token_hex(16))
         self._channel: ServerChannel[FromNode, FromClient] = ServerChannel(
             settings.address,
@@ -263,6 +265,9 @@ class Node:
 
     async def _tick(self) -> None:
         now = time.monotonic()
+        if self._memory.alarmed(now):
+            logger.error("memory is running out, connections are cut", extra={"bytes": self._memory.resident()})
+            self._channel.cut_all()
         if now - self._read_keys >= KEYS_INTERVAL:
             self._read_keys = now
             await self._look_who_is_authorised()
