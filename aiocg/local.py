@@ -160,6 +160,7 @@ class LocalProcess:
         self._status = status
         self._folder = folder
         self._tail = bytearray()
+        self._over = False  # nothing is left of it, and its number may be another's
         self._reader = asyncio.create_task(self._read_stderr())
 
     async def _read_stderr(self) -> None:
@@ -194,6 +195,8 @@ class LocalProcess:
 
     def kill(self) -> None:
         """End the process and all its children at once."""
+        if self._over:
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
@@ -201,6 +204,7 @@ class LocalProcess:
         """Wait for the end of the process and its last words; return its exit status, minus the signal if killed."""
         return_code = await self._process.wait()
         self.kill()  # children it may have left
+        self._over = True
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._reader, 1.0)
         return return_code

@@ -31,6 +31,7 @@ from aiocg.transport.server import ServerChannel, key_of
 __all__ = ["Node", "Settings", "installed_kinds"]
 
 TICK = 0.05  # seconds between looks at the workers and at the clock
+START_PATIENCE = 60.0  # seconds that a worker has until it listens
 KEYS_INTERVAL = 1.0  # seconds between looks at who is authorised
 END_PATIENCE = 10.0  # seconds that killed workers may take to be gone
 
@@ -198,7 +199,7 @@ class Node:
         status, look, stderr = -signal.SIGKILL, Look(), ""
         try:
             with contextlib.suppress(OSError, ValueError):  # it ends, and that is told
-                port = await endpoint.port()
+                port = await self._port(process, endpoint)
                 logger.info("worker started", extra={**name, "port": port})
                 self._perform(self.leases.started(start.worker, port, endpoint.public, process.pid))
             status = await process.wait()
@@ -212,7 +213,17 @@ class Node:
             del self._processes[start.worker]
             self._ports.pop(start.worker, None)
             self._condemned.discard(start.worker)
-        self._perform(self.leases.died(start.worker, status, look, stderr, time.monotonic()))
+            self._perform(self.leases.died(start.worker, status, look, stderr, time.monotonic()))
+
+    async def _port(self, process: LocalProcess, endpoint: NetworkEndpoint) -> int:
+        """Wait until a worker listens; one that does not in time is ended, and its client may ask for another."""
+        try:
+            async with asyncio.timeout(START_PATIENCE):
+                return await endpoint.port()
+        except TimeoutError:
+            logger.warning("a worker does not listen", extra={"pid": process.pid, "seconds": START_PATIENCE})
+            process.kill()
+            raise
 
     async def _launch(self, start: Start) -> tuple[LocalProcess, NetworkEndpoint]:
         limits = start.limits.as_numbers()

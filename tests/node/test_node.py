@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import aiocg.testing
 from aiocg.errors import AiocgError, NodeUnreachable, ObservationFailed, WorkerFailure, WorkerStartError
 from aiocg.gym import SyncRuntime
 from aiocg.node import client as node_client
+from aiocg.node import server as node_server
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.security import ClientSecurity, KeyPair
 
@@ -315,6 +317,25 @@ async def test_ports_of_workers_that_a_firewall_bars_are_named(serve: Serve) -> 
     async with serve() as site, through(site, workers=False), site.runtime(through=HERE) as runtime:
         with pytest.raises(NodeUnreachable, match=r"the port \d+ of a worker does not .* --worker-ports"):
             await scripted(runtime)
+
+
+async def test_a_worker_that_never_listens_is_ended_and_another_is_started(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stuck = tmp_path / "stuck"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys, time\n"
+        f"if 'aiocg.workers' in sys.orig_argv and not os.path.exists({str(stuck)!r}):\n"
+        f"    open({str(stuck)!r}, 'w').write(str(os.getpid()))\n"
+        "    time.sleep(3600)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(node_server, "START_PATIENCE", 4.0)
+    async with serve() as site, site.runtime() as runtime:
+        env = await scripted(runtime)
+        assert (await env.step("double"))[0] == 10
+        (pid,) = site.pids()
+        assert pid != int(stuck.read_text()) and not is_alive(int(stuck.read_text()))
 
 
 @pytest.mark.parametrize("address", ["tcp://nowhere", "localhost:5757", "ipc:///tmp/x", "tcp://h:99999"])
