@@ -194,6 +194,12 @@ def test_search_json_has_stable_keys(aiocg: Run, algorithm: str) -> None:
     assert set(found["instructions"]) == {"before", "O3", "Oz", "found"}
 
 
+def test_random_search_ends_by_whichever_budget_is_used_up_first(aiocg: Run) -> None:
+    words = ("search", "random", SMALLEST, "--json", "--evaluations")
+    assert aiocg(*words, 10_000_000, "--budget", "0.3").json["evaluations"] < 10_000_000
+    assert aiocg(*words, 5, "--budget", "3600").json["evaluations"] == 5
+
+
 def test_passes_are_printed_on_one_line_that_can_be_copied(aiocg: Run) -> None:
     words = ("search", "random", SMALLEST, "--evaluations", "300", "--seed", "2")
     actions = aiocg(*words, "--json").json["actions"]

@@ -221,9 +221,13 @@ def random(
     env: Environment = "llvm-v0",
     reward: RewardSpace = "IrInstructionCountOz",
     action_space: ActionSpaceName = None,
-    budget: Seconds = 10.0,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Stop after this many seconds.", min=0.0, show_default="10 without --evaluations"),
+    ] = None,
     evaluations: Annotated[
-        int | None, typer.Option(help="Stop after this many programs; reproducible with --seed.", min=1)
+        int | None,
+        typer.Option(help="Stop after this many programs; reproducible with --seed where no --budget is.", min=1),
     ] = None,
     patience: Annotated[
         int | None, typer.Option(help="Steps without improvement before a walk is given up.", min=1)
@@ -238,8 +242,9 @@ def random(
 
     Example: aiocg search random programs-v0/crc32 --budget 30 --seed 1
     """
-    seconds = None if evaluations is not None else budget
-    job = Job("random", target, env, reward, seconds, workers, output, state, json, action_space, evaluations)
+    if budget is None and evaluations is None:
+        budget = 10.0
+    job = Job("random", target, env, reward, budget, workers, output, state, json, action_space, evaluations)
     job.run(
         lambda env, budget, progress: search.random(env, budget=budget, progress=progress, seed=seed, patience=patience)
     )
