@@ -200,7 +200,7 @@ class KeyFolder:
         return {unquote(name): self.node(unquote(name)) for name in _names(self.path / "nodes")}
 
     def _node_file(self, address: str) -> Path:
-        if not _ADDRESS.fullmatch(address):
+        if not _ADDRESS.fullmatch(address) or not 0 < int(address.rpartition(":")[2]) < 65536:
             raise SecurityError(f"{address!r} is no node's address; it must be tcp://HOST:PORT")
         return self.path / "nodes" / (quote(address, safe="") + _SUFFIX)
 

@@ -11,6 +11,7 @@ from aiocg.cli import dataset, dataset_list, describe, keys, llvm, replay, searc
 from aiocg.cli.output import console, fail
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
+from aiocg.transport.errors import TransportError
 
 app = typer.Typer(
     name="aiocg",
@@ -86,5 +87,5 @@ def main() -> None:
     """Run the command line; errors that are the user's or the machine's become one message and exit status 1."""
     try:
         app(prog_name="aiocg")
-    except (AiocgError, DatasetError, OSError) as error:
+    except (AiocgError, DatasetError, TransportError, OSError) as error:
         fail(str(error))

@@ -5,18 +5,16 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from aiocg.cli.output import Json, console, fail, print_json, print_line
+from aiocg.cli.output import Json, fail, print_json, print_line
 from aiocg.transport.errors import SecurityError
 from aiocg.transport.keys import OWN, KeyFolder
 
-__all__ = ["app"]
+__all__ = ["app", "told"]
 
 app = typer.Typer(name="keys", help="Keys for nodes and their clients.", no_args_is_help=True)
 
-Pair = Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the pair.", show_default=False)]
+Pair = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pair.", show_default=False)]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name for the client, of your choice.")]
 Public = Annotated[str, typer.Argument(metavar="PUBLIC_KEY", help="What `aiocg keys show` prints on the other side.")]
 
@@ -33,7 +31,7 @@ def new(
 
     Example: aiocg keys new
     """
-    with _told():
+    with told():
         folder = KeyFolder()
         pair = folder.create(name, replace=force)
     if json:
@@ -50,7 +48,7 @@ def show(name: Pair = OWN, json: Json = False) -> None:
 
     Example: aiocg keys show
     """
-    with _told():
+    with told():
         public = KeyFolder().pair(name).public
     if json:
         print_json({"name": name, "public": public})
@@ -69,13 +67,13 @@ def authorize(
 
     Example: aiocg keys authorize alice PUBLIC_KEY
     """
-    with _told():
+    with told():
         folder = KeyFolder()
         folder.authorize(name, public, replace=force)
     if json:
         print_json({"name": name, "public": public})
     else:
-        print_line(f"{name} is let in with the key {public}")
+        print_line(f"{name} is let in with the key {public}, by a node that runs within two seconds")
 
 
 @app.command("revoke")
@@ -84,7 +82,7 @@ def revoke(name: Name, json: Json = False) -> None:
 
     Example: aiocg keys revoke alice
     """
-    with _told():
+    with told():
         public = KeyFolder().revoke(name)
     if json:
         print_json({"name": name, "public": public})
@@ -101,9 +99,9 @@ def trust(
 ) -> None:
     """On a client: remember a node's public key. Whatever else answers at that address is not talked to.
 
-    Example: aiocg keys trust tcp://node.example:4400 PUBLIC_KEY
+    Example: aiocg keys trust tcp://node.example:5757 PUBLIC_KEY
     """
-    with _told():
+    with told():
         KeyFolder().trust(address, public, replace=force)
     if json:
         print_json({"address": address, "public": public})
@@ -117,7 +115,7 @@ def list_keys(json: Json = False) -> None:
 
     Example: aiocg keys list
     """
-    with _told():
+    with told():
         folder = KeyFolder()
         own, authorized, nodes = folder.pairs(), folder.authorized(), folder.nodes()
     if json:
@@ -130,17 +128,23 @@ def list_keys(json: Json = False) -> None:
             }
         )
         return
-    table = Table("what", "name", "public key", title=f"Keys in {folder.path}")
-    table.columns[2].no_wrap = True
+    width = max((len(name) for name in (*own, *authorized, *nodes)), default=0)
     for what, keys in (("own pair", own), ("client let in", authorized), ("node known", nodes)):
-        for one, public in keys.items():
-            table.add_row(what, escape(one), escape(public))
-    console.print(table)
+        for name, public in keys.items():
+            print_line(f"{what:13}  {name:{width}}  {public}")  # no table, which would cut what is to be copied
+    if not (own or authorized or nodes):
+        print_line(f"there are no keys in {folder.path}; make a pair with: aiocg keys new")
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
+    """Exit with a message when keys cannot be read, kept or used."""
     try:
         yield
     except SecurityError as error:
         fail(str(error))
+    except OSError as error:
+        fail(
+            f"the keys in {KeyFolder().path} cannot be read or kept: {error.strerror or error}; mend that, or let "
+            "AIOCG_KEYS name another folder"
+        )

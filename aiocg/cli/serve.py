@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aiocg.cli.keys import told
 from aiocg.cli.loop import run
 from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line
 from aiocg.node.limits import Limits, LimitsTable, read_limits
@@ -92,10 +93,12 @@ def serve(
     )
     beat = min(0.5, lease / 6)
     folder = KeyFolder()
+    with told():
+        pair = _pair(folder, key)
     try:
         settings = Settings(
             address=bind,
-            keys=_pair(folder, key),
+            keys=pair,
             authorised=AuthorizedKeys(folder).names,
             policy=Policy(lease, beat, workers, _kinds(kind), PROCESSORS),
             limits=LimitsTable(default) if limits is None else read_limits(limits, default),
