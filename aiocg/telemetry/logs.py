@@ -73,7 +73,7 @@ def configure(format: str = "text", level: str = "info", *, stream: IO[str] | No
 
 
 def configure_from_environment() -> None:
-    """Write logs if `AIOCG_LOG` says so, by a level or a format and a level (`json:debug`), and nobody said otherwise.
+    """Write logs if `AIOCG_LOG` says so, by a level, a format or both (`json:debug`), and nobody said otherwise.
 
     Raises:
         UnknownName: for a format or a level that does not exist.
@@ -81,7 +81,7 @@ def configure_from_environment() -> None:
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted and not any(isinstance(handler, _Handler) for handler in _root.handlers):
-        format, _, level = wanted.rpartition(":")
+        format, _, level = (f"{wanted}:info" if wanted in FORMATS else wanted).rpartition(":")
         configure(format or "text", level)
 
 

@@ -131,7 +131,8 @@ def test_json_without_its_library_says_what_to_install(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("value", "written"), [("", 0), ("info", 1), ("text:debug", 2), ("json:error", 0), ("json:info", 1)]
+    ("value", "written"),
+    [("", 0), ("info", 1), ("text", 1), ("json", 1), ("text:debug", 2), ("json:error", 0), ("json:info", 1)],
 )
 def test_the_environment_says_format_and_level(value: str, written: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOCG_LOG", value)
