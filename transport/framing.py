@@ -24,7 +24,7 @@ PARTS: Final = 512
 """Frames handed to the system in one call, which takes 1,024."""
 
 CALL_BYTES: Final = 1024 * 1024
-"""And bytes: as long as somebody reads as fast, a call goes on."""
+"""Bytes handed to the system in one call, which goes on for as long as the other side keeps pace."""
 
 _MARK: Final = 0xA10C6001
 _HEAD: Final = struct.Struct("<II")  # mark, number of frames
