@@ -45,6 +45,7 @@ __all__ = ["Command", "End", "Holder", "Lease", "Leases", "Policy", "Send", "Sta
 
 MAX_LEASES = 64  # of one key at a time
 MESSAGES_PER_MINUTE = 60_000  # of one key; what comes beyond it is dropped, for whoever means it says it again
+MESSAGES_AT_ONCE = 6_000  # of one key: while they are handled, which is a second's work at worst, others wait
 BUSY = 1.0  # seconds after which a client that was refused for the moment may try again
 MISSED = 1.0  # seconds without a look at the clock that are held against nobody
 NEWS_OF_MEMORY = 16 << 20  # bytes of growth of an idle worker that the client is told of
@@ -180,6 +181,14 @@ class _Bucket:
             return 0.0
         return (1 - self.left) * 60 / per_minute
 
+    def grant(self, count: int, per_minute: int, at_once: int, now: float) -> int:
+        """Take as many of `count` as there are, and return how many that is."""
+        self.left = min(float(at_once), self.left + (now - self.filled) * per_minute / 60)
+        self.filled = now
+        granted = min(count, int(self.left))
+        self.left -= granted
+        return granted
+
 
 class Leases:
     """All clients of a node and their workers.
@@ -215,8 +224,13 @@ class Leases:
 
     # ------------------------------------------------------------------------------------- from clients
 
+    def hear(self, key: str, count: int, now: float) -> int:
+        """Return how many of `count` messages of a client are heard now; the others are to be dropped unseen."""
+        talk = self._talk.setdefault(key, _Bucket(MESSAGES_AT_ONCE, now))
+        return talk.grant(count, MESSAGES_PER_MINUTE, MESSAGES_AT_ONCE, now)
+
     def received(self, peer: bytes, key: str, message: FromClient, now: float) -> list[Command]:
-        """A client has sent a message.
+        """A client has sent a message, and it is to be heard; see `hear`.
 
         Args:
             peer: routing id of its connection.
@@ -224,9 +238,6 @@ class Leases:
             message: what it says.
             now: the time.
         """
-        talk = self._talk.setdefault(key, _Bucket(MESSAGES_PER_MINUTE, now))
-        if talk.take(MESSAGES_PER_MINUTE, now):
-            return []
         if isinstance(message, Attach):
             return self._attach(peer, key, message, now)
         lease = self._peers.get(peer)
@@ -307,7 +318,10 @@ class Leases:
             if wrong is not None:
                 return refused(wrong)
         if self.count(lease.key) >= limits.workers:
-            message = f"this key may have {limits.workers} workers at a time on the node, and has them"
+            message = (
+                f"this key may have {limits.workers} workers at a time on the node, and has them; end another "
+                "program or runtime that uses it, or have fewer workers in each"
+            )
             return refused(message, self._wait(lease, lambda holder: holder.key == lease.key))
         if len(self.holders) >= self.policy.workers:
             message = f"the node is full: it runs {self.policy.workers} workers for all its clients"

@@ -142,7 +142,7 @@ class Node:
         now = time.monotonic()
         self._heard[peer] = now
         before = set(self.leases.leases)
-        for message in messages:
+        for message in messages[: self.leases.hear(key_of(peer), len(messages), now)]:
             self._perform(self.leases.received(peer, key_of(peer), message, now))
         self._log_leases(before, "it left")
 

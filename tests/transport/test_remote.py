@@ -25,7 +25,7 @@ from aiocg.transport.errors import (
 from aiocg.transport.link import ClientLink, Kind, read_head
 from aiocg.transport.messages import Done, Load, Observed, Statistics, Told
 from aiocg.transport.security import ClientSecurity, KeyPair, ServerSecurity
-from aiocg.transport.server import ServerChannel, key_of
+from aiocg.transport.server import TURN_SECONDS, ServerChannel, key_of
 from aiocg.transport.sockets import TURN_BATCHES, Channel, ClientChannel, WorkerChannel, client_context
 
 from .network import Proxy
@@ -629,6 +629,27 @@ async def test_a_client_that_comes_back_is_the_same_and_gets_what_was_sent_meanw
         client.ask(2)
         await until(lambda: len(server.messages) == 2)
         assert [known for known, _ in server.messages] == [peer, peer]
+
+
+async def test_a_flood_that_is_a_lot_of_work_leaves_turns_to_others():
+    turn, seen = 0, []
+
+    def work(peer, messages):
+        time.sleep(10 * TURN_SECONDS)  # in which all the others come
+        seen.append(turn)
+
+    async with Server(CLIENT.public) as server, contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(Client(server.channel.address)) for _ in range(8)]
+        for client in clients:
+            client.ask(0)
+        await until(lambda: len(server.messages) == 8)
+        server.channel._on_messages = work
+        for client in clients:
+            client.ask(1)
+        while len(seen) < 8:
+            turn += 1
+            await asyncio.sleep(0)
+    assert len(set(seen)) >= 4  # one batch a turn, of which the loop may have two: what is queued, what has come
 
 
 async def test_a_client_that_is_forgotten_is_told_so():
