@@ -4,7 +4,8 @@ It reads lines from its standard input: `+PID` and `-PID` say which process grou
 has closed its runtime, and end of file that it is gone (crashed, or killed; processes that it forked may keep the input
 open after it was closed). Then the groups that are left are killed and the runtime folder, named by the first argument,
 is removed; and after a client that is gone, the scratch folders that it has left, by the file that the second argument
-names; the third is the client's process id. Anything else is passed over: half a number would name somebody else's process.
+names; the third is the client's process id. Anything else is passed over: half a number would name somebody else's
+process.
 """
 
 import contextlib
@@ -41,7 +42,8 @@ def main() -> None:
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     if not closed and len(sys.argv) > 2:
         patience = time.monotonic() + DEATH_PATIENCE
-        while os.getppid() == int(sys.argv[3]) and time.monotonic() < patience:  # its locks are freed before we are orphaned
+        # Its locks are freed before we are orphaned.
+        while os.getppid() == int(sys.argv[3]) and time.monotonic() < patience:
             time.sleep(0.01)
         runpy.run_path(sys.argv[2])["sweep"]()
 

@@ -11,19 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.errors import SessionLost, failure
+from aiocg.errors import failure
 from aiocg.replay import Trajectory
 from aiocg.transport.messages import (
     Action,
     Check,
-    Close,
     Expand,
     Expanded,
     Failure,
     FailureCode,
     Fork,
-    Load,
     Observed,
     Open,
     Parameter,
@@ -31,7 +28,6 @@ from aiocg.transport.messages import (
     Request,
     Statistics,
     Step,
-    Unload,
 )
 
 if TYPE_CHECKING:
@@ -104,6 +100,9 @@ class Pending:
         """Return the sessions whose state is another one once this is carried out."""
         return ()
 
+    def take_back(self) -> None:
+        """Undo what was noted of this when it was made: it will not be carried out, and is about to be rejected."""
+
     @property
     def abandoned(self) -> bool:
         """Was it cancelled by all who wanted to know how it goes?"""
@@ -167,35 +166,10 @@ class Pending:
                 session.last = None
 
 
-class PendingLoad(Pending):
-    """Gives a benchmark to a worker; nobody awaits it, the `Open` behind it fails if it does."""
-
-    __slots__ = ("benchmark", "failed", "timeout")
-
-    def __init__(self, benchmark: Benchmark, timeout: float, failed: Callable[[Benchmark, Exception], None]) -> None:
-        super().__init__(None)
-        self.benchmark = benchmark
-        self.timeout = timeout
-        self.failed = failed
-
-    @property
-    def doing(self) -> str:  # type: ignore[override]
-        return f"the loading of {self.benchmark.uri}"
-
-    def message(self, number: int) -> Request:
-        return Load(number, self.benchmark.key, self.benchmark.content, self.timeout, self.benchmark.recipe)
-
-    def fail(self, reply: Failure) -> Exception:
-        return BenchmarkInitError(str(self.benchmark.uri), reply.message)
-
-    def reject(self, error: Exception) -> None:
-        self.failed(self.benchmark, error)
-
-
 class PendingOpen(Pending):
-    """Binds the session to the start of a benchmark."""
+    """Binds the session to the start of a benchmark; `replaces` says that the process knows it at another state."""
 
-    __slots__ = ("benchmark", "observe", "timeout")
+    __slots__ = ("benchmark", "observe", "replaces", "timeout")
     doing = "a reset"
     session: "Session"
 
@@ -209,12 +183,14 @@ class PendingOpen(Pending):
         finish: Finish | None = None,
     ) -> None:
         super().__init__(session, future, finish)
+        self.replaces = False
         self.benchmark = benchmark
         self.observe = observe
         self.timeout = timeout
 
     def message(self, number: int) -> Request:
-        return _open(number, self.session, self.benchmark, self.timeout, self.observe)
+        session, parameters = self.session, tuple(self.session.parameters.items())
+        return Open(number, session.number, self.benchmark.key, self.timeout, self.observe, parameters)
 
     def apply(self, reply: Observed) -> None:
         self.session.trajectory = Trajectory(self.benchmark, reply.state)
@@ -227,8 +203,9 @@ class PendingOpen(Pending):
         return self.benchmark.key
 
     def fail(self, reply: Failure) -> Exception:
-        self.session.worker.unbind(self.session)  # it is still at its old state, if this process ever knew that
-        return _load_error(self.session, self.benchmark, reply) or super().fail(reply)
+        if not self.replaces:  # otherwise it is still at its old state
+            self.session.worker.unbind(self.session)
+        return load_error(self.session, self.benchmark, reply) or super().fail(reply)
 
 
 class PendingStep(Pending):
@@ -403,9 +380,12 @@ class PendingParameter(Pending):
         if self.setting is not None:
             self.setting.taken()
 
-    def reject(self, error: Exception) -> None:
+    def take_back(self) -> None:
         if self.setting is not None:
             self.setting.refused()
+
+    def reject(self, error: Exception) -> None:
+        self.take_back()
         super().reject(error)
 
     @property
@@ -414,32 +394,6 @@ class PendingParameter(Pending):
 
     def message(self, number: int) -> Request:
         return Parameter(number, self.session.number, self.key, self.value, self.timeout)
-
-
-class PendingClose(Pending):
-    """Frees sessions of a worker; nobody awaits it."""
-
-    __slots__ = ("numbers",)
-
-    def __init__(self, numbers: tuple[int, ...], future: "asyncio.Future[Any] | None" = None) -> None:
-        super().__init__(None, future)
-        self.numbers = numbers
-
-    def message(self, number: int) -> Request:
-        return Close(number, self.numbers)
-
-
-class PendingUnload(Pending):
-    """Lets a worker forget a benchmark; nobody awaits it."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: str) -> None:
-        super().__init__(None)
-        self.key = key
-
-    def message(self, number: int) -> Request:
-        return Unload(number, self.key)
 
 
 class PendingCheck(Pending):
@@ -468,53 +422,6 @@ class PendingStatistics(Pending):
         return Statistics(number)
 
 
-class PendingRebuild(Pending):
-    """Replays a session on a fresh worker, behind a `PendingReopen`, and checks the state it comes to."""
-
-    __slots__ = ("timeout", "trajectory")
-    doing = "the replay of a session"
-    session: "Session"
-
-    def __init__(self, session: "Session", trajectory: Trajectory, timeout: float) -> None:
-        super().__init__(session)
-        self.trajectory = trajectory
-        self.timeout = timeout
-
-    def message(self, number: int) -> Request:
-        return Step(number, self.session.number, tuple(self.trajectory.actions()), self.timeout)
-
-    def apply(self, reply: Observed) -> None:
-        if reply.state != self.trajectory.state:
-            self.session.lose(SessionLost(self.trajectory.state, reply.state))
-
-    def reject(self, error: Exception) -> None:
-        self.session.lose(error)
-
-    def _leave(self) -> None:
-        """Nobody asked for a rebuild, so it does not count among the requests of the session."""
-
-
-class PendingReopen(PendingRebuild):
-    """Opens the benchmark of a session that is being rebuilt."""
-
-    __slots__ = ()
-
-    def message(self, number: int) -> Request:
-        return _open(number, self.session, self.trajectory.benchmark, self.timeout)
-
-    def apply(self, reply: Observed) -> None:
-        """Nothing to check yet: the replay behind this one does."""
-
-    def fail(self, reply: Failure) -> Exception:
-        return _load_error(self.session, self.trajectory.benchmark, reply) or super().fail(reply)
-
-
-def _open(
-    number: int, session: "Session", benchmark: Benchmark, timeout: float, observe: tuple[str, ...] = ()
-) -> Request:
-    return Open(number, session.number, benchmark.key, timeout, observe, tuple(session.parameters.items()))
-
-
-def _load_error(session: "Session", benchmark: Benchmark, reply: Failure) -> Exception | None:
+def load_error(session: "Session", benchmark: Benchmark, reply: Failure) -> Exception | None:
     """Return why there was no benchmark to open, if that is what a failure says."""
     return session.worker.load_error(benchmark) if reply.code == FailureCode.BENCHMARK_UNKNOWN else None

@@ -40,26 +40,28 @@ class Setting:
     Attributes:
         value: what was sent; None once it was refused.
         before: what it replaces, until it is answered.
+        is_answered: the compiler has taken or refused it.
     """
 
-    __slots__ = ("before", "value")
+    __slots__ = ("before", "is_answered", "value")
 
     def __init__(self, value: str, before: "Setting | None") -> None:
         self.value: str | None = value
         self.before = before
+        self.is_answered = False
 
     def taken(self) -> None:
         """Take note that the compiler took the value."""
-        self.before = None
+        self.before, self.is_answered = None, True
 
     def refused(self) -> None:
         """Take note that the compiler did not take the value: what was set before still is."""
-        self.value = None
+        self.value, self.is_answered = None, True
 
-    def present(self) -> str | None:
-        """Return what is set, None if nothing."""
+    def present(self, *, answered: bool = False) -> str | None:
+        """Return what is set, None if nothing; if `answered`, what is known to be."""
         setting: Setting | None = self
-        while setting is not None and setting.value is None:
+        while setting is not None and (setting.value is None or (answered and not setting.is_answered)):
             setting = setting.before
         return setting.value if setting is not None else None
 
@@ -177,7 +179,15 @@ class Session:
     @property
     def parameters(self) -> dict[str, str]:
         """Keys and values of the parameters that are set, the latest last."""
-        present = {key: setting.present() for key, setting in self.settings.items()}
+        return self._parameters(answered=False)
+
+    @property
+    def known_parameters(self) -> dict[str, str]:
+        """Those of the parameters that the compiler is known to have taken; the others are still under way."""
+        return self._parameters(answered=True)
+
+    def _parameters(self, *, answered: bool) -> dict[str, str]:
+        present = {key: setting.present(answered=answered) for key, setting in self.settings.items()}
         return {key: value for key, value in present.items() if value is not None}
 
     def future(self) -> "asyncio.Future[Any]":

@@ -9,7 +9,8 @@ whoever made that did not know which state it would start from.
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from aiocg.requests import Pending, PendingLoad, PendingOpen, PendingRebuild
+from aiocg.repairs import PendingLoad, PendingRebuild
+from aiocg.requests import Pending, PendingOpen
 
 if TYPE_CHECKING:
     from aiocg.session import Session

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,23 +14,29 @@ from aiocg.death import Death
 from aiocg.errors import Interrupted, InvalidAction, Quarantined, RuntimeClosed, failure
 from aiocg.placement import WorkerLoad
 from aiocg.quarantine import Quarantine
+from aiocg.records import Records
+from aiocg.repairs import (
+    OF_ONE_PROCESS,
+    PendingClose,
+    PendingLoad,
+    PendingRebuild,
+    PendingReopen,
+    PendingUnload,
+    made_before,
+    postponed,
+)
 from aiocg.requests import (
     Pending,
     PendingCheck,
-    PendingClose,
     PendingExpand,
     PendingFork,
     PendingForkAhead,
-    PendingLoad,
     PendingOpen,
-    PendingRebuild,
-    PendingReopen,
     PendingStatistics,
     PendingStep,
-    PendingUnload,
 )
 from aiocg.telemetry.logs import brief
-from aiocg.telemetry.tally import CANCELLED, CRASHED, OVERDUE, QUARANTINED, Tally
+from aiocg.telemetry.tally import CANCELLED, QUARANTINED, Tally
 from aiocg.transport.channels import RequestChannel
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
 from aiocg.transport.handshake import check_welcome
@@ -51,8 +58,6 @@ Connect = Callable[[Callable[[list[Reply]], None], Callable[[Exception], None]],
 logger = logging.getLogger("aiocg.worker")
 
 _GREETINGS = (Welcome, Refused)
-# These mean nothing to the next process.
-_OF_ONE_PROCESS = (PendingClose, PendingUnload, PendingLoad, PendingRebuild, PendingForkAhead)
 
 
 class Worker:
@@ -68,6 +73,7 @@ class Worker:
         self.quarantine = quarantine if quarantine is not None else Quarantine(0)
         self.name = name  # the slot's, as the fields that the logs have
         self.tally = Tally()
+        self._records = Records(name, self.tally, self.quarantine)
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self.failure: Exception | None = None
         self._client = client
@@ -151,10 +157,9 @@ class Worker:
 
     def _distrust(self, error: Exception) -> None:
         """Take nothing more from a process when a reply or a request was lost: it would count without that one."""
-        broken = self._broken
         self._disconnect()
-        if broken is not None:
-            broken(error)
+        if self._broken is not None:
+            self._broken(error)
 
     def _greet(self, answer: Welcome | Refused) -> None:
         assert self._greeting is not None and self._broken is not None
@@ -185,14 +190,19 @@ class Worker:
         self._bound.clear()
         backlog, unwanted = sort_out_abandoned(self._backlog)
         self._backlog = deque()
+        for pending in unwanted:
+            pending.take_back()
         for pending in backlog:
             self._transmit(pending)
         for pending in unwanted:  # after the others: whoever is told may make the next request at once
             self.tally.failed(CANCELLED)
             pending.reject(Interrupted("this was cancelled"))
-        # Sessions that were closed meanwhile have just been bound again by what they still waited for.
-        closed = {session.number for pending in backlog for session in pending.binds() if session.closed}
-        if closed:
+        self._release_closed(backlog)
+
+    def _release_closed(self, resent: Iterable[Pending]) -> None:
+        """Free sessions that were closed meanwhile, and have just been bound again by what they still waited for."""
+        closed = {session.number for pending in resent for session in pending.binds() if session.closed}
+        if closed and self._flowing:
             self._bound -= closed
             self._post(PendingClose(tuple(closed)))
 
@@ -272,6 +282,7 @@ class Worker:
         """
         if isinstance(pending, PendingOpen):
             self._load(pending.benchmark, pending.timeout)
+            pending.replaces = session.number in self._bound
             self._bound.add(session.number)
             session.ended = False
         elif session.number not in self._bound and session.trajectory is not None:
@@ -364,6 +375,8 @@ class Worker:
             if pending.session is session and not isinstance(pending, PendingRebuild):
                 del self._waiting[number]
                 pending.reject(session.error)
+                for bound in pending.binds():  # its process may have made another of the wrong state
+                    bound.lose(session.error)
         for pending in [p for p in self._backlog if p.session is session]:
             self._backlog.remove(pending)
             pending.reject(session.error)
@@ -374,6 +387,7 @@ class Worker:
         Rebuilding is not given up: a session that is needed again is rebuilt again, by the next process.
         """
         was_busy = not all(isinstance(pending, (PendingClose, PendingUnload)) for pending in self._waiting.values())
+        self._flowing = self._flowing and not was_busy  # what it still does counts for nothing that comes behind
         pendings = [*self._waiting.values(), *self._backlog]
         self._waiting, self._backlog = {}, deque()
         for pending in pendings:
@@ -399,10 +413,11 @@ class Worker:
         self._disconnect()
         waiting, self._waiting = self._waiting, {}
         guilty = waiting.get(death.execution.request) if death.execution is not None else None
-        sent = [p for p in waiting.values() if not isinstance(p, _OF_ONE_PROCESS)]
+        sent = [p for p in waiting.values() if not isinstance(p, OF_ONE_PROCESS)]
         self._backlog = deque([*sent, *self._backlog])
         if guilty is not None and death.cancelled:
-            self._withdraw(served_by(guilty, self._backlog))
+            # What was made since then for the same repair is wanted.
+            self._withdraw([one for one in served_by(guilty, self._backlog) if one.abandoned])
         elif guilty is not None:
             self._blame(guilty, death)
         kept = set(self._backlog)
@@ -426,39 +441,23 @@ class Worker:
             guilty.deaths[candidate] += 1
             if not death.outside or guilty.deaths[candidate] >= MAX_ATTEMPTS:
                 guilty.crashes[candidate] = error
-                self._responsible(guilty, death)
-                self._suspect(guilty, death, candidate)
+                self._records.hold(guilty, death, None if made_before(guilty, self._backlog) else candidate)
             return
-        repair = isinstance(guilty, _OF_ONE_PROCESS)
+        repair = isinstance(guilty, OF_ONE_PROCESS)
         for pending in served_by(guilty, self._backlog):
             pending.attempts += 1
             if death.outside and pending.attempts < (MAX_REPAIRS if repair else MAX_ATTEMPTS):
                 continue
+            if pending is guilty and made_before(guilty, self._backlog):
+                self._backlog = deque(postponed(guilty, self._backlog, error, partial(self._records.hold, death=death)))
+                continue
             if pending in self._backlog:  # it may have gone with its session
                 self._backlog.remove(pending)
-                self._responsible(pending, death)
-                if pending is guilty or (isinstance(guilty, PendingLoad) and isinstance(pending, PendingOpen)):
-                    self._suspect(pending, death)
+                suspect = pending is guilty or (isinstance(guilty, PendingLoad) and isinstance(pending, PendingOpen))
+                self._records.hold(pending, death, NO_CANDIDATE if suspect else None)
                 pending.reject(error)
             if pending.session is not None and not (repair and isinstance(pending, PendingOpen)):
                 pending.session.lose(error)
-
-    def _responsible(self, pending: Pending, death: Death) -> None:
-        """Take note of a request that fails for a death."""
-        self.tally.failed(CRASHED if death.overrun is None else OVERDUE)
-        assert death.execution is not None
-        fields = {
-            "session": pending.session.number if pending.session is not None else None,
-            "request": death.execution.request,
-            "doing": brief(pending.doing),
-            "attempt": pending.attempts or None,
-            "cause": death.cause,
-        }
-        logger.warning("request held responsible", extra={**self.name, **fields})
-
-    def _suspect(self, pending: Pending, death: Death, candidate: int = NO_CANDIDATE) -> None:
-        if not death.outside:
-            self.quarantine.blame(self.name.get("kind", ""), pending, candidate, death.cause, death.overrun)
 
     def give_up(self, error: Exception, heir: "Worker | None" = None) -> None:
         """No process will come any more: another worker takes over the sessions and their requests, or all fails.
@@ -485,24 +484,27 @@ class Worker:
     def _bequeath(self, error: Exception, heir: "Worker") -> None:
         self._disconnect()
         self.failure = error
-        backlog = [*(one for one in self._waiting.values() if not isinstance(one, _OF_ONE_PROCESS)), *self._backlog]
+        backlog = [*(one for one in self._waiting.values() if not isinstance(one, OF_ONE_PROCESS)), *self._backlog]
         self._waiting, self._backlog = {}, deque()
-        for session in list(self._sessions.values()):
+        for session in {*self._sessions.values(), *(one for pending in backlog for one in pending.binds())}:
             session.worker = heir
-            heir.adopt(session)
+            if not session.closed:
+                heir.adopt(session)
         self._sessions.clear()
         for pending in backlog:
             heir.send(pending)
+        heir._release_closed(backlog)
         if not self.welcome.done():
             heir.welcome.add_done_callback(self._welcome_of_heir)
 
     def _welcome_of_heir(self, welcome: "asyncio.Future[Welcome]") -> None:
         """Tell those who wait for our first process about that of the heir."""
-        error = None if welcome.cancelled() else welcome.exception()
-        if error is not None:
+        if self.welcome.done() or welcome.cancelled():
+            return  # the runtime was closed meanwhile
+        if (error := welcome.exception()) is not None:
             self.welcome.set_exception(error)
             self.welcome.exception()
-        elif not welcome.cancelled():
+        else:
             self.welcome.set_result(welcome.result())
 
     def close(self) -> None:

@@ -1,0 +1,229 @@
+"""What happens when several things go wrong, or are given up, at the same time."""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+
+import aiocg
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.death import Death
+from aiocg.errors import Interrupted, ResetNeeded, RuntimeClosed, WorkerCrashed
+from aiocg.quarantine import Quarantine
+from aiocg.session import Session
+from aiocg.supervision import Policy
+from aiocg.testing import scripted_benchmark
+from aiocg.transport.messages import PROTOCOL_VERSION, Close, Load, Observed, Open, Reply, Step, Welcome
+from aiocg.transport.status import NO_CANDIDATE, Execution
+from aiocg.worker import Worker
+
+WELCOME = Welcome(PROTOCOL_VERSION, "scripted", "1", 1, (), ())
+GREETED: Any = lambda answer: None  # noqa: E731
+
+
+class Process:
+    """A process that does nothing but what the test says; keeps what it is sent."""
+
+    bytes_sent = bytes_received = bytes_queued = 0
+
+    def __init__(self, worker: Worker) -> None:
+        self.sent: list[Any] = []
+        self._worker = worker
+        worker.connect(self._connect, GREETED, GREETED)
+        self._on_replies([WELCOME])
+
+    def _connect(self, on_replies: Any, on_error: Any) -> Any:
+        self._on_replies = on_replies
+        return self
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    def answer(self, *replies: Reply) -> None:
+        self._on_replies(list(replies))
+
+    def die(self, executing: Any = None, *, cancelled: bool = False, outside: bool = False) -> None:
+        """End, while a request is executed."""
+        execution = None
+        if executing is not None:
+            execution = Execution(0, getattr(executing, "session", 0), executing.request, 0.0, 1.0, NO_CANDIDATE)
+        self._worker.died(Death("signal SIGABRT", execution, outside or cancelled, cancelled=cancelled))
+
+    def all(self, kind: type) -> list[Any]:
+        return [message for message in self.sent if type(message) is kind]
+
+    def receive_pending(self) -> None:
+        """There is nothing left."""
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+def observed(request: Any, state: int) -> Observed:
+    return Observed(request.request, (), state, (True,))
+
+
+def state_of(reply: Observed) -> int:
+    return reply.state
+
+
+def opened(worker: Worker, process: Process, number: int = 5) -> Session:
+    session = Session(worker)
+    session.open(scripted_benchmark(number), (), 1.0, state_of)
+    process.answer(observed(process.all(Open)[-1], number))
+    return session
+
+
+def step(session: Session, action: int) -> "asyncio.Future[Any]":
+    return session.step((action,), (), 1.0, state_of)
+
+
+async def test_a_step_whose_answer_dies_in_the_crash_of_the_next_is_answered_all_the_same() -> None:
+    quarantine = Quarantine(1)
+    worker = Worker("test", {"kind": "scripted"}, quarantine)
+    process = Process(worker)
+    session = opened(worker, process)
+    first, second, third = step(session, 1), step(session, 6), step(session, 1)
+    process.die(process.all(Step)[1])
+    process = Process(worker)
+    replay, again, empty = process.all(Step)
+    assert (replay.actions, again.actions, empty.actions) == ((), (1,), ())
+    process.answer(observed(process.all(Load)[0], 0), observed(process.all(Open)[0], 5))
+    process.answer(observed(replay, 5), observed(again, 6), observed(empty, 6))
+    assert await first == 6
+    for future in (second, third):
+        with pytest.raises(WorkerCrashed):
+            await future
+    (suspect,) = quarantine
+    assert (suspect.question.start, suspect.question.actions) == (6, (6,))
+    assert session.error is not None and session.pending == worker.pending == 0
+
+
+async def test_what_is_asked_for_while_an_unwanted_repair_is_ended_is_carried_out() -> None:
+    worker = Worker("test")
+    process = Process(worker)
+    unwanted = Session(worker).open(scripted_benchmark(7), (), 1.0, state_of)
+    (load,) = process.all(Load)
+    unwanted.cancel()
+    wanted = Session(worker).open(scripted_benchmark(7), (), 1.0, state_of)
+    process.die(load, cancelled=True)
+    process = Process(worker)
+    process.answer(*(observed(one, 7) for one in process.all(Open)))
+    assert await asyncio.wait_for(wanted, 5) == 7
+
+
+async def test_a_closed_session_that_moves_to_another_worker_with_its_requests_is_freed_there() -> None:
+    worker, heir = Worker("test"), Worker("test")
+    process, other = Process(worker), Process(heir)
+    session = opened(worker, process)
+    future = step(session, 1)
+    session.close()
+    await asyncio.sleep(0)
+    process.die()
+    worker.give_up(WorkerCrashed("enough", "nothing"), heir)
+    replay, resent = other.all(Step)
+    other.answer(observed(replay, 5), observed(resent, 6))
+    assert await future == 6
+    assert session.worker is heir
+    assert [one.sessions for one in other.all(Close)] == [(session.number,)] and not heir._bound
+
+
+async def test_those_who_wait_for_the_process_of_an_heir_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    worker, heir = Worker("test"), Worker("test")
+    worker.give_up(WorkerCrashed("enough", "nothing"), heir)
+    worker.close()
+    heir.close()
+    await asyncio.sleep(0)
+    assert isinstance(worker.welcome.exception(), RuntimeClosed)
+    assert "InvalidState" not in caplog.text
+
+
+async def test_nothing_more_is_sent_to_a_process_that_was_interrupted() -> None:
+    worker = Worker("test")
+    process = Process(worker)
+    session = opened(worker, process)
+    given_up = step(session, 1)
+    assert worker.interrupt(Interrupted("given up"))
+    count = len(process.sent)
+    behind = step(session, 2)
+    process.answer(observed(process.all(Step)[0], 6))
+    assert len(process.sent) == count and session.trajectory is not None and session.trajectory.length == 0
+    process.die()
+    process = Process(worker)
+    replay, resent = process.all(Step)
+    process.answer(observed(replay, 5), observed(resent, 10))
+    assert await behind == 10
+    with pytest.raises(Interrupted):
+        await given_up
+
+
+async def test_a_parameter_that_was_cancelled_is_not_in_what_is_sent_again() -> None:
+    worker = Worker("test")
+    process = Process(worker)
+    session = opened(worker, process)
+    session.parameter("echo", "unwanted", 1.0).cancel()
+    opening = session.open(scripted_benchmark(9), (), 1.0, state_of)
+    process.die()
+    process = Process(worker)
+    (message,) = process.all(Open)
+    assert message.parameters == () and session.parameters == {}
+    process.answer(observed(message, 9))
+    assert await opening == 9
+
+
+async def test_a_parameter_that_will_be_refused_is_in_no_replay(env: aiocg.Env) -> None:
+    await env.step("double")
+    nap = env.submit("nap")
+    setting = asyncio.ensure_future(env.send_parameter("echo", "refused"))
+    await asyncio.sleep(0)
+    (pid,) = {worker.welcome.result().pid for worker in [env._session.worker]}
+    os.kill(pid, signal.SIGKILL)
+    assert (await nap)[0] == 11
+    with pytest.raises(aiocg.errors.ParameterFailed):
+        await setting
+    assert (await env.step("increment"))[0] == 12
+
+
+async def test_steps_behind_a_reset_that_fails_all_count(env: aiocg.Env) -> None:
+    await env.step("double")
+    reset = env.begin(scripted_benchmark("no number"))
+    first = env.submit("nap")
+    with pytest.raises(BenchmarkInitError):
+        await reset
+    second = env.submit("double")
+    assert [(await first)[0], (await second)[0]] == [11, 22]
+    assert env.action_texts == ("double", "nap", "double")
+    assert env.state_hash == await env.observe("value") == 22
+
+
+async def test_no_step_goes_on_from_a_snapshot_that_was_rebuilt_wrongly() -> None:
+    async with aiocg.Runtime(workers=1, policy=Policy(first_delay=0.01)) as runtime:
+        env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(5))
+        await env.reset()
+        other = await env.fork()
+        await other.step("forget")
+        snapshot = await other.snapshot()
+        (pid,) = runtime.worker_pids()
+        os.kill(pid, signal.SIGKILL)
+        nap = env.submit("nap")  # so that restoring waits for an answer
+        with pytest.raises(aiocg.errors.SessionLost):
+            await env.restore(snapshot)
+        assert (await nap)[0] == 6
+        with pytest.raises(ResetNeeded):
+            await env.step("increment")
+        assert (await env.reset())[0] == 5
+
+
+async def test_innocent_steps_before_a_crash_are_done_and_counted(env: aiocg.Env) -> None:
+    for crash in ("abort", "exit"):
+        await env.reset()
+        steps = [env.submit(action) for action in ("increment", "double", crash, "double")]
+        assert [(await one)[0] for one in steps[:2]] == [6, 12]
+        assert (await steps[2])[4]["error_type"] == "WorkerCrashed"
+        with pytest.raises(ResetNeeded):
+            await steps[3]
+    assert {suspect.question.start for suspect in env._runtime.quarantine._suspects.values()} == {12}
+
+
