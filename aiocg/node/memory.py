@@ -5,6 +5,7 @@ and never ends a message fills the node's memory. Nothing says which connection 
 connection, so all can be cut.
 """
 
+import contextlib
 import resource
 from pathlib import Path
 
@@ -31,8 +32,14 @@ class MemoryWatch:
     def alarmed(self, now: float) -> bool:
         """Say whether the process has grown too much since it began, or since the last alarm.
 
-        What is not given back after an alarm counts as usual from then on.
+        What is not given back after an alarm counts as usual from then on. When all descriptors are in use, as when
+        strangers hold many connections open, there is nothing to be seen, and no alarm.
         """
+        with contextlib.suppress(OSError):
+            return self._look(now)
+        return False
+
+    def _look(self, now: float) -> bool:
         if self._relieved is not None:
             if now < self._relieved:
                 return False

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -26,6 +27,19 @@ def test_a_process_that_grows_is_noticed_once(monkeypatch: pytest.MonkeyPatch) -
     assert sizes[0] == 1000
     sizes.pop(0)
     assert [watch.alarmed(9.0), watch.alarmed(9.1), watch.alarmed(9.2)] == [False, False, True]
+
+
+def test_without_descriptors_there_is_no_alarm_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "GROWTH", -1)
+    watch = MemoryWatch()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        alarmed = watch.alarmed(0.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert not alarmed
+    assert watch.alarmed(0.0)
 
 
 async def test_a_message_without_end_fills_no_memory_and_holds_up_nobody(
