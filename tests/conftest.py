@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import random
 import shutil
@@ -102,6 +103,15 @@ def site_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for variable in ("AIOCG_OFFLINE", "AIOCG_DATASET_MIRROR"):
             patch.delenv(variable, raising=False)
         yield directory
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """Undo what a test has said about logs, such as by `aiocg serve` within this process."""
+    root = logging.getLogger("aiocg")
+    before = root.handlers[:], root.level, root.propagate
+    yield
+    root.handlers[:], root.level, root.propagate = before
 
 
 @pytest.fixture

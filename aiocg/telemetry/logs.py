@@ -63,7 +63,7 @@ def configure(format: str = "text", level: str = "info", *, stream: IO[str] | No
     """
     if level not in LEVELS:
         raise UnknownName("log level", level, LEVELS)
-    handler = _Handler(stream if stream is not None else sys.stderr)
+    handler = _Handler(stream)
     handler.setFormatter(_formatter(format))
     for other in [other for other in _root.handlers if isinstance(other, _Handler)]:
         _root.removeHandler(other)
@@ -92,7 +92,16 @@ def brief(value: object) -> str:
 
 
 class _Handler(logging.StreamHandler[IO[str]]):
-    """Ours, to be told from those of the application."""
+    """Ours, to be told from those of the application; without a stream, to what standard error is at the time."""
+
+    def __init__(self, stream: IO[str] | None) -> None:
+        super().__init__(stream)
+        self._given = stream
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        self.stream = self._given or sys.stderr
+        super().emit(record)
 
 
 class _TextFormatter(logging.Formatter):

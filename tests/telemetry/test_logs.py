@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,15 +22,6 @@ from aiocg.telemetry.logs import FIELDS, brief, configure_from_environment
 from aiocg.transport.security import Gate, KeyPair, ServerSecurity
 
 LOGGER = logging.getLogger("aiocg.test")
-
-
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    """Undo what `configure` has done."""
-    root = logging.getLogger("aiocg")
-    before = root.handlers[:], root.level, root.propagate
-    yield
-    root.handlers[:], root.level, root.propagate = before
 
 
 @pytest.fixture

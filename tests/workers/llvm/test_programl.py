@@ -431,16 +431,32 @@ def test_nothing_is_written_behind_the_memory(native: NativeLibrary, graphs: Pro
 def test_graph_that_memory_does_not_suffice_for_is_refused(native: NativeLibrary) -> None:
     graphs = ProgramGraphs(native)
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    with parse(native, nested(18)) as module:  # needs 256 MiB, more than the heap may have kept
-        now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (now + (8 << 20), limits[1]))
+    with parse(native, nested(18)) as module:  # needs 256 MiB
+        full = _full_heap()
+        resource.setrlimit(resource.RLIMIT_AS, (_address_space() + (8 << 20), limits[1]))
         try:
             with pytest.raises(CompilationError, match="no room") as caught:
                 graphs.build(module.pointer)
         finally:
             resource.setrlimit(resource.RLIMIT_AS, limits)
+        del full
         assert caught.value.code == "observation"
         assert graphs.build(module.pointer).functions == ["f"]
+
+
+def _address_space() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def _full_heap() -> list[bytearray]:
+    """Occupy what the heap has kept of earlier tests, so that whoever wants much must ask the system."""
+    blocks: list[bytearray] = []
+    while True:
+        before = _address_space()
+        block = bytearray(32 << 20)
+        if _address_space() > before:
+            return blocks
+        blocks.append(block)
 
 
 def test_long_names_and_many_texts_find_room(native: NativeLibrary, graphs: ProgramGraphs) -> None:
