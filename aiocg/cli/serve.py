@@ -160,7 +160,10 @@ async def _serve(settings: "Settings", metrics: str | None, *, as_json: bool) ->
         if metrics is not None:
             from aiocg.telemetry.metrics import MetricsServer, of_node
 
-            server = MetricsServer(metrics, of_node(node.leases, node.name_of, lambda: node.refused))
+            try:
+                server = MetricsServer(metrics, of_node(node.leases, node.name_of, lambda: node.refused))
+            except OSError as error:
+                fail(f"metrics cannot be served at {metrics}: {error.strerror or error}; give --metrics another port")
         _tell(settings, node.address, server.address if server is not None else None, as_json=as_json)
     except BaseException:
         node.stop()

@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -49,7 +50,12 @@ class Serving:
     def children(self) -> list[int]:
         """Return the process ids of its workers."""
         found = psutil.Process(self.process.pid).children(recursive=True)
-        return [one.pid for one in found if "aiocg.workers" in " ".join(one.cmdline())]
+        workers = []
+        for one in found:
+            with contextlib.suppress(psutil.NoSuchProcess):  # it is gone, or a zombie
+                if "aiocg.workers" in " ".join(one.cmdline()):
+                    workers.append(one.pid)
+        return workers
 
     def end(self) -> None:
         """Kill it, should it still run."""
@@ -254,3 +260,15 @@ def test_what_it_cannot_do_is_said(
     done = runner(monkeypatch, capfd, "serve")(*options)
     assert done.status == 1
     assert says in " ".join(done.err.split())
+
+
+def test_metrics_that_cannot_be_served_are_said_with_their_address(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AIOCG_KEYS", str(tmp_path / "keys"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = runner(monkeypatch, capfd, "serve")("--bind", "tcp://127.0.0.1:0", "--metrics", address)
+    assert done.status == 1
+    assert f"metrics cannot be served at {address}: Address already in use" in " ".join(done.err.split())
+    assert done.out == "" and "Traceback" not in done.err
