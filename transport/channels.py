@@ -1,4 +1,4 @@
-"""What a channel does, whatever it is made of: Unix sockets (`streams`), or ZeroMQ (`sockets`)."""
+"""What a channel does, whatever it is made of: Unix sockets (`streams`, `worker_stream`), or ZeroMQ (`sockets`)."""
 
 from collections.abc import Sequence
 from typing import Protocol

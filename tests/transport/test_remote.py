@@ -475,7 +475,7 @@ async def test_connections_that_are_cut_again_and_again_lose_and_repeat_nothing(
                 await asyncio.sleep(rng.random() * 0.1)
                 proxy.cut()
             assert await client.until(count) == list(range(count))
-            assert proxy.cuts > 10
+            assert proxy.cuts > 5
             assert all(reply.observations == (payload,) for reply in client.replies)
     assert worker.numbers == list(range(count))
 
@@ -714,10 +714,10 @@ async def test_the_links_of_a_key_are_limited_and_the_longest_silent_goes(monkey
 
 
 async def test_nothing_is_left_of_channels_that_are_closed():
-    before = len(os.listdir("/proc/self/fd"))
+    before, threads = len(os.listdir("/proc/self/fd")), set(threading.enumerate())
     for _ in range(20):
         with Served() as worker:
             await served(worker.address)
     del worker
     await until(lambda: len(os.listdir("/proc/self/fd")) <= before + 3)
-    await until(lambda: not [thread for thread in threading.enumerate() if thread.name == "aiocg-gate"])
+    await until(lambda: not {thread for thread in threading.enumerate() if thread.name == "aiocg-gate"} - threads)
