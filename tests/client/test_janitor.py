@@ -83,9 +83,10 @@ def test_groups_that_are_gone_do_not_keep_the_others_alive(janitor, sleeper, fol
 def test_signals_meant_for_the_client_do_not_end_it(janitor, folder) -> None:  # type: ignore[no-untyped-def]
     janitor.stdin.write(b"-1\n")
     janitor.stdin.flush()
-    while not ignored_signals(janitor.pid) >> (signal.SIGHUP - 1) & 1:  # the last one that it sets
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    while not all(ignored_signals(janitor.pid) >> (number - 1) & 1 for number in numbers):
         signal.sigtimedwait([], 0.01)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in numbers:
         janitor.send_signal(number)
     tell(janitor, "")
     assert not folder.exists()
