@@ -714,6 +714,8 @@ async def test_the_links_of_a_key_are_limited_and_the_longest_silent_goes(monkey
 
 
 async def test_nothing_is_left_of_channels_that_are_closed():
+    with Served() as worker:  # the first makes what all share
+        await served(worker.address)
     before, threads = len(os.listdir("/proc/self/fd")), set(threading.enumerate())
     for _ in range(20):
         with Served() as worker:
