@@ -95,7 +95,7 @@ class _Handler(logging.StreamHandler[IO[str]]):
     """Ours, to be told from those of the application; without a stream, to what standard error is at the time."""
 
     def __init__(self, stream: IO[str] | None) -> None:
-        super().__init__(stream)
+        super().__init__(stream or sys.stderr)
         self._given = stream
 
     def emit(self, record: logging.LogRecord) -> None:
