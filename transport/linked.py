@@ -297,8 +297,8 @@ class LinkedRouter:
         except zmq.ZMQError as error:
             self.socket.close(linger=0)
             raise AddressError(
-                f"cannot listen on {address}: {error}; HOST must be an address or an interface of this machine, or * "
-                "for all, and the port free"
+                f"cannot listen on {address}: {zmq.strerror(error.errno or 0)}; HOST must be an address or an "
+                "interface of this machine, or * for all, and the port free"
             ) from error
         self.address = bytes(self.socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
 

@@ -164,8 +164,8 @@ class Connection:
         if self.said is None and self.failure is None:
             self._lose(
                 self._machine.refusal
-                or f"it has not answered within {CONNECT_TIMEOUT:g} s. Check that `aiocg serve` runs there, that it "
-                "listens at this address (--bind) and not at loopback only, and that no firewall is in between"
+                or f"it has not answered within {CONNECT_TIMEOUT:g} s. Check that the address is right, that `aiocg "
+                "serve` runs there and listens at it (--bind), not at loopback only, and that no firewall is in between"
             )
         if self.failure is not None:
             raise self.failure

@@ -308,7 +308,7 @@ async def test_where_nobody_listens_the_error_says_what_to_check(monkeypatch: py
     monkeypatch.setattr(node_client, "CONNECT_TIMEOUT", 0.3)
     keys = ClientSecurity(KeyPair.generate(), KeyPair.generate().public)
     async with aiocg.Runtime(node="tcp://127.0.0.1:9", keys=keys) as runtime:
-        with pytest.raises(NodeUnreachable, match=r"Check that `aiocg serve` runs there") as caught:
+        with pytest.raises(NodeUnreachable, match=r"that `aiocg serve` runs there") as caught:
             await scripted(runtime)
         assert caught.value.address == "tcp://127.0.0.1:9"
 
