@@ -169,7 +169,7 @@ class Pending:
 class PendingOpen(Pending):
     """Binds the session to the start of a benchmark; `replaces` says that the process knows it at another state."""
 
-    __slots__ = ("benchmark", "observe", "replaces", "timeout")
+    __slots__ = ("benchmark", "observe", "replaces", "sent", "timeout")
     doing = "a reset"
     session: "Session"
 
@@ -184,16 +184,20 @@ class PendingOpen(Pending):
     ) -> None:
         super().__init__(session, future, finish)
         self.replaces = False
+        self.sent: dict[str, tuple[Setting, str]] = {}
         self.benchmark = benchmark
         self.observe = observe
         self.timeout = timeout
 
     def message(self, number: int) -> Request:
-        session, parameters = self.session, tuple(self.session.parameters.items())
+        session, settings = self.session, self.session.standing()
+        self.sent = {key: (setting, setting.value or "") for key, setting in settings.items()}
+        parameters = tuple((key, value) for key, (_, value) in self.sent.items())
         return Open(number, session.number, self.benchmark.key, self.timeout, self.observe, parameters)
 
     def apply(self, reply: Observed) -> None:
         self.session.trajectory = Trajectory(self.benchmark, reply.state)
+        self.session.confirm(self.sent)
         self.session.ended = False
 
     def changes(self) -> "tuple[Session, ...]":

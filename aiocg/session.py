@@ -58,12 +58,12 @@ class Setting:
         """Take note that the compiler did not take the value: what was set before still is."""
         self.value, self.is_answered = None, True
 
-    def present(self, *, answered: bool = False) -> str | None:
-        """Return what is set, None if nothing; if `answered`, what is known to be."""
+    def standing(self, *, answered: bool = False) -> "Setting | None":
+        """Return the one whose value is set, this or one before it; if `answered`, whose value is known to be."""
         setting: Setting | None = self
         while setting is not None and (setting.value is None or (answered and not setting.is_answered)):
             setting = setting.before
-        return setting.value if setting is not None else None
+        return setting
 
 
 class Session:
@@ -179,16 +179,34 @@ class Session:
     @property
     def parameters(self) -> dict[str, str]:
         """Keys and values of the parameters that are set, the latest last."""
-        return self._parameters(answered=False)
+        return self._values(answered=False)
 
     @property
     def known_parameters(self) -> dict[str, str]:
         """Those of the parameters that the compiler is known to have taken; the others are still under way."""
-        return self._parameters(answered=True)
+        return self._values(answered=True)
 
-    def _parameters(self, *, answered: bool) -> dict[str, str]:
-        present = {key: setting.present(answered=answered) for key, setting in self.settings.items()}
-        return {key: value for key, value in present.items() if value is not None}
+    def standing(self, *, answered: bool = False) -> dict[str, Setting]:
+        """Return the settings whose values the parameters have."""
+        found = {key: setting.standing(answered=answered) for key, setting in self.settings.items()}
+        return {key: setting for key, setting in found.items() if setting is not None}
+
+    def _values(self, *, answered: bool) -> dict[str, str]:
+        return {key: setting.value for key, setting in self.standing(answered=answered).items() if setting.value}
+
+    def confirm(self, taken: Mapping[str, tuple[Setting, str]]) -> None:
+        """Take note of values that a reset has set, whatever becomes of the requests that they were first sent with."""
+        for key, (setting, value) in taken.items():
+            if setting.value is not None and setting.is_answered:
+                continue
+            own, newer = Setting(value, None), self.settings.get(key)
+            own.taken()
+            if newer is setting:
+                self.settings = {**self.settings, key: own}
+            while newer is not None and newer is not setting:  # those that were sent since
+                if newer.before is setting:
+                    newer.before = own
+                newer = newer.before
 
     def future(self) -> "asyncio.Future[Any]":
         """Make a future for a request."""

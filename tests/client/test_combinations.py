@@ -48,7 +48,7 @@ class Process:
         """End, while a request is executed."""
         execution = None
         if executing is not None:
-            execution = Execution(0, getattr(executing, "session", 0), executing.request, 0.0, 1.0, NO_CANDIDATE)
+            execution = Execution(0, getattr(executing, "session", 0), executing.request, 0, 1, NO_CANDIDATE)
         self._worker.died(Death("signal SIGABRT", execution, outside or cancelled, cancelled=cancelled))
 
     def all(self, kind: type) -> list[Any]:
@@ -227,3 +227,15 @@ async def test_innocent_steps_before_a_crash_are_done_and_counted(env: aiocg.Env
     assert {suspect.question.start for suspect in env._runtime.quarantine._suspects.values()} == {12}
 
 
+
+
+async def test_a_parameter_that_a_reset_has_set_outlives_the_request_it_was_first_sent_with(env: aiocg.Env) -> None:
+    hanging = env.submit("hang")
+    setting = env._session.parameter("echo", "hello", 1.0)
+    await env.reset()  # in another session, with the parameter
+    hanging.cancel()
+    with pytest.raises(Interrupted):
+        await setting
+    assert await env.observe("echo") == env.parameters.get("echo") == "hello"
+    assert await env.send_parameter("echo", "again") == "again"
+    assert dict(env.parameters) == {"echo": "again"}
