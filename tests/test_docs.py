@@ -42,6 +42,8 @@ PUBLIC = (
     "aiocg.shell",
     "aiocg.spaces",
     "aiocg.state_files",
+    "aiocg.telemetry",
+    "aiocg.telemetry.metrics",
     "aiocg.testing",
     "aiocg.validation",
 )
