@@ -285,6 +285,10 @@ class PendingFork(Pending):
     def changes(self) -> "tuple[Session, ...]":
         return (self.child,)
 
+    def lose_child(self, error: Exception) -> None:
+        """Take note that the process may have made the child of a wrong state."""
+        self.child.lose(error)
+
     def apply(self, reply: Any) -> None:
         self.child.trajectory = self.session.trajectory
         self.child.ended = False
@@ -297,10 +301,11 @@ class PendingForkAhead(PendingFork):
     it is rebuilt like any other session. It is lost only where a process has made it of a wrong state, or not at all.
     """
 
-    __slots__ = ()
+    __slots__ = ("trajectory",)
 
     def __init__(self, session: "Session", child: "Session") -> None:
         super().__init__(session, child, None)
+        self.trajectory = child.trajectory
 
     def changes(self) -> "tuple[Session, ...]":
         return ()  # what it does is no news
@@ -310,11 +315,14 @@ class PendingForkAhead(PendingFork):
 
     def fail(self, reply: Failure) -> Exception:
         error = super().fail(reply)
-        self.child.lose(error)
+        self.lose_child(error)
         return error
 
     def reject(self, error: Exception) -> None:
-        if self.session.error is not None:
+        """Where the process is gone the child is rebuilt one day; otherwise `lose_child` is called too."""
+
+    def lose_child(self, error: Exception) -> None:
+        if self.child.trajectory is self.trajectory:  # otherwise it has been made of another one since
             self.child.lose(error)
 
     def _leave(self) -> None:

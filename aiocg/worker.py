@@ -375,8 +375,8 @@ class Worker:
             if pending.session is session and not isinstance(pending, PendingRebuild):
                 del self._waiting[number]
                 pending.reject(session.error)
-                for bound in pending.binds():  # its process may have made another of the wrong state
-                    bound.lose(session.error)
+                if isinstance(pending, PendingFork):
+                    pending.lose_child(session.error)
         for pending in [p for p in self._backlog if p.session is session]:
             self._backlog.remove(pending)
             pending.reject(session.error)

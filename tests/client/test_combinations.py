@@ -239,3 +239,18 @@ async def test_a_parameter_that_a_reset_has_set_outlives_the_request_it_was_firs
     assert await env.observe("echo") == env.parameters.get("echo") == "hello"
     assert await env.send_parameter("echo", "again") == "again"
     assert dict(env.parameters) == {"echo": "again"}
+
+
+async def test_restoring_something_else_saves_from_a_snapshot_that_cannot_be_rebuilt() -> None:
+    worker = Worker("test")
+    process = Process(worker)
+    env, bad, good = (opened(worker, process, number) for number in (5, 6, 7))
+    process.die()
+    process = Process(worker)
+    assert bad.fork_ahead(env) and good.fork_ahead(env)
+    future = step(env, 1)
+    replays = process.all(Step)
+    process.answer(observed(replays[0], 66))  # another state than it was
+    assert bad.error is not None and env.error is None
+    process.answer(observed(replays[1], 7), observed(replays[2], 8))
+    assert await future == 8
