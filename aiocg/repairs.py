@@ -59,6 +59,7 @@ class PendingRebuild(Pending):
     """Replays a session on a fresh worker, behind a `PendingReopen`, and checks the state it comes to."""
 
     __slots__ = ("timeout", "trajectory")
+    answer = Observed
     doing = "the replay of a session"
     session: "Session"
 
@@ -136,6 +137,7 @@ class PendingVerdict(Pending):
     """
 
     __slots__ = ("behind", "error", "guilty", "spoken")
+    answer = Observed
     session: "Session"
 
     def __init__(

@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.errors import failure
@@ -16,6 +16,7 @@ from aiocg.replay import Trajectory
 from aiocg.transport.messages import (
     Action,
     Check,
+    Done,
     Expand,
     Expanded,
     Failure,
@@ -28,6 +29,7 @@ from aiocg.transport.messages import (
     Request,
     Statistics,
     Step,
+    Told,
 )
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class Pending:
 
     __slots__ = ("attempts", "finish", "forgiving", "future", "recover", "session")
     doing = "a request"
+    answer: ClassVar[type] = Done  # of a worker that has carried it out
 
     def __init__(
         self,
@@ -84,6 +87,10 @@ class Pending:
     def message(self, number: int) -> Request:
         """Build the message; `number` is the request number on this connection."""
         raise NotImplementedError
+
+    def accepts(self, reply: Reply) -> bool:
+        """Can this be a worker's answer? Otherwise it is not to be trusted with anything."""
+        return isinstance(reply, self.answer | Failure)
 
     def apply(self, reply: Any) -> None:
         """Take over what a successful reply says about the session, before anyone is told."""
@@ -170,6 +177,7 @@ class PendingOpen(Pending):
     """Binds the session to the start of a benchmark; `replaces` says that the process knows it at another state."""
 
     __slots__ = ("benchmark", "observe", "replaces", "sent", "timeout")
+    answer = Observed
     doing = "a reset"
     session: "Session"
 
@@ -195,6 +203,9 @@ class PendingOpen(Pending):
         parameters = tuple((key, value) for key, (_, value) in self.sent.items())
         return Open(number, session.number, self.benchmark.key, self.timeout, self.observe, parameters)
 
+    def accepts(self, reply: Reply) -> bool:
+        return super().accepts(reply) and _has(reply, self.observe)
+
     def apply(self, reply: Observed) -> None:
         self.session.trajectory = Trajectory(self.benchmark, reply.state)
         self.session.confirm(self.sent)
@@ -216,6 +227,7 @@ class PendingStep(Pending):
     """Applies actions and observes."""
 
     __slots__ = ("actions", "observe", "timeout")
+    answer = Observed
     session: "Session"
 
     def __init__(
@@ -244,6 +256,12 @@ class PendingStep(Pending):
 
     def message(self, number: int) -> Request:
         return Step(number, self.session.number, self.actions, self.timeout, self.observe)
+
+    def accepts(self, reply: Reply) -> bool:
+        if isinstance(reply, Failure):
+            applied, state = reply.fields.get("applied", 0), reply.fields.get("state", 0)
+            return isinstance(applied, int) and 0 <= applied <= len(self.actions) and isinstance(state, int)
+        return super().accepts(reply) and _has(reply, self.observe)
 
     def apply(self, reply: Observed) -> None:
         if self.actions:
@@ -333,6 +351,7 @@ class PendingExpand(Pending):
     """Evaluates candidates; those that cost a worker are left out when it is sent again."""
 
     __slots__ = ("candidates", "crashes", "deaths", "observe", "timeout")
+    answer = Expanded
     doing = "a candidate of an expansion"
     session: "Session"
 
@@ -357,6 +376,13 @@ class PendingExpand(Pending):
             number, self.session.number, self.candidates, self.timeout, self.observe, tuple(sorted(self.crashes))
         )
 
+    def accepts(self, reply: Reply) -> bool:
+        if not isinstance(reply, Expanded):
+            return super().accepts(reply)
+        return len(reply.candidates) == len(self.candidates) and all(
+            result is None or bool(result.code) or _has(result, self.observe) for result in reply.candidates
+        )
+
 
 class PendingParameter(Pending):
     """Sends an out-of-band parameter.
@@ -368,6 +394,7 @@ class PendingParameter(Pending):
     """
 
     __slots__ = ("key", "setting", "timeout", "value")
+    answer = Told
     session: "Session"
 
     def __init__(
@@ -426,12 +453,18 @@ class PendingStatistics(Pending):
     """Asks for a worker's counters."""
 
     __slots__ = ()
+    answer = Told
 
     def __init__(self, future: "asyncio.Future[Any]") -> None:
         super().__init__(None, future, lambda reply: json.loads(reply.text))
 
     def message(self, number: int) -> Request:
         return Statistics(number)
+
+
+def _has(result: Any, observe: Sequence[str]) -> bool:
+    """Does a result, if it is none of a failure, have what was to be observed?"""
+    return isinstance(result, Failure) or len(result.observations) == len(observe)
 
 
 def load_error(session: "Session", benchmark: Benchmark, reply: Failure) -> Exception | None:

@@ -37,7 +37,7 @@ from aiocg.requests import (
 )
 from aiocg.telemetry.logs import brief
 from aiocg.telemetry.tally import CANCELLED, QUARANTINED, Tally
-from aiocg.transport.channels import RequestChannel
+from aiocg.transport.channels import Connect, RequestChannel
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
 from aiocg.transport.handshake import check_welcome
 from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
@@ -53,11 +53,8 @@ MAX_ATTEMPTS = 5  # a request that was executing at this many deaths is held res
 MAX_REPAIRS = 20  # the same for loads and rebuilds, which a killer at random hits more often than anything else
 MAX_LOADED = 256  # benchmarks a worker keeps at hand for resets; sessions do not need theirs to stay loaded
 
-Connect = Callable[[Callable[[list[Reply]], None], Callable[[Exception], None]], RequestChannel]
-
 logger = logging.getLogger("aiocg.worker")
 
-_GREETINGS = (Welcome, Refused)
 
 
 class Worker:
@@ -139,15 +136,18 @@ class Worker:
         self._channel.send(Hello(PROTOCOL, self._client))
 
     def _receive(self, replies: list[Reply]) -> None:
-        waiting = self._waiting
         for reply in replies:
-            if isinstance(reply, _GREETINGS):
+            if isinstance(reply, (Welcome, Refused)):
                 self._greet(reply)
                 if self._channel is None:
                     return
                 continue
-            pending = waiting.pop(reply.request, None)
+            pending = self._waiting.get(reply.request)
             if pending is not None:
+                if not pending.accepts(reply):
+                    self._distrust(RemoteProtocolError(f"{pending.doing} was answered by {type(reply).__name__}"))
+                    return
+                del self._waiting[reply.request]
                 pending.settle(reply)
                 if type(reply) is Failure:
                     self.tally.failed(reply.code)

@@ -1,12 +1,12 @@
 """What a channel does, whatever it is made of: Unix sockets (`streams`, `worker_stream`), or ZeroMQ (`sockets`)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from aiocg.transport.errors import ProtocolError
 from aiocg.transport.messages import Reply, Request
 
-__all__ = ["ReplyChannel", "RequestChannel"]
+__all__ = ["Connect", "ReplyChannel", "RequestChannel"]
 
 
 class RequestChannel(Protocol):
@@ -31,6 +31,10 @@ class RequestChannel(Protocol):
 
     def close(self) -> None:
         """Close the connection and forget what is queued; may be called twice."""
+
+
+Connect = Callable[[Callable[[list[Reply]], None], Callable[[Exception], None]], RequestChannel]
+"""Opens a channel, given what is to be called with replies and with errors."""
 
 
 class ReplyChannel(Protocol):

@@ -15,7 +15,7 @@ from aiocg.quarantine import Quarantine
 from aiocg.session import Session
 from aiocg.supervision import Policy
 from aiocg.testing import scripted_benchmark
-from aiocg.transport.messages import PROTOCOL_VERSION, Close, Load, Observed, Open, Reply, Step, Welcome
+from aiocg.transport.messages import PROTOCOL_VERSION, Close, Done, Load, Observed, Open, Reply, Step, Welcome
 from aiocg.transport.status import NO_CANDIDATE, Execution
 from aiocg.worker import Worker
 
@@ -90,7 +90,7 @@ async def test_a_step_whose_answer_dies_in_the_crash_of_the_next_is_answered_all
     process = Process(worker)
     replay, again, empty = process.all(Step)
     assert (replay.actions, again.actions, empty.actions) == ((), (1,), ())
-    process.answer(observed(process.all(Load)[0], 0), observed(process.all(Open)[0], 5))
+    process.answer(Done(process.all(Load)[0].request), observed(process.all(Open)[0], 5))
     process.answer(observed(replay, 5), observed(again, 6), observed(empty, 6))
     assert await first == 6
     for future in (second, third):

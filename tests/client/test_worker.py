@@ -8,7 +8,17 @@ import pytest
 from aiocg.session import Session
 from aiocg.testing import scripted_benchmark
 from aiocg.transport.errors import RemoteProtocolError
-from aiocg.transport.messages import PROTOCOL_VERSION, Failure, FailureCode, Observed, Open, Reply, Step, Welcome
+from aiocg.transport.messages import (
+    PROTOCOL_VERSION,
+    Failure,
+    FailureCode,
+    Observed,
+    Open,
+    Reply,
+    Step,
+    Told,
+    Welcome,
+)
 from aiocg.worker import Worker
 
 
@@ -38,6 +48,36 @@ class Channel:
 
 def observed(request: Any, state: int) -> Observed:
     return Observed(request.request, (), state)
+
+
+ANSWERS_TO_A_STEP = {
+    "another kind of reply": lambda step: Told(step.request, "0"),
+    "too few observations": lambda step: Observed(step.request, (), 6),
+    "more actions than there were": lambda step: Failure(step.request, "action", "no", {"applied": 9, "state": 6}),
+    "a number that is none": lambda step: Failure(step.request, "action", "no", {"applied": "all", "state": 6}),
+}
+
+
+@pytest.mark.parametrize("lie", ANSWERS_TO_A_STEP)
+async def test_an_answer_that_is_none_ends_the_worker_and_not_the_request(lie: str) -> None:
+    worker, channels = Worker("test"), []
+    broken: list[Exception] = []
+
+    def connect(*callbacks: Any) -> Any:
+        channels.append(Channel(*callbacks))
+        return channels[-1]
+
+    worker.connect(connect, lambda answer: None, broken.append)
+    (channel,) = channels
+    channel.receive(Welcome(PROTOCOL_VERSION, "scripted", "1", 1, (), ()))
+    session = Session(worker)
+    session.open(scripted_benchmark(5), (), 1.0, lambda reply: None)
+    future = session.step((1,), ("value",), 1.0, lambda reply: reply.state)
+    channel.receive(observed(next(one for one in channel.sent if isinstance(one, Open)), 5))
+    channel.receive(ANSWERS_TO_A_STEP[lie](next(one for one in channel.sent if isinstance(one, Step))))
+    assert [type(error) for error in broken] == [RemoteProtocolError] and "[1]" in str(broken[0])
+    assert not future.done() and worker.pending == 2  # the next process is asked, and given the benchmark
+    assert session.trajectory is not None and session.trajectory.length == 0
 
 
 @pytest.mark.parametrize("damage", ["a reply", "a request", "a request that is not named"])
