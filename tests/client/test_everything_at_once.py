@@ -160,8 +160,9 @@ class World:
                     await self.rest(actor)
                 with contextlib.suppress(ParameterFailed):  # one that was not answered yet goes along, and is refused
                     await env.reset()
-                if not env.in_episode:
-                    await env.reset()
+                while not env.in_episode:  # so it is, until the worker that was told it first has answered
+                    with contextlib.suppress(ParameterFailed):
+                        await env.reset()
                 actor.done, actor.asked, actor.others, actor.excused = (), [], [], False
             case "reset badly":
                 await self.rest(actor)
