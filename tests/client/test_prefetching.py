@@ -1,6 +1,7 @@
 """Prefetching: in order, bounded, in parallel, with errors where they belong, and nothing left when it ends."""
 
 import asyncio
+import contextlib
 import itertools
 import threading
 import time
@@ -168,8 +169,12 @@ async def test_leaving_ends_the_compilers_that_are_under_way(tmp_path: Path) -> 
         return b""
 
     def sleeping() -> list[psutil.Process]:
-        children = psutil.Process().children(recursive=True)
-        return [child for child in children if child.status() != psutil.STATUS_ZOMBIE and "1000.25" in child.cmdline()]
+        return [child for child in psutil.Process().children(recursive=True) if sleeps(child)]
+
+    def sleeps(child: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return child.status() != psutil.STATUS_ZOMBIE and "1000.25" in child.cmdline()
+        return False
 
     started = time.monotonic()
     async with prefetch([benchmark(number, endless) for number in range(5)], ahead=3) as benchmarks:
