@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import secrets
 import shutil
 import stat
 import sys
@@ -26,20 +27,18 @@ class RuntimeFolder:
 
     @classmethod
     async def create(cls) -> Self:
-        """Make the folder and start its janitor.
+        """Start a janitor and make its folder, in this order: whenever we are killed, there is somebody to remove it.
 
         Raises:
             WorkerStartError: when there is no place for a folder, or no process can be started.
         """
+        name = f"aiocg-{secrets.token_hex(8)}"
         try:
-            path = Path(tempfile.mkdtemp(prefix="aiocg-"))
-            if len(os.fsencode(path)) > MAX_SOCKET_PATH:
-                path.rmdir()
-                path = Path(tempfile.mkdtemp(prefix="aiocg-", dir="/tmp"))
+            path = Path(tempfile.gettempdir(), name)
         except OSError as error:
-            raise WorkerStartError(
-                f"no folder for the runtime's sockets can be made ({error}); set TMPDIR to a short writable path"
-            ) from error
+            raise _no_folder(error) from error
+        if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+            path = Path("/tmp", name)
         script = str(Path(__file__).with_name("janitor.py"))
         try:
             janitor = await asyncio.create_subprocess_exec(
@@ -47,12 +46,15 @@ class RuntimeFolder:
                 stdin=asyncio.subprocess.PIPE,
                 start_new_session=True,
             )
-        except BaseException as error:
-            shutil.rmtree(path, ignore_errors=True)
-            if isinstance(error, OSError):
-                raise WorkerStartError(f"the janitor process cannot be started: {error}") from error
-            raise
-        return cls(path, janitor)
+        except OSError as error:
+            raise WorkerStartError(f"the janitor process cannot be started: {error}") from error
+        folder = cls(path, janitor)
+        try:
+            path.mkdir(mode=0o700)
+        except OSError as error:
+            await folder.close()
+            raise _no_folder(error) from error
+        return folder
 
     def ensure(self) -> None:
         """Make the folder again if somebody has removed it, for example what tidies up old temporary files.
@@ -90,3 +92,9 @@ class RuntimeFolder:
             with contextlib.suppress(OSError, TimeoutError):  # or it would be closed when the event loop is gone
                 await asyncio.wait_for(self._janitor.stdin.wait_closed(), 1.0)
         shutil.rmtree(self.path, ignore_errors=True)  # should the janitor itself have been killed
+
+
+def _no_folder(error: OSError) -> WorkerStartError:
+    return WorkerStartError(
+        f"no folder for the runtime's sockets can be made ({error}); set TMPDIR to a short writable path"
+    )

@@ -1,17 +1,21 @@
 """The janitor, as the process that it is."""
 
+import asyncio
 import contextlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import aiocg
+from aiocg.folder import RuntimeFolder
 
 SCRIPT = Path(aiocg.__file__).with_name("janitor.py")
 
@@ -142,3 +146,21 @@ def test_scratch_folders_of_a_client_that_was_killed_go_and_those_of_others_stay
             signal.sigtimedwait([], 0.01)
         assert not path.exists() and others.exists()
         other.kill()
+
+
+async def test_there_is_a_janitor_before_there_is_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+    temporary = Path(tempfile.mkdtemp(prefix="t-"))  # short, as socket addresses must be
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    start, found = asyncio.create_subprocess_exec, []
+
+    async def started(*command: str, **options: Any) -> Any:
+        found.append(os.listdir(temporary))
+        return await start(*command, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", started)
+    folder = await RuntimeFolder.create()
+    assert found == [[]] and os.listdir(temporary) == [folder.path.name]
+    await folder.close()
+    assert os.listdir(temporary) == []
+    temporary.rmdir()
