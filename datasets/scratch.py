@@ -2,9 +2,11 @@
 
 A folder is locked as long as its owner lives: the system frees the lock however that ends. So whoever finds one that is
 not locked may remove it: the next process that needs such a folder does, and the janitor of a runtime whose process is
-gone. This file is also run by itself, so it imports nothing but the standard library.
+gone. A process that ends of its own accord takes along what its threads have not left. This file is also run by itself,
+so it imports nothing but the standard library.
 """
 
+import atexit
 import contextlib
 import fcntl
 import functools
@@ -12,12 +14,17 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 
 __all__ = ["scratch_folder", "sweep"]
 
 PREFIX = "aiocg-scratch-"
 ATTEMPTS = 100  # to make a folder that nobody removes before it is locked
+EXIT_PATIENCE = 1.0  # seconds that a process that ends waits for a thread that is just making a folder
+
+_owners: dict[str, int] = {}  # the process that made each folder in use here: children by fork know of their parent's
+_making = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -28,11 +35,14 @@ def scratch_folder() -> Iterator[str]:
         OSError: when there is no room for it.
     """
     _sweep_once()
-    path, lock = _make()
+    with _making:
+        path, lock = _make()
+        _owners[path] = os.getpid()
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+        _owners.pop(path, None)
         os.close(lock)
 
 
@@ -49,6 +59,22 @@ def sweep() -> None:
 @functools.cache
 def _sweep_once() -> None:
     sweep()
+    atexit.register(_remove_own)
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def _remove_own() -> None:
+    """Remove what daemon threads still use when the process ends, and let them make no more."""
+    _making.acquire(timeout=EXIT_PATIENCE)  # never released
+    for path, owner in list(_owners.items()):
+        if owner == os.getpid():
+            _end_users(path)
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _renew_lock() -> None:
+    global _making
+    _making = threading.Lock()  # whoever held it is not in this process
 
 
 def _make() -> tuple[str, int]:

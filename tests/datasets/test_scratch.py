@@ -110,3 +110,39 @@ def test_folders_made_while_others_sweep_are_not_lost() -> None:
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(use, range(400)))
+
+
+THREAD = """
+    import os, subprocess, sys, threading
+    from aiocg.datasets.scratch import scratch_folder
+    made = threading.Event()
+
+    def use():
+        with scratch_folder() as folder:
+            worker = subprocess.Popen(["sh", "-c", "sleep 600; : " + folder], stdout=subprocess.DEVNULL)
+            print(worker.pid, flush=True)
+            made.set()
+            worker.wait()
+
+    def make():
+        while True:
+            with scratch_folder():
+                made.set()
+
+    threading.Thread(target=globals()[sys.argv[1]], daemon=True).start()
+    made.wait()
+    if os.fork() == 0:  # it knows its parent's folders, and removes none of them
+        with scratch_folder() as folder:
+            assert os.path.isdir(folder)
+        sys.exit()
+    assert os.wait()[1] == 0
+    assert sys.argv[1] == "make" or len(os.listdir(os.environ["TMPDIR"])) == 1
+"""
+
+
+@pytest.mark.parametrize("function", ["use", "make"])
+def test_a_process_that_ends_takes_along_what_its_threads_use(temporary: Path, function: str, is_gone) -> None:  # type: ignore[no-untyped-def]
+    command = [sys.executable, "-P", "-c", textwrap.dedent(THREAD), function]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, os.listdir(temporary)) == (0, [])
+    assert all(map(is_gone, map(int, done.stdout.split())))

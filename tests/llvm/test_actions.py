@@ -149,9 +149,9 @@ async def test_unknown_names_suggest_the_nearest_and_change_nothing(make, runtim
 
 
 async def test_a_deadline_too_short_for_a_pass_ends_the_episode_only(make) -> None:  # type: ignore[no-untyped-def]
-    env = await make("crc32")
+    env = await make("lisp")
     walk = [name for name in env.action_space.names if "<" not in name] * 20
-    _, _, terminated, _, info = await env.step(walk, timeout=0.2)
+    _, _, terminated, _, info = await env.step(walk, timeout=0.02)
     assert terminated and info["error_type"] == "DeadlineExceeded"
     await env.reset()
     assert (await env.step("mem2reg"))[2] is False
