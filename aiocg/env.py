@@ -73,7 +73,7 @@ class Env(EnvBase):
         if seed is not None:
             self._action_space.seed(seed)
         target = carrying_runs(target, self._default_plan.at_reset.observe)
-        await prepare(target)
+        await prepare(self.spec.form(target))
         await run_once(self._default_plan.prepare)
         result: tuple[Any, dict[str, Any]] = await self.begin(target, deadline)
         return result
@@ -98,7 +98,7 @@ class Env(EnvBase):
                     self.learn_targets(self._episode, plan.targets_from, plan.at_reset.observe, reply)
             return observation, {"benchmark": str(target.uri), "state": reply.state}
 
-        return session.open(target, plan.at_reset.observe, timeout, finish)
+        return session.open(self.spec.form(target), plan.at_reset.observe, timeout, finish)
 
     def _replace_session(self) -> None:
         session = self._runtime.new_session(self.spec)

@@ -1,8 +1,10 @@
 """The environments that `make` knows, by id."""
 
 import contextlib
+import dataclasses
 import functools
 import importlib.metadata
+import urllib.parse
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,6 +40,9 @@ class EnvironmentSpec:
         derived: makes the observation spaces that the client derives from the worker's.
         notation: makes the notation of lists of actions for another tool, from the language of actions.
         parameters: those that the client answers, by key, in place of the worker.
+        settings: options of the compiler that `make` takes, by name, with what they are; such as which one it is.
+            Environments with other settings have other workers.
+        takes_sources: the compiler takes a benchmark's source form.
     """
 
     id: str
@@ -52,6 +57,35 @@ class EnvironmentSpec:
     derived: Callable[[], list[ObservationSpace]] = field(default=list)
     notation: Callable[[ActionLanguage], Notation] | None = None
     parameters: Mapping[str, ParameterHandler] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    takes_sources: bool = False
+
+    @property
+    def pool(self) -> tuple[str, ...]:
+        """What environments have in common whose sessions can be on the same workers."""
+        return (self.worker, *(f"{name}={value}" for name, value in sorted(self.settings.items())))
+
+    def form(self, benchmark: Benchmark) -> Benchmark:
+        """Return a benchmark in the form that the compiler takes."""
+        return benchmark.source_form if self.takes_sources else benchmark
+
+    def configured(self, settings: Mapping[str, str]) -> "EnvironmentSpec":
+        """Return the environment with other settings, which its id then tells: `gcc-v0?gcc_bin=gcc-12`.
+
+        Raises:
+            UnknownName: for a setting that it does not have.
+            TypeError: for one that is no text.
+        """
+        for name, value in settings.items():
+            if name not in self.settings:
+                raise UnknownName(f"setting of {self.id}", name, self.settings)
+            if not isinstance(value, str):
+                raise TypeError(f"the setting {name} of {self.id} is a text, not {value!r}")
+        base = environment(self.id.partition("?")[0])
+        chosen = {**self.settings, **settings}
+        told = {name: value for name, value in chosen.items() if value != base.settings[name]}
+        query = urllib.parse.urlencode(told, safe="/:@+,")
+        return dataclasses.replace(base, id=f"{base.id}?{query}" if query else base.id, settings=chosen)
 
 
 ENVIRONMENTS: dict[str, EnvironmentSpec] = {}
@@ -63,15 +97,16 @@ def register(spec: EnvironmentSpec) -> None:
 
 
 def environment(name: str) -> EnvironmentSpec:
-    """Return the environment of an id.
+    """Return the environment of an id, which may have settings behind it: `gcc-v0?gcc_bin=gcc-12`.
 
     Raises:
-        UnknownName: when there is none.
+        UnknownName: when there is no such environment, or no such setting.
     """
+    name, _, query = name.partition("?")
     known = ENVIRONMENTS if name in ENVIRONMENTS else environments()
     if name not in known:
         raise UnknownName("environment", name, known, "(`aiocg envs` lists them)")
-    return known[name]
+    return known[name].configured(dict(urllib.parse.parse_qsl(query, keep_blank_values=True))) if query else known[name]
 
 
 def environments() -> Mapping[str, EnvironmentSpec]:

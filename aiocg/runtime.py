@@ -98,7 +98,7 @@ class Runtime:
         self.quarantine = Quarantine((policy or Policy()).quarantine_deaths)
         node = os.environ.get("AIOCG_NODE", "") if node is None else node
         self._place: Place = _node(node, keys, node_timeout) if node else LocalPlace()
-        self._supervisors: dict[str, Supervisor] = {}
+        self._supervisors: dict[tuple[str, ...], Supervisor] = {}  # by pool
         self._spaces: dict[str, tuple[ActionSpaces, dict[str, ObservationSpace]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None  # the one that the workers were started on
         self._lock = asyncio.Lock()  # held while anything is started, so that `close` finds it
@@ -116,6 +116,7 @@ class Runtime:
         action_space: ActionSpaceLike | None = None,
         extra_actions: Sequence[str] = (),
         rewards: Iterable[Reward] = (),
+        **settings: str,
     ) -> Env:
         """Make an environment; `reset` it to start.
 
@@ -127,14 +128,16 @@ class Runtime:
                 a discrete space of your own, any that the compiler understands.
             extra_actions: texts of more actions, to be added to a discrete space.
             rewards: of your own, to be added to those that there are.
+            settings: of the environment, such as `gcc_bin="gcc-12"`; they may stand in the id as well.
 
         Raises:
-            UnknownName: for an environment, a space or an action that does not exist.
+            UnknownName: for an environment, a setting, a space or an action that does not exist.
             InvalidAction: for a text that the compiler does not take for an action; the error has its words.
             DatasetError: for a benchmark that does not exist.
             WorkerStartError: when no worker can be started; EnvironmentNotSupported when its compiler is missing.
         """
         spec = environment(id)
+        spec = spec.configured(settings) if settings else spec
         target = await self.find_benchmark(benchmark if benchmark is not None else spec.benchmark)
         supervisor = await self._supervisor(spec)
         session = Session(self._choose(supervisor))  # before waiting, so that it counts for the next one's choice
@@ -202,10 +205,12 @@ class Runtime:
         async with self._lock:
             if self._closed:
                 raise RuntimeClosed("the runtime was closed")
-            if spec.worker not in self._supervisors:
+            if spec.pool not in self._supervisors:
                 self._loop = asyncio.get_running_loop()
-                launcher = await self._place.launcher(spec, self._options, self._memory_limit)
-                self._supervisors[spec.worker] = Supervisor(
+                launcher = await self._place.launcher(
+                    spec, {**spec.settings, **self._options}, self._memory_limit
+                )
+                self._supervisors[spec.pool] = Supervisor(
                     spec.worker,
                     self.worker_count,
                     launcher,
@@ -213,7 +218,7 @@ class Runtime:
                     policy=self._policy,
                     quarantine=self.quarantine,
                 )
-        return self._supervisors[spec.worker]
+        return self._supervisors[spec.pool]
 
     def _check_loop(self) -> None:
         if self._loop not in (None, asyncio.get_running_loop()):
@@ -239,7 +244,7 @@ class Runtime:
 
     def new_session(self, spec: EnvironmentSpec) -> Session:
         """Return a session on the least busy worker of an environment's compiler."""
-        return Session(self._choose(self._supervisors[spec.worker]))
+        return Session(self._choose(self._supervisors[spec.pool]))
 
     @property
     def worker_count(self) -> int:

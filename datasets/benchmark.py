@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, DatasetError
 from aiocg.datasets.forks import ForkedLock
+from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["Benchmark", "BenchmarkProgram", "BenchmarkSource", "ProgramRun", "ValidationCallback"]
@@ -108,6 +109,7 @@ class Benchmark:
         description: one line for people.
         program: how to build and run it, if it can run.
         recompile: computes the content again with more flags for clang, if it was compiled from sources.
+        source_tree: computes all that another compiler needs to compile it from its sources, if that is known.
     """
 
     __slots__ = (
@@ -119,6 +121,8 @@ class Benchmark:
         "_lock",
         "_recipe",
         "_recompile",
+        "_source_form",
+        "_source_tree",
         "_sources",
         "description",
         "program",
@@ -134,6 +138,7 @@ class Benchmark:
         description: str = "",
         program: BenchmarkProgram | None = None,
         recompile: Callable[[Sequence[str]], bytes] | None = None,
+        source_tree: Callable[[], SourceTree] | None = None,
     ) -> None:
         self.uri = BenchmarkUri.from_string(uri) if isinstance(uri, str) else uri
         self.description = description
@@ -141,6 +146,8 @@ class Benchmark:
         self._loader = loader
         self._sources = sources
         self._recompile = recompile
+        self._source_tree = source_tree
+        self._source_form: Benchmark | None = None
         self._callbacks: list[ValidationCallback] = []
         self._lock = ForkedLock()
         self._content: bytes | None = None
@@ -235,6 +242,7 @@ class Benchmark:
             description=self.description,
             program=program,
             recompile=self._recompile,
+            source_tree=self._source_tree,
         )
         other._callbacks = self._callbacks
         return other
@@ -250,7 +258,41 @@ class Benchmark:
             sources=self._sources,
             description=self.description,
             program=self.program,
+            source_tree=self._source_tree,
         )
+
+    @property
+    def source_form(self) -> "Benchmark":
+        """The same program for compilers that take sources: its content is that of a `SourceTree`.
+
+        Raises:
+            DatasetError: from its `content`, when the sources are not known or cannot be read.
+        """
+        if self._source_form is None:
+            self._source_form = Benchmark(
+                self.uri,
+                lambda: self.source_tree.encode(),
+                sources=self._sources,
+                description=self.description,
+                program=self.program,
+            )
+        return self._source_form
+
+    @property
+    def source_tree(self) -> SourceTree:
+        """All that a compiler needs to compile the program from its sources.
+
+        Raises:
+            BenchmarkInitError: when the sources are not known, as for what is published as bitcode.
+            DatasetError: when they cannot be read or fetched.
+        """
+        if self._source_tree is None:
+            raise BenchmarkInitError(
+                str(self.uri),
+                "its C or C++ sources are not known; this compiler needs them, so take a benchmark that has them, such "
+                "as one of programs-v0 or a .c file",
+            )
+        return self._source_tree()
 
     def add_validation_callback(self, callback: "ValidationCallback") -> None:
         """Add a test of what the program does, for validation to call beside its own.

@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-PROTOCOL_VERSION = 2
+from aiocg.transport.options import Option
+
+PROTOCOL_VERSION = 3
 
 Action = Any  # int, an index into the compiler's first action space, or str, a text in its language of actions
 Number = Annotated[int, msgspec.Meta(ge=0)]  # chosen by the client, of a request, a session or a candidate
@@ -57,16 +59,20 @@ class ActionSpaceSpec(msgspec.Struct, array_like=True, frozen=True):
     * `parametrized`: one of `actions` and a choice for each of its parameters;
     * `targeted`: one of the targets that the observation `targets` lists for the present state, and one of `actions`
       for it; the text is `target(action)`;
-    * `text`: any text of the language.
+    * `text`: any text of the language;
+    * `options`: a choice for every one of `options` at once; the text is a command line, its first word the name of the
+      compiler, and an option that is not in it is not given;
+    * `mapping`: the same, as a mapping from the names of options to their choices.
 
     On the wire an action is its text, or, in the first space a compiler has, which is discrete, its index.
     """
 
     name: str
     actions: tuple[ActionSpec, ...] = ()
-    kind: Literal["discrete", "parametrized", "targeted", "text"] = "discrete"
+    kind: Literal["discrete", "parametrized", "targeted", "text", "options", "mapping"] = "discrete"
     description: str = ""
     targets: str = ""
+    options: tuple[Option, ...] = ()
 
 
 class ObservationSpec(msgspec.Struct, array_like=True, frozen=True):

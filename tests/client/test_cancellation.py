@@ -78,7 +78,7 @@ async def test_what_was_cancelled_is_ended_and_not_done_again(one: aiocg.Runtime
     assert (await queued)[0] == 14 and (await other.step("increment"))[0] == 15
     assert env.in_episode and env.action_texts == ("double",)
     assert (await env.step("increment"))[:3] == (11, -1.0, False)
-    assert len(one.quarantine) == 0 and one._supervisors["scripted"]._slots[0].deaths == 0
+    assert len(one.quarantine) == 0 and one._supervisors[("scripted",)]._slots[0].deaths == 0
 
 
 async def test_a_cancelled_reset_leaves_the_episode_that_there_was(one: aiocg.Runtime, is_alive) -> None:  # type: ignore[no-untyped-def]
@@ -160,7 +160,7 @@ async def test_many_that_are_cancelled_at_once_cost_one_process(one: aiocg.Runti
         future.cancel()
     assert await asyncio.gather(*(env.observe("value") for env in envs)) == list(range(30))
     assert not is_alive(pid)
-    assert one._supervisors["scripted"].workers[0].tally.starts == 2
+    assert one._supervisors[("scripted",)].workers[0].tally.starts == 2
 
 
 async def test_a_cancelled_request_on_which_another_depends_is_carried_out_after_a_kill() -> None:
@@ -209,7 +209,7 @@ async def test_interrupting_a_runtime_is_no_death_of_its_workers(one: aiocg.Runt
     with pytest.raises(Interrupted):
         await future
     assert await env.observe("value") == 5
-    assert one._supervisors["scripted"]._slots[0].deaths == 0
+    assert one._supervisors[("scripted",)]._slots[0].deaths == 0
 
 
 async def test_rewards_after_a_cancelled_step_are_those_of_the_state_that_there_is(one: aiocg.Runtime) -> None:

@@ -165,7 +165,7 @@ async def test_nothing_is_recorded_of_programs_for_which_there_is_no_worker() ->
             if runtime.folder.is_dir():
                 shutil.rmtree(runtime.folder, ignore_errors=True)
                 runtime.folder.touch()  # in place of the folder, so that no worker can be started
-            for process in runtime._supervisors["llvm"].processes():
+            for process in runtime._supervisors[("llvm",)].processes():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
 

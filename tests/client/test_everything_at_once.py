@@ -217,9 +217,9 @@ async def play(runtime: aiocg.Runtime, moves: list[tuple[str, int, int]]) -> Non
     for what, who, number in moves:
         await world.act(what, who, number)
     await world.finish()
-    if not runtime._supervisors["scripted"]._replacing:
+    if not runtime._supervisors[("scripted",)]._replacing:
         await asyncio.sleep(0)
-        for worker in runtime._supervisors["scripted"].workers:
+        for worker in runtime._supervisors[("scripted",)].workers:
             assert worker.pending <= len(worker._loaded) + 8
     runtime.quarantine.clear()
 

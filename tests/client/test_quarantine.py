@@ -29,7 +29,7 @@ async def error_of(env: aiocg.Env, action: object, **options: object) -> Excepti
 
 
 def deaths(runtime: aiocg.Runtime) -> int:
-    return sum(slot.deaths for slot in runtime._supervisors["scripted"]._slots)
+    return sum(slot.deaths for slot in runtime._supervisors[("scripted",)]._slots)
 
 
 async def test_the_third_time_it_is_refused_with_all_that_is_known(runtime: aiocg.Runtime) -> None:
@@ -130,7 +130,7 @@ async def test_kills_from_outside_put_nothing_into_quarantine(runtime: aiocg.Run
 
 
 def executing(runtime: aiocg.Runtime) -> list[int]:
-    lives = [life for life in runtime._supervisors["scripted"]._lives if life is not None]
+    lives = [life for life in runtime._supervisors[("scripted",)]._lives if life is not None]
     return [life.process.pid for life in lives if life.process.look().execution is not None]
 
 

@@ -93,7 +93,7 @@ async def test_a_worker_that_dies_while_its_successor_starts_is_replaced_by_it(e
     policy = Policy(memory_threshold=100 * MIB, quarantine_deaths=0)
     async with aiocg.Runtime(workers=1, policy=policy) as runtime:
         env, other = await at(runtime, 5), await at(runtime, 6)
-        supervisor = runtime._supervisors["scripted"]
+        supervisor = runtime._supervisors[("scripted",)]
         await env.step(["hoard", "hoard"])
         await eventually(lambda: bool(supervisor._successors))
         (successor,) = supervisor._successors.values()
@@ -105,7 +105,7 @@ async def test_closing_while_a_successor_starts_leaves_no_process(eventually, is
     async with aiocg.Runtime(workers=1, policy=Policy(memory_threshold=100 * MIB)) as runtime:
         env = await at(runtime, 5)
         await env.step(["hoard", "hoard"])
-        supervisor = runtime._supervisors["scripted"]
+        supervisor = runtime._supervisors[("scripted",)]
         await eventually(lambda: bool(supervisor._successors))
         (successor,) = supervisor._successors.values()
     assert not is_alive(successor.pid)
@@ -130,7 +130,7 @@ async def test_where_there_is_no_room_for_a_successor_it_is_started_afterwards(m
     async with aiocg.Runtime(workers=1, policy=Policy(memory_threshold=100 * MIB)) as runtime:
         env, other = await at(runtime, 5), await at(runtime, 6)
         old = await env.observe("pid")
-        launcher = runtime._supervisors["scripted"]._launcher
+        launcher = runtime._supervisors[("scripted",)]._launcher
         spawn, refusals = launcher.spawn, 0
 
         async def limited():  # type: ignore[no-untyped-def]
@@ -153,7 +153,7 @@ async def test_the_successor_of_a_worker_that_is_given_up_does_not_stay(eventual
     policy = Policy(memory_threshold=100 * MIB, max_deaths=0)
     async with aiocg.Runtime(workers=1, policy=policy) as runtime:
         env, other = await at(runtime, 5), await at(runtime, 6)
-        supervisor = runtime._supervisors["scripted"]
+        supervisor = runtime._supervisors[("scripted",)]
         await env.step(["hoard", "hoard"])
         await eventually(lambda: bool(supervisor._successors))
         (successor,) = supervisor._successors.values()

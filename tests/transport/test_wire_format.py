@@ -1,4 +1,4 @@
-"""The wire format of protocol version 2, byte for byte, and the zero-copy promise."""
+"""The wire format of protocol version 3, byte for byte, and the zero-copy promise."""
 
 import numpy
 import pytest
@@ -22,7 +22,7 @@ from aiocg.transport.messages import (
 LARGE = bytes(INLINE_BYTES)
 
 GOLDEN = [
-    # changing one of these breaks every peer of version 2: raise PROTOCOL_VERSION instead
+    # changing one of these breaks every peer of version 3: raise PROTOCOL_VERSION instead
     (request_codec, Hello(1, "aiocg 0.1"), "dd0000000193a548656c6c6f01a961696f636720302e31"),
     (reply_codec, Refused("protocol", "no"), "dd0000000193a752656675736564a870726f746f636f6ca26e6f"),
     (request_codec, Shutdown(), "dd0000000191a853687574646f776e"),
@@ -58,8 +58,8 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("codec", "message", "golden"), GOLDEN, ids=lambda item: type(item).__name__)
-def test_version_2_is_these_bytes(codec, message, golden):
-    assert PROTOCOL_VERSION == 2
+def test_version_3_is_these_bytes(codec, message, golden):
+    assert PROTOCOL_VERSION == 3
     assert codec().encode([message])[0].hex() == golden
 
 
