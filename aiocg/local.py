@@ -58,7 +58,12 @@ class LocalPlace:
         return LocalLauncher(
             spec.worker,
             self._folder,
-            options={"shared_folder": str(self._folder.path), **await in_thread(spec.options), **options},
+            options={
+                "shared_folder": str(self._folder.path),
+                **await in_thread(spec.options),
+                **spec.settings,
+                **options,
+            },
             environ=await in_thread(spec.environ),
             memory_limit=memory_limit,
         )

@@ -207,9 +207,7 @@ class Runtime:
                 raise RuntimeClosed("the runtime was closed")
             if spec.pool not in self._supervisors:
                 self._loop = asyncio.get_running_loop()
-                launcher = await self._place.launcher(
-                    spec, {**spec.settings, **self._options}, self._memory_limit
-                )
+                launcher = await self._place.launcher(spec, self._options, self._memory_limit)
                 self._supervisors[spec.pool] = Supervisor(
                     spec.worker,
                     self.worker_count,

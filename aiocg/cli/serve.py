@@ -58,6 +58,12 @@ def serve(
     kind: Annotated[
         list[str] | None, typer.Option(help="Kinds of workers that clients may have; all by default.")
     ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="Setting of the compilers, such as gcc_bin=docker:gcc:13.", show_default=False
+        ),
+    ] = None,
     trust_clients: Annotated[
         bool, typer.Option("--trust-clients", help="Let clients' programs be linked by any command, as yours are.")
     ] = False,
@@ -103,7 +109,7 @@ def serve(
             policy=Policy(lease, beat, workers, _kinds(kind), PROCESSORS),
             limits=LimitsTable(default) if limits is None else read_limits(limits, default),
             ports=_ports(worker_ports),
-            options={} if trust_clients else {"untrusted": True},
+            options={**_settings(setting), **({} if trust_clients else {"untrusted": True})},
         )
         status = run(_serve(settings, metrics, as_json=json))
     except TransportError as error:
@@ -137,6 +143,19 @@ def _kinds(chosen: list[str] | None) -> frozenset[str]:
         if one not in known:
             fail(f"there are no workers of kind {one!r}; there are: {', '.join(sorted(known))}")
     return frozenset(chosen) if chosen else known
+
+
+def _settings(chosen: list[str] | None) -> dict[str, str]:
+    from aiocg.registry import environments
+
+    known = {name for spec in environments().values() for name in spec.settings}
+    found = {}
+    for one in chosen or ():
+        name, equals, value = one.partition("=")
+        if not equals or name not in known:
+            fail(f"a setting is NAME=VALUE with a NAME of {', '.join(sorted(known)) or 'none'}, not {one!r}")
+        found[name] = value
+    return found
 
 
 async def _serve(settings: "Settings", metrics: str | None, *, as_json: bool) -> int:

@@ -68,7 +68,13 @@ class NodePlace:
 
         Raises:
             NodeUnreachable: when there is no connection within seconds; it says what to check.
+            WorkerStartError: for an environment with settings, which say what runs on the node.
         """
+        if "?" in spec.id:
+            raise WorkerStartError(
+                f"{spec.id} has settings of its own, and on a node those are for who runs it to choose "
+                "(`aiocg serve --setting`): leave them out"
+            )
         if self._connection is None:
             self._connection = Connection(self.address, self._security(), self._timeout)
         try:

@@ -327,6 +327,6 @@ def _defaults(kind: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """Return options and environment variables that workers of a kind get on this machine."""
     for spec in environments().values():
         if spec.worker == kind:
-            return spec.options(), spec.environ()
+            return {**spec.options(), **spec.settings}, spec.environ()
     return {}, {}
 
