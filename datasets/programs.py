@@ -3,7 +3,7 @@
 import difflib
 import functools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
@@ -11,9 +11,11 @@ from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkNotFound
 from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.linking import freestanding_flags
+from aiocg.datasets.source_files import gather
+from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["PROGRAMS_DIRECTORY", "RUN_SIZES", "ProgramsDataset", "program_flags"]
+__all__ = ["PROGRAMS_DIRECTORY", "RUN_SIZES", "ProgramsDataset", "program_flags", "program_tree"]
 
 PROGRAMS_DIRECTORY = Path(__file__).with_name("programs")
 
@@ -21,6 +23,14 @@ RUN_SIZES = ("small", "medium", "large")
 """The inputs of each program; the size is its command-line argument."""
 
 _LANGUAGES = {".c": "c", ".cc": "c++"}
+
+_COMMON = ("-ffp-contract=off", "-fno-stack-protector")
+_TREE_FLAGS = {
+    "c": ("-std=gnu17", *_COMMON),
+    # GCC 9 knows C++20 by this name only
+    "c++": ("-std=c++2a", "-nostdinc++", "-fno-exceptions", "-fno-rtti", *_COMMON),
+}
+_TREE_INCLUDE = {"c": ("include/gcc", "include"), "c++": ("include/gcc", "include/c++", "include")}
 
 
 def program_flags(language: str) -> tuple[str, ...]:
@@ -30,6 +40,32 @@ def program_flags(language: str) -> tuple[str, ...]:
     """
     standard = "-std=c++20" if language == "c++" else "-std=gnu17"
     return (*freestanding_flags(language), standard, "--target=x86_64-unknown-linux-gnu")
+
+
+def program_tree(
+    language: str, files: Mapping[str, bytes], *, flags: Sequence[str] = (), include: Sequence[str] = ()
+) -> SourceTree:
+    """Return the sources of a program that stands on our own headers, with those that it may include.
+
+    Args:
+        language: "c" or "c++".
+        files: the program's own files by relative path; the first one is its translation unit.
+        flags: for the compiler, beside those that all such programs need.
+        include: folders among those of `files`, to look for headers in.
+    """
+
+    def read(path: str) -> bytes | None:
+        shipped = PROGRAMS_DIRECTORY / path
+        return files[path] if path in files else shipped.read_bytes() if shipped.is_file() else None
+
+    return gather(
+        [next(iter(files))],
+        read,
+        include=(*include, *_TREE_INCLUDE[language]),
+        flags=(*_TREE_FLAGS[language], *flags),
+        language=language,
+        freestanding=True,
+    )
 
 
 class ProgramsDataset(Dataset):
@@ -89,6 +125,7 @@ def _benchmark(uri: BenchmarkUri, path: Path) -> Benchmark:
         description=_description(path),
         program=BenchmarkProgram(language, freestanding=True, runs=runs, measured="medium"),
         recompile=lambda more: compile_file(path, (*flags, *more)),
+        source_tree=lambda: program_tree(language, {path.name: path.read_bytes()}),
     )
 
 

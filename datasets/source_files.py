@@ -1,0 +1,166 @@
+"""Collecting the files that a compiler needs of a program: its units, and the headers that they may include."""
+
+import os.path
+import posixpath
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.inclusion import Inclusion, defined_inclusions, given_inclusions, inclusions
+from aiocg.datasets.source_tree import SourceTree
+
+__all__ = ["FLAGS_OF_FOLDERS", "gather", "read_from_disk"]
+
+FLAGS_OF_FOLDERS = ("-iquote", "-I", "-isystem", "-idirafter")
+"""The flags that name a folder to look for headers in, in the order in which compilers look."""
+
+PLACEHOLDER = ".folder"
+"""Name of an empty file in a folder that must be there though it has no other."""
+
+
+def gather(
+    units: Sequence[str],
+    read: Callable[[str], bytes | None],
+    *,
+    include: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    language: str = "c",
+    freestanding: bool = False,
+) -> SourceTree:
+    """Collect the files of a program.
+
+    Headers are found as compilers find them: beside the file that asks for one in quotes, then in the folders. One that
+    is nowhere is left to the compiler, which has its own and the libraries'.
+
+    Args:
+        units: the paths of the translation units, absolute or not, with forward slashes.
+        read: returns the content of the file with such a path, which may have `..` in it, or None when there is none.
+        include: the paths of the folders to look in.
+        flags: as in a `SourceTree`.
+        language: "c" or "c++".
+        freestanding: as in a `SourceTree`.
+
+    Raises:
+        BenchmarkInitError: when there is no such unit, or a name is not text.
+        DatasetError: from `read`.
+    """
+    search = _Search(read, include, flags)
+    for unit in units:
+        if not search.take(unit):
+            raise BenchmarkInitError(unit, "there is no such file")
+    search.finish()
+    return search.tree(units, flags, language, freestanding)
+
+
+def read_from_disk(path: str) -> bytes | None:
+    """Read a file of this machine, for `gather`.
+
+    Raises:
+        BenchmarkInitError: when it is there but cannot be read.
+    """
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise BenchmarkInitError(path, f"cannot be read: {error.strerror}") from error
+
+
+class _Search:
+    """The files found so far, and what they asked for by macros whose meaning may stand in a file not yet found."""
+
+    def __init__(self, read: Callable[[str], bytes | None], include: Sequence[str], flags: Iterable[str]) -> None:
+        self._read = read
+        self._include = [_normal(folder) for folder in include]
+        self.files: dict[str, bytes] = {}
+        self._folders: set[str] = set()  # that must be there
+        self._pending: list[tuple[Inclusion, str]] = []
+        self._asking: defaultdict[str, set[str]] = defaultdict(set)
+        self._meaning: defaultdict[str, set[Inclusion]] = defaultdict(set)
+        for name, meaning in given_inclusions(flags):
+            self._meaning[name].add(meaning)
+
+    def take(self, path: str) -> bool:
+        """Add a file unless it is there already, and note what it asks for; False when it does not exist."""
+        name = _normal(path)
+        if name in self.files:
+            return True
+        if name.startswith("../") or (content := self._read(path)) is None:
+            return False
+        self.files[name] = content
+        for inclusion in inclusions(content):
+            self._ask(inclusion, name)
+        for macro, meaning in defined_inclusions(content):
+            if meaning not in self._meaning[macro]:
+                self._meaning[macro].add(meaning)
+                self._pending += ((meaning, asker) for asker in self._asking[macro])
+        return True
+
+    def _ask(self, inclusion: Inclusion, asker: str) -> None:
+        if inclusion.form != "macro":
+            self._pending.append((inclusion, asker))
+        elif asker not in self._asking[inclusion.name]:
+            self._asking[inclusion.name].add(asker)
+            self._pending += ((meaning, asker) for meaning in self._meaning[inclusion.name])
+
+    def finish(self) -> None:
+        """Look for everything that was asked for, until nothing new is."""
+        while self._pending:
+            inclusion, asker = self._pending.pop()
+            if inclusion.name.startswith("/"):
+                continue  # it is not for a tree that lies elsewhere
+            beside = [posixpath.dirname(asker)] if inclusion.form == '"' else []
+            for folder in (*beside, *self._include):
+                path = posixpath.join(folder, inclusion.name)
+                if self.take(path):
+                    self._folders.update(_passed(folder, inclusion.name))
+                    if not inclusion.next:  # which is any but the first, as far as one can see from here
+                        break
+
+    def tree(self, units: Sequence[str], flags: Sequence[str], language: str, freestanding: bool) -> SourceTree:
+        """Return what was found, with names relative to the folder that all of it is in."""
+        used = [folder for folder in self._include if folder in self._folders]
+        occupied = {posixpath.dirname(name) for name in self.files}
+        folders = occupied | self._folders
+        root = posixpath.commonpath(folders) if "" not in folders else ""
+        files = dict(self.files)
+        for folder in self._folders:
+            if not any(_is_below(other, folder) for other in occupied):
+                files[posixpath.join(folder, PLACEHOLDER)] = b""
+        return SourceTree(
+            tuple(_relative(_normal(unit), root) for unit in units),
+            {_relative(name, root): files[name] for name in sorted(files)},
+            tuple(_relative(folder, root) for folder in dict.fromkeys(used)),
+            tuple(flags),
+            language,
+            freestanding,
+        )
+
+
+def _normal(path: str) -> str:
+    """Return a path without detours, "" for the folder that relative paths are relative to."""
+    normal = posixpath.normpath(path)
+    return "" if normal == "." else normal
+
+
+def _passed(folder: str, name: str) -> Iterator[str]:
+    """Yield the folders that a compiler goes through to a file, of which each must be there: `a` for `a/../b.h`."""
+    yield folder
+    for part in name.split("/")[:-1]:
+        folder = posixpath.join(folder, part)
+        yield _normal(folder)
+
+
+def _is_below(folder: str, other: str) -> bool:
+    """Say whether a folder is another one or in it."""
+    return folder == other or not other or folder.startswith(other.rstrip("/") + "/")
+
+
+def _relative(path: str, root: str) -> str:
+    name = posixpath.relpath(path, root) if root else path or "."
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise BenchmarkInitError(repr(path), "the name of a source must be UTF-8") from None
+    return name
