@@ -191,4 +191,33 @@ def _register_llvm() -> None:
         )
 
 
+def _gcc_options() -> Mapping[str, Any]:
+    """Tell the workers where results are kept."""
+    from aiocg.datasets.cache import cache_directory
+
+    return {"cache_dir": str(cache_directory())}
+
+
+def _gcc_rewards() -> list[Reward]:
+    from aiocg.gcc.rewards import gcc_rewards
+
+    return gcc_rewards()
+
+
+def _register_gcc() -> None:
+    register(
+        EnvironmentSpec(
+            id="gcc-v0",
+            worker="gcc",
+            description="the options of GCC's command line; choose your own observation and reward",
+            benchmark="benchmark://programs-v0/qsort",
+            rewards=_gcc_rewards,
+            options=_gcc_options,
+            settings={"gcc_bin": "gcc"},
+            takes_sources=True,
+        )
+    )
+
+
 _register_llvm()
+_register_gcc()

@@ -125,7 +125,7 @@ class CostReward(Reward):
 
 
 class RuntimeReward(Reward):
-    """The decrease of the program's running time, in seconds, as a point estimate of the observation `Runtime`.
+    """The decrease of the program's running time, in seconds, as a point estimate of those that are observed.
 
     Every state is measured anew, the first one of an episode too. How often, and on which input, is a parameter of the
     environment: see `aiocg.llvm.measurement`. A program that no longer does what is expected of it is no faster program
@@ -134,19 +134,20 @@ class RuntimeReward(Reward):
     Args:
         estimator: makes one number of the times measured: "median", "min" or "mean", or a function.
         name: of the reward.
+        space: the observation.
     """
 
-    observation_spaces = ("Runtime",)
     deterministic = False
     platform_dependent = True
 
     ESTIMATORS: Mapping[str, Estimator] = {"median": statistics.median, "min": min, "mean": statistics.fmean}
 
-    def __init__(self, estimator: str | Estimator = "median", name: str = "runtime") -> None:
+    def __init__(self, estimator: str | Estimator = "median", name: str = "runtime", space: str = "Runtime") -> None:
         if isinstance(estimator, str) and estimator not in self.ESTIMATORS:
             raise ValueError(f"an estimator is a function or one of {', '.join(self.ESTIMATORS)}, not {estimator!r}")
         label = estimator if isinstance(estimator, str) else getattr(estimator, "__name__", "estimate")
         super().__init__(name, f"decrease of the running time in seconds, the {label} of several runs")
+        self.observation_spaces = (space,)
         self.estimator = self.ESTIMATORS[estimator] if isinstance(estimator, str) else estimator
 
     def reward(self, before: Mapping[str, Any], after: Mapping[str, Any], baseline: Mapping[str, Any]) -> float:
@@ -155,7 +156,8 @@ class RuntimeReward(Reward):
         Raises:
             BenchmarkInitError: when the benchmark cannot be run.
         """
-        return self._estimate(before["Runtime"]) - self._estimate(after["Runtime"])
+        (space,) = self.observation_spaces
+        return self._estimate(before[space]) - self._estimate(after[space])
 
     def _estimate(self, times: Sequence[float]) -> float:
         if len(times) == 0:

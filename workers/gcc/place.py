@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
-__all__ = ["Completed", "Place"]
+__all__ = ["ENVIRONMENT", "Completed", "Place"]
+
+# Of each command, beside PATH and a folder for temporary files: the same words, and the same date, everywhere.
+ENVIRONMENT = {"LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
 
 
 class Completed(NamedTuple):

@@ -1,0 +1,1 @@
+"""What the client does for GCC."""

@@ -1,0 +1,191 @@
+"""A compiler on this machine: each command is a process of its own, in the worker's process group.
+
+Whoever ends a worker ends its group, and with it what the compiler was doing. What is over in time but not gone, or has
+lost its parent, is found by a mark in its environment: this process adopts what its children leave behind.
+"""
+
+import contextlib
+import ctypes
+import itertools
+import os
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc.place import ENVIRONMENT, Completed
+
+__all__ = ["LocalPlace"]
+
+MEMORY_LIMIT = 4 << 30  # bytes of address space of each process
+FILE_LIMIT = 1 << 30  # bytes of each file that is written, the standard ones among them
+OUTPUT_LIMIT = 16 << 20  # bytes of each standard output that are kept
+_INHERITED = ("PATH", "LD_LIBRARY_PATH", "HOME")
+_MARK = "AIOCG_RUN"
+_SET_CHILD_SUBREAPER = 36  # prctl
+
+_marks = itertools.count()
+_spawning = threading.Lock()  # a child gets the limits that this process has at that moment
+
+
+class LocalPlace:
+    """Runs commands of a compiler that is installed here; see `Place`.
+
+    Args:
+        gcc_bin: a path, or a name on PATH.
+
+    Raises:
+        CompilationError: with `FailureCode.COMPILER` when there is no such compiler.
+    """
+
+    def __init__(self, gcc_bin: str) -> None:
+        found = shutil.which(os.path.expanduser(gcc_bin))
+        if found is None:
+            raise CompilationError(FailureCode.COMPILER, _not_found(gcc_bin))
+        self.name = gcc_bin
+        self.compiler = os.path.abspath(found)
+        self._temporary = tempfile.TemporaryDirectory(prefix="gcc-", ignore_cleanup_errors=True)
+        self.root = os.path.realpath(self._temporary.name)
+        self._environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | ENVIRONMENT
+        self._environment["TMPDIR"] = self.root
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._parts = [self.compiler]
+        self.identity = self.current_identity()
+
+    def current_identity(self) -> str:
+        """Return what `identity` would be now.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` when the compiler is gone.
+        """
+        try:
+            status = os.stat(self.compiler)
+        except OSError as error:
+            raise CompilationError(
+                FailureCode.COMPILER, f"the compiler {self.compiler} is gone: {error.strerror}"
+            ) from None
+        return f"{self.compiler}:{status.st_size}:{status.st_mtime_ns}"
+
+    def run(
+        self, command: Sequence[str], *, folder: str, timeout: float, stdin: bytes = b"", memory: int = 0
+    ) -> Completed:
+        """Run a command in a folder; see `Place`.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` when it cannot be started.
+        """
+        mark = f"{os.getpid()}-{next(_marks)}"
+        with _nameless() as given, _nameless() as output, _nameless() as errors:
+            if stdin:
+                os.pwrite(given, stdin, 0)
+            started = time.monotonic()
+            try:
+                with _spawning, _limits(memory or MEMORY_LIMIT):
+                    process = subprocess.Popen(
+                        command,
+                        cwd=folder,
+                        env={**self._environment, _MARK: mark},
+                        stdin=given,
+                        stdout=output,
+                        stderr=errors,
+                    )
+            except OSError as error:
+                raise CompilationError(
+                    FailureCode.COMPILER, f"{command[0]} cannot be run in {folder}: {error.strerror}"
+                ) from None
+            with process:
+                ended = _wait(process.pid, timeout)
+                if not ended:
+                    process.kill()
+                status = process.wait()
+            _end_rest(mark)
+            seconds = time.monotonic() - started
+            return Completed(
+                status,
+                os.pread(output, OUTPUT_LIMIT, 0),
+                os.pread(errors, OUTPUT_LIMIT, 0),
+                seconds,
+                "" if ended else "timeout",
+            )
+
+    def close(self) -> None:
+        """Remove the folder; idempotent."""
+        self._temporary.cleanup()
+
+
+@contextlib.contextmanager
+def _nameless() -> Iterator[int]:
+    """Have a file in memory: it needs no place on a disk, and nobody waits for those who have it open."""
+    descriptor = os.memfd_create("aiocg")
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _limits(memory: int) -> Iterator[None]:
+    """Have the limits of a compiler for a moment, so that a child inherits them before it can do anything."""
+    wanted = {resource.RLIMIT_AS: memory, resource.RLIMIT_FSIZE: FILE_LIMIT}
+    before = {limit: resource.getrlimit(limit) for limit in wanted}
+    try:
+        for limit, value in wanted.items():
+            _, hard = before[limit]
+            resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+        yield
+    finally:
+        for limit, values in before.items():
+            resource.setrlimit(limit, values)
+
+
+def _wait(pid: int, timeout: float) -> bool:
+    """Wait for the end of a child for some seconds, and say whether it has come."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(max(0.0, timeout) * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def _end_rest(mark: str) -> None:
+    """End all that a command has left, which are our children now, and their children once they are ended."""
+    while left := [pid for pid in _children() if _has_mark(pid, mark)]:
+        for pid in left:  # all of them before any is waited for: they may be starting others
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in left:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _children() -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):  # a thread that has just ended, or a kernel that does not tell
+        for task in os.listdir("/proc/self/task"):
+            found += map(int, Path(f"/proc/self/task/{task}/children").read_text().split())
+    return found
+
+
+def _has_mark(pid: int, mark: str) -> bool:
+    try:
+        return f"{_MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _not_found(gcc_bin: str) -> str:
+    where = "there is no such file, or it cannot be executed" if "/" in gcc_bin else "it is not on PATH"
+    return (
+        f"there is no compiler {gcc_bin!r}: {where}. Install GCC (Debian and Ubuntu: apt install gcc; Fedora: "
+        "dnf install gcc), or say which one to use, by gcc_bin: a name such as gcc-12, a path, or docker:gcc:13"
+    )

@@ -1,0 +1,71 @@
+"""The sources of a program as a worker gets them: `aiocg.datasets.source_tree` writes what is read here."""
+
+import hashlib
+from pathlib import PurePosixPath
+
+import msgspec
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+
+__all__ = ["Sources", "read_sources"]
+
+VERSION = 1
+LANGUAGES = ("c", "c++")
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """The files of a program and how to compile them; see `aiocg.datasets.source_tree.SourceTree`.
+
+    Attributes:
+        digest: SHA-256 of it all, in hexadecimal.
+    """
+
+    version: int
+    units: tuple[str, ...]
+    files: dict[str, bytes]
+    include: tuple[str, ...]
+    flags: tuple[str, ...]
+    language: str
+    freestanding: bool
+    digest: str = ""
+
+    @property
+    def text(self) -> str:
+        """The translation units, one after the other."""
+        return "".join(self.files[unit].decode(errors="replace") for unit in self.units)
+
+
+def read_sources(content: bytes) -> Sources:
+    """Read the content of a benchmark.
+
+    Raises:
+        CompilationError: with `FailureCode.BENCHMARK` when it is not the sources of a program.
+    """
+    try:
+        sources = msgspec.msgpack.decode(content, type=Sources)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _not_sources(str(error)) from None
+    if sources.version != VERSION:
+        raise _not_sources(f"their version is {sources.version}, not {VERSION}")
+    if sources.language not in LANGUAGES:
+        raise _not_sources(f"their language is {sources.language!r}, not one of {', '.join(LANGUAGES)}")
+    if not sources.units:
+        raise _not_sources("there is no unit to compile")
+    for unit in sources.units:
+        if unit not in sources.files:
+            raise _not_sources(f"the unit {unit!r} is not among the files")
+    for name in sources.files:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+            raise _not_sources(f"{name!r} is not the name of a file below a folder")
+    for word in (*sources.flags, *sources.include):
+        if "\0" in word:
+            raise _not_sources(f"there is a NUL in {word!r}")
+    return msgspec.structs.replace(sources, digest=hashlib.sha256(content).hexdigest())
+
+
+def _not_sources(reason: str) -> CompilationError:
+    return CompilationError(
+        FailureCode.BENCHMARK, f"these are not the sources of a program, which is what GCC takes: {reason}"
+    )
