@@ -204,6 +204,12 @@ def _gcc_rewards() -> list[Reward]:
     return gcc_rewards()
 
 
+def _gcc_notation(language: ActionLanguage) -> Notation:
+    from aiocg.gcc.gcc_line import GccLine
+
+    return GccLine(language)
+
+
 def _register_gcc() -> None:
     register(
         EnvironmentSpec(
@@ -213,6 +219,7 @@ def _register_gcc() -> None:
             benchmark="benchmark://programs-v0/qsort",
             rewards=_gcc_rewards,
             options=_gcc_options,
+            notation=_gcc_notation,
             settings={"gcc_bin": "gcc"},
             takes_sources=True,
         )

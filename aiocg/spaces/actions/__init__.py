@@ -1,6 +1,7 @@
 """Action spaces: different selections from the one language of actions that a compiler understands."""
 
 from aiocg.spaces.actions.catalog import ActionSpaceLike, ActionSpaces
+from aiocg.spaces.actions.command_line import PROGRAM, CommandLine
 from aiocg.spaces.actions.discrete import DiscreteActions
 from aiocg.spaces.actions.free_text import TextActions
 from aiocg.spaces.actions.language import (
@@ -12,17 +13,25 @@ from aiocg.spaces.actions.language import (
     split_list,
     split_texts,
 )
+from aiocg.spaces.actions.mapping import MappingActions
+from aiocg.spaces.actions.options import ChoiceActions, CommandLineActions, OptionActions
 from aiocg.spaces.actions.parametrized import ParametrizedActions
 from aiocg.spaces.actions.space import ActionSpace
 from aiocg.spaces.actions.targeted import TargetedActions
 
 __all__ = [
+    "PROGRAM",
     "ActionLanguage",
     "ActionSpace",
     "ActionSpaceLike",
     "ActionSpaces",
+    "ChoiceActions",
+    "CommandLine",
+    "CommandLineActions",
     "DiscreteActions",
+    "MappingActions",
     "Notation",
+    "OptionActions",
     "ParametrizedActions",
     "TargetedActions",
     "TextActions",

@@ -6,6 +6,8 @@ from aiocg.errors import InvalidAction, UnknownName
 from aiocg.spaces.actions.discrete import DiscreteActions
 from aiocg.spaces.actions.free_text import TextActions
 from aiocg.spaces.actions.language import ActionLanguage, Notation, list_of_texts
+from aiocg.spaces.actions.mapping import MappingActions
+from aiocg.spaces.actions.options import ChoiceActions, CommandLineActions
 from aiocg.spaces.actions.parametrized import ParametrizedActions
 from aiocg.spaces.actions.space import ActionSpace
 from aiocg.spaces.actions.targeted import TargetedActions
@@ -20,6 +22,8 @@ _KINDS: dict[str, Callable[[ActionSpaceSpec, ActionLanguage], ActionSpace]] = {
     "parametrized": ParametrizedActions,
     "targeted": TargetedActions,
     "text": TextActions,
+    "options": ChoiceActions,
+    "mapping": MappingActions,
 }
 
 
@@ -33,10 +37,12 @@ class ActionSpaces(Mapping[str, ActionSpace]):
     """
 
     def __init__(self, specs: Sequence[ActionSpaceSpec], notation: Callable[[ActionLanguage], Notation] | None) -> None:
-        self.language = ActionLanguage(specs[0])
+        options = next((spec.options for spec in specs if spec.options), ())  # all that have them have the same
+        self.language = ActionLanguage(specs[0], options=options)
         if notation is not None:
             self.language.notation = notation(self.language)
-        self._spaces = {spec.name: _KINDS[spec.kind](spec, self.language) for spec in specs}
+        kinds = {**_KINDS, "text": CommandLineActions} if options else _KINDS
+        self._spaces = {spec.name: kinds[spec.kind](spec, self.language) for spec in specs}
 
     @property
     def first(self) -> ActionSpace:

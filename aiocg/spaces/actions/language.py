@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from aiocg.errors import InvalidAction, NotExpressible, UnknownName
+from aiocg.spaces.actions.command_line import CommandLine
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
+from aiocg.transport.options import Option
 
 __all__ = ["ActionLanguage", "Notation", "is_name", "join_texts", "list_of_texts", "split_list", "split_texts"]
 
@@ -38,21 +40,31 @@ class ActionLanguage:
         names: their names, which are texts too.
         indices: the index of each name, and of each other spelling.
         notation: how lists of actions are written for other tools, None if only as a list of texts.
+        line: the command lines that are texts of actions, None if there are none.
     """
 
-    def __init__(self, first: ActionSpaceSpec, notation: "Notation | None" = None) -> None:
+    def __init__(
+        self, first: ActionSpaceSpec, notation: "Notation | None" = None, options: Sequence[Option] = ()
+    ) -> None:
         self.actions: tuple[ActionSpec, ...] = first.actions
         self.names = tuple(action.name for action in first.actions)
         self.indices = {alias: i for i, action in enumerate(first.actions) for alias in action.aliases}
         self.indices |= {name: i for i, name in enumerate(self.names)}
         self.notation = notation
+        self.line = CommandLine(options) if options else None
 
     def encode(self, text: str) -> Action:
         """Return the form on the wire of an action given as text: the index, if it has one, so that forms are unique.
 
-        Whether any other text is an action is for the compiler to say.
+        A command line gets the one form that it has, however it is spelt. Whether any other text is an action is for
+        the compiler to say.
+
+        Raises:
+            InvalidAction: for a command line with a word that is no option.
         """
         index = self.indices.get(text)
+        if index is None and self.line is not None and self.line.begins(text):
+            return self.line.canonical(text)
         return str.__str__(text) if index is None else index  # it may be of a class of its own, such as NumPy's
 
     def encode_all(self, texts: Iterable[str]) -> tuple[Action, ...]:

@@ -29,7 +29,7 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
         names, descriptions: of the actions, where the space has a list of them; without parameters and targets.
         targets_from: the observation that lists what actions can be applied to, empty when there is no choice.
         targets: what that is in the present state, None while it is not known, or when there is no choice.
-        kind: "discrete", "parametrized", "targeted" or "text".
+        kind: "discrete", "parametrized", "targeted", "text", "options" or "mapping".
     """
 
     kind = ""
@@ -85,8 +85,8 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
     def to_string(self, actions: Iterable[Any]) -> str:
         """Return actions as text that `from_string` reads.
 
-        For LLVM that is a command line for `opt`, if `opt` can do all of them; else their texts with commas between,
-        where `[...]` is around a text that is itself a list.
+        For LLVM that is a command line for `opt`, if `opt` can do all of them, for GCC that for `gcc` which they lead to
+        from the start; else their texts with commas between, where `[...]` is around a text that is itself a list.
         """
         texts = [self.text(action) for action in actions]
         if self.language.notation is not None:

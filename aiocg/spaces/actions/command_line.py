@@ -1,0 +1,133 @@
+"""Reads and writes command lines of a compiler whose options are typed: the texts of a choice for every option."""
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from aiocg.errors import InvalidAction
+from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption, words
+
+__all__ = ["PROGRAM", "CommandLine"]
+
+PROGRAM = "gcc"  # the word that such a text begins with, whatever the compiler's file is called
+
+_PROGRAM = re.compile(r"docker:\S+|(?:\S*/)?(?:[\w.]+-)*(?:gcc|g\+\+|cc|c\+\+)(?:-\d[\d.]*)?")
+_PLAIN = re.compile(r"[-\w=+.,:@%/ ]*")  # without anything that a shell would read
+_NUMBER = re.compile(r"(.*=)([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
+_OTHER = re.compile(  # which do not change what code is made of a program
+    r"[^-].*|-|-c|-S|-pipe|-w|-v|-W(?![alp],).*|-pedantic(?:-errors)?|-o.*|-f(?:no-)?diagnostics-.*"
+)
+_PROGRAMS_OWN = re.compile(r"-[DUILl].*|-(?:std|ansi|x|include|isystem|iquote|idirafter|nostdinc|trigraphs).*")
+_NEAREST = 3
+
+
+class CommandLine:
+    """The command lines that some options can make.
+
+    Each list of choices has one text: `gcc`, and the words of the options that are given, in the order of the options,
+    with one blank between. `read` takes more than that: what is found in a Makefile, or in a line for a shell.
+    """
+
+    def __init__(self, options: Sequence[Option]) -> None:
+        self.options = tuple(options)
+        self._reader = OptionReader(options)
+
+    def write(self, choices: Sequence[int]) -> str:
+        """Return the text of a choice for every option."""
+        return " ".join((PROGRAM, *words(self.options, choices)))
+
+    def begins(self, text: str) -> bool:
+        """Does a text begin with the name of a compiler?"""
+        return _PROGRAM.fullmatch(text.split(None, 1)[0]) is not None if text.strip() else False
+
+    def canonical(self, text: str) -> str:
+        """Return the text of what a command line says.
+
+        Raises:
+            InvalidAction: as `read`.
+        """
+        return self.write(self.read(text))
+
+    def read(self, text: str) -> list[int]:
+        """Return the choice that a command line makes for every option; of several for one option the last counts.
+
+        The compiler's name may be left out. Words of another form are understood, such as `-O` or `--param name=value`,
+        and what does not change the code is passed over: names of files, `-c`, `-o name`, warnings.
+
+        Raises:
+            InvalidAction: for a word that is no choice of any option; it has the nearest words, or the range.
+        """
+        choices = [UNSET] * len(self.options)
+        for word in _words(text):
+            try:
+                index, choice = self._reader.read_word(word)
+            except UnknownOption as error:
+                found = self._otherwise(word, error)
+                if found is None:
+                    continue
+                index, choice = found
+            choices[index] = choice
+        return choices
+
+    def read_word(self, word: str) -> tuple[int, int]:
+        """Return the index of the option that a word is of, and the choice that it makes.
+
+        Raises:
+            InvalidAction: as `read`.
+        """
+        try:
+            return self._reader.read_word(word)
+        except UnknownOption as error:
+            if (found := self._otherwise(word, error)) is None:
+                raise InvalidAction(f"{word!r} is no option") from None
+            return found
+
+    def _otherwise(self, word: str, error: UnknownOption) -> tuple[int, int] | None:
+        """Return what a word means that is not spelt as the choices are, None if nothing."""
+        if spelling := _spelling(word):
+            try:
+                return self._reader.read_word(spelling)
+            except UnknownOption as again:
+                error = again
+        if _OTHER.fullmatch(word):
+            return None
+        raise InvalidAction(f"{error}{self._advice(word, error)}")
+
+    def _advice(self, word: str, error: UnknownOption) -> str:
+        if "range" in error.reason or "number" in error.reason:
+            return ""
+        if _PROGRAMS_OWN.fullmatch(word):
+            return "; it belongs to the program: give it to the benchmark"
+        known = [text for option in self.options for text in (option.name, *option.texts)]
+        nearest = difflib.get_close_matches(word, dict.fromkeys(known), n=_NEAREST)
+        return f"; did you mean {', '.join(nearest)}?" if nearest else f"; it has {len(self.options)} options"
+
+
+def _words(text: str) -> Iterator[str]:
+    """Split a command line, without the compiler and with each option as one word."""
+    try:
+        found = text.split() if _PLAIN.fullmatch(text) else shlex.split(text)
+    except ValueError as error:
+        raise InvalidAction(f"{text!r} is no command line: {error}") from error
+    rest = iter(found[1:] if found and _PROGRAM.fullmatch(found[0]) else found)
+    for word in rest:
+        if word == "--param":
+            yield f"--param={next(rest, '')}"
+        elif word == "-o":
+            next(rest, None)
+        else:
+            yield word
+
+
+def _spelling(word: str) -> str:
+    """Return how a word is usually spelt that may be spelt otherwise, "" if there is no other way."""
+    if word == "-O":
+        return "-O1"
+    if word.startswith("-O") and word[2:].isdecimal():  # higher levels are the highest
+        return f"-O{min(int(word[2:]), 3)}"
+    if (number := _NUMBER.fullmatch(word)) is not None:
+        before, sign, digits = number.groups()
+        value = int(digits, 16) if digits[:2] in ("0x", "0X") else int(digits)
+        return f"{before}{'-' if sign == '-' else ''}{value}"
+    return ""

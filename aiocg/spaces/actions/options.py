@@ -1,0 +1,224 @@
+"""Spaces in which one action is a choice for every option of a compiler: as a vector, or as a command line."""
+
+import abc
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from aiocg.errors import InvalidAction
+from aiocg.spaces.actions.command_line import CommandLine
+from aiocg.spaces.actions.language import ActionLanguage
+from aiocg.spaces.actions.space import ActionSpace, check_order
+from aiocg.transport.messages import Action, ActionSpaceSpec
+from aiocg.transport.options import UNSET, Option
+
+__all__ = ["ChoiceActions", "CommandLineActions", "OptionActions"]
+
+_ALL = 10  # options with fewer choices have all of them among the candidates
+
+
+class OptionActions(ActionSpace):
+    """What these spaces have in common: an action replaces all choices, those that it leaves out are not given.
+
+    Every space takes an action as text, too: a command line, such as `gcc -O2 -fno-gcse`, as `CommandLine.read` takes
+    it. What an action changes does not depend on the state, so the last one of several is all that counts.
+
+    Attributes:
+        options: in the order of the choices.
+    """
+
+    def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
+        """Take over what is declared; the options may be declared with another space of the same compiler."""
+        self.name = spec.name
+        self.description = spec.description
+        self.language = language
+        self.line = language.line if language.line is not None else CommandLine(spec.options)
+        self.options: tuple[Option, ...] = self.line.options
+        self.counts = tuple(len(option) + 1 for option in self.options)
+
+    @abc.abstractmethod
+    def choices(self, action: Any) -> list[int]:
+        """Return the choices of one action that is not text, -1 for an option that is not given.
+
+        Raises:
+            UnknownName, InvalidAction: when it is not an action of this space.
+        """
+
+    @abc.abstractmethod
+    def form(self, choices: Sequence[int]) -> Any:
+        """Return choices in the form of this space."""
+
+    def encode(self, actions: Any) -> tuple[Action, ...]:
+        """Return one action, or each of several, in the form that travels.
+
+        Raises:
+            UnknownName, InvalidAction: when it is not an action of this space.
+        """
+        if self._is_one(actions):
+            return (self._encode(actions),)
+        check_order(actions)
+        return tuple([self._encode(action) for action in actions])
+
+    def _encode(self, action: Any) -> Action:
+        if isinstance(action, str):
+            return self.line.canonical(action)
+        return self.line.write(self.choices(action))
+
+    def _is_one(self, actions: Any) -> bool:
+        return isinstance(actions, str) or not isinstance(actions, Iterable)
+
+    def decode(self, action: Action) -> Any:
+        """Return an action that travelled in the form of this space, or its text if it is none of this space."""
+        text = self.language.text(action)
+        if isinstance(action, int) or not self.line.begins(text):
+            return text
+        return self.form(self.line.read(text))
+
+    def from_string(self, text: str) -> list[Any]:
+        """Return the action that a command line is, in the form of the space, as a list of one.
+
+        Raises:
+            InvalidAction: for a word that is no option.
+        """
+        return self.decode_all([self.line.canonical(text)]) if text.strip() else []
+
+    def rank(self, text: str) -> tuple[Any, ...]:
+        """Return where an action comes: by its choices; what is not in the space comes last."""
+        return (0, *self.line.read(text)) if self.line.begins(text) else (1, text)
+
+    def candidates(self) -> list[Any]:
+        """List the command lines with one option: all its choices or, where these are many, the first and the last.
+
+        All command lines would be more than there are atoms.
+        """
+        found = [[UNSET] * len(self.options)]
+        for index, option in enumerate(self.options):
+            for choice in range(len(option)) if len(option) < _ALL else (0, len(option) - 1):
+                found.append([*found[0][:index], choice, *found[0][index + 1 :]])
+        return [self.form(choices) for choices in found]
+
+    def draw_choices(self, rng: np.random.Generator) -> list[int]:
+        """Draw a choice for every option, -1 for an option that is not given, which is as likely as each choice."""
+        drawn: list[int] = rng.integers(0, np.array(self.counts, dtype=np.int64)).tolist()
+        return [number - 1 for number in drawn]
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """Draw an action with a random generator of the caller's."""
+        return self.form(self.draw_choices(rng))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {len(self.options)} options)"
+
+
+class ChoiceActions(OptionActions, gymnasium.spaces.MultiDiscrete):
+    """A space of vectors of int64, shape (options,): for each option 0 if it is not given, else 1 + its choice.
+
+    One action is such a vector, as an array or a list of ints, or a command line; several are a list of those, or an
+    array of two dimensions.
+    """
+
+    kind = "options"
+
+    def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
+        OptionActions.__init__(self, spec, language)
+        gymnasium.spaces.MultiDiscrete.__init__(self, list(self.counts))
+
+    def choices(self, action: Any) -> list[int]:
+        """Return the choices of a vector.
+
+        Raises:
+            InvalidAction: when it is none, or not in the ranges.
+        """
+        try:
+            vector = [operator.index(element) - 1 for element in action]
+        except TypeError:
+            what = f"an action of {self.name} is a vector of ints or a command line"
+            raise InvalidAction(f"{what}, not {type(action).__name__}: {action!r:.80}") from None
+        if len(vector) != len(self.options):
+            raise InvalidAction(f"an action of {self.name} has {len(self.options)} elements, not {len(vector)}")
+        for option, choice, count in zip(self.options, vector, self.counts, strict=True):
+            if not UNSET <= choice < count - 1:
+                raise InvalidAction(f"the element for {option.name} is not in the range 0 to {count - 1}: {choice + 1}")
+        return vector
+
+    def form(self, choices: Sequence[int]) -> tuple[int, ...]:
+        """Return choices as a vector, which is a tuple."""
+        return tuple([choice + 1 for choice in choices])
+
+    def _is_one(self, actions: Any) -> bool:
+        if isinstance(actions, np.ndarray):
+            return actions.ndim == 1 and actions.dtype.kind in "iu"
+        if isinstance(actions, (Sequence, Iterable)) and not isinstance(actions, (str, Mapping)):
+            first = next(iter(actions), None) if isinstance(actions, Sequence) else None
+            return isinstance(first, (int, np.integer))
+        return True
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a vector within the ranges?"""
+        try:
+            return gymnasium.spaces.MultiDiscrete.contains(self, x)
+        except (ValueError, TypeError, OverflowError):  # lists of different lengths, or of anything but numbers
+            return False
+
+    __repr__ = OptionActions.__repr__
+
+
+class CommandLineActions(OptionActions):
+    """A space of texts: command lines, of which samples are those with a random choice for every option.
+
+    Every text is a whole command line here, with or without `gcc` before it: `-O2` alone means nothing but `-O2`.
+    """
+
+    kind = "text"
+
+    def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
+        gymnasium.Space.__init__(self, None, None)
+        OptionActions.__init__(self, spec, language)
+
+    def choices(self, action: Any) -> list[int]:
+        """Refuse what is not text."""
+        raise InvalidAction(f"an action of {self.name} is a command line, not {action!r}")
+
+    def form(self, choices: Sequence[int]) -> str:
+        """Return choices as a command line."""
+        return self.line.write(choices)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """Draw a command line."""
+        text: str = self.draw(self.np_random)
+        return text
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a command line, spelt in any way?"""
+        if not isinstance(x, str):
+            return False
+        try:
+            self.line.read(x)
+        except InvalidAction:
+            return False
+        return True
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Texts are not arrays."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommandLineActions) and (self.name, self.options) == (other.name, other.options)
+
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.options)))
+
+
+def _plain(space: ChoiceActions) -> gymnasium.spaces.Box:
+    return gymnasium.spaces.Box(np.zeros_like(space.nvec), space.nvec - 1, dtype=np.int64)
+
+
+# Gymnasium flattens choices to an element for each choice there is: billions here.
+gymnasium.spaces.utils.flatdim.register(ChoiceActions, lambda space: len(space.options))
+gymnasium.spaces.utils.flatten.register(ChoiceActions, lambda space, x: np.asarray(x, dtype=np.int64))
+gymnasium.spaces.utils.unflatten.register(ChoiceActions, lambda space, x: np.asarray(x, dtype=np.int64))
+gymnasium.spaces.utils.flatten_space.register(ChoiceActions, _plain)
