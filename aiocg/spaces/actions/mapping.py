@@ -23,8 +23,9 @@ class MappingActions(OptionActions, gymnasium.spaces.Dict):
     For an option with a range of numbers, such as a parameter, its number is what it is set to, and for `-O` the level.
     For others it is 1 + the choice. The least number there is means that the option is not given.
 
-    `step` takes more: a word (`"-fno-gcse"`), what stands behind the name (`"30"`, `"s"`), True and False where there is a word for it,
-    and None for an option that is not given. An action can also be a command line, and that is what is remembered.
+    `step` takes more: a word (`"-fno-gcse"`), what stands behind the name (`"30"`, `"s"`), True and False where there
+    is a word for it, and None for an option that is not given. An action can also be a command line, and that is what
+    is remembered.
     """
 
     kind = "mapping"

@@ -85,8 +85,9 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
     def to_string(self, actions: Iterable[Any]) -> str:
         """Return actions as text that `from_string` reads.
 
-        For LLVM that is a command line for `opt`, if `opt` can do all of them, for GCC that for `gcc` which they lead to
-        from the start; else their texts with commas between, where `[...]` is around a text that is itself a list.
+        For LLVM that is a command line for `opt`, if `opt` can do all of them; for GCC it is the one for `gcc` that
+        they lead to from the start. Otherwise it is their texts with commas between, where `[...]` is around a text
+        that is itself a list.
         """
         texts = [self.text(action) for action in actions]
         if self.language.notation is not None:
