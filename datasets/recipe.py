@@ -1,6 +1,6 @@
 """How a program is linked, run and checked, in the form that a worker takes.
 
-A recipe is MessagePack of one map; `aiocg.workers.llvm.program` reads it::
+A recipe is MessagePack of one map; `aiocg.workers.programs.recipe` reads it::
 
     version       1
     command       what links the program, in an empty folder that has, beside `files`, the program's machine code as

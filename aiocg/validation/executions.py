@@ -1,6 +1,6 @@
 """Reads what workers say of a program's runs, and tells in what two executions differ. Pure.
 
-An execution is the observation `Execution`: a list with a map for each run, see `aiocg.workers.llvm.execution`. The
+An execution is the observation `Execution`: a list with a map for each run, see `aiocg.workers.programs.execution`. The
 observations of sanitizers have such a list under `runs`, with what the sanitizer found.
 """
 

@@ -36,8 +36,8 @@ from aiocg.transport.link import ClientLink, ServerLink, read_head
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import action_text, pipeline_text
-from aiocg.workers.llvm.program import decode_program
 from aiocg.workers.llvm.trust import Guard, machine_code_problem, problem_of
+from aiocg.workers.programs.recipe import decode_program
 from bench.fuzz import seeds
 
 MOST_MEMORY = 64 << 20  # bytes that reading an input of some kilobytes may take

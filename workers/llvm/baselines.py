@@ -3,8 +3,8 @@
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.program import Program
 from aiocg.workers.llvm.states import State
+from aiocg.workers.programs.recipe import Program
 
 LEVELS = ("O0", "O1", "O2", "O3", "Os", "Oz")
 

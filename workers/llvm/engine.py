@@ -8,17 +8,18 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.action_text import ActionText, parse, quote
 from aiocg.workers.llvm.equality import Equality, digest
-from aiocg.workers.llvm.execution import Runner
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.loops import Loops
 from aiocg.workers.llvm.module import LlvmError, Module, NoSuchTarget, TargetMachine, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator
-from aiocg.workers.llvm.program import Builder, Tools
+from aiocg.workers.llvm.program import Builder
 from aiocg.workers.llvm.seal import Seals
 from aiocg.workers.llvm.shelf import Parsed, Shelf
 from aiocg.workers.llvm.states import State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
+from aiocg.workers.programs.execution import Runner
+from aiocg.workers.programs.linking import Tools
 
 TRANSITION_CACHE_BYTES = 256 << 20
 MODULE_CACHE_BYTES = 128 << 20

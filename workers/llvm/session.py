@@ -18,10 +18,10 @@ from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, Subject, bitcode_file
 from aiocg.workers.llvm.parameters import Parameters, exchange
-from aiocg.workers.llvm.program import decode_program
-from aiocg.workers.llvm.sandbox import choose
 from aiocg.workers.llvm.trust import Guard
 from aiocg.workers.llvm.vocabulary import Vocabulary
+from aiocg.workers.programs.recipe import decode_program
+from aiocg.workers.programs.sandbox import choose
 
 # Of bitcode, which is parsed in less than a millisecond. Whoever steps gains no more than the time until the next step
 # comes, which is less; and forks and observations that come instead should not wait for a large program.

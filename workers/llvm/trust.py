@@ -18,7 +18,9 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.object_code import sections
-from aiocg.workers.llvm.program import BITCODE, EXECUTABLE, OBJECT, Program
+from aiocg.workers.llvm.program import BITCODE
+from aiocg.workers.programs.linking import EXECUTABLE, OBJECT
+from aiocg.workers.programs.recipe import Program
 
 __all__ = ["Guard", "machine_code_problem", "problem_of"]
 

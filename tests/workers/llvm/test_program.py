@@ -24,14 +24,15 @@ from aiocg.datasets.linking import freestanding_flags
 from aiocg.datasets.recipe import encode_program
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm import execution, program
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.execution import measuring_core
 from aiocg.workers.llvm.object_code import text_size
 from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
 from aiocg.workers.llvm.parameters import Parameters, exchange
-from aiocg.workers.llvm.program import MARGIN, Tools, decode_program
+from aiocg.workers.programs import execution, linking
+from aiocg.workers.programs.execution import measuring_core
+from aiocg.workers.programs.linking import MARGIN, Tools
+from aiocg.workers.programs.recipe import decode_program
 
 HEADERS = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
 HELLO = HEADERS + 'int main(void) { printf("hello\\n"); return 3; }'
@@ -240,7 +241,7 @@ def test_a_program_may_not_be_as_large_as_it_likes(
     size = observe(benchmark, "ObjectTextSizeBytes") + align
     assert observe(benchmark, "IsBuildable") == 1
     benchmark.engine.builder.release()
-    monkeypatch.setattr(program, "LARGEST", size)
+    monkeypatch.setattr(linking, "LARGEST", size)
     assert f"more than {size}" in failing(benchmark, "Execution")
     assert observe(benchmark, "IsBuildable") == 0
 
@@ -322,7 +323,7 @@ def test_parameters_are_set_and_read_by_name() -> None:
 def test_measurements_do_not_share_a_core() -> None:
     cores = os.sched_getaffinity(0)
     script = (
-        "import sys, time; from aiocg.workers.llvm.execution import measuring_core\n"
+        "import sys, time; from aiocg.workers.programs.execution import measuring_core\n"
         "with measuring_core(time.monotonic() + 60) as core: print(core, flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-P", "-c", script]

@@ -16,8 +16,9 @@ from aiocg.workers.llvm import sanitizers
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.native_library import NativeLibraries
-from aiocg.workers.llvm.program import EXECUTABLE, OBJECT, Program, Run, decode_program
 from aiocg.workers.llvm.sanitizers import ADDRESS, MEMORY_USE, THREAD, UNDEFINED, Sanitizer
+from aiocg.workers.programs.linking import EXECUTABLE, OBJECT
+from aiocg.workers.programs.recipe import Program, Run, decode_program
 
 ALL = {"address": ADDRESS, "thread": THREAD, "memory": MEMORY_USE, "undefined": UNDEFINED}
 RUN = Run("only", (), b"", {}, {}, 0, None, {}, 20.0)

@@ -28,9 +28,9 @@ from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.observations import OBSERVATIONS
-from aiocg.workers.llvm.program import Program, decode_program
 from aiocg.workers.llvm.session import LlvmSession
 from aiocg.workers.llvm.trust import REFUSED_OBSERVATIONS, Guard, machine_code_problem
+from aiocg.workers.programs.recipe import Program, decode_program
 
 SECRET = "/etc/hostname"
 LINUX = 'target triple = "x86_64-unknown-linux-gnu"\n'

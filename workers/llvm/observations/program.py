@@ -10,11 +10,12 @@ from typing import Any
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
-from aiocg.workers.llvm.execution import measuring_core
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.observations.observation import Observation, Subject, count
-from aiocg.workers.llvm.program import LinkError, failure, remaining
 from aiocg.workers.llvm.states import State
+from aiocg.workers.programs.execution import measuring_core
+from aiocg.workers.programs.linking import remaining
+from aiocg.workers.programs.recipe import LinkError, failure
 
 TEXT_SIZE = "TextSizeBytes"
 

@@ -3,9 +3,9 @@
     runner.py STDIN STDOUT STDERR       the numbers of open files that programs have as their standard ones
 
 It reads a JSON object a line from its standard input, each a program to run, and answers each with a JSON object on a
-line; see `aiocg.workers.llvm.execution`. It is small, so that starting a program from it costs the same whatever the
-worker has in memory; it adopts what a program leaves behind, and ends it; and when its input closes, which happens
-however the worker ends, it ends what runs and itself. In a box (see `aiocg.workers.llvm.sandbox`) it is process 1.
+line; see `aiocg.workers.programs.execution`. It is small, so that starting a program from it costs the same whatever
+the worker has in memory; it adopts what a program leaves behind, and ends it; and when its input closes, which happens
+however the worker ends, it ends what runs and itself. In a box (see `aiocg.workers.programs.sandbox`) it is process 1.
 """
 
 import contextlib

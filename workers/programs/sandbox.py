@@ -1,8 +1,8 @@
 """Where programs are run: in a box made by bubblewrap, or within resource limits only.
 
 A box has no network, sees no process of the machine's, and can write nothing but its own folder. The process that
-starts programs (`aiocg.workers.llvm.runner`) is itself in the box, so that making one costs a measurement nothing: a
-program is timed there as it is without a box.
+starts programs (`aiocg.workers.programs.runner`) is itself in the box, so that making one costs a measurement nothing:
+a program is timed there as it is without a box.
 """
 
 import os

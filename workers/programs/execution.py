@@ -1,7 +1,7 @@
 """Running programs: each run alone in an empty folder, with bounded time, memory and output, and timed if need be.
 
-Programs are not started by the worker but by a small process of its own, the runner (`aiocg.workers.llvm.runner`),
-which is in a box where there can be one (`aiocg.workers.llvm.sandbox`). What they leave is not to be trusted.
+Programs are not started by the worker but by a small process of its own, the runner (`aiocg.workers.programs.runner`),
+which is in a box where there can be one (`aiocg.workers.programs.sandbox`). What they leave is not to be trusted.
 """
 
 import contextlib
@@ -19,18 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from aiocg.workers.llvm import scratch
-from aiocg.workers.llvm.program import (
-    EXECUTABLE,
-    TOO_LATE,
-    Run,
-    failure,
-    no_place,
-    remaining,
-    temporary_folder,
-    write_files,
-)
-from aiocg.workers.llvm.sandbox import FOLDER, WRITABLE, Place, Sandbox, choose, python
+from aiocg.workers.programs import scratch
+from aiocg.workers.programs.linking import EXECUTABLE, TOO_LATE, no_place, remaining, temporary_folder, write_files
+from aiocg.workers.programs.recipe import Run, failure
+from aiocg.workers.programs.sandbox import FOLDER, WRITABLE, Place, Sandbox, choose, python
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space
 RESIDENT_LIMIT = 4 << 30  # bytes that a program may have in memory with all that it has started

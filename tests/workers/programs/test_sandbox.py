@@ -17,10 +17,10 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm import execution, scratch
-from aiocg.workers.llvm.execution import Runner
-from aiocg.workers.llvm.program import Run
-from aiocg.workers.llvm.sandbox import Sandbox, choose
+from aiocg.workers.programs import execution, scratch
+from aiocg.workers.programs.execution import Runner
+from aiocg.workers.programs.recipe import Run
+from aiocg.workers.programs.sandbox import Sandbox, choose
 
 Execute = Callable[..., dict[str, Any]]
 
@@ -109,9 +109,9 @@ def test_programs_end_with_the_worker_however_it_ends(runner: Runner) -> None:
     mark = uuid.uuid4().hex
     script = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from aiocg.workers.llvm.execution import Runner\n"
-        "from aiocg.workers.llvm.program import Run\n"
-        "from aiocg.workers.llvm.sandbox import Sandbox\n"
+        "from aiocg.workers.programs.execution import Runner\n"
+        "from aiocg.workers.programs.recipe import Run\n"
+        "from aiocg.workers.programs.sandbox import Sandbox\n"
         "mode, narrow, mark = sys.argv[1:]\n"
         "run = Run('it', ('-c', 'setsid sleep 600 & sleep 600'), b'', {}, {'MARK': mark}, 0, None, {}, 600.0)\n"
         "with Runner(Sandbox(mode, narrow == 'True')).run(Path('/bin/sh'), run, time.monotonic() + 600): pass"

@@ -1,0 +1,269 @@
+"""Turning machine code into a program, as its recipe says, and the files and folders that this needs."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import IO
+
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.programs.recipe import LinkError, Program, failure
+from aiocg.workers.wheel import CLANG_WHEEL, bundled_file
+
+__all__ = [
+    "Executable",
+    "Tools",
+    "build",
+    "buildable",
+    "can_build",
+    "link",
+    "no_place",
+    "remaining",
+    "temporary_folder",
+    "write_files",
+]
+
+OBJECT, EXECUTABLE = "program.o", "program"
+LINK_TIMEOUT = 120.0  # seconds
+LARGEST = 512 << 20  # bytes of a program: one alignment can make it as large as one likes
+MARGIN = 0.25  # seconds that are left, at a deadline, to say that it was missed
+MESSAGES = 4096  # bytes of a linker's words that are kept
+TOO_LATE = "there was not enough time: give the step a longer timeout, or measure a shorter run, or fewer times"
+
+_INHERITED = ("PATH", "LD_LIBRARY_PATH")  # by which a linker finds its parts
+
+
+class Tools:
+    """The tools by which programs are linked: clang, and what lies beside it.
+
+    Args:
+        clang: a path, or a name on PATH.
+    """
+
+    def __init__(self, clang: str) -> None:
+        self.clang = clang
+
+    @cached_property
+    def linker(self) -> list[str]:
+        """The start of an ELF linker command line, empty when there is no lld."""
+        clang = shutil.which(self.clang) or self.clang
+        folders = dict.fromkeys((os.path.dirname(clang), os.path.dirname(os.path.realpath(clang))))
+        beside = [os.path.join(folder, name) for folder in folders for name in ("lld", "ld.lld")]
+        found = next((path for name in (*beside, "ld.lld") if (path := shutil.which(name))), None)
+        found = found or str(bundled_file(r"lld", CLANG_WHEEL) or "")
+        if not found:
+            return []
+        return [found] if "ld.lld" in os.path.basename(found) else [found, "-flavor", "gnu"]
+
+    @cached_property
+    def builtins(self) -> list[str]:
+        """The library of arithmetic that processors lack, empty when there is none."""
+        command = [self.clang, "--rtlib=compiler-rt", "-print-libgcc-file-name"]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        except (OSError, subprocess.TimeoutExpired):
+            return []
+        path = done.stdout.strip()
+        return [path] if os.path.isfile(path) else []
+
+    def driver(self, language: str) -> list[str]:
+        """The start of the command line of a compiler's driver that links programs in "c" or "c++"."""
+        return [self.clang, "--driver-mode=g++"] if language == "c++" else [self.clang]
+
+    def expand(self, command: Sequence[str]) -> list[str]:
+        """Put the tools in the place of the words that stand for them.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` when one is missing.
+        """
+        expanded: list[str] = []
+        for word in command:
+            match word:
+                case "{clang}":
+                    expanded += self.driver("c")
+                case "{clang++}":
+                    expanded += self.driver("c++")
+                case "{lld}":
+                    if not self.linker:
+                        raise failure(f"programs cannot be linked: there is no lld beside {self.clang} nor on PATH")
+                    expanded += self.linker
+                case "{builtins}":
+                    expanded += self.builtins
+                case _:
+                    expanded.append(word)
+        return expanded
+
+
+class Executable:
+    """A program that was linked, in a folder of its own that goes with this object."""
+
+    def __init__(self, folder: "tempfile.TemporaryDirectory[str]") -> None:
+        self._folder = folder
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._folder.name, EXECUTABLE)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._folder.cleanup()
+
+
+Linker = Callable[[list[str], str, Mapping[str, str], float], None]
+"""Runs a command in a folder with an environment until a deadline, as `link` does."""
+
+
+def can_build(tools: Tools, program: Program | None) -> bool:
+    """Say whether there is a recipe, and the tools that it names."""
+    if program is None or not program.command:
+        return False
+    try:
+        first, *_ = tools.expand(program.command)
+    except CompilationError:
+        return False
+    return shutil.which(first) is not None
+
+
+def buildable(program: Program | None) -> Program:
+    """Return the recipe of a program that has one.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION` when there is none.
+    """
+    if program is None or not program.command:
+        raise failure("this benchmark does not say how it is linked to a program")
+    return program
+
+
+def build(
+    command: list[str],
+    files: Mapping[str, bytes],
+    environment: Mapping[str, str],
+    deadline: float,
+    *,
+    linker: "Linker | None" = None,
+    below: str | None = None,
+) -> Executable:
+    """Link a program in a folder of its own.
+
+    Args:
+        command: what links it, expanded.
+        files: what it needs, the machine code of the program among it.
+        environment: of the command.
+        deadline: when to give up, in seconds of the monotonic clock.
+        linker: runs the command; by default `link`, as a process of this machine.
+        below: the folder in which to make the program's own; by default that of temporary files.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION`, often as `LinkError`.
+    """
+    _check_size(len(files[OBJECT]))
+    executable = Executable(folder := temporary_folder("build-", below))
+    try:
+        write_files(Path(folder.name), files)
+        (linker or link)(command, folder.name, environment, deadline)
+        if not executable.path.is_file():
+            raise LinkError(f"`{' '.join(command)}` wrote no file named {EXECUTABLE}")
+        _check_size(executable.path.stat().st_size)
+    except BaseException:
+        executable.close()
+        raise
+    return executable
+def _check_size(size: int) -> None:
+    if size > LARGEST:
+        raise LinkError(f"the program has {size} bytes, more than {LARGEST}")
+
+
+def remaining(deadline: float) -> float:
+    """Return the seconds that are left for work until a deadline.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION` when there are none.
+    """
+    left = deadline - time.monotonic() - MARGIN
+    if left <= 0:
+        raise failure(TOO_LATE, "running")
+    return left
+
+
+def temporary_folder(prefix: str, below: str | None = None) -> "tempfile.TemporaryDirectory[str]":
+    """Make a folder that goes with the object returned, at the end of its context or when it is no longer used.
+
+    Args:
+        prefix: how its name begins.
+        below: the folder to make it in; by default that of temporary files.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION` when it cannot be made.
+    """
+    try:
+        return tempfile.TemporaryDirectory(prefix=prefix, dir=below, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise no_place(error) from None
+
+
+def no_place(error: OSError) -> CompilationError:
+    """Make the error for temporary files that cannot be written."""
+    return failure(f"there is no folder for temporary files, or no place in it: {error}. Set TMPDIR")
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files below a folder, which is made if need be.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION` when they cannot be written.
+    """
+    path = folder
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    except OSError as error:
+        raise failure(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _messages() -> IO[bytes]:
+    """Make a file for what a linker says: unlike a pipe, nobody need read it, nor wait for those who have it open."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        raise no_place(error) from None
+
+
+def link(command: list[str], folder: str, environment: Mapping[str, str], deadline: float) -> None:
+    """Run a linker's command line in a folder.
+
+    Raises:
+        LinkError: when it fails or takes too long; the message has the linker's words.
+        CompilationError: with `FailureCode.OBSERVATION` when there is no time or no place for it.
+    """
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    timeout = min(LINK_TIMEOUT, remaining(deadline))
+    with _messages() as messages:
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env={"LC_ALL": "C", **inherited, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=messages,
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired:
+            raise LinkError(f"{command[0]} took longer than {timeout:.1f} s", timed_out="linking") from None
+        except OSError as error:
+            raise LinkError(f"{command[0]}: {error.strerror}") from None
+        if done.returncode == 0:
+            return
+        messages.seek(0)
+        words = messages.read(MESSAGES).decode(errors="replace").strip()
+    status = f"was killed by signal {-done.returncode}" if done.returncode < 0 else f"ended with {done.returncode}"
+    raise LinkError(f"{os.path.basename(command[0])} {status}\n{words}")

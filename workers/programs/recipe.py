@@ -1,0 +1,112 @@
+"""How a program is built and run: the recipe that comes with a benchmark.
+
+`aiocg.datasets.recipe` writes recipes and says what is in them.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+import msgspec
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+
+__all__ = ["LinkError", "Program", "Run", "decode_program", "failure"]
+
+VERSION = 1
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One way to run a program; see `aiocg.datasets.recipe`."""
+
+    name: str
+    arguments: tuple[str, ...]
+    stdin: bytes
+    files: dict[str, bytes]
+    environment: dict[str, str]
+    exit_status: int
+    stdout: bytes | None
+    outputs: dict[str, bytes | None]
+    timeout: float
+
+
+class Program(msgspec.Struct, frozen=True):
+    """How to build and run a benchmark; see `aiocg.datasets.recipe`."""
+
+    version: int
+    command: tuple[str, ...]
+    files: dict[str, bytes]
+    environment: dict[str, str]
+    runs: tuple[Run, ...]
+    measured: str
+    digest: str = ""
+
+    def run(self, name: str) -> Run:
+        """Return a run by its name, the measured one for "".
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` when there is none.
+        """
+        for run in self.runs:
+            if run.name == (name or self.measured):
+                return run
+        known = ", ".join(run.name for run in self.runs) or "none"
+        raise failure(f"the program has no run named {name or self.measured!r}: there are {known}")
+
+
+class LinkError(CompilationError):
+    """A program cannot be linked, which is for the program's, the recipe's or the tools' sake."""
+
+    def __init__(self, message: str, **fields: str) -> None:
+        super().__init__(FailureCode.OBSERVATION, f"cannot be linked: {message}", **fields)
+
+
+def failure(message: str, timed_out: str = "") -> CompilationError:
+    """Make the error for a program that cannot be built or run.
+
+    Args:
+        message: says why.
+        timed_out: "linking" or "running" if that took too long.
+    """
+    return CompilationError(FailureCode.OBSERVATION, message, **({"timed_out": timed_out} if timed_out else {}))
+
+
+def decode_program(recipe: bytes) -> Program | None:
+    """Read a recipe; None when it is empty.
+
+    Raises:
+        CompilationError: with `FailureCode.BENCHMARK` when it is not a recipe.
+    """
+    if not recipe:
+        return None
+    try:
+        program = msgspec.msgpack.decode(recipe, type=Program)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _not_a_recipe(str(error)) from None
+    if program.version != VERSION:
+        raise _not_a_recipe(f"its version is {program.version}, not {VERSION}")
+    for name in (*program.files, *(name for run in program.runs for name in (*run.files, *run.outputs))):
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+            raise _not_a_recipe(f"{name!r} is not the name of a file below a folder")
+    for word in _words(program):
+        if "\0" in word:
+            raise _not_a_recipe(f"there is a NUL in {word!r}")
+    for run in program.runs:
+        if not run.timeout > 0:  # NaN is not either
+            raise _not_a_recipe(f"the run {run.name!r} has no time: {run.timeout} s")
+    return msgspec.structs.replace(program, digest=hashlib.sha256(recipe).hexdigest())
+
+
+def _words(program: Program) -> Iterator[str]:
+    """Yield all that processes are told when they are started."""
+    yield from program.command
+    for environment in (program.environment, *(run.environment for run in program.runs)):
+        yield from (*environment, *environment.values())
+    for run in program.runs:
+        yield from run.arguments
+
+
+def _not_a_recipe(reason: str) -> CompilationError:
+    return CompilationError(FailureCode.BENCHMARK, f"this does not say how to build and run a program: {reason}")
