@@ -1,5 +1,6 @@
 """One program: its name, its content, and, where it can run, how to build, run and check it."""
 
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -269,13 +270,15 @@ class Benchmark:
             DatasetError: from its `content`, when the sources are not known or cannot be read.
         """
         if self._source_form is None:
-            self._source_form = Benchmark(
+            self._source_form = form = Benchmark(
                 self.uri,
                 lambda: self.source_tree.encode(),
                 sources=self._sources,
                 description=self.description,
                 program=self.program,
+                source_tree=self._source_tree,
             )
+            form._callbacks = self._callbacks
         return self._source_form
 
     @property
@@ -353,7 +356,11 @@ class Benchmark:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the content, not the way to it; what is loaded is a plain benchmark, which is not recompiled."""
-        state = (self.uri, self.content, self.sources, self.description, self.program, self.validation_callbacks)
+        tree: SourceTree | None = None
+        if self._source_tree is not None:
+            with contextlib.suppress(DatasetError):
+                tree = self._source_tree()
+        state = (self.uri, self.content, self.sources, self.description, self.program, self.validation_callbacks, tree)
         return _unpickled, state
 
     def __eq__(self, other: object) -> bool:
@@ -376,8 +383,16 @@ def _unpickled(
     description: str,
     program: BenchmarkProgram | None,
     callbacks: Sequence[ValidationCallback],
+    tree: SourceTree | None = None,
 ) -> Benchmark:
-    benchmark = Benchmark(uri, lambda: content, sources=lambda: sources, description=description, program=program)
+    benchmark = Benchmark(
+        uri,
+        lambda: content,
+        sources=lambda: sources,
+        description=description,
+        program=program,
+        source_tree=None if tree is None else lambda: tree,
+    )
     for callback in callbacks:
         benchmark.add_validation_callback(callback)
     return benchmark

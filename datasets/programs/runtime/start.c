@@ -25,6 +25,7 @@ static struct exit_handler *exit_handlers;
 void *__dso_handle HIDDEN = NULL;
 
 void aiocg_start(long *stack) {
+  aiocg_set_thread();
   int argc = (int)stack[0];
   char **argv = (char **)(stack + 1);
   char **environment = argv + argc + 1;
@@ -70,6 +71,11 @@ void abort(void) {
 
 void __assert_fail(const char *condition, const char *file, unsigned line, const char *function) {
   fprintf(stderr, "%s:%u: %s: assertion failed: %s\n", file, line, function, condition);
+  abort();
+}
+
+void __stack_chk_fail(void) {
+  fputs("the stack was overwritten\n", stderr);
   abort();
 }
 

@@ -10,6 +10,9 @@ void aiocg_write(int descriptor, const char *data, size_t size);
 void *aiocg_map(size_t size);
 void aiocg_unmap(void *pages, size_t size);
 
+/* Gives the only thread a block of its own, as compilers expect. */
+void aiocg_set_thread(void);
+
 __attribute__((noreturn)) void aiocg_leave(int status);
 __attribute__((noreturn)) void aiocg_raise_abort(void);
 

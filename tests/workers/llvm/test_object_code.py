@@ -18,8 +18,8 @@ from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator, text_size
 from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
-from aiocg.workers.llvm.parameters import Parameters
 from aiocg.workers.llvm.session import LlvmSession
+from aiocg.workers.programs.parameters import Parameters
 
 FEW = ("gcd", "matrix", "eventsim")
 ALL = [uri.path for uri in default_datasets()["programs-v0"].benchmark_uris()]

@@ -19,9 +19,9 @@ from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
-from aiocg.workers.llvm.parameters import Parameters
 from aiocg.workers.llvm.states import State, Transitions
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
+from aiocg.workers.programs.parameters import Parameters
 from aiocg.workers.programs.recipe import decode_program
 
 Compile = Callable[..., bytes]

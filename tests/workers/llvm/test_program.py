@@ -28,10 +28,10 @@ from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.object_code import text_size
 from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
-from aiocg.workers.llvm.parameters import Parameters, exchange
 from aiocg.workers.programs import execution, linking
 from aiocg.workers.programs.execution import measuring_core
 from aiocg.workers.programs.linking import MARGIN, Tools
+from aiocg.workers.programs.parameters import Parameters, exchange
 from aiocg.workers.programs.recipe import decode_program
 
 HEADERS = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"

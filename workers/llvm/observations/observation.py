@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import Engine
-from aiocg.workers.llvm.parameters import Parameters
 from aiocg.workers.llvm.states import State
+from aiocg.workers.programs.parameters import Parameters
 
 
 class Subject(NamedTuple):

@@ -1,5 +1,6 @@
 """What a session can be told about how to observe: values that forks inherit and resets keep."""
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from aiocg.transport.messages import FailureCode
@@ -22,27 +23,37 @@ class Parameters(NamedTuple):
     measured_run: str = ""
 
 
-# What is after "llvm.set_" and "llvm.get_" in a key, and what that sets. All but the last are CompilerGym's.
-_KEYS = {
+KEYS = {
     "runtimes_per_observation_count": "runtimes",
     "warmup_runs_count_per_runtime_observation": "warmups",
     "buildtimes_per_observation_count": "buildtimes",
     "measured_run": "measured_run",
 }
+"""What is after "llvm.set_" and "llvm.get_" in a key, and what that sets. All but the last are CompilerGym's."""
+
 MOST = 10_000
 
 
-def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, str]:
+def exchange(
+    parameters: Parameters, key: str, value: str, *, compiler: str = "llvm", names: Collection[str] = tuple(KEYS)
+) -> tuple[Parameters, str]:
     """Set or get a parameter; return the parameters as they are then, and the answer.
+
+    Args:
+        parameters: as they are.
+        key: such as `llvm.set_measured_run`.
+        value: to set.
+        compiler: the first word of keys.
+        names: those of `KEYS` that there are.
 
     Raises:
         CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
     """
-    verb, _, name = key.removeprefix("llvm.").partition("_")
-    if not key.startswith("llvm.") or name not in _KEYS or verb not in ("get", "set"):
-        known = ", ".join(f"llvm.{verb}_{name}" for name in _KEYS for verb in ("get", "set"))
+    verb, _, name = key.removeprefix(f"{compiler}.").partition("_")
+    if not key.startswith(f"{compiler}.") or name not in names or verb not in ("get", "set"):
+        known = ", ".join(f"{compiler}.{verb}_{name}" for name in names for verb in ("get", "set"))
         raise CompilationError(FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {known}")
-    field = _KEYS[name]
+    field = KEYS[name]
     if verb == "set":
         new: Any = value if field == "measured_run" else _count(key, value, least=0 if field == "warmups" else 1)
         parameters = parameters._replace(**{field: new})
