@@ -5,11 +5,12 @@ import contextlib
 import functools
 import itertools
 from collections import deque
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Self
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.preparation import in_thread, prepare
+from aiocg.registry import environment as find_environment
 
 __all__ = ["Prefetch", "prefetch"]
 
@@ -22,13 +23,17 @@ class Prefetch:
     Args:
         benchmarks: what to iterate over; it may be endless.
         ahead: how many benchmarks to have under way or ready beyond those that were taken.
+        form: returns the form of a benchmark that will be used, which is what is loaded; the benchmark itself if None.
     """
 
-    def __init__(self, benchmarks: Iterable[Benchmark], ahead: int) -> None:
+    def __init__(
+        self, benchmarks: Iterable[Benchmark], ahead: int, form: Callable[[Benchmark], Benchmark] | None = None
+    ) -> None:
         if ahead < 1:
             raise ValueError(f"ahead must be at least 1, not {ahead}")
         self._iterator = iter(benchmarks)
         self._ahead = ahead
+        self._form = form
         self._loading: deque[tuple[Benchmark, asyncio.Task[None]]] = deque()  # those that nobody has taken yet
         self._feeding: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # all that go on
@@ -92,12 +97,17 @@ class Prefetch:
             except Exception as error:
                 self._failure = error  # its turn comes after the benchmarks before it
             if found:
-                self._loading.append((found[0], self._start(_load(found[0]))))
+                self._loading.append((found[0], self._start(self._load(found[0]))))
             else:
                 self._exhausted = True
 
 
-def prefetch(benchmarks: Iterable[Benchmark], ahead: int = 4) -> Prefetch:
+    async def _load(self, benchmark: Benchmark) -> None:
+        with contextlib.suppress(Exception):  # whoever uses the benchmark gets the error
+            await prepare(benchmark if self._form is None else self._form(benchmark))
+
+
+def prefetch(benchmarks: Iterable[Benchmark], ahead: int = 4, *, environment: str = "llvm-v0") -> Prefetch:
     """Iterate over benchmarks, in their order, while the next ones are read, compiled or fetched in threads::
 
         async with aiocg.prefetch(dataset.shuffled(0)) as benchmarks:
@@ -110,13 +120,10 @@ def prefetch(benchmarks: Iterable[Benchmark], ahead: int = 4) -> Prefetch:
     Args:
         benchmarks: such as a dataset, a view or a mixture; it may be endless.
         ahead: how many benchmarks to have under way or ready beyond those that were taken.
+        environment: id of the environment that they are for: GCC takes them as sources, LLVM as its own code.
 
     Raises:
         ValueError: when `ahead` is less than 1.
+        UnknownName: when there is no such environment.
     """
-    return Prefetch(benchmarks, ahead)
-
-
-async def _load(benchmark: Benchmark) -> None:
-    with contextlib.suppress(Exception):  # whoever uses the benchmark gets the error
-        await prepare(benchmark)
+    return Prefetch(benchmarks, ahead, find_environment(environment).form)

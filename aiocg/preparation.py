@@ -17,7 +17,7 @@ __all__ = ["carrying_runs", "in_thread", "prepare", "run_once"]
 
 T = TypeVar("T")
 
-_RUNNING = ("Runtime", "IsRunnable", "Execution")  # how the names of observations begin that run the program
+_RUNNING = ("Runtime", "IsRunnable", "Execution", "runtime", "is_runnable")  # observations that run the program
 
 _done: set[Callable[[], object]] = set()
 

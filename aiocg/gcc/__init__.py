@@ -1,1 +1,31 @@
-"""What the client does for GCC."""
+"""What is particular to the GCC environments: which options there are, and choosing all of them at once.
+
+Names are imported on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {
+    "DroppedOption": "compiler_spec",
+    "GccSpec": "compiler_spec",
+    "InvalidSpec": "compiler_spec",
+    "choices": "option_choices",
+    "set_choices": "option_choices",
+    "spec": "compiler_spec",
+}
+
+__all__ = ["DroppedOption", "GccSpec", "InvalidSpec", "choices", "set_choices", "spec"]
+
+if TYPE_CHECKING:
+    from aiocg.gcc.compiler_spec import DroppedOption, GccSpec, InvalidSpec, spec
+    from aiocg.gcc.option_choices import choices, set_choices
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            return getattr(import_module(f"aiocg.gcc.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'aiocg.gcc' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

@@ -13,6 +13,7 @@ All environments of a process share one runtime, unless they are given another.
 """
 
 from aiocg.gym.env import CompilerEnv
+from aiocg.gym.gcc import GccEnv
 from aiocg.gym.llvm import LlvmEnv
 from aiocg.gym.portal import ForkedProcess, Portal
 from aiocg.gym.registration import register_all
@@ -23,6 +24,7 @@ __all__ = [
     "CompilerEnv",
     "CompilerVectorEnv",
     "ForkedProcess",
+    "GccEnv",
     "LlvmEnv",
     "Portal",
     "SyncRuntime",

@@ -47,6 +47,7 @@ class CompilerEnv(CompilerEnvBase):
         render_mode: "human" prints after each reset and step, "ansi" lets `render` return text.
         timeout: seconds that the compiler may take for a step, unless it says otherwise.
         runtime: where it lives, `default_runtime()` if None.
+        settings: those that the environment has of its own, such as `gcc_bin="gcc-12"`.
 
     Raises:
         UnknownName, InvalidAction, DatasetError, WorkerStartError: as `aiocg.Runtime.make`.

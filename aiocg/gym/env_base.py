@@ -16,7 +16,7 @@ from aiocg.datasets.collection import Datasets
 from aiocg.env import Env
 from aiocg.env_base import STEP_TIMEOUT
 from aiocg.errors import UnknownName
-from aiocg.gym.recipe import Recipe, collection
+from aiocg.gym.recipe import Recipe, collection, configured
 from aiocg.gym.rendering import RENDER_MODES, check_render_mode
 from aiocg.gym.runtime import SyncRuntime, default_runtime
 from aiocg.gym.views import ObservationView, RewardView
@@ -45,7 +45,7 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
     """The settings of a synchronous environment, and its way to the asynchronous one behind it.
 
     Attributes:
-        environment: id of the environment.
+        environment: id of the environment, with its settings.
         render_mode: "human", "ansi" or None.
         runtime: where it lives.
         asynchronous: the environment behind it, which belongs to the runtime's event loop.
@@ -68,10 +68,11 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
         render_mode: str | None = None,
         timeout: float = STEP_TIMEOUT,
         runtime: SyncRuntime | None = None,
+        **settings: Any,
     ) -> None:
         check_render_mode(render_mode)
         self.render_mode = render_mode
-        self.environment = environment
+        self.environment = configured(environment, settings)
         recipe = Recipe.given(
             benchmark=benchmark,
             observation_space=observation_space,
@@ -115,7 +116,8 @@ class CompilerEnvBase(gymnasium.Env[Any, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The attributes are the state, rather than arguments, so that they may refer to the environment itself.
-        return _rebuild, (type(self), self.environment, self._recipe().portable()), self._extras()
+        recipe = self._recipe().portable(self.asynchronous.spec.form)
+        return _rebuild, (type(self), self.environment, recipe), self._extras()
 
     def fork(self) -> Self:
         """Return an independent environment at the same state; costs the same whatever the size of the program."""

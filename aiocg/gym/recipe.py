@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -13,6 +14,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.env import Env
 from aiocg.env_base import STEP_TIMEOUT
 from aiocg.errors import SessionLost
+from aiocg.registry import environment
 from aiocg.rewards import Reward
 from aiocg.spaces import ObservationSpace
 from aiocg.spaces.actions import ActionSpaceLike, list_of_texts
@@ -20,7 +22,7 @@ from aiocg.spaces.actions import ActionSpaceLike, list_of_texts
 if TYPE_CHECKING:
     from aiocg.runtime import BenchmarkLike, Runtime
 
-__all__ = ["EpisodeRecipe", "Recipe", "collection"]
+__all__ = ["EpisodeRecipe", "Recipe", "collection", "configured"]
 
 T = TypeVar("T")
 
@@ -135,13 +137,17 @@ class Recipe:
             episode=episode,
         )
 
-    def portable(self) -> Self:
-        """Return a recipe that another process can follow: benchmarks that any process can find are given by name."""
+    def portable(self, form: Callable[[Benchmark], Benchmark]) -> Self:
+        """Return a recipe that another process can follow: benchmarks that any process can find are given by name.
+
+        Args:
+            form: returns a benchmark in the form that the environment's compiler takes.
+        """
         datasets = default_datasets()
         episode = self.episode
         if episode is not None:
-            episode = dataclasses.replace(episode, benchmark=_portable(episode.benchmark, datasets))
-        return dataclasses.replace(self, benchmark=_portable(self.benchmark, datasets), episode=episode)
+            episode = dataclasses.replace(episode, benchmark=_portable(episode.benchmark, datasets, form))
+        return dataclasses.replace(self, benchmark=_portable(self.benchmark, datasets, form), episode=episode)
 
     async def make(
         self, runtime: "Runtime", environment: str, find: "Callable[[BenchmarkLike], Awaitable[Benchmark]]"
@@ -203,6 +209,24 @@ def collection(datasets: "Datasets | Iterable[Dataset] | None", known: Datasets)
     return Datasets([*known.datasets(with_deprecated=True), *list_of(Dataset, datasets, "datasets")])
 
 
+def configured(id: str, settings: Mapping[str, Any]) -> str:
+    """Return the id of an environment with settings, which were given as keywords; paths are taken as texts.
+
+    Raises:
+        UnknownName: when there is no such environment.
+        TypeError: for a keyword that it does not have, or what is no text.
+    """
+    if not settings:
+        return id
+    spec = environment(id)
+    for name in settings:
+        if name not in spec.settings:
+            known = f"; {spec.id} has {', '.join(spec.settings)} of its own" if spec.settings else ""
+            raise TypeError(f"got an unexpected keyword argument {name!r}{known}")
+    given = {name: os.fspath(one) if isinstance(one, os.PathLike) else one for name, one in settings.items()}
+    return spec.configured(given).id
+
+
 def list_of(kind: type, given: Iterable[T], name: str) -> list[T]:
     """Return what a user has given as a list.
 
@@ -215,9 +239,10 @@ def list_of(kind: type, given: Iterable[T], name: str) -> list[T]:
     return found
 
 
-def _portable(target: Any, datasets: Datasets) -> Any:
-    if isinstance(target, Benchmark):
-        with contextlib.suppress(DatasetError):
-            if datasets.benchmark(target.uri).key == target.key:
-                return str(target.uri)
-    return target
+def _portable(target: Any, datasets: Datasets, form: Callable[[Benchmark], Benchmark]) -> Any:
+    if not isinstance(target, Benchmark):
+        return target
+    with contextlib.suppress(DatasetError):
+        if form(datasets.benchmark(target.uri)).key == form(target).key:
+            return str(target.uri)
+    return form(target)

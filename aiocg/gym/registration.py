@@ -14,10 +14,15 @@ def environment_class(id: str) -> type[CompilerEnv]:
     Raises:
         UnknownName: when there is no such environment.
     """
-    if environment(id).worker == "llvm":
+    worker = environment(id).worker
+    if worker == "llvm":
         from aiocg.gym.llvm import LlvmEnv
 
         return LlvmEnv
+    if worker == "gcc":
+        from aiocg.gym.gcc import GccEnv
+
+        return GccEnv
     return CompilerEnv
 
 

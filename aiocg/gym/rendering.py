@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RENDER_MODES", "check_render_mode", "describe"]
 
+_LONGEST = 100  # characters of an action
+
 RENDER_MODES = ("human", "ansi")
 
 
@@ -32,7 +34,8 @@ def describe(env: "Env", last: StepResult | None) -> str:
     texts = env.action_texts
     parts = [env.spec.id, str(env.benchmark.uri), f"{len(texts)} action{'' if len(texts) == 1 else 's'}"]
     if texts:
-        parts.append(f"last {texts[-1]}")
+        last_text = texts[-1] if len(texts[-1]) <= _LONGEST else f"{texts[-1][:_LONGEST]}…"
+        parts.append(f"last {last_text}")
     if env.reward_space is not None:
         total = env.episode_reward or 0.0
         earned = f"{reward:+.4f}" if isinstance(reward, float) else str(reward)  # a list, if one was asked for

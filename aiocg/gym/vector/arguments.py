@@ -23,11 +23,15 @@ def check_counts(num_envs: int, max_episode_steps: int | None) -> None:
 def items(actions: Any, count: int) -> list[Any]:
     """Return the action of each of so many environments, numbers of NumPy's as Python's.
 
+    Of mappings, too, Gymnasium makes one of arrays with an element for each environment.
+
     Raises:
         InvalidAction: when it is no list or array of so many.
     """
     if isinstance(actions, np.ndarray) and actions.ndim == 1:
         found: list[Any] = actions.tolist()
+    elif isinstance(actions, Mapping) and actions and all(np.shape(each)[:1] == (count,) for each in actions.values()):
+        found = [{name: each[i] for name, each in actions.items()} for i in range(count)]
     elif isinstance(actions, (str, bytes, Mapping, Set)) or not _can_iterate(actions):
         raise InvalidAction(f"actions are given as an array or a list, one for each environment, not {actions!r}")
     else:

@@ -118,12 +118,12 @@ class AsyncVector:
         check_counts(num_envs, max_episode_steps)
         recipe = dataclasses.replace(recipe if recipe is not None else Recipe(), **settings)
         known = datasets if datasets is not None else runtime.datasets
-        preparation = Preparation(AHEAD)
         pool = Pool(AutoresetMode(autoreset_mode))
         envs: list[Env] = []
         try:
             first, alike = await _make_first(recipe, runtime, environment, known)
             envs.append(first)
+            preparation = Preparation(AHEAD, first.spec.form)
             while len(envs) < num_envs:
                 envs.append(await alike.make(runtime, environment, runtime.find_benchmark))
             programs = await sources(

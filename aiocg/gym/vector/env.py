@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from aiocg.datasets.collection import Datasets
 from aiocg.env_base import STEP_TIMEOUT
 from aiocg.errors import EnvClosed
-from aiocg.gym.recipe import Recipe, collection
+from aiocg.gym.recipe import Recipe, collection, configured
 from aiocg.gym.rendering import RENDER_MODES, check_render_mode, describe
 from aiocg.gym.runtime import SyncRuntime, default_runtime
 from aiocg.gym.vector.asynchronous import AsyncVector, BatchResult
@@ -68,6 +68,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         render_mode: "human" prints a line for each environment after each reset and step, "ansi" lets `render` return
             them.
         runtime: where they live, `default_runtime()` if None.
+        settings: those that the environments have of their own, such as `gcc_bin="gcc-12"`.
 
     Raises:
         ValueError: for a number that makes no sense, or a list of benchmarks of another length.
@@ -101,8 +102,10 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         render_mode: str | None = None,
         timeout: float = STEP_TIMEOUT,
         runtime: SyncRuntime | None = None,
+        **settings: Any,
     ) -> None:
         check_render_mode(render_mode)
+        environment = configured(environment, settings)
         if benchmark is not None and benchmarks is not None:
             raise ValueError("give either benchmark, one for all, or benchmarks")
         if isinstance(benchmark, (list, tuple)):

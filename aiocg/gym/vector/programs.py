@@ -4,7 +4,7 @@ import abc
 import asyncio
 import functools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from aiocg.datasets import resolve
@@ -24,9 +24,11 @@ class Preparation:
 
     Args:
         limit: how many are compiled at a time.
+        form: returns a benchmark in the form that the compiler takes.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, form: Callable[[Benchmark], Benchmark]) -> None:
+        self.form = form
         self._limit = asyncio.Semaphore(limit)
         self._under_way: dict[int, asyncio.Task[None]] = {}
 
@@ -36,6 +38,7 @@ class Preparation:
         Raises:
             DatasetError: when it has none.
         """
+        benchmark = self.form(benchmark)
         if benchmark.is_loaded:
             return
         task = self._under_way.get(id(benchmark))
@@ -91,13 +94,16 @@ class ProgramStream(ProgramSource):
         programs: a dataset, a view of one, a mixture, or anything else that can be iterated over.
         datasets: where those are looked up that are given by name.
         ahead: how many programs are compiled ahead.
+        form: returns a benchmark in the form that the compiler takes.
     """
 
     changes = True
 
-    def __init__(self, programs: Iterable[Any], datasets: Datasets, ahead: int) -> None:
+    def __init__(
+        self, programs: Iterable[Any], datasets: Datasets, ahead: int, form: Callable[[Benchmark], Benchmark]
+    ) -> None:
         find = functools.partial(resolve, datasets=datasets)
-        self._programs = Prefetch(map(find, _without_end(programs)), ahead)
+        self._programs = Prefetch(map(find, _without_end(programs)), ahead, form)
 
     async def take(self) -> Benchmark:
         """Return the next program; its content is at hand if there is any."""
@@ -159,7 +165,7 @@ async def sources(
 def _source(one: Any, datasets: Datasets, preparation: Preparation, ahead: int) -> ProgramSource:
     if isinstance(one, Benchmark):
         return FixedProgram(one, preparation)
-    return ProgramStream(one, datasets, ahead)
+    return ProgramStream(one, datasets, ahead, preparation.form)
 
 
 def _found(programs: Sequence[Any], datasets: Datasets) -> list[Any]:

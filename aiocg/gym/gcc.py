@@ -1,0 +1,101 @@
+"""The GCC environment for blocking code, with what is particular to it."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aiocg import gcc
+from aiocg.gym.env import CompilerEnv
+
+if TYPE_CHECKING:
+    from aiocg.gcc import GccSpec
+
+__all__ = ["GccEnv"]
+
+
+class GccEnv(CompilerEnv):
+    """A GCC environment: `CompilerEnv` with the options as a list of choices, and the observations as attributes::
+
+        env = gymnasium.make("gcc-v0", gcc_bin="gcc-12", benchmark="programs-v0/qsort")
+        env.reset()
+        env.choices = [-1] * len(env.gcc_spec.options)
+
+    Each attribute that is an observation compiles the program if nobody has with these options, and raises ServiceError
+    when that fails.
+    """
+
+    @property
+    def gcc_spec(self) -> "GccSpec":
+        """The compiler and its options."""
+        return self._run(gcc.spec)
+
+    # ----------------------------------------------------------------------------------------- the options
+
+    @property
+    def choices(self) -> list[int]:
+        """The choice of each option of `gcc_spec.options`, -1 for one that is not given.
+
+        Set it to change all of them by one action, which `step` would return the result of.
+
+        Raises:
+            InvalidAction: when set to what are no such choices.
+            ServiceError: when something is observed by default, or rewarded, and cannot be.
+        """
+        return self._run(gcc.choices)
+
+    @choices.setter
+    def choices(self, values: Sequence[int]) -> None:
+        _, _, terminated, _, info = self._run(lambda env: gcc.set_choices(env, values))
+        if terminated:
+            raise info["error"]
+
+    # ------------------------------------------------------------------------------------------ the program
+
+    @property
+    def source(self) -> str:
+        """The source code, as the compiler gets it."""
+        return str(self.observe("source"))
+
+    @property
+    def rtl(self) -> str:
+        """The last form that the program has inside of GCC before it is assembly."""
+        return str(self.observe("rtl"))
+
+    @property
+    def asm(self) -> str:
+        """The assembly."""
+        return str(self.observe("asm"))
+
+    @property
+    def asm_size(self) -> int:
+        """Bytes of the assembly."""
+        return int(self.observe("asm_size"))
+
+    @property
+    def asm_hash(self) -> str:
+        """A checksum of the assembly."""
+        return str(self.observe("asm_hash"))
+
+    @property
+    def instruction_counts(self) -> Mapping[str, int]:
+        """How often each instruction stands in the assembly."""
+        return dict(self.observe("instruction_counts"))
+
+    @property
+    def obj(self) -> bytes:
+        """The object file."""
+        return bytes(self.observe("obj"))
+
+    @property
+    def obj_size(self) -> int:
+        """Bytes of the object file."""
+        return int(self.observe("obj_size"))
+
+    @property
+    def obj_text_size(self) -> int:
+        """Bytes of code and read-only data in the object file."""
+        return int(self.observe("obj_text_size"))
+
+    @property
+    def obj_hash(self) -> str:
+        """A checksum of the object file."""
+        return str(self.observe("obj_hash"))
