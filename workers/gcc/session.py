@@ -7,11 +7,14 @@ from array import array
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
+import msgspec
+
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
 from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption, words
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.gcc.compilation import Compiler, Program
+from aiocg.workers.gcc.compiler_options import Dropped
 from aiocg.workers.gcc.discovery import discover
 from aiocg.workers.gcc.edits import Edit, apply, edits
 from aiocg.workers.gcc.places import open_place
@@ -48,6 +51,7 @@ class GccSession(CompilationSession):
     )
     compiler: ClassVar[Compiler]
     options: ClassVar[tuple[Option, ...]] = ()
+    dropped: ClassVar[tuple[Dropped, ...]] = ()
     edits: ClassVar[tuple[Edit, ...]] = ()
     reader: ClassVar[OptionReader]
     _by_name: ClassVar[Mapping[str, Edit]] = {}
@@ -66,6 +70,7 @@ class GccSession(CompilationSession):
         found = discover(place, options.get("cache_dir", ""))
         cls.compiler = Compiler(place)
         cls.options = found.options
+        cls.dropped = found.dropped
         cls.edits = edits(found.options)
         cls.reader = OptionReader(found.options)
         cls._by_name = {edit.action.name: edit for edit in cls.edits}
@@ -133,6 +138,12 @@ class GccSession(CompilationSession):
             raise CompilationError(FailureCode.OBSERVATION_UNKNOWN, f"{name!r} is not an observation space")
         timeout = min(TIMEOUT, self.deadline - time.monotonic() - 0.25)
         return measure(self.compiler.product(self.program, line, name.partition("_")[0], timeout))
+
+    def set_parameter(self, key: str, value: str) -> str:
+        """Answer which options the space does not have, and why, as JSON: a list of names and reasons."""
+        if key == "gcc.dropped_options" and not value:
+            return msgspec.json.encode(self.dropped).decode()
+        return super().set_parameter(key, value)
 
     def fork(self) -> Self:
         """Return a session at the same state."""
