@@ -1,7 +1,7 @@
 """The GCC environment for blocking code, with what is particular to it."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiocg import gcc
 from aiocg.gym.env import CompilerEnv
