@@ -26,7 +26,7 @@ async def compare(env: Env, actions: Sequence[str] | None = None) -> Comparison 
         ServiceError: when an action fails, or a cost cannot be observed.
     """
     reward = env.reward_spaces.get(env.reward_space or "")
-    names = baselines_of(reward) if isinstance(reward, CostReward) else {}
+    names = _baselines(env, reward) if isinstance(reward, CostReward) else {}
     if not isinstance(reward, CostReward) or "O0" not in names:
         return None
     if actions is not None:
@@ -34,3 +34,10 @@ async def compare(env: Env, actions: Sequence[str] | None = None) -> Comparison 
     found, *costs = await env.observe(reward.cost, *names.values())
     known = dict(zip(names, costs, strict=True))
     return Comparison(reward.cost, known.pop("O0"), found, known)
+
+
+def _baselines(env: Env, reward: CostReward) -> dict[str, str]:
+    """Return the observations that give the cost of a reward at levels of optimisation, by level."""
+    levels = {level: f"{reward.cost}_{level}" for level in ("O0", "O2", "O3", "Os")}
+    known = {level: name for level, name in levels.items() if name in env.observation_spaces}
+    return known or baselines_of(reward)

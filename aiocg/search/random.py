@@ -1,4 +1,4 @@
-"""Random search: random walks, each given up when it has not improved for a while."""
+"""Random search: random walks, each given up when it has not improved for a while, or random command lines."""
 
 from collections import deque
 
@@ -6,8 +6,11 @@ import numpy as np
 
 from aiocg.env import Env
 from aiocg.search.budget import Budget
+from aiocg.search.command_lines import search_command_lines
 from aiocg.search.lanes import each, open_lanes, possible_actions, spread
 from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState
+from aiocg.search.variation import Choices, Variation
+from aiocg.spaces.actions.options import OptionActions
 
 __all__ = ["random"]
 
@@ -29,20 +32,29 @@ async def random(
     Episodes are numbered, each with its own random stream, so that the same seed and number of evaluations give the
     same result however many workers share the work. The environment is left wherever its last walk ended.
 
+    Where an action is a whole command line, as in the action space `choices` of `gcc-v0`, there is nowhere to walk:
+    command lines are drawn, each independent of the others, with one of the optimisation levels and from one other
+    option to all of them. One that does not compile counts as one that was evaluated.
+
     Args:
         env: with a reward space.
-        budget: when to stop; 10,000 evaluations if None.
+        budget: when to stop; 10,000 evaluations if None, of command lines 1,000.
         seed: of all random choices.
         patience: steps without improvement on the walk's own best before it is given up; the number of actions if None.
         progress: called now and then.
         resume: the `state` of an earlier result; the episodes are counted on, and the one that was cut short is
             walked again from its start.
-        lanes: environments that share the work, one per worker if None.
+        lanes: environments that share the work, one per worker if None; of those that draw command lines, at most 16
+            have something to do.
 
     Raises:
         ValueError: when the environment has no reward space, or `resume` is of another search.
         ServiceError: when the workers cannot do their part.
     """
+    if isinstance(env.action_space, OptionActions):
+        return await search_command_lines(
+            "random", env, _Drawer, budget=budget, seed=seed, progress=progress, resume=resume, lanes=lanes
+        )
     meter = (budget or DEFAULT_BUDGET).start()
     record = Record("random", env, meter, progress, resume)
     async with open_lanes(env, lanes) as crew:
@@ -50,6 +62,21 @@ async def random(
         search = _RandomSearch(record, seed, steps, resume.repeated if resume is not None else 0)
         await spread(each(crew, search.walk_on))
     return record.result(complete=False, repeated=search.settle())
+
+
+class _Drawer:
+    """Proposes random command lines."""
+
+    def __init__(self, variation: Variation, seed: int) -> None:
+        self._variation = variation
+        self._rng = np.random.default_rng(seed)
+
+    def ask(self) -> Choices:
+        """Return another one."""
+        return self._variation.draw(self._rng)
+
+    def tell(self, choices: Choices, reward: float) -> None:
+        """Learn nothing."""
 
 
 class _Walk:

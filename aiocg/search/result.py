@@ -17,14 +17,16 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
     """Where a search stands: enough to go on from there, and plain enough for JSON.
 
     Attributes:
-        algorithm: "random", "greedy" or "beam".
+        algorithm: "random", "greedy", "beam", "hill_climb" or "genetic".
         environment, benchmark, reward_space, action_space: what is searched.
         actions, reward: the best found, texts of actions and the return that they earn.
         frontier: the action lists that the search would extend next.
         frontier_rewards: the returns that they earn, where the search needs them.
         seen: 64-bit hashes of the states that need no second visit.
-        round: number of steps, levels or episodes that are done.
+        round: number of steps, levels, episodes or command lines that are done.
         repeated: evaluations that a resumed search does again without counting them again.
+        outcomes: what whole command lines earn, in the order in which the search proposes them; None for those that
+            failed.
         evaluations: number of states evaluated.
         elapsed: seconds spent.
     """
@@ -41,6 +43,7 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
     seen: tuple[int, ...] = ()
     round: int = 0
     repeated: int = 0
+    outcomes: tuple[float | None, ...] = ()
     evaluations: int = 0
     elapsed: float = 0.0
 
@@ -64,7 +67,7 @@ class Progress:
 
     Attributes:
         actions, reward: the best found so far.
-        round: number of steps, levels or episodes that are done.
+        round: number of steps, levels, episodes or command lines that are done.
         evaluations: number of states evaluated.
         elapsed: seconds spent.
     """
@@ -104,15 +107,28 @@ class Record:
     """Keeps the best of a search and tells of progress."""
 
     def __init__(
-        self, algorithm: str, env: Env, meter: Meter, progress: ProgressCallback | None, resume: SearchState | None
+        self,
+        algorithm: str,
+        env: Env,
+        meter: Meter,
+        progress: ProgressCallback | None,
+        resume: SearchState | None,
+        *,
+        action_space: str = "",
     ) -> None:
+        """Begin a record.
+
+        Args:
+            algorithm, env, meter, progress, resume: of the search.
+            action_space: that is searched, if not the environment's present one.
+        """
         reward_space = reward_space_of(env)
         self._base = SearchState(
             algorithm=algorithm,
             environment=env.spec.id,
             benchmark=str(env.benchmark.uri),
             reward_space=reward_space,
-            action_space=env.action_space.name,
+            action_space=action_space or env.action_space.name,
         )
         if resume is not None:
             _check_resumable(self._base, resume)
@@ -120,6 +136,7 @@ class Record:
         self._progress = progress
         self._before = resume
         self._last_report = 0.0
+        self._last_best: tuple[str, ...] | None = None
         self._env = env
         self.actions: tuple[str, ...] = resume.actions if resume is not None else ()
         self.reward = resume.reward if resume is not None else 0.0
@@ -139,10 +156,10 @@ class Record:
         return better
 
     def report(self) -> None:
-        """Tell of progress, at most twenty times a second."""
+        """Tell of progress: of each new best, and else at most twenty times a second."""
         now = time.monotonic()
-        if self._progress is not None and now - self._last_report >= 0.05:
-            self._last_report = now
+        if self._progress is not None and (now - self._last_report >= 0.05 or self.actions != self._last_best):
+            self._last_report, self._last_best = now, self.actions
             self._progress(Progress(self.actions, self.reward, self.round, self.evaluations, self.elapsed))
 
     @property
@@ -163,6 +180,7 @@ class Record:
         frontier_rewards: tuple[float, ...] = (),
         seen: tuple[int, ...] = (),
         repeated: int = 0,
+        outcomes: tuple[float | None, ...] = (),
     ) -> SearchResult:
         """Return what was found."""
         state = msgspec.structs.replace(
@@ -173,6 +191,7 @@ class Record:
             frontier_rewards=frontier_rewards,
             seen=seen,
             repeated=repeated,
+            outcomes=outcomes,
             round=self.round,
             evaluations=self.evaluations,
             elapsed=self.elapsed,
