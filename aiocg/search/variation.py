@@ -69,9 +69,9 @@ class Variation:
         low, high = option.low, option.high
         middle = low + present - words if present >= words else _number(option.initial)
         if middle is not None and rng.random() < 0.5:
-            number = round(middle * 2.0 ** float(rng.uniform(-SPAN, SPAN)))
+            number = round(middle * math.exp2(rng.uniform(-SPAN, SPAN)))
         else:
-            number = low + math.floor((high - low + 2) ** float(rng.random())) - 1
+            number = low + math.floor(math.pow(high - low + 2, rng.random())) - 1
         return words + min(max(number, low), high) - low
 
 
