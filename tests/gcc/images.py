@@ -1,0 +1,143 @@
+"""Container images with a GCC, made without a registry: of this machine's compiler, or of a Debian suite."""
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["host_rootfs", "import_image"]
+
+HEADERS = (
+    *("assert.h", "ctype.h", "errno.h", "float.h", "inttypes.h", "limits.h", "locale.h", "math.h", "setjmp.h"),
+    *("signal.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h"),
+    *("strings.h", "sys/time.h", "sys/types.h", "unistd.h"),
+)
+TOOLS = ("sh", "cat", "mkfifo", "sleep", "timeout")  # what containers need beside the compiler; some tests sleep
+DEBIAN = "http://deb.debian.org/debian"
+SUITES = {9: "bullseye", 10: "bullseye", 11: "bookworm", 12: "bookworm", 13: "trixie", 14: "trixie"}
+
+
+def import_image(client: Any, rootfs: Path, name: str, changes: Iterable[str] = ()) -> str:
+    """Make an image of an archive of files, and return its id.
+
+    Args:
+        client: docker-py's `APIClient`.
+        rootfs: the archive.
+        name: `repository:tag`.
+        changes: lines of a Dockerfile, such as `ENV PATH=/usr/bin`.
+    """
+    repository, _, tag = name.rpartition(":")
+    client.import_image_from_file(str(rootfs), repository=repository, tag=tag, changes=list(changes))
+    return str(client.inspect_image(name)["Id"])
+
+
+# ------------------------------------------------------------------------------------ of this machine's compiler
+
+
+def host_rootfs(archive: Path, compiler: str = "gcc", busybox: bool = False) -> None:
+    """Write an archive of this machine's C compiler and of what it needs, some 80 MB in a second.
+
+    Args:
+        archive: the file to write.
+        compiler: the compiler, which is /usr/bin/gcc in the archive; "" for none.
+        busybox: have busybox in place of this machine's shell and tools.
+    """
+    with tarfile.open(archive, "w") as tar:
+        files = _Files(tar)
+        for folder in ("dev", "etc", "proc", "sys", "tmp"):
+            files.folder(f"/{folder}")
+        if busybox:
+            files.add_as("/bin/busybox", str(shutil.which("busybox")))
+            for tool in (*TOOLS, "setsid"):
+                files.link(f"/bin/{tool}", "busybox")
+        else:
+            for tool in TOOLS:
+                files.program(str(shutil.which(tool)))
+        if compiler:
+            for path in _parts(compiler):
+                files.program(path)
+            files.link("/usr/bin/gcc", os.path.realpath(str(shutil.which(compiler))))
+
+
+class _Files:
+    """Files of this machine on their way into an archive, each once and where it lies here."""
+
+    def __init__(self, tar: tarfile.TarFile) -> None:
+        self._tar = tar
+        self._have = {"/"}
+
+    def program(self, path: str) -> None:
+        """Add a file, and the shared libraries that it needs."""
+        if not self._add(path):
+            return
+        with open(os.path.realpath(path), "rb") as file:
+            if file.read(4) != b"\x7fELF":
+                return
+        loaded = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+        for library in re.findall(r"(/\S+) \(0x", loaded):
+            self._add(library)
+
+    def add_as(self, name: str, path: str) -> None:
+        """Add a file under another name."""
+        self._parents(name)
+        self._tar.add(path, name)
+
+    def folder(self, name: str) -> None:
+        """Add an empty folder."""
+        if name not in self._have:
+            self._have.add(name)
+            self._parents(name)
+            if os.path.islink(name):  # /lib on systems that have it below /usr
+                self._tar.add(name)
+                self.folder(os.path.realpath(name))
+            else:
+                member = tarfile.TarInfo(name)
+                member.type, member.mode = tarfile.DIRTYPE, 0o755
+                self._tar.addfile(member)
+
+    def link(self, name: str, target: str) -> None:
+        """Add a symbolic link, unless there is something of that name."""
+        if name not in self._have:
+            self._have.add(name)
+            self._parents(name)
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, target
+            self._tar.addfile(member)
+
+    def _add(self, path: str) -> bool:
+        path = os.path.normpath(path) if not os.path.islink(os.path.dirname(path)) else path
+        if path in self._have:
+            return False
+        self._have.add(path)
+        self._parents(path)
+        self._tar.add(path, recursive=False)
+        if os.path.islink(path):
+            self._add(os.path.join(os.path.dirname(path), os.readlink(path)))
+        return True
+
+    def _parents(self, path: str) -> None:
+        parent = os.path.dirname(path)
+        if parent not in self._have:
+            self.folder(parent)
+
+
+def _parts(compiler: str) -> Iterator[str]:
+    """Give the files that compiling and linking a program takes."""
+    yield str(shutil.which(compiler))
+    for name in ("cc1", "collect2", "lto1", "lto-wrapper", "as", "ld"):
+        yield str(shutil.which(_ask(compiler, f"-print-prog-name={name}").strip()))
+    yield _ask(compiler, "-print-file-name=liblto_plugin.so").strip()
+    includes = "".join(f"#include <{name}>\n" for name in HEADERS)
+    yield from re.findall(r"/\S+", _ask(compiler, "-M", "-x", "c", "-", stdin=includes))
+    command = ("-Wl,--trace", "-x", "c", "-", "-lm", "-o", os.devnull)
+    for line in _ask(compiler, *command, stdin="int main(void) { return 0; }").splitlines():
+        if line.startswith("/") and not line.startswith("/tmp/"):
+            yield os.path.normpath(line)
+
+
+def _ask(compiler: str, *question: str, stdin: str = "") -> str:
+    return subprocess.run([compiler, *question], input=stdin, capture_output=True, text=True, check=True).stdout

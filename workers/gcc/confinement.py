@@ -1,0 +1,288 @@
+"""A container that runs, confined, until whoever started it is gone."""
+
+import contextlib
+import itertools
+import os
+import select
+import shutil
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc.attached_shell import AttachedShell, Kills
+from aiocg.workers.gcc.engine import Image, failure, said
+from aiocg.workers.gcc.place import ENVIRONMENT
+from aiocg.workers.gcc.shell_loop import FILES, KEEPER, LOOP
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+__all__ = ["Container", "Limits"]
+
+OWNER, FOLDER = "aiocg.owner", "aiocg.folder"  # labels: the process that made a container, and what it shares with it
+_SHELLS = ".shells"  # the folder below the container's for those of its shells
+_NOBODY = 65534
+_END_PATIENCE = 2.0  # seconds for the engine to notice that a container has ended
+_LAST_WORDS = 0.2  # seconds for what a container said before it ended
+
+
+class Limits(NamedTuple):
+    """What a container may use.
+
+    Attributes:
+        memory: bytes, of all its processes together, and of address space of each.
+        processes: at a time.
+        processors: how many, 0 for as many as this process may use.
+        temporary: bytes of /tmp, which count as memory.
+    """
+
+    memory: int = 4 << 30
+    processes: int = 1024
+    processors: float = 0.0
+    temporary: int = 256 << 20
+
+
+class Container:
+    """A container with shells; its methods are for one thread at a time, as the connection to the engine is.
+
+    It can write nothing but a folder, which it sees where it is outside, and a small /tmp. It has no network, no
+    capabilities, limited memory, processes and processors, and an unprivileged user. When its standard input ends, it
+    ends.
+
+    Args:
+        client: the engine.
+        image: what it is made of.
+        folder: what it shares with this machine.
+        limits: what it may use.
+
+    Attributes:
+        user: the id of its user, as this machine sees it.
+        idle: shells that do nothing.
+
+    Raises:
+        CompilationError: with `FailureCode.COMPILER` when it cannot be made; the message says why.
+    """
+
+    def __init__(self, client: "APIClient", image: Image, folder: str, limits: Limits) -> None:
+        self.idle: list[AttachedShell] = []
+        self.user = os.geteuid()
+        self._client, self._image, self._folder = client, image, folder
+        self._kills = Kills()
+        self._names = itertools.count()
+        self._id = ""
+        self._keeper: socket.socket | None = None
+        self._began = time.time()
+        with self._explained():
+            self._engine: Mapping[str, Any] = client.info()
+            _remove_left(client, folder)
+            self._create(limits)
+            streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+            self._keeper = _socket(client.attach_socket(self._id, streams))
+            client.start(self._id)
+
+    def open_shell(self) -> AttachedShell:
+        """Start another shell.
+
+        Raises:
+            CompilationError: with `FailureCode.COMPILER` when that is not possible; the message says why.
+        """
+        folder = os.path.join(self._shells, str(next(self._names)))
+        with self._explained():
+            os.makedirs(folder)
+            for name in FILES:
+                descriptor = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                if self.user != os.geteuid():
+                    os.fchown(descriptor, self.user, -1)
+                os.close(descriptor)
+            made = self._client.exec_create(self._id, ["sh", "-c", LOOP, "sh", folder], stdin=True)
+            return AttachedShell(_socket(self._client.exec_start(made["Id"], socket=True)), folder, self._kills)
+
+    def has_ended(self) -> bool:
+        """Has the engine closed the connection to the first process?"""
+        if self._keeper is None:
+            return True
+        return _readable(self._keeper, 0.0) and not self._keeper.recv(1, socket.MSG_PEEK)
+
+    def fate(self) -> str:
+        """Say what has become of it, as far as the engine knows."""
+        from docker.errors import DockerException, NotFound
+        from requests.exceptions import RequestException
+
+        patience = time.monotonic() + _END_PATIENCE
+        try:
+            while (events := self._events()).isdisjoint({"die", "died"}) and time.monotonic() < patience:
+                with contextlib.suppress(NotFound):
+                    if self._client.inspect_container(self._id)["State"]["Running"] and not self.has_ended():
+                        return "the container still runs"
+                time.sleep(0.05)
+        except (DockerException, RequestException, OSError) as error:
+            return f"the engine does not answer ({said(error)})"
+        if "oom" in events:
+            return "the container had no memory left"
+        return "somebody has killed the container" if "kill" in events else "the container has ended"
+
+    def remove(self) -> None:
+        """End it, with all that runs in it; idempotent. An engine that does not answer will find its input closed."""
+        from docker.errors import DockerException
+        from requests.exceptions import RequestException
+
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
+        while self.idle:
+            self.idle.pop().close()
+        if self._id:
+            with contextlib.suppress(DockerException, RequestException, OSError):  # mostly: it is gone already
+                self._client.remove_container(self._id, force=True)
+            shutil.rmtree(self._shells, ignore_errors=True)
+
+    @property
+    def _shells(self) -> str:
+        return os.path.join(self._folder, _SHELLS, self._id)
+
+    def _create(self, limits: Limits) -> None:
+        security = self._engine.get("SecurityOptions") or ()
+        rootless = any("name=rootless" in option for option in security)
+        if self.user == 0 and not rootless:
+            self.user = _NOBODY
+            os.chown(self._folder, self.user, -1)
+        group = _NOBODY if self.user == _NOBODY else os.getegid()
+        processors = limits.processors or len(os.sched_getaffinity(0))
+        able: dict[str, Any] = {}  # what a rootless engine is not allowed to limit it refuses
+        if self._engine.get("MemoryLimit"):
+            able |= {"mem_limit": limits.memory, "memswap_limit": limits.memory}
+        if self._engine.get("PidsLimit"):
+            able |= {"pids_limit": limits.processes}
+        if self._engine.get("CpuCfsQuota"):
+            able |= {"nano_cpus": int(min(processors, self._engine.get("NCPU") or processors) * 1e9)}
+        if any("name=userns" in option for option in security):
+            able |= {"userns_mode": "host"}  # or else its user could not read our folder
+        host = self._client.create_host_config(
+            auto_remove=True,
+            binds={self._folder: {"bind": self._folder, "mode": "rw,Z"}},
+            cap_drop=["ALL"],
+            init=False,
+            log_config={"Type": "none"},
+            network_mode="none",
+            read_only=True,
+            security_opt=["no-new-privileges"],
+            tmpfs={"/tmp": f"rw,nosuid,nodev,noexec,mode=1777,size={limits.temporary}"},
+            **able,
+        )
+        made = self._client.create_container(
+            self._image.id,
+            entrypoint=["sh", "-c", KEEPER],
+            stdin_open=True,  # and closed with the connection that was attached to it
+            user="0:0" if rootless else f"{self.user}:{group}",  # root of a rootless engine is its user, outside
+            working_dir=self._folder,
+            environment={**ENVIRONMENT, "HOME": "/tmp", "TMPDIR": "/tmp"},
+            labels={OWNER: _owner(), FOLDER: self._folder},
+            healthcheck={"test": ["NONE"]},
+            host_config=host,
+        )
+        self._id = str(made["Id"])
+
+    def _events(self) -> set[str]:
+        """Return what has happened to the container; there are no such things as late or missing ones."""
+        until = f"{time.time():.6f}"
+        events = self._client.events(int(self._began), until, {"container": self._id}, decode=True)
+        return {str(event.get("Action") or event.get("status")).partition(":")[0] for event in events}
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Have the error of an engine say what is wrong, and leave nothing behind."""
+        from docker.errors import DockerException
+        from requests.exceptions import RequestException
+
+        try:
+            yield
+        except (DockerException, RequestException, OSError) as error:
+            problem = self.explain(said(error))
+            self.remove()
+            raise problem from None
+
+    def explain(self, problem: str) -> CompilationError:
+        """Return the error that says why the container cannot be used."""
+        if words := self._last_words():
+            problem = f"{problem}; {words}"
+        name, machine = self._image.name, str(self._engine.get("Architecture") or "")
+        own = {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+        if "exec format error" in problem.lower():
+            reason = (
+                f"its programs are for {self._image.architecture or 'another architecture'}, this machine is {own}. Get"
+                f"  the image for {own} (docker pull --platform linux/{own} {name})"
+            )
+        elif "executable file not found" in problem or "there is no " in problem or "not found" in problem:
+            reason = f"it lacks commands that are needed there, which are sh, cat, timeout and gcc: {problem}"
+        elif self._folder in problem:
+            reason = (
+                f"the engine does not see this machine's folder {self._folder} as it is ({problem}). Set TMPDIR to a "
+                "folder that it sees, too; an engine on another machine sees none"
+            )
+        else:
+            reason = problem
+        return failure(f"no container of the image {name!r} can be used: {reason}", reason="container")
+
+    def _last_words(self) -> str:
+        """Return what the first process has written, which it only does when something is wrong."""
+        if self._keeper is None or not _readable(self._keeper, _LAST_WORDS):
+            return ""
+        with contextlib.suppress(OSError):
+            return self._keeper.recv(4096)[8:].decode(errors="replace").strip()
+        return ""
+
+
+def _remove_left(client: "APIClient", folder: str) -> None:
+    """Remove containers whose makers are gone, and those that share a folder with us: we have lost them.
+
+    They end by themselves with the connection, but not those that were never started, nor all whose engine was.
+    """
+    from docker.errors import APIError
+
+    for found in client.containers(all=True, filters={"label": OWNER}):
+        labels = found["Labels"]
+        if labels.get(FOLDER) == folder or _is_gone(labels[OWNER]):
+            with contextlib.suppress(APIError):  # somebody else removes it, too
+                client.remove_container(found["Id"], force=True)
+
+
+def _owner() -> str:
+    return f"{_processes()} {os.getpid()} {_start_of(os.getpid())}"
+
+
+def _is_gone(owner: str) -> bool:
+    """Is a process gone that is, or was, one of those that we can see?"""
+    *processes, pid, start = owner.split()
+    return " ".join(processes) == _processes() and _start_of(int(pid)) != start
+
+
+def _processes() -> str:
+    """Return what names the process ids here: this boot of this machine, and the namespace."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return f"{file.read().strip()} {os.stat('/proc/self/ns/pid').st_ino}"
+
+
+def _start_of(pid: int) -> str:
+    """Return when a process was started, in ticks since the boot, "" if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return ""
+
+
+def _socket(stream: Any) -> socket.socket:
+    """Return the socket behind what docker-py makes of one. Nothing must come by it before something was sent.
+
+    For docker-py looks for it below a buffer, which may have taken more than the header of the answer.
+    """
+    found: socket.socket = getattr(stream, "_sock", stream)
+    return found
+
+
+def _readable(stream: socket.socket, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(stream, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

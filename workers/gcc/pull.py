@@ -1,0 +1,78 @@
+"""`python -P -m aiocg.workers.gcc.pull IMAGE`: get an image from its registry, with progress on standard error.
+
+It is a program of its own because it takes longer than a worker may take to start, and those who start workers know
+nothing of engines.
+"""
+
+import argparse
+import sys
+import time
+
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc.engine import connect, find_image, pull
+
+__all__ = ["main"]
+
+INTERVAL = {True: 0.1, False: 10.0}  # seconds between two lines, on a terminal and elsewhere
+
+
+def main() -> None:
+    """Get the image that the arguments name, and print its id.
+
+    Raises:
+        SystemExit: with what is wrong.
+    """
+    parser = argparse.ArgumentParser(prog="aiocg gcc pull", description="Get an image with a GCC from its registry.")
+    parser.add_argument("image", help="such as gcc:13")
+    parser.add_argument("--if-missing", action="store_true", help="only if the engine does not have it")
+    arguments = parser.parse_args()
+    try:
+        client = connect()
+        if arguments.if_missing:
+            try:
+                print(find_image(client, arguments.image).id)
+                return
+            except CompilationError as error:
+                if error.fields.get("reason") != "image":
+                    raise
+        line = Line(f"pulling {arguments.image}: ")
+        pull(client, arguments.image, line.show)
+        line.end()
+        print(find_image(client, arguments.image).id)
+    except CompilationError as error:
+        raise SystemExit(f"error: {error.message}") from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+class Line:
+    """A line of standard error that tells how something goes: rewritten on a terminal, now and then anew elsewhere."""
+
+    def __init__(self, head: str) -> None:
+        self._head = head
+        self._terminal = sys.stderr.isatty()
+        self._last = -INTERVAL[False]
+        self._text = ""
+
+    def show(self, text: str) -> None:
+        """Show a text, unless the last one is very recent."""
+        self._text = text
+        if time.monotonic() - self._last >= INTERVAL[self._terminal]:
+            self._write()
+
+    def end(self) -> None:
+        """Show the last text, for good."""
+        self._write()
+        if self._terminal:
+            print(file=sys.stderr)
+
+    def _write(self) -> None:
+        self._last = time.monotonic()
+        if self._terminal:
+            print(f"\r\033[K{self._head}{self._text}", end="", file=sys.stderr, flush=True)
+        else:
+            print(f"{self._head}{self._text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

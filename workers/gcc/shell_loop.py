@@ -1,0 +1,111 @@
+"""What runs in a container: a process that ends it with its client, and shells that carry out commands.
+
+Both are plain POSIX shell, for the shells of GNU systems and of busybox alike. A shell is told by a line that there is
+a command in the file `command` of its folder, which it shares with the client; standard input, output and errors are
+files there as well, so that nothing but a short line goes either way through the engine.
+"""
+
+import math
+import shlex
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["COMMAND", "ERRORS", "FILES", "INPUT", "KEEPER", "LOOP", "OUTPUT", "Answer", "command_file", "read_answer"]
+
+COMMAND, INPUT, OUTPUT, ERRORS = "command", "input", "output", "errors"  # what a shell's folder has
+FILES = COMMAND, INPUT, OUTPUT, ERRORS
+
+# The container's first process. Its standard input ends when the client does, however that ends; then it ends, too, and
+# the kernel with it all others in the container, at once. Meanwhile the shell waits, and so buries whatever has lost
+# its parent. (Without the second command it would become `cat`, which buries nobody.)
+KEEPER = "cat >/dev/null; exit 0"
+
+# `timeout` of GNU makes a process group, which it kills when the time is over, and which is killed here when the
+# command has ended otherwise; that of busybox does neither, but busybox has `setsid`. What has left the group is a
+# child of the first process then, beside its `cat`, and has the command's mark in its environment. Shells read a line
+# byte by byte, but a file in blocks, and a command is long: hence a file. Processes that the kernel has killed for want
+# of memory are counted in one of two places.
+LOOP = r"""
+for needed in cat timeout; do
+    command -v $needed >/dev/null || { echo "there is no $needed" >&2; exit 1; }
+done
+cd "$1" || exit 1
+ulimit -c 0
+case $(timeout --help 2>&1) in
+    *--foreground*) alone= exact=1 ;;
+    *) alone=setsid exact= ;;
+esac
+counters=
+for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+    [ -r "$file" ] && counters=$file
+done
+while read -r turn; do
+    export AIOCG_RUN="$1:$turn."
+    . ./command &
+    wait $!
+    status=$?
+    kill -KILL -$! 2>/dev/null
+    found=1
+    while [ "$found" ]; do
+        found= keeper= left=
+        read -r keeper left </proc/1/task/1/children
+        for pid in $left; do
+            case $(cat "/proc/$pid/environ") in
+                *"AIOCG_RUN=$AIOCG_RUN"*) kill -KILL "$pid" && found=1 ;;
+            esac
+        done
+    done 2>/dev/null
+    killed=0
+    if [ "$status" != 0 ] && [ "$counters" ]; then
+        while read -r key value; do
+            [ "$key" = oom_kill ] && killed=$value
+        done <"$counters"
+    fi
+    echo "$turn $status $killed"
+done
+"""
+
+
+class Answer(NamedTuple):
+    """What a shell says of a command.
+
+    Attributes:
+        turn: the number that it was given.
+        status: of the command's end, negative for a signal.
+        killed: how many processes the kernel has ended here for want of memory, 0 if the command ended well.
+    """
+
+    turn: int
+    status: int
+    killed: int
+
+
+def command_file(command: Sequence[str], folder: str, timeout: float, memory: int, file_size: int, stdin: bool) -> str:
+    """Return what is to stand in a shell's file `command`.
+
+    Args:
+        command: program and arguments.
+        folder: the working folder.
+        timeout: seconds, more than 0; busybox has them rounded up to whole ones.
+        memory: bytes of address space for each process.
+        file_size: bytes that each file may have that is written.
+        stdin: the file `input` is to be the standard input, which is empty otherwise.
+    """
+    return (
+        f"exec <{INPUT if stdin else '/dev/null'} >{OUTPUT} 2>{ERRORS} || exit 126\n"
+        f"ulimit -f {max(file_size // 512, 1)}\n"
+        f"ulimit -v {max(memory // 1024, 1)}\n"
+        f"cd {shlex.quote(folder)} || exit 126\n"
+        f"if [ $exact ]; then limit={max(timeout, 0.001):.3f}; else limit={math.ceil(timeout)}; fi\n"
+        f"exec $alone timeout -s KILL $limit {shlex.join(command)}\n"
+    )
+
+
+def read_answer(line: bytes) -> Answer:
+    """Read a line that a shell has written; statuses above 128 are those of signals.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    turn, status, killed = map(int, line.split())
+    return Answer(turn, 128 - status if status > 128 else status, killed)
