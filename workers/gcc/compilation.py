@@ -1,88 +1,324 @@
-"""What a command line makes of a program's sources: assembly, RTL and machine code, each when it is asked for."""
+"""What a command line makes of a program's sources: assembly, RTL and machine code, each when it is asked for.
 
+One run of the compiler for each unit serves all: it writes assembly, and what an object file is asked for is assembled
+from that, byte by byte what the compiler's driver would have made of the sources. Nothing in it tells where and when it
+was made. Whatever is known of a program, a command line and a compiler is remembered, and so are failures that would be
+there the next time.
+"""
+
+import hashlib
 import os
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.elf import NotElf, text_size
+from aiocg.workers.gcc.assembly import instruction_counts
+from aiocg.workers.gcc.failures import LASTING, failure, problem
 from aiocg.workers.gcc.place import Completed, Place
+from aiocg.workers.gcc.results import Results
 from aiocg.workers.gcc.sources import Sources
+from aiocg.workers.programs.linking import MARGIN, no_place, temporary_folder, write_files
+from aiocg.workers.programs.recipe import Program as Recipe
 
-__all__ = ["Compiler", "Program"]
+__all__ = ["FACTS", "Benchmark", "Compilation", "Compiler", "Limits"]
+
+VERSION = 1  # of what results are made by
+_RTL_DUMP = "-fdump-rtl-dfinish"  # after the last pass that changes it
 
 
-class Program:
-    """A program that was loaded: its sources, and a folder that has them once they are compiled.
+class Limits(NamedTuple):
+    """What a compile may use.
+
+    Attributes:
+        timeout: seconds for each process.
+        memory: bytes of memory for each process.
+        deadline: when all must be done, in seconds of the monotonic clock.
+    """
+
+    timeout: float
+    memory: int
+    deadline: float
+
+    def seconds(self) -> float:
+        """Return for how long a process may run that is started now; it may be less than nothing."""
+        return min(self.timeout, self.deadline - MARGIN - time.monotonic())
+
+
+class Benchmark:
+    """A program that was loaded: its sources, and a folder that has them as soon as they are compiled.
 
     Args:
         sources: of the program.
-        recipe: how to build and run it; see `aiocg.datasets.recipe`.
+        recipe: how to link and run it.
     """
 
-    def __init__(self, sources: Sources, recipe: bytes = b"") -> None:
+    def __init__(self, sources: Sources, recipe: Recipe | None = None) -> None:
         self.sources = sources
         self.recipe = recipe
+        self._lock = threading.Lock()
+        self._root = ""
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def folder(self, root: str) -> Path:
-        """Return a folder below another one that has the sources in `src`."""
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="p-", dir=root, ignore_cleanup_errors=True)
-            for name, content in self.sources.files.items():
-                path = Path(self._folder.name, "src", name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-                os.utime(path, (0, 0))
-        return Path(self._folder.name)
+    def folder(self, root: str) -> str:
+        """Return a folder below another one that has the sources in `src`.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` when they cannot be written.
+        """
+        with self._lock:
+            if self._folder is None or self._root != root:
+                folder = temporary_folder("program-", root)
+                sources = Path(folder.name, "src")
+                write_files(sources, self.sources.files)
+                for name in self.sources.files:
+                    os.utime(sources / name, (0, 0))  # `__TIMESTAMP__` tells it
+                self._folder, self._root = folder, root
+            return self._folder.name
 
 
 class Compiler:
-    """Compiles programs at a place, and remembers the results."""
+    """A compiler at its place, and what is known of what it makes.
 
-    def __init__(self, place: Place) -> None:
+    Args:
+        place: where it runs.
+        results: where it is remembered.
+
+    Attributes:
+        compiles, assemblies: how many units were compiled, and how many assembled.
+        seconds: that all its processes took.
+        failures: how many of them failed.
+    """
+
+    def __init__(self, place: Place, results: Results) -> None:
         self.place = place
-        self._known: dict[tuple[str, tuple[str, ...], str], bytes] = {}
+        self.results = results
+        self.compiles = 0
+        self.assemblies = 0
+        self.failures = 0
+        self.seconds = 0.0
+        self._headers: str | None = None
 
-    def product(self, program: Program, words: tuple[str, ...], name: str, timeout: float) -> bytes:
-        """Return `asm` or `obj`."""
-        key = program.sources.digest, words, name
-        if key not in self._known:
-            self._known[key] = self._make(program, words, name, timeout)
-        return self._known[key]
+    def headers(self, limits: Limits) -> str:
+        """Return the folder of the compiler's own headers, which no others lie in; "" when it does not say."""
+        if self._headers is None:
+            command = [self.place.compiler, "-print-file-name=include"]
+            done = self.place.run(command, folder=self.place.root, timeout=max(limits.seconds(), 1.0))
+            said = done.output.decode(errors="replace").strip()
+            self._headers = said if done.status == 0 and os.path.isabs(said) else ""
+        return self._headers
 
-    def _make(self, program: Program, words: tuple[str, ...], name: str, timeout: float) -> bytes:
-        sources = program.sources
-        folder = program.folder(self.place.root)
-        deadline = time.monotonic() + timeout
-        flag = "-S" if name == "asm" else "-c"
-        made = []
-        with tempfile.TemporaryDirectory(dir=folder) as out:
+    def run(self, command: Sequence[str], what: str, folder: str, limits: Limits, stdin: bytes = b"") -> None:
+        """Run the compiler.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` when it fails, with what it said, and the reason in its
+                fields; with `FailureCode.COMPILER` when it is gone.
+        """
+        done = self.place.run(
+            [self.place.compiler, *command],
+            folder=folder,
+            timeout=max(limits.seconds(), 0.0),
+            stdin=stdin,
+            memory=limits.memory,
+        )
+        self.seconds += done.seconds
+        if reason := problem(done):
+            self.failures += 1
+            raise failure(reason, self.place.name, what, done)
+
+
+class Compilation:
+    """A program and the words of a command line, and all that can be made of them by a compiler within limits.
+
+    Args:
+        compiler: at its place.
+        benchmark: the program.
+        words: of the command line.
+        digest: of program and words.
+        limits: of each process.
+    """
+
+    def __init__(
+        self, compiler: Compiler, benchmark: Benchmark, words: Sequence[str], digest: str, limits: Limits
+    ) -> None:
+        self._compiler = compiler
+        self._benchmark = benchmark
+        self._words = words
+        self._limits = limits
+        self._key = f"{VERSION} {compiler.place.identity} {digest}"
+
+    def assembly(self) -> list[bytes]:
+        """Return the assembly of each unit.
+
+        Raises:
+            CompilationError: as `Compiler.run` does.
+        """
+        assembly: list[bytes] = self._product("asm")
+        return assembly
+
+    def rtl(self) -> bytes:
+        """Return the compiler's last RTL of all units, one after the other.
+
+        Raises:
+            CompilationError: as `Compiler.run` does.
+        """
+        rtl: bytes = self._product("rtl")
+        return rtl
+
+    def object_file(self) -> bytes:
+        """Return an object file; of several units, one to which they are linked.
+
+        Raises:
+            CompilationError: as `Compiler.run` does.
+        """
+        code: bytes = self._product("obj")
+        return code
+
+    def fact(self, name: str) -> Any:
+        """Return a small thing that is known of the assembly or of the object file; `FACTS` has their names.
+
+        Raises:
+            CompilationError: as `Compiler.run` does.
+        """
+        facts = self._facts()
+        if name not in facts:
+            product, compute = FACTS[name]
+            value = compute(self._product(product))
+            facts = {**self._facts(), name: value}
+            self._compiler.results.put(self._key, "facts", facts)
+        return facts[name]
+
+    def _facts(self) -> dict[str, Any]:
+        return self._compiler.results.get(self._key, "facts") or {}
+
+    def _product(self, name: str) -> Any:
+        """Return what is remembered under a name, or make it."""
+        results = self._compiler.results
+        made = results.get(self._key, name)
+        if made is not None:
+            return made
+        failed = f"failure of {name}"
+        if failed in (facts := self._facts()):
+            code, message, fields = facts[failed]
+            raise CompilationError(code, message, **fields)
+        try:
+            made = _MAKERS[name](self)
+        except CompilationError as error:
+            if error.fields.get("reason") in LASTING:
+                known = {**self._facts(), failed: [error.code, error.message, error.fields]}
+                results.put(self._key, "facts", known)
+            raise
+        results.put(self._key, name, made)
+        if facts := {fact: FACTS[fact][1](made) for fact in _CHEAP if FACTS[fact][0] == name}:
+            results.put(self._key, "facts", {**self._facts(), **facts})
+        return made
+
+    def _compile(self, *, dump: bool = False) -> tuple[list[bytes], list[bytes]]:
+        """Return the assembly of each unit, and its RTL if wanted."""
+        assembly, rtl = [], []
+        sources = self._benchmark.sources
+        folder = self._benchmark.folder(self._compiler.place.root)
+        options = self._options()
+        with _outputs(folder) as outputs:
+            out = os.path.join(os.pardir, os.path.basename(outputs))
             for index, unit in enumerate(sources.units):
-                output = os.path.join(out, f"{index}.{name}")
-                options = [*sources.flags, *(f"-I{path}" for path in sources.include), *words, "-w"]
-                language = ["-x", sources.language]
-                if sources.freestanding:
-                    done = self.place.run(
-                        [self.place.compiler, "-print-file-name=include"], folder=str(folder), timeout=60
-                    )
-                    options += ["-nostdinc", "-isystem", done.output.decode().strip()]
-                command = [self.place.compiler, *options, f"-frandom-seed={unit}", flag, *language, unit, "-o", output]
-                done = self.place.run(command, folder=str(folder / "src"), timeout=deadline - time.monotonic())
-                if done.status:
-                    raise _failure(done)
-                made.append(output)
-            if name == "obj" and len(made) > 1:
-                output = os.path.join(out, "all.o")
-                done = self.place.run(
-                    [self.place.compiler, "-r", "-nostdlib", "-o", output, *made], folder=out, timeout=60
-                )
-                if done.status:
-                    raise _failure(done)
-                made = [output]
-            return b"".join(Path(path).read_bytes() for path in made)
+                command = [*options, f"-frandom-seed={unit}", "-x", sources.language]
+                command += ["-S", unit, "-o", f"{out}/{index}.s"]
+                if dump:
+                    command += ["-fdump-noaddr", f"{_RTL_DUMP}={out}/{index}.rtl"]
+                self._compiler.compiles += 1
+                self._compiler.run(command, unit, f"{folder}/src", self._limits)
+                assembly.append(self._read(f"{outputs}/{index}.s", unit))
+                if dump:
+                    rtl.append(self._read(f"{outputs}/{index}.rtl", unit))
+        return assembly, rtl
+
+    def _dump(self) -> bytes:
+        assembly, rtl = self._compile(dump=True)
+        if self._compiler.results.get(self._key, "asm") is None:
+            self._compiler.results.put(self._key, "asm", assembly)
+        return b"".join(rtl)
+
+    def _assemble(self) -> bytes:
+        assembly = self.assembly()
+        units = self._benchmark.sources.units
+        options = self._options()
+        with _outputs(self._benchmark.folder(self._compiler.place.root)) as outputs:
+            for index, (unit, text) in enumerate(zip(units, assembly, strict=True)):
+                self._compiler.assemblies += 1
+                command = [*options, "-c", "-x", "assembler", "-", "-o", f"{index}.o"]
+                self._compiler.run(command, unit, outputs, self._limits, text)
+            if len(units) == 1:
+                return self._read(f"{outputs}/0.o", units[0])
+            parts = [f"{index}.o" for index in range(len(units))]
+            command = [*self._benchmark.sources.flags, "-r", "-nostdlib", "-o", "program.o", *parts]
+            self._compiler.run(command, "all units together", outputs, self._limits)
+            return self._read(f"{outputs}/program.o", "all units together")
+
+    def _options(self) -> list[str]:
+        """Return the words that all units are compiled with."""
+        sources = self._benchmark.sources
+        options = [*sources.flags, *(f"-I{path}" for path in sources.include)]
+        if sources.freestanding:
+            options.append("-nostdinc")
+            if own := self._compiler.headers(self._limits):
+                options += ["-isystem", own]
+        return [*options, *self._words, "-w"]
+
+    def _read(self, path: str, what: str) -> bytes:
+        try:
+            return Path(path).read_bytes()
+        except FileNotFoundError:
+            raise failure("nothing", self._compiler.place.name, what, Completed(0, b"", b"", 0.0)) from None
+        except OSError as error:
+            raise no_place(error) from None
 
 
-def _failure(done: Completed) -> CompilationError:
-    return CompilationError(FailureCode.OBSERVATION, done.errors.decode(errors="replace"), reason=done.stopped)
+def _outputs(folder: str) -> "tempfile.TemporaryDirectory[str]":
+    """Make a folder for what a compile writes, below that of the program; it goes at the end of the context.
+
+    Raises:
+        CompilationError: with `FailureCode.OBSERVATION` when it cannot be made.
+    """
+    return temporary_folder("out-", folder)
+
+
+def _size(product: list[bytes] | bytes) -> int:
+    return sum(map(len, product)) if isinstance(product, list) else len(product)
+
+
+def _hash(product: list[bytes] | bytes) -> str:
+    whole = b"".join(product) if isinstance(product, list) else product
+    return hashlib.md5(whole, usedforsecurity=False).hexdigest()
+
+
+def _text_size(code: bytes) -> int:
+    try:
+        return text_size(code)
+    except NotElf as error:
+        raise CompilationError(FailureCode.OBSERVATION, str(error)) from None
+
+
+FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "asm_size": ("asm", _size),
+    "asm_hash": ("asm", _hash),
+    "instruction_counts": ("asm", lambda assembly: instruction_counts(b"".join(assembly))),
+    "obj_size": ("obj", _size),
+    "obj_hash": ("obj", _hash),
+    "obj_text_size": ("obj", _text_size),
+}
+"""What each fact is a fact of, and how it is computed."""
+
+_CHEAP = frozenset(FACTS) - {"instruction_counts"}  # at once, since they are all that most ever ask for
+
+_MAKERS: dict[str, Callable[[Compilation], Any]] = {
+    "asm": lambda compilation: compilation._compile()[0],
+    "rtl": Compilation._dump,
+    "obj": Compilation._assemble,
+}

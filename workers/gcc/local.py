@@ -26,7 +26,7 @@ from aiocg.workers.gcc.place import ENVIRONMENT, Completed
 __all__ = ["LocalPlace"]
 
 MEMORY_LIMIT = 4 << 30  # bytes of address space of each process
-FILE_LIMIT = 1 << 30  # bytes of each file that is written, the standard ones among them
+FILE_LIMIT = 256 << 20  # bytes of each file that is written, the standard ones among them
 OUTPUT_LIMIT = 16 << 20  # bytes of each standard output that are kept
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _MARK = "AIOCG_RUN"
@@ -57,11 +57,10 @@ class LocalPlace:
         self._environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | ENVIRONMENT
         self._environment["TMPDIR"] = self.root
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self._parts = [self.compiler]
-        self.identity = self.current_identity()
+        self.identity = self._identify()
 
-    def current_identity(self) -> str:
-        """Return what `identity` would be now.
+    def _identify(self) -> str:
+        """Return what `identity` is now.
 
         Raises:
             CompilationError: with `FailureCode.COMPILER` when the compiler is gone.
@@ -70,9 +69,18 @@ class LocalPlace:
             status = os.stat(self.compiler)
         except OSError as error:
             raise CompilationError(
-                FailureCode.COMPILER, f"the compiler {self.compiler} is gone: {error.strerror}"
+                FailureCode.COMPILER, f"the compiler {self.compiler} is gone: {error.strerror}", reason="gone"
             ) from None
         return f"{self.compiler}:{status.st_size}:{status.st_mtime_ns}"
+
+    def _check(self) -> None:
+        """Raise when the compiler is another than it was: what it makes must not be taken for the other's."""
+        if self._identify() != self.identity:
+            raise CompilationError(
+                FailureCode.COMPILER,
+                f"the compiler {self.compiler} was replaced while it was in use. Reset to go on with the new one",
+                reason="replaced",
+            )
 
     def run(
         self, command: Sequence[str], *, folder: str, timeout: float, stdin: bytes = b"", memory: int = 0
@@ -80,8 +88,9 @@ class LocalPlace:
         """Run a command in a folder; see `Place`.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when it cannot be started.
+            CompilationError: with `FailureCode.COMPILER` when it cannot be started, or the compiler was replaced.
         """
+        self._check()
         mark = f"{os.getpid()}-{next(_marks)}"
         with _nameless() as given, _nameless() as output, _nameless() as errors:
             if stdin:

@@ -5,8 +5,9 @@ from typing import Literal, NamedTuple, Protocol
 
 __all__ = ["ENVIRONMENT", "Completed", "Place"]
 
-# Of each command, beside PATH and a folder for temporary files: the same words, and the same date, everywhere.
-ENVIRONMENT = {"LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
+# Of each command, beside PATH and a folder for temporary files: the same words, the same date, and the same name of the
+# working folder, which is another one each time, in whatever a compiler writes.
+ENVIRONMENT = {"LC_ALL": "C", "SOURCE_DATE_EPOCH": "0", "PWD": "/proc/self/cwd"}
 
 
 class Completed(NamedTuple):

@@ -2,165 +2,246 @@
 
 import hashlib
 import json
-import time
-from array import array
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+import math
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
 
-import msgspec
-
-from aiocg.transport.arrays import Array
-from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
-from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption, words
+from aiocg.transport.messages import FailureCode
+from aiocg.transport.options import UNSET, words
 from aiocg.workers.compilation import CompilationError, CompilationSession
-from aiocg.workers.gcc.compilation import Compiler, Program
-from aiocg.workers.gcc.compiler_options import Dropped
+from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
+from aiocg.workers.gcc.compiler_options import CompilerOptions
 from aiocg.workers.gcc.discovery import discover
-from aiocg.workers.gcc.edits import Edit, apply, edits
+from aiocg.workers.gcc.edits import apply
+from aiocg.workers.gcc.execution import Execution
+from aiocg.workers.gcc.language import NAME, Language, action_spaces
+from aiocg.workers.gcc.observations import OBSERVATIONS, observation_spaces
+from aiocg.workers.gcc.parameters import Parameters, exchange
 from aiocg.workers.gcc.places import open_place
+from aiocg.workers.gcc.results import Results
 from aiocg.workers.gcc.sources import read_sources
-from aiocg.workers.llvm.object_code import text_size
+from aiocg.workers.gcc.store import Store
+from aiocg.workers.programs.recipe import decode_program
+from aiocg.workers.programs.sandbox import choose
 
 __all__ = ["GccSession"]
 
-NAME = "gcc"  # the first word of a command line that is an action
-TIMEOUT = 60.0  # seconds
 
+class Tools(NamedTuple):
+    """A compiler that was found, and all that works with it."""
 
-def _size(name: str, description: str) -> ObservationSpec:
-    return ObservationSpec(name, "integer", description, low=0, platform_dependent=True, default=0)
+    found: CompilerOptions
+    compiler: Compiler
+    execution: Execution
 
 
 class GccSession(CompilationSession):
-    """One environment: a program and the options that it is compiled with."""
+    """One environment: a program and the options that it is compiled with.
 
-    observation_spaces = (
-        ObservationSpec("source", "text", "the program's source code", default=""),
-        ObservationSpec("asm", "text", "assembly", platform_dependent=True, default=""),
-        _size("asm_size", "bytes of assembly"),
-        ObservationSpec("obj", "binary", "object file", platform_dependent=True, default=b""),
-        _size("obj_size", "bytes of the object file"),
-        _size("obj_text_size", "bytes of code and read-only data in the object file"),
-        *(
-            _size(f"{size}_{level}", f"{size} at -{level}")
-            for size in ("asm_size", "obj_size", "obj_text_size")
-            for level in ("O0", "Os", "O2", "O3")
-        ),
-        ObservationSpec("choices", "array", "the choice of each option, -1 where it is not given", shape=(-1,), low=-1),
-        ObservationSpec("command_line", "text", "the options as an action", default=NAME),
-    )
-    compiler: ClassVar[Compiler]
-    options: ClassVar[tuple[Option, ...]] = ()
-    dropped: ClassVar[tuple[Dropped, ...]] = ()
-    edits: ClassVar[tuple[Edit, ...]] = ()
-    reader: ClassVar[OptionReader]
-    _by_name: ClassVar[Mapping[str, Edit]] = {}
+    Nothing is compiled before something is observed that needs it.
+    """
+
+    tools: Tools  # those that the session was opened with
+    current: ClassVar[Tools | None] = None  # None when the compiler that there was cannot be used any more
+    language: ClassVar[Language]
+    settings: ClassVar[Mapping[str, Any]] = {}
+    results: ClassVar[Results]
 
     @classmethod
     def start(cls, options: Mapping[str, Any]) -> None:
         """Find the compiler and its options.
 
         Args:
-            options: `gcc_bin`, `cache_dir`.
+            options: `gcc_bin` (a name, a path, or `docker:` and an image), `cache_dir` (a folder, for what is known of
+                compilers and of what they made), `clang` (a path; lld lies beside it), `sandbox` (how programs are
+                run); all optional.
 
         Raises:
             CompilationError: with `FailureCode.COMPILER` when there is no usable GCC.
         """
-        place = open_place(options.get("gcc_bin", "gcc"))
-        found = discover(place, options.get("cache_dir", ""))
-        cls.compiler = Compiler(place)
-        cls.options = found.options
-        cls.dropped = found.dropped
-        cls.edits = edits(found.options)
-        cls.reader = OptionReader(found.options)
-        cls._by_name = {edit.action.name: edit for edit in cls.edits}
+        cls.settings = dict(options)
+        cache = options.get("cache_dir", "")
+        cls.results = Results(Store(Path(cache) / "gcc") if cache else None)
+        found = cls._find()
+        cls.language = Language.of(found.options)
         cls.compiler_version = found.version
-        cls.action_spaces = (
-            ActionSpaceSpec("edits", tuple(edit.action for edit in cls.edits), description="change one option"),
-            ActionSpaceSpec("choices", kind="options", options=cls.options, description="a choice for each option"),
-            ActionSpaceSpec("options", kind="mapping", options=cls.options, description="choices by name"),
-            ActionSpaceSpec("command_line", kind="text", description="a command line"),
-        )
+        cls.action_spaces = action_spaces(cls.language)
+        cls.observation_spaces = observation_spaces(len(found.options))
 
     @classmethod
-    def load_benchmark(cls, content: bytes, program: bytes = b"") -> Program:
-        """Read the sources of a program."""
-        return Program(read_sources(content), program)
+    def _find(cls) -> CompilerOptions:
+        place = open_place(cls.settings.get("gcc_bin", "gcc"))
+        found = discover(place, cls.settings.get("cache_dir", ""))
+        execution = Execution(place, clang=cls.settings.get("clang") or "clang", sandbox=choose(cls.settings))
+        cls.current = Tools(found, Compiler(place, cls.results), execution)
+        return found
+
+    @classmethod
+    def _usable(cls) -> Tools:
+        """Return the compiler, after another look for it where the last one cannot be used any more."""
+        if cls.current is None:
+            found = cls._find()
+            if found.options != cls.language.options:
+                cls.current = None
+                raise CompilationError(
+                    FailureCode.COMPILER,
+                    f"another compiler has come into its place, with other options: {found.version} after "
+                    f"{cls.compiler_version}. Close the runtime, and make the environment anew",
+                )
+        assert cls.current is not None
+        return cls.current
 
     @classmethod
     def check_action(cls, action: Any) -> None:
-        """Raise when something is no action."""
-        if isinstance(action, str) and action not in cls._by_name:
-            cls._read(action)
-        elif not isinstance(action, str):
-            super().check_action(action)
+        """Raise when an action is neither an edit nor a command line of options that the compiler has.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION_UNKNOWN`.
+        """
+        if cls.language.find(action) is None:
+            cls.language.read(action)
 
     @classmethod
-    def _read(cls, action: str) -> tuple[int, ...]:
-        first, *line = action.split(" ")
-        try:
-            if first != NAME:
-                raise UnknownOption(first, "is no edit of an option, nor the beginning of a command line: gcc ...")
-            return tuple(cls.reader.read(line))
-        except UnknownOption as error:
-            raise CompilationError(FailureCode.ACTION_UNKNOWN, str(error)) from None
+    def load_benchmark(cls, content: bytes, program: bytes = b"") -> Benchmark:
+        """Read the sources of a program.
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.choices: tuple[int, ...] = (UNSET,) * len(self.options)
+        Raises:
+            CompilationError: with `FailureCode.BENCHMARK` when they are none.
+        """
+        return Benchmark(read_sources(content), decode_program(program))
 
-    def apply_action(self, action: Any) -> bool:
-        """Change the choices, and say whether they are others now."""
-        before = self.choices
-        edit = self._by_name.get(action) if isinstance(action, str) else self.edits[action]
-        self.choices = self._read(action) if edit is None else apply(edit, before)
-        return self.choices != before
+    @classmethod
+    def idle(cls) -> None:
+        """Write the results that were not written yet."""
+        if cls.results.store is not None:
+            cls.results.store.flush()
+
+    @classmethod
+    def statistics(cls) -> dict[str, Any]:
+        """Return how much was compiled and remembered."""
+        counts: Counter[str] = Counter()
+        if cls.current is not None:
+            compiler = cls.current.compiler
+            counts.update(
+                units_compiled=compiler.compiles, units_assembled=compiler.assemblies, compiles_failed=compiler.failures
+            )
+        store = cls.results.store
+        return {
+            **counts,
+            "compiler_process_seconds": cls.current.compiler.seconds if cls.current else 0.0,
+            "results_remembered": len(cls.results),
+            "result_hits": cls.results.hits,
+            "result_bytes": cls.results.size,
+            "stored_result_hits": store.hits if store is not None else 0,
+        }
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self.tools = self._usable()
+        self.benchmark = benchmark
+        self.parameters = Parameters()
+        self.choices: tuple[int, ...] = (UNSET,) * len(self.language.options)
+        self._words: tuple[str, ...] | None = ()
+        self._digest = ""
+
+    @property
+    def execution(self) -> Execution:
+        """What links and runs the program."""
+        return self.tools.execution
 
     @property
     def words(self) -> tuple[str, ...]:
         """The words of the command line."""
-        return words(self.options, self.choices)
+        if self._words is None:
+            self._words = words(self.language.options, self.choices)
+        return self._words
+
+    @property
+    def command_line(self) -> str:
+        """The options, as an action."""
+        return " ".join((NAME, *self.words))
+
+    def apply_action(self, action: Any) -> bool:
+        """Change the choices, and say whether they are others now.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION_UNKNOWN`.
+        """
+        before = self.choices
+        edit = self.language.find(action)
+        self.choices = self.language.read(action) if edit is None else apply(edit, before)
+        if self.choices == before:
+            return False
+        self._words, self._digest = None, ""
+        return True
+
+    def compilation(self, level: str = "") -> Compilation:
+        """Return what is made by the options, or by nothing but a level such as `-Os`."""
+        line = (level,) if level else self.words
+        digest = _digest(self.benchmark, line) if level else self._state()
+        limits = Limits(self.parameters.timeout, self.parameters.memory, self.deadline)
+        return Compilation(self.tools.compiler, self.benchmark, line, digest, limits)
 
     def get_observation(self, name: str) -> Any:
-        """Compute one observation."""
-        if name == "source":
-            return self.program.sources.text
-        if name == "choices":
-            return Array("int64", (len(self.choices),), array("q", self.choices).tobytes())
-        if name == "command_line":
-            return " ".join((NAME, *self.words))
-        line = self.words
-        base, _, level = name.rpartition("_O")
-        if base:
-            name, line = base, (f"-O{level}",)
-        measure = _MEASURES.get(name)
-        if measure is None:
-            raise CompilationError(FailureCode.OBSERVATION_UNKNOWN, f"{name!r} is not an observation space")
-        timeout = min(TIMEOUT, self.deadline - time.monotonic() - 0.25)
-        return measure(self.compiler.product(self.program, line, name.partition("_")[0], timeout))
+        """Compute an observation of the program with these options.
 
-    def set_parameter(self, key: str, value: str) -> str:
-        """Answer which options the space does not have, and why, as JSON: a list of names and reasons."""
-        if key == "gcc.dropped_options" and not value:
-            return msgspec.json.encode(self.dropped).decode()
-        return super().set_parameter(key, value)
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION`, the `reason` in its fields when the compiler has failed;
+                `FailureCode.OBSERVATION_UNKNOWN`; or `FailureCode.COMPILER` when it cannot be run any more.
+        """
+        observation = OBSERVATIONS.get(name)
+        if observation is None:
+            raise CompilationError(
+                FailureCode.OBSERVATION_UNKNOWN,
+                f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
+            )
+        try:
+            return observation.compute(self)
+        except CompilationError as error:
+            if error.code == FailureCode.COMPILER and type(self).current is self.tools:
+                type(self).current = None  # so that the next reset looks for it
+            raise
 
     def fork(self) -> Self:
         """Return a session at the same state."""
-        child = type(self)(self.program)
-        child.choices = self.choices
+        child = object.__new__(type(self))
+        child.__dict__.update(self.__dict__)
         return child
 
+    def set_parameter(self, key: str, value: str) -> str:
+        """Set or get how to compile and to observe (see `parameters`), or get `gcc_spec` or `choices` as JSON.
+
+        Raises:
+            CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
+        """
+        if key not in ("gcc_spec", "choices"):
+            self.parameters, answer = exchange(self.parameters, key, value)
+            return answer
+        if value:
+            raise CompilationError(FailureCode.PARAMETER, f"{key} can only be asked for, by ''; actions change choices")
+        return json.dumps(self.choices if key == "choices" else _describe(self.tools))
+
     def state_hash(self) -> int:
-        """Return a hash of program and options."""
-        text = json.dumps([self.program.sources.digest, *self.words])
-        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        """Return a hash of the program and the words of the command line."""
+        return int(self._state()[:16], 16)
+
+    def _state(self) -> str:
+        if not self._digest:
+            self._digest = _digest(self.benchmark, self.words)
+        return self._digest
 
 
-_MEASURES: dict[str, Callable[[bytes], Any]] = {
-    "asm": lambda asm: asm.decode(errors="replace"),
-    "asm_size": len,
-    "obj": bytes,
-    "obj_size": len,
-    "obj_text_size": text_size,
-}
+def _digest(benchmark: Benchmark, line: tuple[str, ...]) -> str:
+    return hashlib.sha256(" ".join((benchmark.sources.digest, *line)).encode()).hexdigest()
+
+
+def _describe(tools: Tools) -> dict[str, Any]:
+    found = tools.found
+    return {
+        "gcc_bin": tools.compiler.place.name,
+        "version": found.version,
+        "log10_size": math.log10(found.size),
+        "counts": dict(Counter(option.kind for option in found.options)),
+        "dropped": {one.name: one.reason for one in found.dropped},
+    }

@@ -1,0 +1,60 @@
+"""Why a compiler has not done what it was to do, as far as what it says tells."""
+
+import re
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc.place import Completed
+
+__all__ = ["LASTING", "failure", "problem"]
+
+MESSAGES = 4096  # characters of a compiler's words that are kept
+LASTING = frozenset({"refused", "internal compiler error"})  # reasons that will be there the next time
+
+_REASONS = (
+    ("memory", re.compile(r"out of memory|memory exhausted|annot allocate memory|bad_alloc|failed to map segment")),
+    ("killed", re.compile(r"\b(Killed|Terminated|Hangup)( signal terminated program| \(program)")),
+    ("output", re.compile(r"File size limit exceeded|File too large")),
+    ("disk", re.compile(r"No space left on device|quota exceeded|Input/output error|Read-only file system|Bus error")),
+    ("installation", re.compile(r"cannot execute|installation problem|while loading shared libraries")),
+    ("internal compiler error", re.compile(r"internal compiler error")),
+)
+_TEXTS = {
+    "refused": "{name} does not compile {what} with these options",
+    "internal compiler error": "{name} broke over {what} with these options",
+    "timeout": "{name} had not compiled {what} after {seconds:.1f} s, and was stopped",
+    "memory": "{name} needed more memory for {what} than it may have",
+    "killed": "{name} was killed while it compiled {what}",
+    "output": "{name} wrote too much for {what}",
+    "disk": "{name} had no place to write what it makes of {what}; set TMPDIR",
+    "installation": "{name} is not whole on this machine, and cannot compile {what}",
+    "crashed": "{name} was ended by signal {signal} over {what}",
+    "nothing": "{name} has written nothing for {what}, and says that all is well",
+}
+
+
+def problem(done: Completed) -> str:
+    """Return the reason why a command has failed, "" when it has not."""
+    if done.stopped:
+        return done.stopped
+    if done.status == 0:
+        return ""
+    said = done.errors.decode(errors="replace")
+    for reason, pattern in _REASONS:
+        if pattern.search(said):
+            return reason
+    return "crashed" if done.status < 0 else "refused"
+
+
+def failure(reason: str, name: str, what: str, done: Completed) -> CompilationError:
+    """Make the error for a command that has failed.
+
+    Args:
+        reason: why; it is in the error's fields.
+        name: of the compiler.
+        what: was compiled.
+        done: how the command ended.
+    """
+    text = _TEXTS[reason].format(name=name, what=what, seconds=done.seconds, signal=-done.status)
+    said = done.errors[: 4 * MESSAGES].decode(errors="replace").strip()[:MESSAGES]
+    return CompilationError(FailureCode.OBSERVATION, f"{text}\n{said}".rstrip(), reason=reason)

@@ -1,0 +1,186 @@
+"""The observation spaces of the GCC environments, by name."""
+
+import struct
+from array import array
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from aiocg.transport.arrays import Array
+from aiocg.transport.messages import ObservationSpec
+from aiocg.transport.options import UNSET
+from aiocg.workers.gcc.compilation import Benchmark, Compilation
+from aiocg.workers.gcc.execution import Execution
+from aiocg.workers.gcc.parameters import Parameters
+
+__all__ = ["OBSERVATIONS", "Observation", "Subject", "observation_spaces"]
+
+_LEVELS = ("O0", "Os", "O2", "O3")
+
+
+class Subject(Protocol):
+    """What is observed: a program with the options that it is to be compiled with."""
+
+    benchmark: Benchmark
+    choices: tuple[int, ...]
+    parameters: Parameters
+    deadline: ClassVar[float]
+
+    @property
+    def execution(self) -> Execution:
+        """What links and runs the program."""
+
+    @property
+    def command_line(self) -> str:
+        """The options, as an action."""
+
+    def compilation(self, level: str = "") -> Compilation:
+        """Return what is made by these options, or by nothing but a level such as `-Os`."""
+
+
+class Observation(NamedTuple):
+    """An observation space, and how a value of it is computed."""
+
+    spec: ObservationSpec
+    compute: Callable[[Subject], Any]
+
+
+def observation_spaces(options: int) -> tuple[ObservationSpec, ...]:
+    """Return all spaces, for a compiler with so many options."""
+    return tuple([_sized(one.spec, options) for one in OBSERVATIONS.values()])
+
+
+def _sized(spec: ObservationSpec, options: int) -> ObservationSpec:
+    if spec.name != "choices":
+        return spec
+    return ObservationSpec(spec.name, spec.kind, spec.description, spec.dtype, (options,), low=UNSET)
+
+
+def _fact(name: str, level: str = "") -> Callable[[Subject], Any]:
+    return lambda subject: subject.compilation(level).fact(name)
+
+
+def _text(content: bytes) -> str:
+    return content.decode(errors="replace")
+
+
+def _seconds(values: list[float]) -> Array:
+    return Array("float64", (len(values),), struct.pack(f"<{len(values)}d", *values))
+
+
+def _choices(subject: Subject) -> Array:
+    return Array("int64", (len(subject.choices),), array("q", subject.choices).tobytes())
+
+
+def _is_runnable(subject: Subject) -> int:
+    recipe = subject.benchmark.recipe
+    if recipe is None or not recipe.runs:
+        return 0
+    code = subject.compilation().object_file()
+    return int(subject.execution.is_runnable(recipe, code, subject.deadline))
+
+
+def _runtime(subject: Subject) -> Array:
+    recipe = subject.benchmark.recipe
+    if recipe is None or not recipe.runs:
+        return _seconds([])
+    code = subject.compilation().object_file()
+    return _seconds(subject.execution.run_times(recipe, code, subject.parameters.runs, subject.deadline))
+
+
+def _made(
+    name: str, kind: Any, description: str, default: Any, compute: Callable[[Subject], Any], low: float | None = None
+) -> Observation:
+    """Return a space for what a compiler makes, which is another for each processor."""
+    return Observation(
+        ObservationSpec(name, kind, description, low=low, platform_dependent=True, default=default), compute
+    )
+
+
+_SIZES = {
+    "asm_size": "Bytes of the assembly, as the compiler writes it.",
+    "obj_size": "Bytes of the object file.",
+    "obj_text_size": "Bytes of code and read-only data in the object file.",
+}
+
+_ALL = (
+    Observation(
+        ObservationSpec("source", "text", "The program's translation units, one after the other.", default=""),
+        lambda subject: subject.benchmark.sources.text,
+    ),
+    _made(
+        "rtl",
+        "text",
+        "GCC's register transfer language after its last pass, unit by unit.",
+        "",
+        lambda subject: _text(subject.compilation().rtl()),
+    ),
+    _made(
+        "asm",
+        "text",
+        "The assembly, unit by unit.",
+        "",
+        lambda subject: _text(b"".join(subject.compilation().assembly())),
+    ),
+    _made("asm_size", "integer", _SIZES["asm_size"], 0, _fact("asm_size"), low=0),
+    _made("asm_hash", "text", "MD5 of the assembly, in hexadecimal.", "", _fact("asm_hash")),
+    _made(
+        "instruction_counts",
+        "json",
+        "How often each instruction is in the assembly, by its name; no directives, no labels.",
+        {},
+        _fact("instruction_counts"),
+    ),
+    _made(
+        "obj",
+        "binary",
+        "The object file; of several units, the one that they are linked to.",
+        b"",
+        lambda subject: subject.compilation().object_file(),
+    ),
+    _made("obj_size", "integer", _SIZES["obj_size"], 0, _fact("obj_size"), low=0),
+    _made("obj_text_size", "integer", _SIZES["obj_text_size"], 0, _fact("obj_text_size"), low=0),
+    _made("obj_hash", "text", "MD5 of the object file, in hexadecimal.", "", _fact("obj_hash")),
+    Observation(
+        ObservationSpec(
+            "choices", "array", "The choice of each option, -1 where it is not given.", shape=(-1,), low=UNSET
+        ),
+        _choices,
+    ),
+    Observation(
+        ObservationSpec("command_line", "text", "The options that are given, as an action.", default="gcc"),
+        lambda subject: subject.command_line,
+    ),
+    Observation(
+        ObservationSpec(
+            "runtime",
+            "array",
+            "Seconds that the program takes, for each run; an error if one does not do what is expected of it.",
+            "float64",
+            (-1,),
+            low=0,
+            deterministic=False,
+            platform_dependent=True,
+            default=_seconds([]),
+        ),
+        _runtime,
+    ),
+    Observation(
+        ObservationSpec(
+            "is_runnable",
+            "integer",
+            "1 if the program can be linked as the benchmark says, which says how it is run, too.",
+            low=0,
+            high=1,
+            platform_dependent=True,
+            default=0,
+        ),
+        _is_runnable,
+    ),
+    *(
+        _made(f"{size}_{level}", "integer", f"{what[:-1]}, at -{level} alone.", 0, _fact(size, f"-{level}"), low=0)
+        for size, what in _SIZES.items()
+        for level in _LEVELS
+    ),
+)
+
+OBSERVATIONS: dict[str, Observation] = {observation.spec.name: observation for observation in _ALL}
