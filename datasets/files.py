@@ -11,6 +11,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSourc
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InvalidBenchmarkUri
 from aiocg.datasets.frontend import LANGUAGES, absolute_flags, compile_file, is_bitcode
+from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["IR_SUFFIXES", "SUFFIXES", "FilesDataset", "benchmark_from_file", "benchmark_from_file_uri"]
@@ -186,6 +187,7 @@ def _benchmark(uri: BenchmarkUri, path: Path, flags: tuple[str, ...], filename: 
             description=description,
             program=BenchmarkProgram(LANGUAGES[path.suffix]),
             recompile=lambda more: compile_file(path, (*flags, *more)),
+            source_tree=lambda: gather_files([path], flags, LANGUAGES[path.suffix]),
         )
     return Benchmark(uri, lambda: _read_ir(path), sources=sources, description=description)
 

@@ -2,6 +2,7 @@
 
 import os.path
 import posixpath
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -9,10 +10,19 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.inclusion import Inclusion, defined_inclusions, given_inclusions, inclusions
 from aiocg.datasets.source_tree import SourceTree
 
-__all__ = ["FLAGS_OF_FOLDERS", "gather", "read_from_disk"]
+__all__ = ["gather", "gather_files", "link_words", "read_from_disk"]
 
-FLAGS_OF_FOLDERS = ("-iquote", "-I", "-isystem", "-idirafter")
-"""The flags that name a folder to look for headers in, in the order in which compilers look."""
+_FOLDERS = ("-iquote", "-I", "-isystem", "-idirafter")  # in the order in which compilers look
+_INCLUDED = ("-include", "-imacros")
+_WITH_VALUE = ("-x", "-target", "-Xclang", "-mllvm", "-Xpreprocessor", "-o", "-MF", "-MT", "-MQ", "-arch")
+_LINKING = ("-l", "-L", "-Wl,", "-static", "-pthread", "-s", "-rdynamic")
+
+# What chooses a level, a format or warnings, and what only clang knows: none of it says what the program is.
+_DROPPED = re.compile(
+    r"-O.*|-g(?!nu).*|-W.*|-w|-c|-S|-E|-M\w*|-l.*|-L.*|-s|-static|-rdynamic|-emit-llvm|--target=.*|-stdlib=.*"
+    r"|-nostdlibinc|-ferror-limit=.*|-f(?:no-)?(?:color|crash|caret)-diagnostics|-Qunused-arguments|--driver-mode=.*"
+    r"|-fmax-type-align=.*|--no-default-config"
+)
 
 PLACEHOLDER = ".folder"
 """Name of an empty file in a folder that must be there though it has no other."""
@@ -26,6 +36,7 @@ def gather(
     flags: Sequence[str] = (),
     language: str = "c",
     freestanding: bool = False,
+    included: Sequence[tuple[str, str]] = (),
 ) -> SourceTree:
     """Collect the files of a program.
 
@@ -39,6 +50,8 @@ def gather(
         flags: as in a `SourceTree`.
         language: "c" or "c++".
         freestanding: as in a `SourceTree`.
+        included: files that are included before each unit: `-include` or `-imacros`, and the path of the file, or the
+            name that is looked for as in an `#include`.
 
     Raises:
         BenchmarkInitError: when there is no such unit, or a name is not text.
@@ -48,8 +61,57 @@ def gather(
     for unit in units:
         if not search.take(unit):
             raise BenchmarkInitError(unit, "there is no such file")
+    for _, path in included:
+        if not search.take(path):
+            search.ask(Inclusion(path, '"'), units[0])
     search.finish()
-    return search.tree(units, flags, language, freestanding)
+    return search.tree(units, flags, language, freestanding, included)
+
+
+def gather_files(paths: Sequence[str | os.PathLike[str]], flags: Iterable[str], language: str) -> SourceTree:
+    """Collect the files of a program that lies on this machine.
+
+    Args:
+        paths: the translation units.
+        flags: for a compiler, as `aiocg.datasets.frontend.absolute_flags` makes them. Kept is what says what the
+            program is: macros, the standard, `-f` and `-m`. The folders of `-iquote`, `-isystem` and `-idirafter` are
+            looked in as those of `-I` are, in the compiler's order.
+        language: "c" or "c++".
+
+    Raises:
+        BenchmarkInitError: when a file is not there or cannot be read, or a name is not text.
+    """
+    folders: dict[str, list[str]] = {flag: [] for flag in _FOLDERS}
+    kept: list[str] = []
+    included: list[tuple[str, str]] = []
+    words = iter(flags)
+    for word in words:
+        folder = next((flag for flag in _FOLDERS if word.startswith(flag)), None)
+        forced = next((flag for flag in _INCLUDED if word.startswith(flag)), None)
+        if folder:
+            folders[folder].append(os.path.realpath(word.removeprefix(folder)))
+        elif forced:
+            included.append((forced, word.removeprefix(forced)))
+        elif word in _WITH_VALUE:
+            next(words, None)
+        elif word.startswith(("--sysroot", "-isysroot", "-B", "@")):
+            raise BenchmarkInitError(word, "a compiler elsewhere cannot follow this flag to a place here")
+        elif not _DROPPED.fullmatch(word):
+            kept.append(word)
+    units = [_without_links(path) for path in paths]
+    include = [path for flag in _FOLDERS for path in folders[flag]]
+    return gather(units, read_from_disk, include=include, flags=kept, language=language, included=included)
+
+
+def _without_links(path: str | os.PathLike[str]) -> str:
+    """Return the path of a file through folders that are no links, so that `..` leads where compilers go."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def link_words(flags: Iterable[str]) -> tuple[str, ...]:
+    """Return those flags that are for linking: libraries, and where they are."""
+    return tuple(flag for flag in flags if flag.startswith(_LINKING))
 
 
 def read_from_disk(path: str) -> bytes | None:
@@ -90,14 +152,15 @@ class _Search:
             return False
         self.files[name] = content
         for inclusion in inclusions(content):
-            self._ask(inclusion, name)
+            self.ask(inclusion, name)
         for macro, meaning in defined_inclusions(content):
             if meaning not in self._meaning[macro]:
                 self._meaning[macro].add(meaning)
                 self._pending += ((meaning, asker) for asker in self._asking[macro])
         return True
 
-    def _ask(self, inclusion: Inclusion, asker: str) -> None:
+    def ask(self, inclusion: Inclusion, asker: str) -> None:
+        """Note that a file asks for another one."""
         if inclusion.form != "macro":
             self._pending.append((inclusion, asker))
         elif asker not in self._asking[inclusion.name]:
@@ -118,7 +181,14 @@ class _Search:
                     if not inclusion.next:  # which is any but the first, as far as one can see from here
                         break
 
-    def tree(self, units: Sequence[str], flags: Sequence[str], language: str, freestanding: bool) -> SourceTree:
+    def tree(
+        self,
+        units: Sequence[str],
+        flags: Sequence[str],
+        language: str,
+        freestanding: bool,
+        included: Sequence[tuple[str, str]],
+    ) -> SourceTree:
         """Return what was found, with names relative to the folder that all of it is in."""
         used = [folder for folder in self._include if folder in self._folders]
         occupied = {posixpath.dirname(name) for name in self.files}
@@ -132,10 +202,16 @@ class _Search:
             tuple(_relative(_normal(unit), root) for unit in units),
             {_relative(name, root): files[name] for name in sorted(files)},
             tuple(_relative(folder, root) for folder in dict.fromkeys(used)),
-            tuple(flags),
+            (*flags, *(word for flag, path in included for word in (flag, self._name_of(path, root)))),
             language,
             freestanding,
         )
+
+
+    def _name_of(self, path: str, root: str) -> str:
+        """Return the name in the tree of a file that flags name; one that is looked for keeps its own."""
+        name = _normal(path)
+        return _relative(name, root) if name in self.files else path
 
 
 def _normal(path: str) -> str:

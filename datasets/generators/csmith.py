@@ -16,7 +16,8 @@ from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.generators.seeded import Integer, Parameter, SeededDataset, Switch, Value
 from aiocg.datasets.generators.tools import find_on_path, generate, said_version
 from aiocg.datasets.process import Cancelled
-from aiocg.datasets.programs import program_flags
+from aiocg.datasets.programs import program_flags, program_tree
+from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["Csmith", "CsmithDataset", "csmith_identity", "find_csmith"]
@@ -52,6 +53,7 @@ PARAMETERS: dict[str, Parameter] = {**_LIMITS, **dict.fromkeys(_SWITCHES.split()
 """Csmith's own options, without those that make programs whose behaviour is undefined, or that check nothing."""
 
 _LENIENT = ("-w", "-Wno-error=incompatible-pointer-types")  # with floats, Csmith takes any pointer for one to bytes
+_PERMISSIVE = ("-fpermissive",)  # the same for GCC 14 and later, which refuses them; earlier ones take no notice
 _PACKED = b"#pragma pack(1)"
 _UNALIGNED = ("-fmax-type-align=1",)  # Csmith points into packed structs, which C leaves undefined
 
@@ -220,6 +222,10 @@ class CsmithDataset(SeededDataset):
             headers = [BenchmarkSource(name, (csmith.headers / name).read_bytes()) for name in HEADERS]
             return [BenchmarkSource(SOURCE, source(csmith)), *headers]
 
+        def source_tree() -> SourceTree:
+            files = {source.filename: source.contents for source in sources()}
+            return program_tree("c", files, flags=_PERMISSIVE)
+
         return Benchmark(
             uri,
             compiled,
@@ -227,6 +233,7 @@ class CsmithDataset(SeededDataset):
             description=f"{' '.join(('csmith', *options))} ({_release()})",
             program=BenchmarkProgram("c", freestanding=True, runs=_RUNS),
             recompile=compiled,
+            source_tree=source_tree,
         )
 
 

@@ -8,6 +8,7 @@ from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled
 from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.headers import hosted_flags
 from aiocg.datasets.process import Cancelled
+from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest
 from aiocg.datasets.uri import BenchmarkUri
 
@@ -29,6 +30,10 @@ C_FLAGS = (
     "-Wno-error=return-mismatch",
 )
 """The flags for C beside those for headers. What clang 10 only warned of, no later clang shall refuse."""
+
+
+TREE_FLAGS = ("-std=gnu17", "-fpermissive")
+"""The flags for C where another compiler sees its own headers. GCC refuses since version 14 what it only warned of."""
 
 
 class SourcesDataset(TarDatasetWithManifest):
@@ -78,7 +83,14 @@ def c_benchmark(
         main = BenchmarkSource(source_name, read_source(uri, path()))
         return [main, *(BenchmarkSource(other.name, read_source(uri, other)) for other in further())]
 
-    return Benchmark(uri, lambda: compile_with(()), sources=sources, program=program, recompile=compile_with)
+    return Benchmark(
+        uri,
+        lambda: compile_with(()),
+        sources=sources,
+        program=program,
+        recompile=compile_with,
+        source_tree=lambda: gather_files([path()], TREE_FLAGS, "c"),
+    )
 
 
 def header_flags(uri: BenchmarkUri, language: str) -> tuple[str, ...]:

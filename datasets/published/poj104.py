@@ -12,6 +12,7 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.published.addresses import stored
 from aiocg.datasets.published.compiled import QUIET, TIMEOUT, SourcesDataset, header_flags, read_source
+from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["PRELUDE", "REFERENCES", "POJ104Dataset", "repaired"]
@@ -107,9 +108,14 @@ class POJ104Dataset(SourcesDataset):
             flags = (*header_flags(uri, "c++"), *FLAGS, *more)
             return compile_source(repaired(read_source(uri, fetch())), "source.cc", flags, timeout=TIMEOUT)
 
+        def source_tree() -> SourceTree:
+            text = repaired(read_source(uri, fetch()))
+            return SourceTree(("source.cc",), {"source.cc": text}, flags=("-std=c++11",), language="c++")
+
         return Benchmark(
             uri,
             lambda: compile_with(()),
             sources=lambda: [BenchmarkSource("source.cc", read_source(uri, fetch()))],
             recompile=compile_with,
+            source_tree=source_tree,
         )

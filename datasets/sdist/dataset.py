@@ -16,9 +16,13 @@ from aiocg.datasets.headers import are_installed, headers_directory, hosted_flag
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.sdist.manifest import FILES_FOLDER, PROJECTS_DIRECTORY, Program, Project, projects
+from aiocg.datasets.source_files import gather_files
+from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["SdistDataset", "install_project", "program_flags"]
+
+_STANDARDS = {"c": "-std=gnu17", "c++": "-std=gnu++17"}
 
 
 class _Contents(NamedTuple):
@@ -88,6 +92,7 @@ class SdistDataset(Dataset):
             sources=lambda: [BenchmarkSource(program.path, (self._root(program) / program.path).read_bytes())],
             description=f"{program.path} of {project.name} {project.version} ({project.license})",
             recompile=lambda more: self._compile(program, more),
+            source_tree=lambda: self._source_tree(program),
         )
 
     @property
@@ -147,6 +152,11 @@ class SdistDataset(Dataset):
     def _root(self, program: Program) -> Path:
         return install_project(program.project, self.site_data_path)
 
+    def _source_tree(self, program: Program) -> SourceTree:
+        root = self._root(program)
+        flags = (_STANDARDS[program.language], *program.group.flags_in(root))
+        return gather_files([root / program.path], flags, program.language)
+
     def _compile(self, program: Program, more: Sequence[str] = ()) -> bytes:
         root = self._root(program)
         flags = (*program_flags(program, root), *more)
@@ -159,9 +169,8 @@ def program_flags(program: Program, root: Path) -> tuple[str, ...]:
 
     The name of that folder appears nowhere in what is compiled.
     """
-    standard = "-std=gnu++17" if program.language == "c++" else "-std=gnu17"
     prefix = f"-ffile-prefix-map={root}=/{program.project.name}"
-    return (*hosted_flags(program.language), standard, "-w", prefix, *program.group.flags_in(root))
+    return (*hosted_flags(program.language), _STANDARDS[program.language], "-w", prefix, *program.group.flags_in(root))
 
 
 def install_project(project: Project, folder: Path) -> Path:

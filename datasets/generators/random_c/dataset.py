@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.generators.seeded import Integer, SeededDataset, Value
-from aiocg.datasets.programs import program_flags
+from aiocg.datasets.programs import program_flags, program_tree
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["DEFAULT_SIZE", "MAX_SIZE", "MIN_SIZE", "RandomProgramsDataset"]
@@ -55,4 +55,5 @@ class RandomProgramsDataset(SeededDataset):
             description=f"a random C program of about {size} instructions",
             program=BenchmarkProgram("c", freestanding=True, runs=_RUNS, measured="medium"),
             recompile=compiled,
+            source_tree=lambda: program_tree("c", {_SOURCE: source()}),
         )
