@@ -192,10 +192,8 @@ def _register_llvm() -> None:
 
 
 def _gcc_options() -> Mapping[str, Any]:
-    """Tell the workers where results are kept."""
-    from aiocg.datasets.cache import cache_directory
-
-    return {"cache_dir": str(cache_directory())}
+    """Tell the workers where results are kept, and which clang has the linker beside it that programs need."""
+    return _llvm_options()
 
 
 def _gcc_rewards() -> list[Reward]:

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from aiocg.transport.messages import FailureCode
@@ -31,6 +31,7 @@ OUTPUT_LIMIT = 16 << 20  # bytes of each standard output that are kept
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _MARK = "AIOCG_RUN"
 _SET_CHILD_SUBREAPER = 36  # prctl
+_LOOKS = 50  # at a process, for its environment
 
 _marks = itertools.count()
 _spawning = threading.Lock()  # a child gets the limits that this process has at that moment
@@ -92,6 +93,7 @@ class LocalPlace:
         """
         self._check()
         mark = f"{os.getpid()}-{next(_marks)}"
+        others = _children()
         with _nameless() as given, _nameless() as output, _nameless() as errors:
             if stdin:
                 os.pwrite(given, stdin, 0)
@@ -115,7 +117,7 @@ class LocalPlace:
                 if not ended:
                     process.kill()
                 status = process.wait()
-            _end_rest(mark)
+            _end_rest(mark, others)
             seconds = time.monotonic() - started
             return Completed(
                 status,
@@ -166,9 +168,14 @@ def _wait(pid: int, timeout: float) -> bool:
         os.close(descriptor)
 
 
-def _end_rest(mark: str) -> None:
-    """End all that a command has left, which are our children now, and their children once they are ended."""
-    while left := [pid for pid in _children() if _has_mark(pid, mark)]:
+def _end_rest(mark: str, others: Collection[int]) -> None:
+    """End all that a command has left, which are our children now, and their children once they are ended.
+
+    Args:
+        mark: that they have in their environment.
+        others: children that there were before.
+    """
+    while left := [pid for pid in _children() if pid not in others and _has_mark(pid, mark)]:
         for pid in left:  # all of them before any is waited for: they may be starting others
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -177,19 +184,25 @@ def _end_rest(mark: str) -> None:
                 os.waitpid(pid, 0)
 
 
-def _children() -> list[int]:
-    found: list[int] = []
+def _children() -> set[int]:
+    found: set[int] = set()
     with contextlib.suppress(OSError):  # a thread that has just ended, or a kernel that does not tell
         for task in os.listdir("/proc/self/task"):
-            found += map(int, Path(f"/proc/self/task/{task}/children").read_text().split())
+            with open(f"/proc/self/task/{task}/children") as file:
+                found.update(map(int, file.read().split()))
     return found
 
 
 def _has_mark(pid: int, mark: str) -> bool:
-    try:
-        return f"{_MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
+    for _ in range(_LOOKS):
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return False
+        if environment:
+            return f"{_MARK}={mark}".encode() in environment.split(b"\0")
+        time.sleep(0.001)  # it is just becoming another program, or has ended
+    return False
 
 
 def _not_found(gcc_bin: str) -> str:
