@@ -1,35 +1,38 @@
-"""`aiocg search`: find good action sequences for a program."""
+"""`aiocg search`: find good passes, or good options, for a program."""
 
 import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from aiocg import search
 from aiocg.cli.loop import run
 from aiocg.cli.output import Json, check_writable, console, fail, print_json, print_line, write_file
+from aiocg.cli.search_report import Finding, progress_line
 from aiocg.env import Env
-from aiocg.errors import NotExpressible
-from aiocg.metrics import Comparison, percent_over, ratio
 from aiocg.runtime import Runtime
+from aiocg.search.command_lines import option_space
 from aiocg.search.lanes import go_to
 from aiocg.search.result import Progress, SearchResult
 from aiocg.spaces.actions import join_texts
 
-app = typer.Typer(help="Search for a better pass order.", no_args_is_help=True)
+app = typer.Typer(help="Search for better passes or, with --env gcc-v0, options of GCC.", no_args_is_help=True)
 
 Target = Annotated[
     str, typer.Argument(help="A benchmark such as programs-v0/qsort, or your own .c .cc .cpp .ll or .bc file.")
 ]
-Environment = Annotated[str, typer.Option("--env", help="Id of the environment.")]
-RewardSpace = Annotated[str, typer.Option("--reward", help="Reward space to maximise.")]
+Environment = Annotated[str, typer.Option("--env", help="Id of the environment, such as gcc-v0?gcc_bin=gcc-12.")]
+RewardSpace = Annotated[
+    str | None,
+    typer.Option(
+        "--reward", help="Reward space to maximise.", show_default="the environment's, or size against -Oz or -Os"
+    ),
+]
 ActionSpaceName = Annotated[
     str | None,
     typer.Option(
@@ -41,27 +44,38 @@ Workers = Annotated[
     int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the optimised program as bitcode.")]
+Evaluations = Annotated[
+    int | None,
+    typer.Option(
+        help="Stop after this many command lines; reproducible with --seed where no --budget is.",
+        min=1,
+        show_default="1000 without --budget",
+    ),
+]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write the optimised program: bitcode, or GCC's object file.")
+]
 State = Annotated[Path | None, typer.Option("--state", help="Write the best state as JSON, for `aiocg replay`.")]
 
 SearchFunction = Callable[[Env, search.Budget, Callable[[Progress], None]], Awaitable[SearchResult]]
 
-COUNTS = ("IrInstructionCountO0", "IrInstructionCountO3", "IrInstructionCountOz", "IrInstructionCount")
-
-NOTHING_TO_DO = (
-    "hint        not even -Oz changes this program. If it was compiled by clang -O0, its functions are marked optnone, "
-    "which keeps passes away: compile it with -O1 -Xclang -disable-llvm-passes"
-)
+DEFAULT_EVALUATIONS = 1000
+REWARDS = ("IrInstructionCountOz", "obj_text_size_Os")  # for environments without one of their own
+PRODUCTS = ("Bitcode", "obj")  # observations that are the optimised program
 
 
 @dataclass(slots=True)
 class Job:
-    """What all searches have in common."""
+    """What all searches have in common.
+
+    Attributes:
+        whole_lines: a compiler with options is searched by whole command lines, unless an action space is named.
+    """
 
     algorithm: str
     target: str
     environment: str
-    reward: str
+    reward: str | None
     seconds: float | None
     workers: int | None
     output: Path | None
@@ -69,6 +83,7 @@ class Job:
     json: bool
     action_space: str | None = None
     evaluations: int | None = None
+    whole_lines: bool = False
     latest: Progress | None = field(default=None)
 
     def run(self, function: SearchFunction) -> None:
@@ -88,21 +103,33 @@ class Job:
             env = await runtime.make(
                 self.environment, benchmark=self.target, reward_space=self.reward, action_space=self.action_space
             )
-            if self.output is not None and "Bitcode" not in env.observation_spaces:
-                fail(f"{self.environment} has no observation space Bitcode: there is nothing for --output to write")
+            if env.reward_space is None:
+                env.reward_space = _default_reward(env)
+            if self.whole_lines and self.action_space is None and env.action_spaces.language.line is not None:
+                env.action_space = option_space(env)
+            product = next((name for name in PRODUCTS if name in env.observation_spaces), None)
+            if self.output is None:
+                product = None
+            elif product is None:
+                fail(f"{self.environment} has no observation that is a program: there is nothing for --output to write")
             with self._display(env) as progress:
-                result = await function(env, search.Budget(self.seconds, self.evaluations), progress)
+                try:
+                    result = await function(env, search.Budget(self.seconds, self.evaluations), progress)
+                except ImportError as error:  # of a library that is installed on request
+                    fail(str(error))
                 await go_to(env, result.actions)
-            counts = await env.observe(*COUNTS) if COUNTS[-1] in env.observation_spaces else None
-            comparison = await search.compare(env)
-            program = await env.observe("Bitcode") if self.output is not None else b""
+            finding = await Finding.observe(self.algorithm, env, result)
+            program = await env.observe(product) if product is not None else b""
             try:  # files first: whoever reads our output may leave early, as `head` does
                 if self.output is not None:
                     write_file(self.output, program)
                 if self.state is not None:
                     write_file(self.state, env.state.to_json().encode() + b"\n")
             finally:
-                self._print(env, result, counts, comparison)
+                if self.json:
+                    print_json(finding.as_json(self.output))
+                else:
+                    finding.print()
 
     @contextlib.contextmanager
     def _display(self, env: Env) -> Iterator[Callable[[Progress], None]]:
@@ -118,87 +145,23 @@ class Job:
 
             def show(progress: Progress) -> None:
                 self.latest = progress
-                live.update(_progress_line(self.algorithm, str(env.benchmark.uri), progress))
+                live.update(progress_line(self.algorithm, env, progress))
 
             yield show
 
-    def _print(self, env: Env, result: SearchResult, counts: list[int] | None, comparison: Comparison | None) -> None:
-        if self.json:
-            print_json(self._as_json(env, result, counts, comparison))
-            return
-        title = Text(f"{self.algorithm} search, {env.benchmark.uri}")
-        if counts is None:
-            console.print(title)
-        else:
-            table = Table("", "before", "-O3", "-Oz", "found", title=title)
-            for column in table.columns:
-                column.justify = "right"
-            table.add_row("instructions", *map(str, counts))
-            table.add_row("relative to -Oz", *(f"{count / max(counts[2], 1):.3f}" for count in counts))
-            console.print(table)
-        print_line(f"reward      {result.reward:.4f} ({env.reward_space})")
-        if comparison is not None and "Oz" in comparison.baselines:
-            print_line(_against_oz(comparison))
-        print_line(f"passes      {len(result.actions)}")
-        print_line(join_texts(result.actions) or "none is better than the program as it is")
-        if counts is not None and len(set(counts)) == 1:
-            print_line(NOTHING_TO_DO)
-        ending = "" if result.complete else ", ended by its budget"
-        print_line(f"wall time   {result.elapsed:.1f} s, {result.evaluations} programs evaluated{ending}")
 
-    def _as_json(
-        self, env: Env, result: SearchResult, counts: list[int] | None, comparison: Comparison | None
-    ) -> dict[str, Any]:
-        values = dict(zip(("before", "O3", "Oz", "found"), counts, strict=True)) if counts is not None else None
-        return {
-            "algorithm": self.algorithm,
-            "environment": env.spec.id,
-            "benchmark": str(env.benchmark.uri),
-            "compiler_version": env.compiler_version,
-            "action_space": env.action_space.name,
-            "reward_space": env.reward_space,
-            "reward": result.reward,
-            "instructions": values,
-            "metrics": comparison.to_dict() if comparison is not None else None,
-            "actions": list(result.actions),
-            "commandline": _commandline(env),
-            "evaluations": result.evaluations,
-            "walltime": result.elapsed,
-            "complete": result.complete,
-            "output": str(self.output) if self.output is not None else None,
-        }
-
-
-def _against_oz(comparison: Comparison) -> str:
-    oz, found = comparison.baselines["Oz"], comparison.found
-    return (
-        f"against -Oz {comparison.cost} {found}, where -Oz has {oz}: ratio {ratio(oz, found):.4f}, "
-        f"{percent_over(oz, found):.2f} % over it"
-    )
-
-
-def _commandline(env: Env) -> str | None:
-    """Return the line for the compiler's own tool, None when it cannot do one of the actions."""
-    try:
-        return env.commandline()
-    except NotExpressible:
-        return None
-
-
-def _progress_line(algorithm: str, benchmark: str, progress: Progress) -> Text:
-    rate = progress.evaluations / max(progress.elapsed, 1e-9)
-    text = Text(f"{algorithm} {benchmark}  ", no_wrap=True, overflow="ellipsis")
-    text.append(f"reward {progress.reward:.4f}", style="bold green")
-    text.append(f"  {len(progress.actions)} passes  round {progress.round}  {progress.evaluations} programs")
-    text.append(f"  {rate:.0f}/s  {progress.elapsed:.1f} s")
-    return text
+def _default_reward(env: Env) -> str:
+    for name in REWARDS:
+        if name in env.reward_spaces:
+            return name
+    fail(f"say with --reward what {env.spec.id} is searched for: {', '.join(env.reward_spaces) or 'it has no rewards'}")
 
 
 @app.command("greedy")
 def greedy(
     target: Target,
     env: Environment = "llvm-v0",
-    reward: RewardSpace = "IrInstructionCountOz",
+    reward: RewardSpace = None,
     action_space: ActionSpaceName = None,
     budget: Seconds = None,
     workers: Workers = None,
@@ -219,7 +182,7 @@ def greedy(
 def random(
     target: Target,
     env: Environment = "llvm-v0",
-    reward: RewardSpace = "IrInstructionCountOz",
+    reward: RewardSpace = None,
     action_space: ActionSpaceName = None,
     budget: Annotated[
         float | None,
@@ -238,13 +201,13 @@ def random(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Walk at random and remember the best program seen.
+    """Walk at random and remember the best program seen; with --env gcc-v0, draw whole command lines at random.
 
     Example: aiocg search random programs-v0/crc32 --budget 30 --seed 1
     """
     if budget is None and evaluations is None:
         budget = 10.0
-    job = Job("random", target, env, reward, budget, workers, output, state, json, action_space, evaluations)
+    job = Job("random", target, env, reward, budget, workers, output, state, json, action_space, evaluations, True)
     job.run(
         lambda env, budget, progress: search.random(env, budget=budget, progress=progress, seed=seed, patience=patience)
     )
@@ -254,7 +217,7 @@ def random(
 def beam(
     target: Target,
     env: Environment = "llvm-v0",
-    reward: RewardSpace = "IrInstructionCountOz",
+    reward: RewardSpace = None,
     action_space: ActionSpaceName = None,
     budget: Seconds = None,
     width: Annotated[int, typer.Option(help="States kept per level.", min=1)] = 4,
@@ -271,3 +234,58 @@ def beam(
     """
     job = Job("beam", target, env, reward, budget, workers, output, state, json, action_space)
     job.run(lambda env, budget, progress: search.beam(env, width=width, depth=depth, budget=budget, progress=progress))
+
+
+@app.command("hill-climb")
+def hill_climb(
+    target: Target,
+    env: Environment = "gcc-v0",
+    reward: RewardSpace = None,
+    action_space: ActionSpaceName = None,
+    budget: Seconds = None,
+    evaluations: Evaluations = None,
+    workers: Workers = None,
+    output: Output = None,
+    state: State = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Change the best command line of GCC a little, again and again, and keep what is not worse.
+
+    Example: aiocg search hill-climb programs-v0/qsort --evaluations 300 --seed 1
+    """
+    if budget is None and evaluations is None:
+        evaluations = DEFAULT_EVALUATIONS
+    job = Job("hill-climb", target, env, reward, budget, workers, output, state, json, action_space, evaluations)
+    job.run(lambda env, budget, progress: search.hill_climb(env, budget=budget, progress=progress, seed=seed))
+
+
+@app.command("genetic")
+def genetic(
+    target: Target,
+    env: Environment = "gcc-v0",
+    reward: RewardSpace = None,
+    action_space: ActionSpaceName = None,
+    budget: Seconds = None,
+    evaluations: Evaluations = None,
+    population: Annotated[int, typer.Option(help="Command lines that are kept.", min=17)] = 50,
+    workers: Workers = None,
+    output: Output = None,
+    state: State = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Breed command lines of GCC: cross two good ones, change a few options, and let the worst go.
+
+    Needs pymoo: pip install 'aiocg[search]'.
+
+    Example: aiocg search genetic programs-v0/qsort --evaluations 1000 -o best.o
+    """
+    if budget is None and evaluations is None:
+        evaluations = DEFAULT_EVALUATIONS
+    job = Job("genetic", target, env, reward, budget, workers, output, state, json, action_space, evaluations)
+    job.run(
+        lambda env, budget, progress: search.genetic(
+            env, budget=budget, progress=progress, seed=seed, population=population
+        )
+    )

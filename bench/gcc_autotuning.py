@@ -1,0 +1,250 @@
+"""How much smaller than -Os a search makes programs by GCC's options: the protocol of CompilerGym's paper, on our own.
+
+    python -m bench.gcc_autotuning --quick                        # one small program, some seconds
+    python -m bench.gcc_autotuning --results gcc.json             # 12 programs, 3 searches, 3 seeds: hours
+    python -m bench.gcc_autotuning --results gcc.json --report    # the table of what is stored
+
+As there (Cummins et al., CGO 2022, section VII.D): each search may compile a program 1,000 times, is repeated with
+other seeds, and is worth the size at -Os over the size found, as a geometric mean over programs and seeds. A compile is
+a command line that was not tried before in that search; one that GCC refuses counts. Sizes of baselines do not.
+
+Otherwise than there, the size is that of the object's code and read-only data, unwind tables with them, and a command
+line only counts when the program that it makes prints what is expected of it on all its inputs; if it does not, the
+best one before it that does is taken. What the results file has is not searched again, so that a run that was
+interrupted goes on where it was.
+"""
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiocg
+from aiocg.metrics import geometric_mean
+from aiocg.search import Budget, Progress, SearchResult
+from bench.machine import describe_machine
+
+PROGRAMS = (
+    *("adpcm", "aes", "chacha20", "crc32", "dct", "fft"),
+    *("fir", "huffman", "matmul", "qsort", "sha256", "stackvm"),
+)
+REWARD = "obj_text_size"
+BARE = "gcc -Os -fno-asynchronous-unwind-tables"  # what needs no search: x86-64's unwind tables are large, C needs none
+
+Search = Callable[..., Awaitable[SearchResult]]
+SEARCHES: dict[str, Search] = {
+    "random": aiocg.search.random,
+    "hill-climb": aiocg.search.hill_climb,
+    "genetic": aiocg.search.genetic,
+}
+
+
+@dataclasses.dataclass
+class Run:
+    """One search of one program.
+
+    Attributes:
+        program, algorithm, seed, evaluations: what was run.
+        environment, compiler: what it was run on.
+        sizes: bytes at "O0", "Os", "O2", "O3", and "bare" for -Os without unwind tables.
+        improvements: each new best, as [compiles until then, bytes, command line].
+        failed: how many compiles failed.
+        seconds: that the search took.
+        right: index in `improvements` of the best whose program prints what it should, -1 if none does; None when the
+            outputs have not been checked.
+    """
+
+    program: str
+    algorithm: str
+    seed: int
+    evaluations: int
+    environment: str
+    compiler: str
+    sizes: dict[str, int]
+    improvements: list[tuple[int, int, str]]
+    failed: int
+    seconds: float
+    right: int | None = None
+
+    @property
+    def key(self) -> tuple[str, str, int, int, str]:
+        """What no other run has in common with it."""
+        return self.program, self.algorithm, self.seed, self.evaluations, self.environment
+
+    @property
+    def found(self) -> int:
+        """Bytes of the smallest program found; where outputs were checked, of those that are right."""
+        index = len(self.improvements) - 1 if self.right is None else self.right
+        return self.improvements[index][1] if index >= 0 else self.sizes["O0"]
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller than at -Os."""
+        return self.sizes["Os"] / self.found
+
+
+class Results:
+    """The runs in a file."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.machine: dict[str, Any] = {}
+        self.runs: list[Run] = []
+        if path is not None and path.exists():
+            stored = json.loads(path.read_text())
+            self.machine = stored["machine"]
+            self.runs = [Run(**run) for run in stored["runs"]]
+
+    def has(self, key: tuple[str, str, int, int, str]) -> bool:
+        """Is there this run?"""
+        return any(run.key == key for run in self.runs)
+
+    def save(self) -> None:
+        """Write the file, as a whole or not at all."""
+        if self._path is not None:
+            value = {"machine": self.machine, "runs": [dataclasses.asdict(run) for run in self.runs]}
+            new = self._path.with_suffix(".new")
+            new.write_text(json.dumps(value, indent=1) + "\n")
+            new.replace(self._path)
+
+
+async def search(env: aiocg.Env, program: str, algorithm: str, seed: int, evaluations: int) -> Run:
+    """Search one program, and measure the baselines."""
+    await env.reset(benchmark=f"programs-v0/{program}")
+    names = ("O0", "Os", "O2", "O3")
+    sizes = dict(zip(names, await env.observe(*(f"{REWARD}_{name}" for name in names)), strict=True))
+    await env.step(BARE)
+    sizes["bare"] = await env.observe(REWARD)
+    await env.reset()
+    improvements: list[tuple[int, int, str]] = []
+
+    def note(progress: Progress) -> None:
+        size = sizes["O0"] - round(progress.reward)
+        if progress.actions and (not improvements or size < improvements[-1][1]):
+            improvements.append((progress.evaluations, size, progress.actions[0]))
+
+    started = time.monotonic()
+    result = await SEARCHES[algorithm](env, budget=Budget(evaluations=evaluations), seed=seed, progress=note)
+    return Run(
+        program=program,
+        algorithm=algorithm,
+        seed=seed,
+        evaluations=evaluations,
+        environment=env.spec.id,
+        compiler=env.compiler_version,
+        sizes=sizes,
+        improvements=improvements,
+        failed=sum(outcome is None for outcome in result.state.outcomes),
+        seconds=round(time.monotonic() - started, 1),
+    )
+
+
+async def check(env: aiocg.Env, run: Run) -> None:
+    """Find the best improvement of a run whose program prints what it should, on all inputs."""
+    await env.reset(benchmark=f"programs-v0/{run.program}")
+    for index in reversed(range(len(run.improvements))):
+        await env.reset()
+        await env.step(run.improvements[index][2])
+        result = await env.validate(sanitizers=())
+        if not result.benchmark_semantics_validated:
+            return  # nothing here can run programs
+        if result.okay():
+            run.right = index
+            return
+    run.right = -1
+
+
+async def measure(options: argparse.Namespace, results: Results) -> None:
+    """Make the runs that are missing, and check the outputs that have not been."""
+    results.machine = results.machine or await describe_machine()
+    async with aiocg.Runtime(workers=options.workers) as runtime:
+        env = await runtime.make(options.env, reward_space=REWARD, action_space="choices")
+        for seed in range(options.seeds):
+            for algorithm in options.algorithms:
+                for program in options.programs:
+                    if not results.has((program, algorithm, seed, options.evaluations, env.spec.id)):
+                        run = await search(env, program, algorithm, seed, options.evaluations)
+                        results.runs.append(run)
+                        results.save()
+                        print(f"{program} {algorithm} {seed}: {run.ratio:.3f} in {run.seconds} s", flush=True)
+        for run in results.runs:
+            if run.right is None and run.environment == env.spec.id:
+                await check(env, run)
+                results.save()
+
+
+def report(runs: Sequence[Run]) -> str:
+    """Return a table in Markdown: bytes at -Os and how many times smaller each search made the program."""
+    algorithms = [name for name in SEARCHES if any(run.algorithm == name for run in runs)]
+    lines = [f"| program | -Os | -Os without unwind tables | {' | '.join(algorithms)} | best |"]
+    lines.append("|---|" + "---:|" * (3 + len(algorithms)))
+    programs = sorted({run.program for run in runs})
+    for program in programs:
+        mine = [run for run in runs if run.program == program]
+        sizes = mine[0].sizes
+        cells = [_mean([run for run in mine if run.algorithm == name]) for name in algorithms]
+        best = min(run.found for run in mine)
+        bare = f"{sizes['Os'] / sizes['bare']:.3f}"
+        lines.append(f"| {program} | {sizes['Os']:,} | {bare} | {' | '.join(cells)} | {best:,} |")
+    bare = f"{geometric_mean([run.sizes['Os'] / run.sizes['bare'] for run in runs]):.3f}"
+    cells = [_mean([run for run in runs if run.algorithm == name]) for name in algorithms]
+    lines.append(f"| geometric mean | | {bare} | {' | '.join(cells)} | |")
+    return "\n".join(lines)
+
+
+def notes(runs: Sequence[Run]) -> str:
+    """Say what the table depends on."""
+    checked = [run for run in runs if run.right is not None]
+    wrong = [run for run in checked if run.right != len(run.improvements) - 1]
+    share = sum(run.failed for run in runs) / max(sum(run.evaluations for run in runs), 1)
+    compiles, seeds = _several(run.evaluations for run in runs), _several(run.seed for run in runs)
+    return "\n".join(
+        (
+            f"{', '.join(sorted({run.compiler for run in runs}))}; {compiles} compiles a search, seeds {seeds}",
+            f"outputs checked in {len(checked)} of {len(runs)} runs; in {len(wrong)} the smallest program printed "
+            "something else, and the smallest that is right is taken",
+            f"{share:.0%} of the compiles failed; {sum(run.seconds for run in runs):,.0f} s in all",
+        )
+    )
+
+
+def _mean(runs: Sequence[Run]) -> str:
+    return f"{geometric_mean([run.ratio for run in runs]):.3f}" if runs else ""
+
+
+def _several(values: Iterable[int]) -> str:
+    return ", ".join(str(value) for value in sorted(set(values)))
+
+
+def main() -> None:
+    """Read the command line, search, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.gcc_autotuning", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), help="of programs-v0")
+    parser.add_argument("--algorithms", nargs="+", choices=list(SEARCHES), default=list(SEARCHES))
+    parser.add_argument("--evaluations", type=int, default=1000, help="compiles a search")
+    parser.add_argument("--seeds", type=int, default=3, help="how often each search is repeated")
+    parser.add_argument("--env", default="gcc-v0", help="another compiler: gcc-v0?gcc_bin=gcc-12")
+    parser.add_argument("--workers", type=int, default=None)
+    parser.add_argument("--results", type=Path, default=None, help="a file of JSON to go on from, and to write")
+    parser.add_argument("--report", action="store_true", help="only print the table of what is stored")
+    parser.add_argument("--quick", action="store_true", help="one small program, 60 compiles, one seed")
+    options = parser.parse_args()
+    if options.quick:
+        options.programs, options.evaluations, options.seeds = ["gcd"], 60, 1
+    results = Results(options.results)
+    if not options.report:
+        asyncio.run(measure(options, results))
+    if not results.runs:
+        parser.error("there is nothing to report")
+    print(report(results.runs))
+    print()
+    print(notes(results.runs))
+    print(", ".join(f"{name} {value}" for name, value in results.machine.items()))
+
+
+if __name__ == "__main__":
+    main()
