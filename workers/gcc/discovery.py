@@ -1,40 +1,48 @@
-"""Finding out which options a compiler has."""
+"""Finding out which options a compiler has: from its help, checked by trying them, and kept for the next time."""
 
-from aiocg.transport.messages import FailureCode
-from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc.checking import check
 from aiocg.workers.gcc.compiler_options import CompilerOptions, Dropped
+from aiocg.workers.gcc.exclusions import exclusion
 from aiocg.workers.gcc.help_text import read_help
+from aiocg.workers.gcc.options_file import OptionsFile
 from aiocg.workers.gcc.place import Place
 from aiocg.workers.gcc.proposals import propose
+from aiocg.workers.gcc.trials import Trials, ask
 
 __all__ = ["CompilerOptions", "Dropped", "discover"]
 
-_SECONDS = 60.0  # for one run of the compiler
+_TOPICS = ("optimizers", "params")
 
 
 def discover(place: Place, cache_dir: str = "") -> CompilerOptions:
     """Return the options of the compiler at a place.
 
+    That takes about a hundred compiles of a small program the first time, and one run of the compiler after that. Of
+    several processes that begin at once, one discovers and the others wait for it.
+
     Args:
         place: where the compiler runs.
-        cache_dir: the folder in which it is kept what was found, "" for none.
+        cache_dir: the folder in which is kept what was found, "" for none. That it cannot be written to is no error.
 
     Raises:
         CompilationError: with `FailureCode.COMPILER` when there is no GCC, or it does not say what its options are.
     """
-    version = _ask(place, "--version").partition("\n")[0].strip()
+    version = ask(place, "--version").partition("\n")[0].strip()
+    return OptionsFile(cache_dir, place.identity, version).get(lambda: _discovered(place, version))
+
+
+def _discovered(place: Place, version: str) -> CompilerOptions:
     entries = [
         entry
-        for topic in ("optimizers", "params")
-        for entry in read_help(_ask(place, f"--help={topic}", "-Q"), _ask(place, f"--help={topic}"))
+        for topic in _TOPICS
+        for entry in read_help(ask(place, f"--help={topic}", "-Q"), ask(place, f"--help={topic}"))
     ]
     proposals, dropped = propose(entries)
-    return CompilerOptions(version, tuple([proposal.option for proposal in proposals if not proposal.ask]), tuple(dropped))
-
-
-def _ask(place: Place, *question: str) -> str:
-    answer = place.run([place.compiler, *question], folder=place.root, timeout=_SECONDS)
-    if answer.status != 0:
-        said = answer.errors.decode(errors="replace").strip()
-        raise CompilationError(FailureCode.COMPILER, f"{place.name} {' '.join(question)}: {said or answer.status}")
-    return answer.output.decode(errors="replace")
+    wanted = []
+    for proposal in proposals:
+        if reason := exclusion(proposal.option.name):
+            dropped.append(Dropped(proposal.option.name, reason))
+        else:
+            wanted.append(proposal)
+    options, refused = check(wanted, Trials(place))
+    return CompilerOptions(version, tuple(options), (*dropped, *refused))

@@ -1,7 +1,8 @@
 """What a help text promises, as options; the compiler has still to be asked whether it keeps it."""
 
+import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from aiocg.transport.options import Option
 from aiocg.workers.gcc.compiler_options import Dropped
@@ -9,8 +10,13 @@ from aiocg.workers.gcc.help_text import Entry
 
 __all__ = ["GREATEST", "Proposal", "propose"]
 
+Kind = Literal["level", "flag", "enum", "integer", "alignment", "param"]
+
 GREATEST = 2**31 - 1  # of a number where the help names no end: what an int can be
-_ALIGNMENTS = (*[str(2**power) for power in range(13)], "16:8", "32:8", "32:16", "64:16", "64:32", "16:11:8")
+_LEVELS = ("-O0", "-O1", "-O2", "-O3")  # what `-O<number>` stands for
+_ALIAS = re.compile(r"-{1,2}[A-Za-z].*")  # a setting that is another option
+# Bytes; after a colon, how many may be skipped for it, plus 1, and what to align to where that is not enough.
+_ALIGNMENTS = ("1", "2", "4", "8", "16", "32", "64", "16:8", "32:8", "32:16", "64:16", "64:32", "16:11:8")
 
 
 class Proposal(NamedTuple):
@@ -54,33 +60,31 @@ def _stem(name: str) -> str:
 
 def _proposal(stem: str, family: list[Entry]) -> Proposal | Dropped:
     description = next((entry.description for entry in family if entry.description), "")
-    initial = next((entry.setting for entry in family if entry.setting), "")
+    initial = next((entry.setting for entry in reversed(family) if entry.setting), "")
     if stem == "-O":
-        levels = [level for entry in family for level in (entry.name[2:] or "0123")]
-        levels = [text for entry in family for text in ([entry.name[2:]] if entry.name[2:] else "0123")]
-        return Proposal(
-            Option(stem, "level", "Set the optimization level.", tuple([f"-O{level}" for level in levels]), initial="-O0")
-        )
-    aliased = {entry.setting for entry in family if entry.setting.startswith("-") and not entry.setting[1:].isdigit()}
-    valued = [entry for entry in family if entry.name.endswith("=")]
-    flags = [entry for entry in family if not entry.name.endswith("=")]
-    if aliased and not valued:
-        return Dropped(stem, f"another name of {' '.join(sorted(aliased))}")
-    texts = [] if not flags else [f"-fno-{stem[2:]}"] if aliased else [stem, f"-fno-{stem[2:]}"]
-    if not valued:
-        return Proposal(Option(stem, "flag", description, tuple(texts), initial=initial))
-    initial = next((entry.setting for entry in valued if entry.setting), initial)
-    entry = valued[0]
+        names = [name for entry in family for name in (_LEVELS if entry.name == stem else (entry.name,))]
+        return Proposal(Option(stem, "level", "Set the optimization level.", tuple(names), initial="-O0"))
+    alias = next((entry.setting for entry in family if _ALIAS.fullmatch(entry.setting)), "")
+    valued = next((entry for entry in family if entry.name.endswith("=")), None)
+    if alias and valued is None:
+        return Dropped(stem, f"another name of {alias}")
+    texts: tuple[str, ...] = ()
+    if len(family) > 1 or valued is None:
+        negative = f"-{stem[1]}no-{stem[2:]}"
+        texts = (negative,) if alias else (stem, negative)
+    if valued is None:
+        return Proposal(Option(stem, "flag", description, texts, initial=initial))
     param = stem.startswith("--param=")
-    if entry.values:
-        texts += [f"{stem}={value}" for value in entry.values]
-        return Proposal(Option(stem, "param" if param else "enum", description, tuple(texts), initial=initial))
-    if "align" in stem and not param:
-        texts += [f"{stem}={value}" for value in _ALIGNMENTS]
-        return Proposal(Option(stem, "alignment", description, tuple(texts), initial=initial))
-    number = entry.setting.removeprefix("-").isdigit()
-    low = entry.low if entry.low is not None else min(0, int(entry.setting)) if number else 0
-    high = entry.high if entry.high is not None else GREATEST
+    values = valued.values or (_ALIGNMENTS if "align" in stem and not param else ())
+    if values:
+        kind: Kind = "param" if param else "enum" if valued.values else "alignment"
+        texts += tuple([f"{stem}={value}" for value in values])
+        return Proposal(Option(stem, kind, description, texts, initial=initial))
+    number = valued.setting.removeprefix("-").isdigit()
+    low = valued.low if valued.low is not None else min(0, int(valued.setting)) if number else 0
+    high = valued.high if valued.high is not None else GREATEST
     kind = "param" if param else "integer"
-    ask = entry.low is None and not number
-    return Proposal(Option(stem, kind, description, tuple(texts), f"{stem}={{}}", low, high, initial), ask)
+    return Proposal(
+        Option(stem, kind, description, texts, f"{stem}={{}}", low, high, initial),
+        ask=valued.low is None and not number,
+    )

@@ -1,0 +1,130 @@
+"""Asking a compiler which words it takes, many at a time."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc.place import Place
+
+__all__ = ["Trials", "ask"]
+
+_SECONDS = 60.0  # for one run of the compiler, which takes 20 ms; more than any load of the machine explains
+_MEMORY = 4 << 30  # bytes; the sizes that are tried must not be those of tables
+
+_PROGRAM = b"""
+struct pair { int key; double value; };
+static int table[64];
+static int sum(const int *from, int count) {
+    int total = 0;
+    for (int i = 0; i < count; i++)
+        total += from[i] * 3;
+    return total;
+}
+int work(struct pair *pairs, int count, int (*call)(int), volatile char *text) {
+    char local[24];
+    double area = 1.0;
+    for (int i = 0; i < count; i++) {
+        switch (pairs[i].key) {
+        case 0: area += pairs[i].value; break;
+        case 1: area *= pairs[i].value / 3; break;
+        case 2: area = -area; break;
+        case 3: table[i & 63] = call(i); break;
+        case 4: local[i % 24] = text[i]; break;
+        default: return (int)area;
+        }
+    }
+    for (int i = 0; i < 24; i++)
+        local[i] = text[i] + local[23 - i];
+    return sum(table, 64) + local[count % 24] + (count > 1 ? work(pairs + 1, count - 1, call, text) : 0);
+}
+"""
+
+# Words that mean something only together with others; alone the compiler says that it disables them.
+_COMPANIONS = {"-fassociative-math": ("-fno-signed-zeros", "-fno-trapping-math")}
+_FOR_CXX = re.compile(r".*'(?P<word>[^']+)' is valid for (?:.*/)?C\+\+(?:/.*)? but not for C")
+_VALUES = re.compile(r".*'(?P<name>[^']+)' are: (?P<values>[^;\n]+)")
+
+
+class Trials:
+    """Runs one compiler on a small program, with words that it may or may not take."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.compiles = 0
+        self.for_cxx: set[str] = set()  # words that it has said are for C++ and not for C
+
+    def refused(self, words: Sequence[str], language: str = "c") -> dict[str, str]:
+        """Return those of some words that the compiler refuses even alone, and what it says then.
+
+        It refuses what it fails on, and what it warns of.
+        """
+        said = self._compile(words, language)
+        if not said:
+            return {}
+        if len(words) == 1:
+            return {words[0]: said}
+        named = set(re.findall(r"-[\w.+:=-]*\w=?", said))
+        suspects = [word for word in words if word in named or word[: word.find("=") + 1] in named]
+        if not suspects:
+            half = len(words) // 2
+            return self.refused(words[:half], language) | self.refused(words[half:], language)
+        guilty = {word: reason for word in suspects if (reason := self._compile([word], language))}
+        rest = [word for word in words if word not in suspects]
+        return guilty | (self.refused(rest, language) if rest else {})
+
+    def values(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return the values of those options, which are named up to their `=`, whose values are words."""
+        said = _plain(self._run([f"{name}?" for name in names], "c")[1]) if names else ""
+        found = (_VALUES.fullmatch(line) for line in said.splitlines())
+        return {line["name"]: tuple(line["values"].split()) for line in found if line}
+
+    def compiles_cxx(self) -> bool:
+        """Return whether there is a compiler for C++ too."""
+        return not self._compile([], "c++")
+
+    def _compile(self, words: Sequence[str], language: str) -> str:
+        """Return in one line what the compiler says against words; "" when it takes them."""
+        status, said = self._run(words, language)
+        lines = []
+        for line in _plain(said).splitlines():
+            if language == "c" and (found := _FOR_CXX.fullmatch(line)):
+                self.for_cxx.add(found["word"])
+            elif line.strip():
+                lines.append(line.strip())
+        return _brief(lines) or (f"the compiler ended with status {status}" if status else "")
+
+    def _run(self, words: Iterable[str], language: str) -> tuple[int, str]:
+        companions = [companion for word in words for companion in _COMPANIONS.get(word, ())]
+        command = [self._place.compiler, "-O2", "-S", "-o", "/dev/null", "-x", language, "-", *words, *companions]
+        self.compiles += 1
+        done = self._place.run(command, folder=self._place.root, timeout=_SECONDS, stdin=_PROGRAM, memory=_MEMORY)
+        if done.stopped:
+            return done.status or 1, f"a small program takes it too much {done.stopped}"
+        return done.status, done.errors.decode(errors="replace")
+
+
+def ask(place: Place, *question: str) -> str:
+    """Return what a compiler answers to `--help` and the like.
+
+    Raises:
+        CompilationError: with `FailureCode.COMPILER` when it does not.
+    """
+    done = place.run([place.compiler, *question], folder=place.root, timeout=_SECONDS)
+    if done.status != 0 or done.stopped:
+        said = done.errors.decode(errors="replace").strip() or done.stopped or f"status {done.status}"
+        raise CompilationError(FailureCode.COMPILER, f"{place.name} {' '.join(question)} does not work: {said}")
+    return done.output.decode(errors="replace")
+
+
+def _plain(said: str) -> str:
+    """Return a message with ASCII quotation marks, whatever the locale makes of them."""
+    return said.replace("\u2018", "'").replace("\u2019", "'")
+
+
+def _brief(lines: list[str]) -> str:
+    """Return the line that says what is wrong, without who says it."""
+    for line in lines:
+        if found := re.search(r"(?:error|warning): (.+)", line):
+            return found[1]
+    return lines[0] if lines else ""
