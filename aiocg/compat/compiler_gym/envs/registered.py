@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aiocg.compat.compiler_gym.service.endpoints import LLVM_SERVICE_BINARY
+from aiocg.compat.compiler_gym.service.endpoints import GCC_SERVICE_BINARY, LLVM_SERVICE_BINARY
 from aiocg.compat.compiler_gym.util.registration import register
 
 __all__ = ["register_all"]
@@ -20,7 +20,7 @@ def register_all() -> None:
     for name, observation in _OBSERVATIONS.items():
         for short, reward in _REWARDS.items():
             _register_llvm(f"llvm-{name}-{short}-v0", observation_space=observation, reward_space=reward)
-    register(id="gcc-v0", entry_point=f"{_ENVS}.gcc:GccEnv")
+    register(id="gcc-v0", entry_point=f"{_ENVS}.gcc:GccEnv", kwargs={"service": GCC_SERVICE_BINARY})
     register(id="loop_tool-v0", entry_point=f"{_ENVS}.loop_tool:LoopToolEnv")
 
 

@@ -18,7 +18,7 @@ from aiocg.compat.compiler_gym.errors import (
     SessionNotFound,
 )
 from aiocg.compat.compiler_gym.service.backend import Backend, Reply, Session
-from aiocg.compat.compiler_gym.service.endpoints import LLVM_SERVICE_BINARY
+from aiocg.compat.compiler_gym.service.endpoints import GCC_SERVICE_BINARY, LLVM_SERVICE_BINARY
 
 __all__ = [
     "CompilerGymServiceConnection",
@@ -79,7 +79,7 @@ class CompilerGymServiceConnection:
     """A service, and its sessions by number.
 
     Args:
-        endpoint: `LLVM_SERVICE_BINARY` for LLVM; the path of a script that calls
+        endpoint: `LLVM_SERVICE_BINARY` or `GCC_SERVICE_BINARY`; the path of a script that calls
             `create_and_run_compiler_gym_service`; or the `connection.url` of another connection of this process.
         opts: settings.
 
@@ -118,6 +118,10 @@ class CompilerGymServiceConnection:
             from aiocg.compat.compiler_gym.envs.llvm.backend import LlvmBackend
 
             return LlvmBackend()
+        if path == GCC_SERVICE_BINARY:
+            from aiocg.compat.compiler_gym.envs.gcc.backend import GccBackend
+
+            return GccBackend(self.opts.script_env.get("CC", "gcc"))
         if isinstance(self.endpoint, str) and not path.is_file():
             shared = _connections.get(self.endpoint)
             if shared is None:

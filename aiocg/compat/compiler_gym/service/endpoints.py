@@ -1,8 +1,13 @@
-"""What stands for CompilerGym's service of LLVM, which was a program in a file."""
+"""What stands for CompilerGym's services of LLVM and GCC, which were programs in files."""
 
 from pathlib import Path
 
-__all__ = ["LLVM_SERVICE_BINARY"]
+__all__ = ["GCC_SERVICE_BINARY", "LLVM_SERVICE_BINARY"]
 
-LLVM_SERVICE_BINARY = Path(__file__).parents[1] / "envs/llvm/service/compiler_gym-llvm-service"
+_ENVS = Path(__file__).parents[1] / "envs"
+
+LLVM_SERVICE_BINARY = _ENVS / "llvm/service/compiler_gym-llvm-service"
 """Where the service's program was. There is no such file: who is given this path as a service uses aiocg's workers."""
+
+GCC_SERVICE_BINARY = _ENVS / "gcc/service/compiler_gym-gcc-service"
+"""The same for GCC; which GCC, the variable `CC` of the connection's `script_env` says."""

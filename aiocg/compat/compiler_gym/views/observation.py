@@ -43,7 +43,15 @@ class ObservationView:
             SessionNotFound: before the first reset.
             ServiceError: when it cannot be computed.
         """
-        spec = self.spaces[observation_space]
+        return self.compute(self.spaces[observation_space])
+
+    def compute(self, spec: ObservationSpaceSpec) -> Any:
+        """Compute an observation that need not be among those of this view.
+
+        Raises:
+            SessionNotFound: before the first reset.
+            ServiceError: when it cannot be computed.
+        """
         observations, _, done, info = self._raw_step(actions=[], observation_spaces=[spec], reward_spaces=[])
         if done:
             details = info.get("error_details")

@@ -1,16 +1,33 @@
-"""CompilerGym's environment `gcc-v0`, which aiocg does not have."""
+"""CompilerGym's environment of GCC."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from aiocg.compat.compiler_gym.envs.compiler_env import CompilerEnv
-from aiocg.compat.compiler_gym.errors import EnvironmentNotSupported
+from aiocg.compat.compiler_gym.service.endpoints import GCC_SERVICE_BINARY
 
-__all__ = ["GccEnv"]
+_HOMES = {
+    "DEFAULT_GCC": "gcc",
+    "Gcc": "gcc",
+    "GccEnv": "gcc_env",
+    "GccSpec": "gcc",
+    "Option": "options",
+}
+_MODULES = ("datasets", "gcc", "gcc_env", "gcc_rewards")
 
+__all__ = ["DEFAULT_GCC", "GCC_SERVICE_BINARY", "Gcc", "GccEnv", "GccSpec", "Option"]
 
-class GccEnv(CompilerEnv):
-    """The environment of GCC, which aiocg does not have: making one raises EnvironmentNotSupported."""
+if TYPE_CHECKING:
+    from aiocg.compat.compiler_gym.envs.gcc.gcc import DEFAULT_GCC, Gcc, GccSpec
+    from aiocg.compat.compiler_gym.envs.gcc.gcc_env import GccEnv
+    from aiocg.compat.compiler_gym.envs.gcc.options import Option
+else:
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "GccEnv":
-        """Refuse."""
-        raise EnvironmentNotSupported("gcc-v0 is not available: aiocg has no workers for GCC")
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*__all__, *_MODULES})
