@@ -5,17 +5,20 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.inclusion import Inclusion, defined_inclusions, given_inclusions, inclusions
 from aiocg.datasets.source_tree import SourceTree
 
-__all__ = ["gather", "gather_files", "link_words", "read_from_disk"]
+__all__ = ["Flags", "gather", "gather_files", "read_from_disk", "sort_flags"]
 
 _FOLDERS = ("-iquote", "-I", "-isystem", "-idirafter")  # in the order in which compilers look
 _INCLUDED = ("-include", "-imacros")
 _WITH_VALUE = ("-x", "-target", "-Xclang", "-mllvm", "-Xpreprocessor", "-o", "-MF", "-MT", "-MQ", "-arch")
-_LINKING = ("-l", "-L", "-Wl,", "-static", "-pthread", "-s", "-rdynamic")
+_PLACES = ("--sysroot", "-isysroot", "-B", "@")
+_LINKING = ("-l", "-L", "-Wl,")
+_LINKING_WORDS = ("-static", "-pthread", "-s", "-rdynamic", "-fopenmp")
 
 # What chooses a level, a format or warnings, and what only clang knows: none of it says what the program is.
 _DROPPED = re.compile(
@@ -81,37 +84,72 @@ def gather_files(paths: Sequence[str | os.PathLike[str]], flags: Iterable[str], 
     Raises:
         BenchmarkInitError: when a file is not there or cannot be read, or a name is not text.
     """
+    sorted_out = sort_flags(flags)
+    units = [_without_links(path) for path in paths]
+    return gather(
+        units,
+        read_from_disk,
+        include=[os.path.realpath(folder) for folder in sorted_out.include],
+        flags=sorted_out.kept,
+        language=language,
+        included=sorted_out.included,
+    )
+
+
+class Flags(NamedTuple):
+    """The flags of a command line, sorted by what they are for.
+
+    Attributes:
+        include: folders to look for headers in, in the compiler's order.
+        kept: those that say what the program is.
+        included: `-include` or `-imacros`, and the file.
+        linking: those for the linker.
+    """
+
+    include: tuple[str, ...]
+    kept: tuple[str, ...]
+    included: tuple[tuple[str, str], ...]
+    linking: tuple[str, ...]
+
+
+def sort_flags(flags: Iterable[str]) -> Flags:
+    """Sort the flags of a command line; those that choose a level or an output, or warn, are left out.
+
+    Raises:
+        BenchmarkInitError: for one that names a place on this machine and cannot be understood elsewhere.
+    """
     folders: dict[str, list[str]] = {flag: [] for flag in _FOLDERS}
     kept: list[str] = []
     included: list[tuple[str, str]] = []
+    linking: list[str] = []
     words = iter(flags)
     for word in words:
-        folder = next((flag for flag in _FOLDERS if word.startswith(flag)), None)
-        forced = next((flag for flag in _INCLUDED if word.startswith(flag)), None)
-        if folder:
-            folders[folder].append(os.path.realpath(word.removeprefix(folder)))
-        elif forced:
-            included.append((forced, word.removeprefix(forced)))
+        flag = next((flag for flag in (*_FOLDERS, *_INCLUDED) if word.startswith(flag)), "")
+        if flag:
+            value = word.removeprefix(flag) or next(words, "")
+            if flag in folders:
+                folders[flag].append(value)
+            else:
+                included.append((flag, value))
+        elif word in ("-D", "-U"):
+            kept.append(word + next(words, ""))
         elif word in _WITH_VALUE:
             next(words, None)
-        elif word.startswith(("--sysroot", "-isysroot", "-B", "@")):
+        elif word.startswith(_PLACES):
             raise BenchmarkInitError(word, "a compiler elsewhere cannot follow this flag to a place here")
-        elif not _DROPPED.fullmatch(word):
-            kept.append(word)
-    units = [_without_links(path) for path in paths]
-    include = [path for flag in _FOLDERS for path in folders[flag]]
-    return gather(units, read_from_disk, include=include, flags=kept, language=language, included=included)
+        else:
+            if word.startswith(_LINKING) or word in _LINKING_WORDS:
+                linking.append(word)
+            if not _DROPPED.fullmatch(word):
+                kept.append(word)
+    include = tuple(folder for flag in _FOLDERS for folder in folders[flag])
+    return Flags(include, tuple(kept), tuple(included), tuple(linking))
 
 
 def _without_links(path: str | os.PathLike[str]) -> str:
     """Return the path of a file through folders that are no links, so that `..` leads where compilers go."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(folder), name)
-
-
-def link_words(flags: Iterable[str]) -> tuple[str, ...]:
-    """Return those flags that are for linking: libraries, and where they are."""
-    return tuple(flag for flag in flags if flag.startswith(_LINKING))
 
 
 def read_from_disk(path: str) -> bytes | None:

@@ -32,7 +32,7 @@ __all__ = [
     "with_runs",
 ]
 
-PLAIN = "Execution"
+PLAIN = ("Execution", "execution")  # how the environments call it
 REMEMBERED = 256  # executions of unoptimised programs, for each runtime
 
 _TIMEOUTS = (ErrorKind.COMPILATION_TIMEOUT, ErrorKind.EXECUTION_TIMEOUT)
@@ -130,7 +130,7 @@ class Place:
             Failed: as gold standard, when there is none.
         """
         memory = _remembered.setdefault(self.runtime, {})
-        key = (benchmark.key, name)
+        key = self._key(benchmark, name)
         if key not in memory:
             try:
                 execution = await self.observe(benchmark, (), name)
@@ -143,10 +143,14 @@ class Place:
 
     def forget(self, benchmark: Benchmark, name: str) -> None:
         """Forget an execution of the unoptimised program that may have been a matter of chance."""
-        _remembered.get(self.runtime, {}).pop((benchmark.key, name), None)
+        _remembered.get(self.runtime, {}).pop(self._key(benchmark, name), None)
+
+    def _key(self, benchmark: Benchmark, name: str) -> tuple[str, str, str]:
+        """Return what the unoptimised program is remembered by: each compiler makes another one of it."""
+        return self.env.spec.id.partition("?")[2], self.env.spec.form(benchmark).key, name
 
 
-_remembered: "weakref.WeakKeyDictionary[Runtime, dict[tuple[str, str], Any]]" = weakref.WeakKeyDictionary()
+_remembered: "weakref.WeakKeyDictionary[Runtime, dict[tuple[str, str, str], Any]]" = weakref.WeakKeyDictionary()
 
 
 async def execution_test(place: Place) -> list[ValidationError]:
@@ -155,14 +159,15 @@ async def execution_test(place: Place) -> list[ValidationError]:
     Raises:
         Skipped: when the benchmark cannot be run here.
     """
-    _check(place, PLAIN)
+    name = _plain(place)
+    _check(place, name)
     try:
         expected = await _gold_standard(place)
-        errors = _compare(place.benchmark, expected, await place.observe(place.benchmark, place.actions, PLAIN))
+        errors = _compare(place.benchmark, expected, await place.observe(place.benchmark, place.actions, name))
     except Failed as failure:
         return [failure.error]
     if errors:
-        place.forget(place.benchmark, PLAIN)  # another try is to see both anew
+        place.forget(place.benchmark, name)  # another try is to see both anew
     return errors
 
 
@@ -173,13 +178,14 @@ async def _gold_standard(place: Place) -> Sequence[Run]:
         Failed: when it is not.
         Skipped: when the benchmark cannot be run here.
     """
-    expected: Sequence[Run] = await place.unoptimised(place.benchmark, PLAIN)
+    name = _plain(place)
+    expected: Sequence[Run] = await place.unoptimised(place.benchmark, name)
     if not expected:
         raise Skipped("the program cannot be built here: its tools are missing")
     assert place.benchmark.program is not None
     wrong = faults(place.benchmark.program.runs, expected)
     if wrong:
-        place.forget(place.benchmark, PLAIN)
+        place.forget(place.benchmark, name)
         raise Failed(_gold(wrong[0]))
     return expected
 
@@ -261,6 +267,11 @@ def _checked_by_front_end(benchmark: Benchmark) -> Benchmark:
     if variant is None:
         raise Skipped("the checks for undefined behaviour are made by the front end, and the sources are not at hand")
     return variant
+
+
+def _plain(place: Place) -> str:
+    """Return the name of the observation that runs a program."""
+    return next((name for name in PLAIN if name in place.env.observation_spaces), PLAIN[0])
 
 
 def _check(place: Place, name: str) -> None:

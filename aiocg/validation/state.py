@@ -220,7 +220,10 @@ def _tests(
         names = _names(benchmark, options.runs)
         tests.append(functools.partial(execution_test, place(with_runs(benchmark, names))))
         watched = place(with_runs(benchmark, names[: options.sanitized_runs]))
-        tests += [functools.partial(sanitizer_test, watched, sanitizer) for sanitizer in options.sanitizers]
+        if any(sanitizer.observation_space in env.observation_spaces for sanitizer in Sanitizer):
+            tests += [functools.partial(sanitizer_test, watched, sanitizer) for sanitizer in options.sanitizers]
+        elif options.sanitizers:
+            tests.append(functools.partial(_no_sanitizers, env.spec.id.partition("?")[0]))
     return tests
 
 
@@ -236,6 +239,10 @@ def _names(benchmark: Benchmark, chosen: Sequence[str] | None) -> list[str]:
         if name not in known:
             raise UnknownName("run", name, known)
     return known if chosen is None else list(chosen)
+
+
+async def _no_sanitizers(environment: str) -> list[ValidationError]:
+    raise Skipped(f"{environment} has no sanitizers")
 
 
 async def _callback_test(place: Place, callback: Callable[[Any], Awaitable[Iterable[Any]]]) -> list[ValidationError]:

@@ -87,6 +87,14 @@ def _runtime(subject: Subject) -> Array:
     return _seconds(subject.execution.run_times(recipe, code, subject.parameters.runs, subject.deadline))
 
 
+def _execution(subject: Subject) -> list[dict[str, Any]]:
+    recipe = subject.benchmark.recipe
+    if recipe is None or not recipe.runs:
+        return []
+    code = subject.compilation().object_file()
+    return subject.execution.run_all(recipe, code, subject.deadline)
+
+
 def _made(
     name: str, kind: Any, description: str, default: Any, compute: Callable[[Subject], Any], low: float | None = None
 ) -> Observation:
@@ -163,6 +171,16 @@ _ALL = (
             default=_seconds([]),
         ),
         _runtime,
+    ),
+    Observation(
+        ObservationSpec(
+            "execution",
+            "json",
+            "How each run of the program ended and what it wrote.",
+            platform_dependent=True,
+            default=[],
+        ),
+        _execution,
     ),
     Observation(
         ObservationSpec(

@@ -1,0 +1,141 @@
+"""Making benchmarks of C and C++ sources of one's own, of one file or of several that make a program."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.files import benchmark_from_file
+from aiocg.datasets.frontend import LANGUAGES, absolute_flags
+from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.source_files import gather, gather_files, sort_flags
+from aiocg.datasets.source_tree import SourceTree
+from aiocg.datasets.uri import BenchmarkUri
+from aiocg.llvm import benchmarks as llvm
+
+__all__ = ["make_benchmark"]
+
+DATASET = "user-v0"
+"""What stands for the dataset in the names of benchmarks that belong to none."""
+
+PathLike = str | os.PathLike[str]
+
+
+def make_benchmark(
+    inputs: PathLike | BenchmarkSource | Sequence[PathLike | BenchmarkSource],
+    flags: Iterable[str] = (),
+    *,
+    name: str = "",
+    runs: Mapping[str, ProgramRun] | None = None,
+    measured: str = "",
+) -> Benchmark:
+    """Make a benchmark of one or several translation units, which are compiled with the same options and linked.
+
+    Headers are found beside the files that ask for them and in the folders of the flags; the machine's own are those of
+    the compiler. The sources are read when the content is asked for.
+
+    Args:
+        inputs: `.c .cc .cpp .cxx` files, or sources by name and content, among which there may be headers. All units
+            are in the same language.
+        flags: for the compiler: `-I`, `-D`, `-U`, `-std` and such; relative folders in them are relative to the working
+            directory. Those for linking, such as `-lm`, are given to the compiler when the program is linked.
+        name: what it is called in its URI; by default after the first unit.
+        runs: how the program is run, by name; without any, it is compiled only.
+        measured: name of the run that is timed, by default the first.
+
+    Raises:
+        BenchmarkNotFound: when there is no such file.
+        BenchmarkInitError: when an input cannot be a unit, there is none, or they are in two languages.
+        TypeError: for an input of another type.
+    """
+    single = isinstance(inputs, (str, os.PathLike, BenchmarkSource))
+    paths, texts = _parted([inputs] if single else list(inputs))  # type: ignore[list-item,arg-type]
+    words = tuple(flags) if texts else absolute_flags(flags)
+    units = [*map(os.fspath, paths), *(name for name in texts if _suffix(name) in LANGUAGES)]
+    language = _language(units)
+    sorted_out = sort_flags(words)
+
+    def source_tree() -> SourceTree:
+        if not texts:
+            return gather_files(paths, words, language)
+        include, kept, included, _ = sorted_out
+        return gather(units, texts.get, include=include, flags=kept, language=language, included=included)
+
+    driver = "{clang++}" if language == "c++" else "{clang}"
+    program = BenchmarkProgram(
+        language,
+        runs=dict(runs or {}),
+        command=(driver, "-o", "program", "program.o", *sorted_out.linking, "-lm"),
+        measured=measured,
+    )
+    return Benchmark(
+        _uri(paths, texts, words, name or Path(units[0]).stem),
+        lambda: _bitcode(source_tree()),
+        sources=lambda: [BenchmarkSource(path, content) for path, content in source_tree().files.items()],
+        description=f"a program of {', '.join(os.path.basename(unit) for unit in units)}",
+        program=program,
+        source_tree=source_tree,
+    )
+
+
+def _parted(inputs: Sequence[PathLike | BenchmarkSource]) -> tuple[list[Path], dict[str, bytes]]:
+    """Return the files, made sure of, or the texts by name: inputs are either."""
+    paths: list[Path] = []
+    texts: dict[str, bytes] = {}
+    for one in inputs:
+        if isinstance(one, BenchmarkSource):
+            texts[os.path.normpath(one.filename)] = one.contents
+        elif isinstance(one, (str, os.PathLike)):
+            benchmark_from_file(one)  # refuses what cannot be one
+            paths.append(Path(os.path.abspath(os.path.expanduser(one))))
+        else:
+            raise TypeError(f"an input is a path or a BenchmarkSource, not {type(one).__name__}: {one!r}")
+    if paths and texts:
+        raise BenchmarkInitError("make_benchmark", "the inputs are either files or texts, not some of each")
+    return paths, texts
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1]
+
+
+def _language(units: Sequence[str]) -> str:
+    """Return the language of all units.
+
+    Raises:
+        BenchmarkInitError: when there is none, or there are two.
+    """
+    if not units:
+        raise BenchmarkInitError("make_benchmark", f"there is no unit to compile: no {', '.join(LANGUAGES)} file")
+    for unit in units:
+        if _suffix(unit) not in LANGUAGES:
+            raise BenchmarkInitError(unit, f"is no source: expected one of {', '.join(LANGUAGES)}")
+    languages = sorted({LANGUAGES[_suffix(unit)] for unit in units})
+    if len(languages) > 1:
+        raise BenchmarkInitError("make_benchmark", "the units are in C and in C++: make a benchmark of those in each")
+    return languages[0]
+
+
+def _uri(paths: Sequence[Path], texts: Mapping[str, bytes], flags: Sequence[str], name: str) -> BenchmarkUri:
+    params = [("file", str(path)) for path in paths]
+    if texts:
+        digest = hashlib.sha256()
+        for part in (part for text in texts.items() for part in text):
+            data = part.encode() if isinstance(part, str) else part
+            digest.update(len(data).to_bytes(8, "little") + data)
+        params.append(("sha256", digest.hexdigest()[:16]))
+    params += [("flag", flag) for flag in flags]
+    return BenchmarkUri("benchmark", DATASET, name, tuple(params))
+
+
+def _bitcode(tree: SourceTree) -> bytes:
+    """Compile the units by clang and link them, for environments of LLVM's."""
+    with scratch_folder() as folder:
+        for name, content in tree.files.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        flags = [*tree.flags, *(f"-I{Path(folder, name)}" for name in tree.include)]
+        return llvm.make_benchmark([Path(folder, unit) for unit in tree.units], flags).content
