@@ -81,6 +81,12 @@ class GccSpec(msgspec.Struct, frozen=True):
         return f"<GccSpec {self.gcc}: {self.version}, {len(self.options)} options, 10^{power:.0f} command lines>"
 
 
+class _Answer(msgspec.Struct):
+    """What a worker says of its compiler, beside what is known already."""
+
+    dropped: dict[str, str]
+
+
 async def spec(env: "Env") -> GccSpec:
     """Return the compiler of a GCC environment and its options; it need not have been reset.
 
@@ -101,8 +107,8 @@ async def _dropped(env: "Env") -> tuple[DroppedOption, ...]:
     async with await env.sibling() as other:  # as a session answers, and this one may have none
         other.observation_space = other.reward_space = None
         await other.reset(benchmark=env.spec.benchmark)
-        answer = await other.send_parameter("gcc.dropped_options", "")
-    return msgspec.json.decode(answer, type=tuple[DroppedOption, ...])
+        answer = msgspec.json.decode(await other.send_parameter("gcc_spec", ""), type=_Answer)
+    return tuple([DroppedOption(name, reason) for name, reason in answer.dropped.items()])
 
 
 def option_space(env: "Env") -> OptionActions:

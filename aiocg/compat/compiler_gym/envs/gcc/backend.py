@@ -13,6 +13,8 @@ from aiocg.gym import GccEnv as NativeEnv
 
 __all__ = ["GccBackend", "GccSession"]
 
+DEFAULT_TIMEOUT = "60"  # seconds for one run of the compiler
+
 
 class GccSession(Session):
     """A session on GCC.
@@ -25,7 +27,6 @@ class GccSession(Session):
         self.env = env
         self._backend = backend
         self._set = 0  # actions of the environment that set choices, which are none here
-        self._timeout: float | None = None
 
     def step(self, actions: list[Any], observations: list[int], timeout: float) -> Reply:
         """Do actions, and then observe; see `Session.step`."""
@@ -33,7 +34,7 @@ class GccSession(Session):
         actions = [self._number(action) for action in actions]
         with translated():
             values, _, terminated, _, info = self.env.step(
-                actions, observation_spaces=names, reward_spaces=[], timeout=min(timeout, self._timeout or timeout)
+                actions, observation_spaces=names, reward_spaces=[], timeout=timeout
             )
         if terminated:
             raise translate(info["error"]) from info["error"]
@@ -63,19 +64,19 @@ class GccSession(Session):
         """Return an independent session at the same state."""
         with translated():
             other = GccSession(self._backend, self.env.fork())
-        other._set, other._timeout = self._set, self._timeout
+        other._set = self._set
         return other
 
     def parameter(self, key: str, value: str) -> str:
         """Handle a parameter; see `Session.parameter`."""
-        if key == "choices":
-            with translated():
-                self.env.choices = [int(choice) for choice in value.split(",")]
-            self._set += 1
-        elif key == "timeout":
-            self._timeout = float(value) if value else None
-        else:
+        if key not in ("choices", "timeout"):
             raise ValueError(f"Unknown parameter: {key}")
+        with translated():
+            if key == "timeout":
+                self.env.send_param("timeout", value or DEFAULT_TIMEOUT)
+            else:
+                self.env.choices = [int(choice) for choice in value.split(",")]
+                self._set += 1
         return ""
 
     def close(self) -> None:
@@ -120,6 +121,8 @@ class GccBackend(Backend):
                 env = NativeEnv("gcc-v0", gcc_bin=self.gcc_bin)
             try:
                 env.reset(benchmark=benchmark.native, timeout=timeout)
+                if env.parameters.get("timeout", DEFAULT_TIMEOUT) != DEFAULT_TIMEOUT:  # which outlasts resets
+                    env.send_param("timeout", DEFAULT_TIMEOUT)
             except BaseException:
                 self.idle(env)
                 raise
