@@ -1,0 +1,262 @@
+"""What a command line makes of sources: once, the same everywhere, and remembered."""
+
+import math
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.elf import text_size
+from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
+from aiocg.workers.gcc.local import LocalPlace
+from aiocg.workers.gcc.results import Results
+from aiocg.workers.gcc.sources import read_sources
+from aiocg.workers.gcc.store import Store
+
+MAIN = b"""#include "part.h"
+#include <stdint.h>
+const char *where = __FILE__ " " __DATE__ " " __TIME__ " " __TIMESTAMP__;
+int main(void) { uint32_t sum = 0; for (int i = 0; i < 10; i++) sum += part(i); return sum; }
+"""
+PART = b'#include "part.h"\nint part(int n) { return n % 7 ? n * n : -n; }\n'
+FILES = {"src/main.c": MAIN, "src/part.c": PART, "include/part.h": b"int part(int n);\n"}
+LIMITS = Limits(60.0, 4 << 30, math.inf)
+
+
+def benchmark(units: tuple[str, ...] = ("src/main.c",), files: dict[str, bytes] = FILES, **others: object) -> Benchmark:
+    fields = {"version": 1, "include": ("include",), "flags": (), "language": "c", "freestanding": False, **others}
+    return Benchmark(read_sources(msgspec.msgpack.encode({**fields, "units": units, "files": files})))
+
+
+Compile = Callable[..., Compilation]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Compiler]]:
+    """Make compilers of commands, gcc if there is none."""
+    if shutil.which("gcc") is None:
+        pytest.skip("there is no gcc on this machine")
+    places = []
+
+    def compiler(command: str = "gcc", store: Store | None = None) -> Compiler:
+        places.append(LocalPlace(command))
+        return Compiler(places[-1], Results(store))
+
+    yield compiler
+    for place in places:
+        place.close()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], str]:
+    """Write a compiler that does something else for some units and hands the others on to gcc."""
+
+    def write(case: str) -> str:
+        path = tmp_path / "cc"
+        path.write_text(f'#!/bin/sh\nfor word; do case "$word" in {case} esac; done\nexec gcc "$@"\n')
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+def compilation(
+    compiler: Compiler, program: Benchmark, *words: str, limits: Limits = LIMITS
+) -> Compilation:
+    return Compilation(compiler, program, words, f"{program.sources.digest} {' '.join(words)}", limits)
+
+
+def bare(folder: Path, *words: str) -> bytes:
+    """Return what gcc alone makes of the program."""
+    for name, content in FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        os.utime(path, (0, 0))
+    command = ["gcc", *words, "-Iinclude", "-w", "-frandom-seed=src/main.c", "-c", "src/main.c", "-o", "main.o"]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "0", "PWD": "/proc/self/cwd"}
+    subprocess.run(command, cwd=folder, check=True, env=environment)
+    return (folder / "main.o").read_bytes()
+
+
+@pytest.mark.parametrize("words", [(), ("-O2",), ("-Os", "-fno-inline", "--param=max-inline-insns-auto=3"), ("-O2", "-g")])
+def test_the_object_file_is_what_gcc_alone_would_have_made(make, tmp_path: Path, words: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]
+    assert compilation(make(), benchmark(), *words).object_file() == bare(tmp_path, *words)
+
+
+@pytest.mark.parametrize("flags", [(), ("-g",)])
+def test_it_is_the_same_from_two_places_at_two_times(make, flags: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]
+    made = set()
+    for _ in range(2):
+        one = compilation(make(), benchmark(("src/main.c", "src/part.c"), flags=flags), "-O2")
+        made.add((one.object_file(), b"".join(one.assembly()), one.rtl()))
+    ((code, assembly, _),) = made
+    for mark in (os.getcwd().encode(), b"/tmp/", b"2026"):
+        assert mark not in code and mark not in assembly
+    assert b"src/main.c Jan  1 1970 00:00:00 Thu Jan  1 00:00:00 1970" in code
+
+
+def test_one_compile_serves_everything(make) -> None:  # type: ignore[no-untyped-def]
+    compiler = make()
+    one = compilation(compiler, benchmark(), "-O1")
+    code, (assembly,) = one.object_file(), one.assembly()
+    assert one.fact("asm_size") == len(assembly) and one.fact("obj_size") == len(code)
+    assert one.fact("obj_text_size") == text_size(code)
+    assert one.fact("instruction_counts")["ret"] == 1
+    assert len(one.fact("asm_hash")) == len(one.fact("obj_hash")) == 32
+    assert (compiler.compiles, compiler.assemblies) == (1, 1)
+    again = compilation(compiler, benchmark(), "-O1")
+    assert again.object_file() == code and (compiler.compiles, compiler.assemblies) == (1, 1)
+    assert b"(insn" in one.rtl() and compiler.compiles == 2
+    assert compilation(compiler, benchmark(), "-O2").fact("obj_size") and compiler.compiles == 3
+
+
+def test_rtl_gives_the_assembly_as_well(make) -> None:  # type: ignore[no-untyped-def]
+    compiler = make()
+    one = compilation(compiler, benchmark(), "-O2")
+    assert one.rtl() and one.fact("asm_size") and compiler.compiles == 1
+    assert one.assembly() == compilation(make(), benchmark(), "-O2").assembly()
+
+
+def test_results_outlive_the_worker(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    store = Store(tmp_path)
+    first = compilation(make(store=store), benchmark(), "-O2")
+    facts = [first.fact("obj_text_size"), first.fact("instruction_counts"), first.rtl(), first.object_file()]
+    store.close()
+    compiler = make(store=Store(tmp_path))
+    second = compilation(compiler, benchmark(), "-O2")
+    assert [
+        second.fact("obj_text_size"), second.fact("instruction_counts"), second.rtl(), second.object_file()
+    ] == facts
+    assert compiler.compiles == compiler.assemblies == 0
+
+
+def test_another_compiler_has_other_results(make, script, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    store = Store(tmp_path)
+    compilation(make(store=store), benchmark(), "-O2").object_file()
+    compiler = make(script("nothing) ;;"), store=store)
+    compilation(compiler, benchmark(), "-O2").object_file()
+    assert compiler.compiles == 1
+
+
+def test_several_units_are_one_object_file(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    compiler = make()
+    one = compilation(compiler, benchmark(("src/main.c", "src/part.c")), "-O2")
+    (tmp_path / "program.o").write_bytes(one.object_file())
+    symbols = subprocess.run(["nm", "program.o"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert " T main" in symbols and " T part" in symbols and " U " not in symbols
+    assert len(one.assembly()) == 2 and one.fact("asm_size") == sum(map(len, one.assembly()))
+    assert (compiler.compiles, compiler.assemblies) == (2, 2)
+    subprocess.run(["gcc", "-o", "program", "program.o"], cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "program"]).returncode == (285 - 49 - 7 + 256) % 256  # squares, but for 0 and 7
+
+
+def test_a_freestanding_program_sees_no_headers_of_the_machine(make) -> None:  # type: ignore[no-untyped-def]
+    files = {"a.c": b"#include <stdarg.h>\n#include <stdio.h>\n"}
+    compiler = make()
+    assert compilation(compiler, benchmark(("a.c",), files)).fact("asm_size")
+    with pytest.raises(CompilationError, match=r"stdio.h: No such file"):
+        compilation(compiler, benchmark(("a.c",), files, freestanding=True)).fact("asm_size")
+    alone = benchmark(("a.c",), {"a.c": b"#include <stdarg.h>\n"}, freestanding=True)
+    assert compilation(compiler, alone).fact("asm_size")
+
+
+# -------------------------------------------------------------------------------------------------- failures
+
+
+def test_a_refusal_is_told_in_the_compilers_words_and_remembered(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    store = Store(tmp_path)
+    for compiler, compiles in ((make(store=store), 1), (make(store=store), 0)):
+        broken = benchmark(files={**FILES, "src/main.c": b"int main(void) { return nothing; }"})
+        for name in ("asm_size", "obj_size"):
+            with pytest.raises(CompilationError, match=r"does not compile src/main.c(?s:.)*'nothing' undeclared") as e:
+                compilation(compiler, broken).fact(name)
+            assert e.value.code == FailureCode.OBSERVATION and e.value.fields == {"reason": "refused"}
+        assert compiler.compiles == compiles
+
+
+def test_options_that_do_not_go_together_are_refused(make) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(CompilationError, match="-fsanitize=address") as e:
+        compilation(make(), benchmark(), "-fsanitize=address", "-fsanitize=thread").object_file()
+    assert e.value.fields["reason"] == "refused"
+
+
+def test_code_that_the_assembler_refuses(make) -> None:  # type: ignore[no-untyped-def]
+    compiler = make()
+    odd = benchmark(files={**FILES, "src/main.c": b'__asm__("no such instruction");'})
+    assert compilation(compiler, odd).fact("asm_size")
+    for _ in range(2):
+        with pytest.raises(CompilationError, match="no such instruction") as e:
+            compilation(compiler, odd).fact("obj_size")
+        assert e.value.fields["reason"] == "refused"
+    assert compiler.assemblies == 1
+
+
+@pytest.mark.parametrize(
+    ("does", "reason", "lasting"),
+    [
+        ("echo 'cc1: internal compiler error: in f, at g.cc:3' >&2; exit 1", "internal compiler error", True),
+        ("echo 'cc1: out of memory allocating 65536 bytes' >&2; exit 1", "memory", False),
+        ("echo 'gcc: fatal error: Killed signal terminated program cc1' >&2; exit 1", "killed", False),
+        ("echo 'gcc: internal compiler error: Killed (program cc1)' >&2; exit 4", "killed", False),
+        ("echo 'cc1: fatal error: /tmp/x.s: No space left on device' >&2; exit 1", "disk", False),
+        ("echo 'gcc: fatal error: cannot execute cc1plus: execvp' >&2; exit 1", "installation", False),
+        ("kill -SEGV $$", "crashed", False),
+        ("exit 0", "nothing", False),
+        ("exit 3", "refused", True),
+    ],
+)
+def test_each_way_to_fail_has_a_reason(make, script, does: str, reason: str, lasting: bool) -> None:  # type: ignore[no-untyped-def]
+    compiler = make(script(f"*main.c) {does} ;;"))
+    for _ in range(2):
+        with pytest.raises(CompilationError) as e:
+            compilation(compiler, benchmark()).object_file()
+        assert (e.value.code, e.value.fields) == (FailureCode.OBSERVATION, {"reason": reason})
+    assert compiler.compiles == (1 if lasting else 2)
+    assert compilation(compiler, benchmark(("src/part.c",))).object_file()
+
+
+def test_a_compile_that_hangs_is_stopped_and_tried_again(make, script, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    hang = tmp_path / "hang"
+    hang.touch()
+    compiler = make(script(f"*main.c) [ -e {hang} ] && sleep 4714.5 ;;"))
+    started = time.monotonic()
+    for limits in (Limits(0.3, 4 << 30, math.inf), Limits(60.0, 4 << 30, time.monotonic() + 0.7)):
+        with pytest.raises(CompilationError, match=r"had not compiled src/main.c after 0\.\d s") as e:
+            compilation(compiler, benchmark(), limits=limits).object_file()
+        assert e.value.fields == {"reason": "timeout"}
+    assert time.monotonic() - started < 10
+    hang.unlink()
+    assert compilation(compiler, benchmark()).object_file()
+
+
+def test_memory_is_limited(make) -> None:  # type: ignore[no-untyped-def]
+    tenfold = "".join(f"#define A{n + 1} {f'A{n}, ' * 10}\n" for n in range(8))
+    greedy = benchmark(files={**FILES, "src/main.c": f"#define A0 1\n{tenfold}int a[] = {{A8}};".encode()})
+    with pytest.raises(CompilationError, match="more memory") as e:
+        compilation(make(), greedy, limits=LIMITS._replace(memory=256 << 20)).object_file()
+    assert e.value.fields == {"reason": "memory"}
+
+
+def test_output_is_limited(make, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("aiocg.workers.gcc.local.FILE_LIMIT", 1 << 20)
+    large = benchmark(files={**FILES, "src/main.c": b'__asm__(".fill 9999999, 1, 1");'})
+    with pytest.raises(CompilationError, match="wrote too much") as e:
+        compilation(make(), large).object_file()
+    assert e.value.fields == {"reason": "output"}
+
+
+def test_folders_go_with_the_program(make) -> None:  # type: ignore[no-untyped-def]
+    compiler, program = make(), benchmark()
+    compilation(compiler, program).rtl()
+    (folder,) = [path for path in Path(compiler.place.root).iterdir() if path.name.startswith("program-")]
+    assert sorted(path.name for path in folder.iterdir()) == ["src"]
+    del program
+    assert not folder.exists()
