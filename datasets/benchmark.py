@@ -275,7 +275,7 @@ class Benchmark:
                 lambda: self.source_tree.encode(),
                 sources=self._sources,
                 description=self.description,
-                program=self.program,
+                program=_linked_by_compiler(self.program),
                 source_tree=self._source_tree,
             )
             form._callbacks = self._callbacks
@@ -374,6 +374,14 @@ class Benchmark:
 
     def __repr__(self) -> str:
         return f"<Benchmark {self.uri}>"
+
+
+def _linked_by_compiler(program: BenchmarkProgram | None) -> BenchmarkProgram | None:
+    """Return a program that the compiler at hand links with the libraries that it finds, if nothing else is said."""
+    if program is None or program.command or program.freestanding:
+        return program
+    driver = "{clang++}" if program.language == "c++" else "{clang}"
+    return dataclasses.replace(program, command=(driver, "-o", "program", "program.o", "-lm"))
 
 
 def _unpickled(

@@ -6,7 +6,8 @@ A recipe is MessagePack of one map; `aiocg.workers.programs.recipe` reads it::
     command       what links the program, in an empty folder that has, beside `files`, the program's machine code as
                   `program.o` and, if the command names it, its IR as `program.bc`; it writes the executable `program`.
                   The worker puts its own tools in the place of these words: `{clang}` and `{clang++}`, the compiler
-                  driver; `{lld}`, the ELF linker; `{builtins}`, the compiler's library of arithmetic, or nothing.
+                  driver, GCC's where that is the compiler; `{lld}`, the ELF linker; `{builtins}`, the compiler's
+                  library of arithmetic, or nothing.
     files         the content of files in that folder, by name
     environment   all environment variables of the command
     runs          in order; each a map of
