@@ -12,6 +12,7 @@ import msgspec
 __all__ = ["UNSET", "Option", "OptionReader", "UnknownOption", "words"]
 
 UNSET = -1  # the choice of an option that is not given
+_DIGITS = 20  # of a number; more than any range has
 
 
 class Option(msgspec.Struct, array_like=True, frozen=True):
@@ -68,6 +69,7 @@ class OptionReader:
         self._count = len(options)
         self._texts: dict[str, tuple[int, int]] = {}
         self._templates: dict[str, tuple[int, Option]] = {}
+        self._options = {option.name: option for option in options}
         for index, option in enumerate(options):
             self._texts |= {text: (index, choice) for choice, text in enumerate(option.texts)}
             if option.template:
@@ -96,10 +98,19 @@ class OptionReader:
         name, equals, number = word.rpartition("=")
         found = self._templates.get(name + equals)
         if found is None:
-            raise UnknownOption(word, "is no option of this compiler")
+            raise UnknownOption(word, self._reason(word))
         index, option = found
-        if not number.isascii() or not number.removeprefix("-").isdigit():
-            raise UnknownOption(word, f"expected a number from {option.low} to {option.high}")
-        if not option.low <= int(number) <= option.high:
+        digits = number.removeprefix("-")
+        if not digits.isascii() or not digits.isdigit():
+            raise UnknownOption(word, self._reason(word))
+        if len(digits.lstrip("0")) > _DIGITS or not option.low <= int(number) <= option.high:
             raise UnknownOption(word, f"is not in the range from {option.low} to {option.high}")
         return index, len(option.texts) + int(number) - option.low
+
+    def _reason(self, word: str) -> str:
+        """Return what is wrong with a word that is no choice."""
+        option = self._options.get(word) or self._options.get(word.rpartition("=")[0])
+        if option is None:
+            return "is no option of this compiler"
+        numbers = [f"{option.template.replace('{}', 'a number')} from {option.low} to {option.high}"]
+        return "expected " + " or ".join([*option.texts, *(numbers if option.template else ())])

@@ -12,6 +12,7 @@ __all__ = ["GREATEST", "Proposal", "propose"]
 
 Kind = Literal["level", "flag", "enum", "integer", "alignment", "param"]
 
+_PARAM = "--param="
 GREATEST = 2**31 - 1  # of a number where the help names no end: what an int can be
 _LEVELS = ("-O0", "-O1", "-O2", "-O3")  # what `-O<number>` stands for
 _ALIAS = re.compile(r"-{1,2}[A-Za-z].*")  # a setting that is another option
@@ -27,7 +28,7 @@ class Proposal(NamedTuple):
 
 
 def propose(entries: Iterable[Entry]) -> tuple[list[Proposal], list[Dropped]]:
-    """Return an option for all entries that are forms of one, and what cannot be one.
+    """Return an option for all entries that are forms of one, and what cannot be one. Parameters come last.
 
     `-falign-loops` and `-falign-loops=`, or `-O<number>` and `-Os`, are forms of one option.
     """
@@ -41,7 +42,7 @@ def propose(entries: Iterable[Entry]) -> tuple[list[Proposal], list[Dropped]]:
             if entry not in family:
                 family.append(entry)
     proposals = []
-    for stem, family in families.items():
+    for stem, family in sorted(families.items(), key=lambda item: item[0].startswith(_PARAM)):
         proposal = _proposal(stem, family)
         if isinstance(proposal, Dropped):
             dropped.append(proposal)
@@ -74,7 +75,7 @@ def _proposal(stem: str, family: list[Entry]) -> Proposal | Dropped:
         texts = (negative,) if alias else (stem, negative)
     if valued is None:
         return Proposal(Option(stem, "flag", description, texts, initial=initial))
-    param = stem.startswith("--param=")
+    param = stem.startswith(_PARAM)
     values = valued.values or (_ALIGNMENTS if "align" in stem and not param else ())
     if values:
         kind: Kind = "param" if param else "enum" if valued.values else "alignment"

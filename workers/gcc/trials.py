@@ -10,7 +10,6 @@ from aiocg.workers.gcc.place import Place
 __all__ = ["Trials", "ask"]
 
 _SECONDS = 60.0  # for one run of the compiler, which takes 20 ms; more than any load of the machine explains
-_MEMORY = 4 << 30  # bytes; the sizes that are tried must not be those of tables
 
 _PROGRAM = b"""
 struct pair { int key; double value; };
@@ -98,7 +97,7 @@ class Trials:
         companions = [companion for word in words for companion in _COMPANIONS.get(word, ())]
         command = [self._place.compiler, "-O2", "-S", "-o", "/dev/null", "-x", language, "-", *words, *companions]
         self.compiles += 1
-        done = self._place.run(command, folder=self._place.root, timeout=_SECONDS, stdin=_PROGRAM, memory=_MEMORY)
+        done = self._place.run(command, folder=self._place.root, timeout=_SECONDS, stdin=_PROGRAM)
         if done.stopped:
             return done.status or 1, f"a small program takes it too much {done.stopped}"
         return done.status, done.errors.decode(errors="replace")
