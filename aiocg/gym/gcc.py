@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GccEnv"]
 
+_RUNTIMES = "runtimes_per_observation_count"
+_WARMUPS = "warmup_runs_count_per_runtime_observation"
+
 
 class GccEnv(CompilerEnv):
     """A GCC environment: `CompilerEnv` with the options as a list of choices, and the observations as attributes::
@@ -47,6 +50,35 @@ class GccEnv(CompilerEnv):
         _, _, terminated, _, info = self._run(lambda env: gcc.set_choices(env, values))
         if terminated:
             raise info["error"]
+
+    # ---------------------------------------------------------------------------------- how it is observed
+
+    @property
+    def compile_timeout(self) -> float:
+        """Seconds that one run of the compiler may take, 60 if nothing else is said."""
+        return float(self.send_param("timeout", ""))
+
+    @compile_timeout.setter
+    def compile_timeout(self, seconds: float) -> None:
+        self.send_param("timeout", repr(float(seconds)))
+
+    @property
+    def runtime_observation_count(self) -> int:
+        """How often the program is run and timed for one observation of `runtime`; set it to 1 to 10,000."""
+        return int(self.send_param(f"gcc.get_{_RUNTIMES}", ""))
+
+    @runtime_observation_count.setter
+    def runtime_observation_count(self, count: int) -> None:
+        self.send_param(f"gcc.set_{_RUNTIMES}", str(count))
+
+    @property
+    def runtime_warmup_runs_count(self) -> int:
+        """How often the program is run before it is timed; set it to 0 to 10,000."""
+        return int(self.send_param(f"gcc.get_{_WARMUPS}", ""))
+
+    @runtime_warmup_runs_count.setter
+    def runtime_warmup_runs_count(self, count: int) -> None:
+        self.send_param(f"gcc.set_{_WARMUPS}", str(count))
 
     # ------------------------------------------------------------------------------------------ the program
 

@@ -17,7 +17,7 @@ from aiocg.errors import SessionLost
 from aiocg.registry import environment
 from aiocg.rewards import Reward
 from aiocg.spaces import ObservationSpace
-from aiocg.spaces.actions import ActionSpaceLike, list_of_texts
+from aiocg.spaces.actions import ActionSpace, ActionSpaceLike, ActionSpaces, list_of_texts
 
 if TYPE_CHECKING:
     from aiocg.runtime import BenchmarkLike, Runtime
@@ -128,7 +128,7 @@ class Recipe:
             observation_space=env.observation_space,
             reward_space=env.reward_space,
             switched_off=True,
-            action_space=env.action_space,
+            action_space=_named(env.action_space, env.action_spaces),
             timeout=env.timeout,
             rewards=tuple(one for one in own if isinstance(one, Reward)),
             observations=tuple(one for one in own if isinstance(one, ObservationSpace)),
@@ -237,6 +237,12 @@ def list_of(kind: type, given: Iterable[T], name: str) -> list[T]:
     if found is None or not all(isinstance(one, kind) for one in found):
         raise TypeError(f"{name} is a list of objects of the class {kind.__name__}, not {given!r}")
     return found
+
+
+def _named(space: ActionSpace, known: ActionSpaces) -> ActionSpaceLike:
+    """Return the name of an action space, if it is one of those that the compiler declares, which are large."""
+    one = known.get(space.name)
+    return space.name if one is not None and one == space and one.names == space.names else space
 
 
 def _portable(target: Any, datasets: Datasets, form: Callable[[Benchmark], Benchmark]) -> Any:
