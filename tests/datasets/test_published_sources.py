@@ -1,5 +1,7 @@
 """Published sources that are compiled on demand: the same layout as the originals', with small sources of ours."""
 
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -109,12 +111,18 @@ def headers() -> Path:
 
 
 @pytest.fixture
-def make(
-    headers: Path, own_cache: Path, tmp_path: Path, published_server: PublishedServer, monkeypatch: pytest.MonkeyPatch
+def make(headers: Path, own_cache: Path, publish: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Make a dataset as `publish` does, and have the headers that clang needs."""
+    (own_cache / "headers").symlink_to(headers)
+    return publish
+
+
+@pytest.fixture
+def publish(
+    own_cache: Path, tmp_path: Path, published_server: PublishedServer, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], Any]:
     """Make a dataset whose files are served here, of which the first address gives nothing."""
     monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path / "site"))
-    (own_cache / "headers").symlink_to(headers)
 
     def new(name: str) -> Any:
         file, sources = ARCHIVES[name]
@@ -221,6 +229,47 @@ def test_programs_of_poj104_are_repaired(make: Callable[[str], Any], path: str) 
 )
 def test_main_returns_an_int(source: bytes, expected: bytes) -> None:
     assert poj104.repaired(source) == poj104.PRELUDE + expected
+
+
+def test_other_compilers_get_the_sources_as_they_were_published(publish: Callable[[str], Any]) -> None:
+    dataset = publish("anghabench-v1")
+    benchmark = dataset["curl/lib/extr_list.c_drop"].source_form
+    assert not dataset.installed
+    tree = dataset["curl/lib/extr_list.c_drop"].source_tree
+    assert dataset.installed and benchmark.content == tree.encode()
+    assert tree.files == {"extr_list.c_drop.c": FUNCTION.encode()} and tree.flags == ("-std=gnu17", "-fpermissive")
+
+    tree = publish("chstone-v0")["motion"].source_tree
+    assert tree.units == ("mpeg2.c",) and set(tree.files) == {"mpeg2.c", "global.h", "getbits.c"}
+
+    tree = publish("poj104-v1")["104/2"].source_tree
+    assert tree.files["source.cc"].startswith(poj104.PRELUDE)
+    assert (tree.language, tree.flags) == ("c++", ("-std=c++11",))
+
+    with pytest.raises(BenchmarkInitError, match="sources are not known"):
+        assert publish("clgen-v0")["a-1"].source_form.content
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("anghabench-v1", "curl/lib/extr_list.c_drop"),
+        ("chstone-v0", "motion"),
+        ("jotai-runnable-v0", "extr_sum_Final"),
+        ("poj104-v1", "1/1000"),
+        ("poj104-v1", "104/2"),
+    ],
+)
+def test_published_sources_compile_with_gcc(
+    publish: Callable[[str], Any], tmp_path: Path, name: str, path: str
+) -> None:
+    tree = publish(name)[path].source_tree
+    for file, content in tree.files.items():
+        (tmp_path / file).write_bytes(content)
+    words = ["gcc", *tree.flags, "-w", "-x", tree.language, "-c", *tree.units, "-o", "program.o"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 async def test_a_runnable_function_of_jotai_is_validated(make: Callable[[str], Any]) -> None:
