@@ -18,8 +18,9 @@ OPTIONS = (LEVEL, STALLED, STRIDE)
 @st.composite
 def option_lists(draw: st.DrawFn) -> list[Option]:
     """Draw options such as compilers have: all of one form or both, and no two of one name."""
+    names = st.from_regex(r"(-f|--param=)[a-z][a-z0-9-]{0,6}", fullmatch=True)
     options = []
-    for name in draw(st.lists(st.from_regex(r"(-f|--param=)[a-z][a-z0-9-]{0,6}", fullmatch=True), unique=True, max_size=6)):
+    for name in draw(st.lists(names, unique=True, max_size=6)):
         values = draw(st.lists(st.from_regex(r"[a-z]{1,3}(:[0-9])?", fullmatch=True), unique=True, max_size=4))
         texts = [name] if draw(st.booleans()) and not name.startswith("--") else []
         texts += [f"{name}={value}" for value in values]
@@ -47,11 +48,14 @@ def test_any_word_is_a_choice_or_refused_with_a_reason(data: st.DataObject) -> N
     word = "".join(data.draw(st.lists(pieces, max_size=4))) + data.draw(st.text(max_size=3))
     try:
         index, choice = OptionReader(options).read_word(word)
-    except UnknownOption as error:
-        assert error.word == word and error.reason
+    except UnknownOption as refused:
+        error = refused
     else:
         written = options[index].word(choice)
-        assert written == word or (int(written.rpartition("=")[2]) == int(word.rpartition("=")[2]))
+        assert written == word or int(written.rpartition("=")[2]) == int(word.rpartition("=")[2])
+        return
+    assert error.word == word
+    assert error.reason
 
 
 @given(st.integers(-(10**25), 10**25))

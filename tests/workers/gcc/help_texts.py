@@ -17,7 +17,7 @@ QUESTIONS = (
     "--help=params -Q",
     "--help=params",
 )
-VERSIONS = tuple(sorted((path.name.removesuffix(".json.xz") for path in FOLDER.iterdir()), key=lambda name: int(name[4:])))
+VERSIONS = ("gcc-9", "gcc-10", "gcc-11", "gcc-12", "gcc-13", "gcc-14", "gcc-15")
 
 
 def texts(version: str) -> dict[str, str]:

@@ -1,0 +1,194 @@
+"""Which options a real compiler has, and the file that keeps them."""
+
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from aiocg.transport.options import OptionReader
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc.compiler_options import CompilerOptions
+from aiocg.workers.gcc.discovery import discover
+from aiocg.workers.gcc.edits import edits
+from aiocg.workers.gcc.exclusions import exclusion
+from aiocg.workers.gcc.help_text import read_help
+from aiocg.workers.gcc.local import LocalPlace
+from aiocg.workers.gcc.options_file import OptionsFile
+from aiocg.workers.gcc.place import Completed
+from aiocg.workers.gcc.proposals import propose
+from aiocg.workers.gcc.trials import Trials, ask
+
+
+class Counted:
+    """A place that counts what is run there."""
+
+    def __init__(self, place: LocalPlace) -> None:
+        self._place = place
+        self.name, self.compiler, self.identity, self.root = place.name, place.compiler, place.identity, place.root
+        self.commands: list[Sequence[str]] = []
+
+    def run(
+        self, command: Sequence[str], *, folder: str, timeout: float, stdin: bytes = b"", memory: int = 0
+    ) -> Completed:
+        self.commands.append(command)
+        return self._place.run(command, folder=folder, timeout=timeout, stdin=stdin, memory=memory)
+
+    def close(self) -> None:
+        self._place.close()
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def found(place: LocalPlace, cache: Path) -> CompilerOptions:
+    return discover(place, str(cache))
+
+
+def test_what_the_help_names_is_an_option_or_has_a_reason(place: LocalPlace, found: CompilerOptions) -> None:
+    names = {option.name for option in found.options}
+    assert len(names) == len(found.options)
+    reasons = {drop.name: drop.reason for drop in found.dropped}
+    assert all(reasons.values())
+    proposals, _ = propose(
+        entry for topic in ("optimizers", "params") for entry in read_help(ask(place, f"--help={topic}", "-Q"))
+    )
+    for proposal in proposals:
+        assert (proposal.option.name in names) != (proposal.option.name in reasons)
+    assert found.version.startswith("gcc")
+
+
+def test_each_word_of_each_option_and_both_ends_of_its_range_are_taken(
+    place: LocalPlace, found: CompilerOptions
+) -> None:
+    reader = OptionReader(found.options)
+    trials = Trials(place)
+    for choices in ([0] * len(found.options), [len(option) - 1 for option in found.options]):
+        line = [option.word(choice) for option, choice in zip(found.options, choices, strict=True)]
+        assert reader.read(line) == choices
+        assert trials.refused(line) == {}
+
+
+def test_options_are_those_that_change_code(found: CompilerOptions) -> None:
+    by_name = {option.name: option for option in found.options}
+    assert {"-O0", "-O1", "-O2", "-O3", "-Os", "-Ofast", "-Og"} <= set(by_name["-O"].texts)
+    assert by_name["-fgcse"].texts == ("-fgcse", "-fno-gcse")
+    assert by_name["-fgcse"].description == "Perform global common subexpression elimination."
+    assert by_name["-ffp-contract"].texts[:1] == ("-ffp-contract=off",)
+    assert by_name["-falign-loops"].kind == "alignment"
+    assert (by_name["--param=align-threshold"].low, by_name["--param=align-threshold"].high) == (1, 65536)
+    assert by_name["--param=max-unroll-times"].high == 2**31 - 1
+    assert by_name["-fassociative-math"].texts == ("-fassociative-math", "-fno-associative-math")
+    assert by_name["-fstrict-enums"].kind == "flag"  # for C++ only
+    assert not [name for name in by_name if exclusion(name)]
+    assert len(found.options) > 400 and found.size > 10**1700
+    assert 1900 < len(edits(found.options)) < 3000
+
+
+def test_the_file_is_read_the_second_time(place: LocalPlace, found: CompilerOptions, cache: Path) -> None:
+    counted = Counted(place)
+    assert discover(counted, str(cache)) == found
+    assert [command[1:] for command in counted.commands] == [["--version"]]
+    assert [path.suffix for path in sorted(cache.iterdir())] == [".json", ".lock"]
+
+
+SOME = CompilerOptions("gcc 99", ())
+
+
+def never() -> CompilerOptions:
+    raise AssertionError("the file should have been read")
+
+
+def test_what_is_written_is_read(found: CompilerOptions, tmp_path: Path) -> None:
+    assert OptionsFile(str(tmp_path), "one", "1").get(lambda: found) == found
+    assert OptionsFile(str(tmp_path), "one", "1").get(never) == found
+    with pytest.raises(AssertionError, match="should have been read"):
+        OptionsFile(str(tmp_path), "one", "2").get(never)
+    with pytest.raises(AssertionError, match="should have been read"):
+        OptionsFile(str(tmp_path), "other", "1").get(never)
+
+
+@pytest.mark.parametrize("damage", ["half", "empty", "other format", "not JSON", "another compiler's", "a folder"])
+def test_a_damaged_file_is_as_none(found: CompilerOptions, tmp_path: Path, damage: str) -> None:
+    OptionsFile(str(tmp_path), "one", "1").get(lambda: SOME)
+    (path,) = tmp_path.glob("*.json")
+    content = path.read_bytes()
+    if damage == "a folder":
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_bytes(
+            {
+                "half": content[: len(content) // 2],
+                "empty": b"",
+                "other format": content.replace(b'"format": 1', b'"format": 0'),
+                "not JSON": b"\xff\x00" * 100,
+                "another compiler's": content.replace(b'"one"', b'"two"'),
+            }[damage]
+        )
+    assert OptionsFile(str(tmp_path), "one", "1").get(lambda: found) == found
+    if damage != "a folder":
+        assert OptionsFile(str(tmp_path), "one", "1").get(never) == found
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_folder_that_cannot_be_written_to_is_no_error(found: CompilerOptions, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (str(tmp_path / "file" / "folder"), "/proc/none", "/dev/full", ""):
+        assert OptionsFile(folder, "one", "1").get(lambda: found) == found
+
+
+PROGRAM = """
+import os, resource, sys
+from aiocg.workers.gcc.compiler_options import CompilerOptions
+from aiocg.workers.gcc.options_file import OptionsFile
+
+folder, mark, limit = sys.argv[1:]
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+
+def discover():
+    os.close(os.open(f"{mark}{os.getpid()}", os.O_CREAT))
+    return CompilerOptions("gcc 99", ())
+
+print("ready", flush=True)
+sys.stdin.readline()
+assert OptionsFile(folder, "one", "1").get(discover) == CompilerOptions("gcc 99", ())
+"""
+
+
+def test_of_several_processes_one_discovers_and_the_others_wait(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-c", PROGRAM, str(tmp_path / "cache"), f"{tmp_path}/did-", "1000000"]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)]
+    for process in processes:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+    for process in processes:
+        process.communicate(b"\n")
+    assert [process.returncode for process in processes] == [0, 0, 0, 0]
+    assert len(list(tmp_path.glob("did-*"))) == 1
+
+
+def test_a_file_that_there_is_no_room_for_is_not_written(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    command = [sys.executable, "-P", "-c", PROGRAM, str(cache), f"{tmp_path}/did-", "20"]
+    for _ in range(2):
+        subprocess.run(command, input=b"\n", check=True, stdout=subprocess.DEVNULL)
+    assert len(list(tmp_path.glob("did-*"))) == 2
+    assert [path.suffix for path in cache.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [("echo no such thing >&2; exit 3", "no such thing"), ("exit 4", "status 4"), ("kill -9 $$", "status -9")],
+)
+def test_what_is_no_compiler_is_an_error_that_says_so(tmp_path: Path, script: str, says: str) -> None:
+    program = tmp_path / "gcc"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(stat.S_IRWXU)
+    with pytest.raises(CompilationError, match=says) as caught:
+        discover(LocalPlace(str(program)))
+    assert caught.value.code == "compiler"
