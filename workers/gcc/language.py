@@ -62,7 +62,7 @@ def action_spaces(language: Language) -> tuple[ActionSpaceSpec, ...]:
             "edits", tuple([edit.action for edit in language.edits]), description="changes of one option each"
         ),
         ActionSpaceSpec("choices", kind="options", options=options, description="choices for all options, in a vector"),
-        ActionSpaceSpec("options", kind="mapping", options=options, description="choices for options, by their names"),
+        ActionSpaceSpec("options", kind="mapping", description="choices for those same options, by their names"),
         ActionSpaceSpec("command_line", kind="text", description="command lines, and the names of edits"),
     )
 

@@ -74,6 +74,8 @@ class GccSession(CompilationSession):
     def _find(cls) -> CompilerOptions:
         place = open_place(cls.settings.get("gcc_bin", "gcc"))
         found = discover(place, cls.settings.get("cache_dir", ""))
+        if not found.options:
+            raise CompilationError(FailureCode.COMPILER, f"{place.name} says of no options that it has: it is no GCC")
         execution = Execution(place, clang=cls.settings.get("clang") or "clang", sandbox=choose(cls.settings))
         cls.current = Tools(found, Compiler(place, cls.results), execution)
         return found

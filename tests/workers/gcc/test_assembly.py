@@ -21,7 +21,9 @@ def test_labels_directives_and_comments_are_no_instructions() -> None:
 
 
 def test_several_on_a_line_and_prefixes() -> None:
-    counts = instruction_counts(b"\trep stosq\n\tlock; addl $1, (%rax)\n\trep ret\n\tadd\tx0, x0, #1\n\tb.ne\t.L3\n\trep\n")
+    counts = instruction_counts(
+        b"\trep stosq\n\tlock; addl $1, (%rax)\n\trep ret\n\tadd\tx0, x0, #1\n\tb.ne\t.L3\n\trep\n"
+    )
     assert counts == {"rep stosq": 1, "lock": 1, "addl": 1, "rep ret": 1, "add": 1, "b.ne": 1, "rep": 1}
 
 

@@ -86,7 +86,9 @@ def bare(folder: Path, *words: str) -> bytes:
     return (folder / "main.o").read_bytes()
 
 
-@pytest.mark.parametrize("words", [(), ("-O2",), ("-Os", "-fno-inline", "--param=max-inline-insns-auto=3"), ("-O2", "-g")])
+@pytest.mark.parametrize(
+    "words", [(), ("-O2",), ("-Os", "-fno-inline", "--param=max-inline-insns-auto=3"), ("-O2", "-g")]
+)
 def test_the_object_file_is_what_gcc_alone_would_have_made(make, tmp_path: Path, words: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]
     assert compilation(make(), benchmark(), *words).object_file() == bare(tmp_path, *words)
 

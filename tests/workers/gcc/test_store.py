@@ -56,7 +56,7 @@ def test_many_are_written_without_being_told(tmp_path: Path) -> None:
     assert kept(tmp_path, 0) == 0
 
 
-def test_the_least_recently_used_go_first_when_there_is_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1e9]
     monkeypatch.setattr("aiocg.workers.gcc.store.time.time", lambda: now[0])
     store = Store(tmp_path, limit=100_000)

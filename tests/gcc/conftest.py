@@ -1,0 +1,58 @@
+"""A runtime of real GCC workers, shared by the tests of this folder that ask for it."""
+
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+import aiocg
+from aiocg.datasets.cache import cache_directory
+from aiocg.supervision import Policy
+
+from .written import LOOP, program
+
+
+@pytest.fixture(scope="session")
+def gcc() -> str:
+    """The path of this machine's compiler."""
+    found = shutil.which("gcc")
+    if found is None:
+        pytest.skip("there is no gcc on this machine")
+    return found
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache that knows nothing but which options compilers have, since finding that takes seconds."""
+    folder = tmp_path_factory.mktemp("cache")
+    known = cache_directory()
+    for path in known.glob("gcc-options-*.json"):
+        shutil.copy(path, folder)
+    yield folder
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def runtime(gcc: str, cache: Path) -> AsyncIterator[aiocg.Runtime]:
+    """A runtime with two workers that come back at once when they are killed."""
+    policy = Policy(first_delay=0.01, max_delay=0.05)
+    async with aiocg.Runtime(workers=2, policy=policy, options={"cache_dir": str(cache)}) as runtime:
+        yield runtime
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def make(runtime: aiocg.Runtime) -> AsyncIterator[Callable[..., Any]]:
+    """Make an environment and reset it; it is closed after the test."""
+    made = []
+
+    async def new(benchmark: Any = None, id: str = "gcc-v0", **options: Any) -> aiocg.Env:
+        target = program(LOOP) if benchmark is None else benchmark
+        made.append(env := await runtime.make(id, benchmark=target, **options))
+        await env.reset()
+        return env
+
+    yield new
+    for env in made:
+        await env.close()

@@ -1,0 +1,16 @@
+"""Small programs for GCC."""
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.source_tree import SourceTree
+
+__all__ = ["LOOP", "program"]
+
+LOOP = "int f(int n) { int s = 0; for (int i = 0; i < n; i++) s += i * n; return s; }\n"
+
+
+def program(*units: str, **files: str) -> Benchmark:
+    """Return a benchmark of C files, the first of which is `program.c`."""
+    texts = {"program.c": units[0], **{f"unit{index}.c": text for index, text in enumerate(units[1:], 1)}}
+    contents = {name: text.encode() for name, text in {**texts, **files}.items()}
+    tree = SourceTree(tuple(texts), contents)
+    return Benchmark("benchmark://written-v0/program", tree.encode, source_tree=lambda: tree)
