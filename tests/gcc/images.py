@@ -1,9 +1,11 @@
 """Container images with a GCC, made without a registry: of this machine's compiler, or of a Debian suite."""
 
+import io
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ __all__ = ["host_rootfs", "import_image"]
 HEADERS = (
     *("assert.h", "ctype.h", "errno.h", "float.h", "inttypes.h", "limits.h", "locale.h", "math.h", "setjmp.h"),
     *("signal.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h"),
-    *("strings.h", "sys/time.h", "sys/types.h", "unistd.h"),
+    *("strings.h", "sys/time.h", "sys/types.h", "sys/wait.h", "unistd.h"),
 )
 TOOLS = ("sh", "cat", "mkfifo", "sleep", "timeout")  # what containers need beside the compiler; some tests sleep
 DEBIAN = "http://deb.debian.org/debian"
@@ -38,25 +40,33 @@ def import_image(client: Any, rootfs: Path, name: str, changes: Iterable[str] = 
 # ------------------------------------------------------------------------------------ of this machine's compiler
 
 
-def host_rootfs(archive: Path, compiler: str = "gcc", busybox: bool = False) -> None:
+def host_rootfs(
+    archive: Path, compiler: str = "gcc", *, busybox: bool = False, without: str = "", machine: int = 0
+) -> None:
     """Write an archive of this machine's C compiler and of what it needs, some 80 MB in a second.
 
     Args:
         archive: the file to write.
         compiler: the compiler, which is /usr/bin/gcc in the archive; "" for none.
         busybox: have busybox in place of this machine's shell and tools.
+        without: a tool that is left out.
+        machine: the number, in ELF files, of the machine that the shell is said to be for; 0 for this one.
     """
     with tarfile.open(archive, "w") as tar:
         files = _Files(tar)
-        for folder in ("dev", "etc", "proc", "sys", "tmp"):
-            files.folder(f"/{folder}")
+        for folder in ("/dev", "/etc", "/proc", "/sys"):
+            files.folder(folder)
+        files.folder("/tmp", 0o1777)
         if busybox:
             files.add_as("/bin/busybox", str(shutil.which("busybox")))
             for tool in (*TOOLS, "setsid"):
                 files.link(f"/bin/{tool}", "busybox")
         else:
             for tool in TOOLS:
-                files.program(str(shutil.which(tool)))
+                if tool == "sh" and machine:
+                    files.foreign(str(shutil.which(tool)), machine)
+                elif tool != without:
+                    files.program(str(shutil.which(tool)))
         if compiler:
             for path in _parts(compiler):
                 files.program(path)
@@ -86,7 +96,17 @@ class _Files:
         self._parents(name)
         self._tar.add(path, name)
 
-    def folder(self, name: str) -> None:
+    def foreign(self, path: str, machine: int) -> None:
+        """Add a program that says that it is for another machine."""
+        self._have.add(path)
+        self._parents(path)
+        with open(path, "rb") as file:
+            content = bytearray(file.read())
+        content[18:20] = machine.to_bytes(2, sys.byteorder)  # e_machine
+        member = self._tar.gettarinfo(os.path.realpath(path), path)
+        self._tar.addfile(member, io.BytesIO(content))
+
+    def folder(self, name: str, mode: int = 0o755) -> None:
         """Add an empty folder."""
         if name not in self._have:
             self._have.add(name)
@@ -96,7 +116,7 @@ class _Files:
                 self.folder(os.path.realpath(name))
             else:
                 member = tarfile.TarInfo(name)
-                member.type, member.mode = tarfile.DIRTYPE, 0o755
+                member.type, member.mode = tarfile.DIRTYPE, mode
                 self._tar.addfile(member)
 
     def link(self, name: str, target: str) -> None:
@@ -132,7 +152,8 @@ def _parts(compiler: str) -> Iterator[str]:
         yield str(shutil.which(_ask(compiler, f"-print-prog-name={name}").strip()))
     yield _ask(compiler, "-print-file-name=liblto_plugin.so").strip()
     includes = "".join(f"#include <{name}>\n" for name in HEADERS)
-    yield from re.findall(r"/\S+", _ask(compiler, "-M", "-x", "c", "-", stdin=includes))
+    for level in ("-O0", "-O2"):  # with which headers include others
+        yield from re.findall(r"/\S+", _ask(compiler, "-M", level, "-D_GNU_SOURCE", "-x", "c", "-", stdin=includes))
     command = ("-Wl,--trace", "-x", "c", "-", "-lm", "-o", os.devnull)
     for line in _ask(compiler, *command, stdin="int main(void) { return 0; }").splitlines():
         if line.startswith("/") and not line.startswith("/tmp/"):

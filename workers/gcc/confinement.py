@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import os
 import select
 import shutil
@@ -74,8 +75,9 @@ class Container:
         self._id = ""
         self._keeper: socket.socket | None = None
         self._began = time.time()
+        self._engine: Mapping[str, Any] = {}
         with self._explained():
-            self._engine: Mapping[str, Any] = client.info()
+            self._engine = client.info()
             _remove_left(client, folder)
             self._create(limits)
             streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
@@ -107,21 +109,19 @@ class Container:
 
     def fate(self) -> str:
         """Say what has become of it, as far as the engine knows."""
-        from docker.errors import DockerException, NotFound
         from requests.exceptions import RequestException
 
         patience = time.monotonic() + _END_PATIENCE
         try:
-            while (events := self._events()).isdisjoint({"die", "died"}) and time.monotonic() < patience:
-                with contextlib.suppress(NotFound):
-                    if self._client.inspect_container(self._id)["State"]["Running"] and not self.has_ended():
-                        return "the container still runs"
+            while (events := self._events()).isdisjoint({"die", "died"}):
+                if time.monotonic() > patience:
+                    return "the container itself still runs"
                 time.sleep(0.05)
-        except (DockerException, RequestException, OSError) as error:
+        except (RequestException, OSError, ValueError) as error:
             return f"the engine does not answer ({said(error)})"
         if "oom" in events:
-            return "the container had no memory left"
-        return "somebody has killed the container" if "kill" in events else "the container has ended"
+            return "it had no memory left"
+        return "somebody has killed it" if "kill" in events else "it has ended"
 
     def remove(self) -> None:
         """End it, with all that runs in it; idempotent. An engine that does not answer will find its input closed."""
@@ -143,6 +143,8 @@ class Container:
         return os.path.join(self._folder, _SHELLS, self._id)
 
     def _create(self, limits: Limits) -> None:
+        from docker.types import LogConfig
+
         security = self._engine.get("SecurityOptions") or ()
         rootless = any("name=rootless" in option for option in security)
         if self.user == 0 and not rootless:
@@ -164,7 +166,7 @@ class Container:
             binds={self._folder: {"bind": self._folder, "mode": "rw,Z"}},
             cap_drop=["ALL"],
             init=False,
-            log_config={"Type": "none"},
+            log_config=LogConfig(type="none"),
             network_mode="none",
             read_only=True,
             security_opt=["no-new-privileges"],
@@ -185,19 +187,31 @@ class Container:
         self._id = str(made["Id"])
 
     def _events(self) -> set[str]:
-        """Return what has happened to the container; there are no such things as late or missing ones."""
-        until = f"{time.time():.6f}"
-        events = self._client.events(int(self._began), until, {"container": self._id}, decode=True)
+        """Return what has happened to the container so far. (docker-py's method waits without end for an engine.)"""
+        client, filters = self._client, json.dumps({"container": [self._id]})
+        found = client.get(
+            f"{client.base_url}/v{client.api_version}/events",
+            params={"since": str(int(self._began)), "until": f"{time.time():.6f}", "filters": filters},
+            timeout=client.timeout,
+        )
+        events = map(json.loads, found.text.splitlines())
         return {str(event.get("Action") or event.get("status")).partition(":")[0] for event in events}
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         """Have the error of an engine say what is wrong, and leave nothing behind."""
         from docker.errors import DockerException
-        from requests.exceptions import RequestException
+        from requests.exceptions import ConnectionError, RequestException, Timeout
 
         try:
             yield
+        except (ConnectionError, Timeout) as error:
+            self.remove()
+            raise failure(
+                f"the container engine does not answer any more ({said(error)}). If it is being restarted, go on then: "
+                "the next command tries again",
+                reason="engine",
+            ) from None
         except (DockerException, RequestException, OSError) as error:
             problem = self.explain(said(error))
             self.remove()

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["ANSWER_TIMEOUT", "Image", "addresses", "connect", "failure", "find_image", "pull", "said"]
 
 ANSWER_TIMEOUT = 30  # seconds that an engine has for an answer
-_PULL_SILENCE = 300  # seconds without a word about an image that is being pulled
 _UNIX = "unix://"
 
 
@@ -76,7 +75,7 @@ def connect() -> "APIClient":
         if problem := _silence(address):
             problems[address] = problem
             continue
-        options = {**kwargs_from_env(), "base_url": address}
+        options: dict[str, Any] = {**kwargs_from_env(), "base_url": address}
         try:
             return docker.APIClient(timeout=ANSWER_TIMEOUT, **options)  # which asks for the version
         except (docker.errors.DockerException, OSError) as error:
@@ -126,7 +125,7 @@ def find_image(client: "APIClient", name: str) -> Image:
     from requests.exceptions import RequestException
 
     try:
-        found = client.inspect_image(name)
+        found = client.inspect_image(name)  # type: ignore[no-untyped-call]
     except ImageNotFound:
         raise failure(
             f"there is no image {name!r} here: `aiocg gcc pull {name}` gets it from its registry, "
@@ -139,7 +138,7 @@ def find_image(client: "APIClient", name: str) -> Image:
 
 
 def pull(client: "APIClient", name: str, report: Callable[[str], None]) -> None:
-    """Have the engine get an image from its registry.
+    """Have the engine get an image from its registry, for as long as that takes.
 
     Args:
         client: the engine.
@@ -153,7 +152,6 @@ def pull(client: "APIClient", name: str, report: Callable[[str], None]) -> None:
     from requests.exceptions import RequestException
 
     progress = Progress()
-    timeout, client.timeout = client.timeout, _PULL_SILENCE
     try:
         repository, tag = _split(name)
         for event in client.pull(repository, tag=tag, stream=True, decode=True):
@@ -162,8 +160,6 @@ def pull(client: "APIClient", name: str, report: Callable[[str], None]) -> None:
             report(progress.after(event))
     except (DockerException, RequestException) as error:
         raise failure(_not_pulled(name, said(error)), reason="image") from None
-    finally:
-        client.timeout = timeout
 
 
 class Progress:
@@ -184,9 +180,9 @@ class Progress:
             self._layers[layer] = total, total
         elif status == "Pull complete":
             self._unpacked += 1
-        got, total = (sum(sizes[part] for sizes in self._layers.values()) / 1e6 for part in (0, 1))
+        got, all_of_it = (sum(sizes[part] for sizes in self._layers.values()) / 1e6 for part in (0, 1))
         seconds = time.monotonic() - self._began
-        return f"{got:.1f} of {total:.1f} MB, {self._unpacked} layers unpacked, {seconds:.0f} s"
+        return f"{got:.1f} of {all_of_it:.1f} MB, {self._unpacked} layers unpacked, {seconds:.0f} s"
 
 
 def _split(name: str) -> tuple[str, str]:
