@@ -11,7 +11,10 @@ from aiocg.cli.output import Json, console, print_json
 from aiocg.env import Env
 from aiocg.registry import environments
 from aiocg.runtime import Runtime
-from aiocg.spaces import ActionSpace, ParametrizedActions, TargetedActions
+from aiocg.spaces import ActionSpace, MappingActions, OptionActions, ParametrizedActions, TargetedActions
+from aiocg.transport.options import Option
+
+_LISTED = 400  # actions that are listed without being asked for
 
 
 def envs(json: Json = False) -> None:
@@ -29,6 +32,7 @@ def envs(json: Json = False) -> None:
                         "benchmark": str(spec.benchmark),
                         "observation_space": spec.observation_space,
                         "reward_space": spec.reward_space,
+                        "settings": dict(spec.settings),
                     }
                     for spec in environments().values()
                 ]
@@ -52,6 +56,8 @@ def describe(
 ) -> None:
     """Describe an environment: its action spaces and the actions of one, observation spaces and reward spaces.
 
+    Settings of an environment stand behind its id: `gcc-v0?gcc_bin=gcc-12`.
+
     Example: aiocg describe llvm-v0 --action-space Pipelines
     """
     run(_describe(environment, action_space, json))
@@ -63,7 +69,7 @@ async def _describe(environment: str, action_space: str | None, json: bool) -> N
         if json:
             print_json(_as_json(env))
         else:
-            _print_tables(env)
+            _print_tables(env, listed=action_space is not None or len(env.action_space.names) <= _LISTED)
 
 
 def _as_json(env: Env) -> dict[str, Any]:
@@ -71,13 +77,16 @@ def _as_json(env: Env) -> dict[str, Any]:
         "id": env.spec.id,
         "description": env.spec.description,
         "compiler_version": env.compiler_version,
+        "settings": dict(env.spec.settings),
         "action_space": env.action_space.name,
         "actions": [_action_as_json(env.action_space, index) for index in range(len(env.action_space.names))],
+        "options": [_option_as_json(option) for option in getattr(env.action_space, "options", ())],
         "action_spaces": [
             {
                 "name": space.name,
                 "kind": space.kind,
                 "actions": len(space.names),
+                "options": len(getattr(space, "options", ())),
                 "targets": space.targets_from or None,
                 "space": _form(space),
                 "description": space.description,
@@ -107,7 +116,18 @@ def _form(space: ActionSpace) -> str:
         return f"MultiDiscrete([number of {space.targets_from}, {len(space.names)}])"
     if isinstance(space, ParametrizedActions):
         return f"MultiDiscrete({space.nvec.tolist()})"
+    if isinstance(space, MappingActions):
+        return f"Dict({len(space.options)} names of options: Discrete)"
+    if isinstance(space, OptionActions) and space.kind == "options":
+        return f"MultiDiscrete({list(space.counts)})"
     return f"Discrete({len(space.names)})" if space.names else "Text()"
+
+
+def _option_as_json(option: Option) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": option.name, "kind": option.kind, "choices": len(option)}
+    if option.template:
+        described |= {"low": option.low, "high": option.high}
+    return {**described, "texts": list(option.texts), "initial": option.initial, "description": option.description}
 
 
 def _action_as_json(space: ActionSpace, index: int) -> dict[str, Any]:
@@ -117,14 +137,21 @@ def _action_as_json(space: ActionSpace, index: int) -> dict[str, Any]:
     return described
 
 
-def _print_tables(env: Env) -> None:
+def _print_tables(env: Env, listed: bool) -> None:
     console.print(f"[bold]{env.spec.id}[/]: {env.spec.description} ({env.compiler_version})")
+    for name, value in env.spec.settings.items():
+        console.print(f"setting {name}: {escape(value)}")
     spaces = Table("action space", "kind", "actions", "description", title="Action spaces")
     for actions in env.action_spaces.values():
-        spaces.add_row(actions.name, actions.kind, str(len(actions.names) or "any"), escape(actions.description))
+        spaces.add_row(actions.name, actions.kind, _count(actions), escape(actions.description))
     console.print(spaces)
-    if env.action_space.names:
+    if isinstance(env.action_space, OptionActions):
+        _print_options(env.action_space)
+    elif env.action_space.names and listed:
         _print_actions(env.action_space)
+    elif env.action_space.names:
+        name = env.action_space.name
+        console.print(f"{len(env.action_space.names)} actions of {name}: --action-space {name} lists them")
     observations = Table("observation space", "space", "deterministic", "description", title="Observation spaces")
     observations.columns[0].overflow = "fold"
     for space in env.observation_spaces.values():
@@ -137,6 +164,23 @@ def _print_tables(env: Env) -> None:
     for reward in env.reward_spaces.values():
         rewards.add_row(reward.name, escape(reward.description))
     console.print(rewards)
+
+
+def _count(space: ActionSpace) -> str:
+    if isinstance(space, OptionActions):
+        return f"{len(space.options)} options"
+    return str(len(space.names) or "any")
+
+
+def _print_options(space: OptionActions) -> None:
+    table = Table("option", "choices", "if not given", "description", title=f"Options ({len(space.options)})")
+    for option in space.options:
+        numbers = [f"{option.low} to {option.high}"] if option.template else []
+        words = [text.removeprefix(f"{option.name}=") for text in option.texts]
+        row = (option.name, ", ".join([*words, *numbers]), option.initial, option.description)
+        table.add_row(*map(escape, row))
+    table.columns[0].overflow = table.columns[1].overflow = "fold"
+    console.print(table)
 
 
 def _print_actions(space: ActionSpace) -> None:

@@ -29,7 +29,7 @@ def replay(
         str, typer.Option("--env", help="Environment that a state of CompilerGym comes from: it does not say.")
     ] = DEFAULT_ENVIRONMENT,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the program at that state as bitcode.")
+        Path | None, typer.Option("-o", "--output", help="Write the program at that state: bitcode, or GCC's object file.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -56,7 +56,7 @@ async def _replay(state: State, environment: str, output: Path | None, json: boo
         found = env.state
         comparable = state.reward_space is not None and env.reward_spaces[state.reward_space].deterministic
         if output is not None:
-            write_file(output, await env.observe("Bitcode"))
+            write_file(output, await env.observe("Bitcode" if "Bitcode" in env.observation_spaces else "obj"))
     other = translation is not None and translation.another_compiler
     if json:
         value = {"state": msgspec.to_builtins(found), "expected_reward": state.reward}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS"]
 
 SECTION = "Files"
-OBSERVED = {".bc": "Bitcode", ".ll": "Ir"}  # what a file of a suffix has in it
+OBSERVED = {".bc": "Bitcode", ".ll": "Ir", ".s": "asm", ".o": "obj"}  # what a file of a suffix has in it
 
 
 async def _write(path: Path, content: bytes) -> None:
@@ -64,7 +64,7 @@ async def write(shell: "Shell", words: list[str]) -> "RenderableType":
     session, path = shell.session, Path(words[0])
     name = OBSERVED.get(path.suffix)
     if name is None:
-        raise CommandError(f"{path} should end in .bc, for bitcode, or in .ll, for text")
+        raise CommandError(f"{path} should end in .bc or .ll, for LLVM's code, or in .s or .o, for GCC's")
     if name not in session.env.observation_spaces:
         raise CommandError(f"{session.env.spec.id} has no observation {name}, so there is nothing to write")
     value = await session.env.observe(name)
@@ -94,7 +94,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "write",
         SECTION,
-        "write the program as it is now, to a .bc or a .ll file",
+        "write the program as it is now, to a .bc or a .ll file, for GCC to a .s or a .o file",
         write,
         (Argument("FILE", paths),),
         examples=("write best.bc", "write best.ll"),

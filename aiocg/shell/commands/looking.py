@@ -88,6 +88,9 @@ async def validate(shell: "Shell", words: list[str]) -> "RenderableType":
     return Text("\n".join([*lines, f"valid: the actions lead to the same program again, and {compared}"]))
 
 
+_TEXTS = ("Ir", "asm")  # the observations that are the program as text, of one compiler each
+
+
 async def diff(shell: "Shell", words: list[str]) -> "RenderableType":
     """Show how the last actions changed the program's text."""
     session = shell.session
@@ -96,9 +99,12 @@ async def diff(shell: "Shell", words: list[str]) -> "RenderableType":
         raise CommandError("there is no action yet whose effect could be shown")
     if count > session.position:
         raise CommandError(f"there is only {actions(session.position)}")
+    text = next((one for one in _TEXTS if one in session.env.observation_spaces), None)
+    if text is None:
+        raise CommandError(f"{session.env.spec.id} cannot show its program as text")
     async with session.at(session.position - count) as earlier:
-        before = await earlier.observe("Ir")
-    after = await session.env.observe("Ir")
+        before = await earlier.observe(text)
+    after = await session.env.observe(text)
     name = ", ".join(session.actions[-count:])
     lines = await in_thread(lambda: difference(before, after, f"before {name}", f"after {name}"))
     if not lines:

@@ -95,7 +95,7 @@ class CommandLine:
         raise InvalidAction(f"{error}{self._advice(word, error)}")
 
     def _advice(self, word: str, error: UnknownOption) -> str:
-        if "range" in error.reason or "number" in error.reason:
+        if not error.reason.startswith("is no option"):
             return ""
         if _PROGRAMS_OWN.fullmatch(word):
             return "; it belongs to the program: give it to the benchmark"

@@ -21,7 +21,8 @@ class MappingActions(OptionActions, gymnasium.spaces.Dict):
     """A space of mappings from names of options to numbers; an option that is left out is not given.
 
     For an option with a range of numbers, such as a parameter, its number is what it is set to, and for `-O` the level.
-    For others it is 1 + the choice. The least number there is means that the option is not given.
+    For others it is 1 + the choice; where values are numbers without a range, such as alignments, it is a negative
+    number, so that 16 can mean 16. The least number there is means that the option is not given.
 
     `step` takes more: a word (`"-fno-gcse"`), what stands behind the name (`"30"`, `"s"`), True and False where there
     is a word for it, and None for an option that is not given. An action can also be a command line, and that is what
@@ -73,9 +74,12 @@ class MappingActions(OptionActions, gymnasium.spaces.Dict):
         if isinstance(value, str):
             return self._of_text(index, value)
         try:
-            choice = operator.index(value) - self._starts[index] - 1
+            number = operator.index(value)
         except TypeError:
             raise InvalidAction(f"{option.name} cannot be {value!r}: {_range(option)}") from None
+        if number >= 0 and _has_numbers(option):
+            return self._of_text(index, str(number))
+        choice = number - self._starts[index] - 1
         if not UNSET <= choice < len(option):
             raise InvalidAction(f"{option.name} cannot be {value}: {_range(option)}")
         return choice
@@ -127,14 +131,21 @@ def _start(option: Option) -> int:
     """Return the number for an option that is not given, which is below those of its choices."""
     if option.template:
         return option.low - len(option.texts) - 1
+    if _has_numbers(option):
+        return -len(option) - 1
     return -1 if option.kind == "level" else 0
+
+
+def _has_numbers(option: Option) -> bool:
+    """Are there numbers among its values, which are no range?"""
+    return any(text.removeprefix(f"{option.name}=").isdecimal() for text in option.texts)
 
 
 def _range(option: Option) -> str:
     """Say what an option can be."""
     texts = ", ".join(option.texts)
     if not option.template:
-        return f"it can be {texts}, or a number of one of them, from {_start(option) + 1}"
+        return f"it can be {texts}; or the number of one of these, from {_start(option) + 1} on"
     return f"it can be a number from {option.low} to {option.high}{f', or {texts}' if texts else ''}"
 
 
