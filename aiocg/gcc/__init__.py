@@ -1,4 +1,4 @@
-"""What is particular to the GCC environments: which options there are, and choosing all of them at once.
+"""What is particular to the GCC environments: which options there are, choosing all of them at once, own programs.
 
 Names are imported on first use.
 """
@@ -11,13 +11,15 @@ _HOMES = {
     "GccSpec": "compiler_spec",
     "InvalidSpec": "compiler_spec",
     "choices": "option_choices",
+    "make_benchmark": "benchmarks",
     "set_choices": "option_choices",
     "spec": "compiler_spec",
 }
 
-__all__ = ["DroppedOption", "GccSpec", "InvalidSpec", "choices", "set_choices", "spec"]
+__all__ = ["DroppedOption", "GccSpec", "InvalidSpec", "choices", "make_benchmark", "set_choices", "spec"]
 
 if TYPE_CHECKING:
+    from aiocg.gcc.benchmarks import make_benchmark
     from aiocg.gcc.compiler_spec import DroppedOption, GccSpec, InvalidSpec, spec
     from aiocg.gcc.option_choices import choices, set_choices
 else:

@@ -2,7 +2,7 @@
 
 A program that stands on our own runtime is linked with it by lld, as LLVM's are, and runs on this machine whatever made
 its code: it needs nothing of the place. Any other is linked by the compiler with the libraries that are there, and runs
-where it was linked, on this machine or in the container.
+where it was linked, on this machine or in the container; there it has the variables that all commands have, too.
 """
 
 import contextlib
@@ -38,6 +38,7 @@ __all__ = ["PARAMETERS", "Execution"]
 PARAMETERS = tuple(name for name in KEYS if not name.startswith("buildtimes"))
 """The parameters there are, for `aiocg.workers.programs.parameters.exchange`."""
 
+EXPORTING = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@"'
 OWN_LINKER = "{lld}"  # with which the recipes of programs begin that need no library of the machine's
 
 
@@ -195,7 +196,7 @@ class Execution:
             write_files(Path(folder), run.files)
             command = [f"{executable.path.parent}/{EXECUTABLE}", *run.arguments]
             done = self._place.run(
-                ["env", "-i", *(f"{name}={value}" for name, value in run.environment.items()), *command],
+                _with_environment(run.environment, command),
                 folder=folder,
                 timeout=min(run.timeout, left),
                 stdin=run.stdin,
@@ -237,4 +238,6 @@ def _want(done: Completed) -> str:
 
 
 def _with_environment(environment: Mapping[str, str], command: list[str]) -> list[str]:
-    return ["env", *(f"{name}={value}" for name, value in environment.items()), *command] if environment else command
+    """Return a command with more variables than the place gives to all; an image need have no `env`."""
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    return ["sh", "-c", EXPORTING, "sh", *variables, "--", *command] if variables else command
