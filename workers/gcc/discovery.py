@@ -1,5 +1,7 @@
 """Finding out which options a compiler has: from its help, checked by trying them, and kept for the next time."""
 
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.checking import check
 from aiocg.workers.gcc.compiler_options import CompilerOptions, Dropped
 from aiocg.workers.gcc.exclusions import exclusion
@@ -32,6 +34,7 @@ def discover(place: Place, cache_dir: str = "") -> CompilerOptions:
 
 
 def _discovered(place: Place, version: str) -> CompilerOptions:
+    trials = Trials(place)
     entries = [
         entry
         for topic in _TOPICS
@@ -44,5 +47,7 @@ def _discovered(place: Place, version: str) -> CompilerOptions:
             dropped.append(Dropped(proposal.option.name, reason))
         else:
             wanted.append(proposal)
-    options, refused = check(wanted, Trials(place))
+    options, refused = check(wanted, trials)
+    if not options:
+        raise CompilationError(FailureCode.COMPILER, f"{place.name} has no options that GCC has: is it {version!r}?")
     return CompilerOptions(version, tuple(options), (*dropped, *refused))

@@ -13,7 +13,7 @@ from aiocg.workers.gcc.compiler_options import CompilerOptions
 
 __all__ = ["OptionsFile"]
 
-_FORMAT = 1  # to be raised whenever discovery would find something else, or the file has another form
+_FORMAT = 1  # to be raised whenever other options are found of the same compiler, or the file has another form
 
 
 class _Content(msgspec.Struct, frozen=True):

@@ -46,12 +46,23 @@ _VALUES = re.compile(r".*'(?P<name>[^']+)' are: (?P<values>[^;\n]+)")
 
 
 class Trials:
-    """Runs one compiler on a small program, with words that it may or may not take."""
+    """Runs one compiler on a small program, with words that it may or may not take.
+
+    Attributes:
+        for_cxx: words that it has said are for C++ and not for C.
+
+    Raises:
+        CompilationError: with `FailureCode.COMPILER` when it does not compile the program without any words.
+    """
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self.compiles = 0
-        self.for_cxx: set[str] = set()  # words that it has said are for C++ and not for C
+        self.for_cxx: set[str] = set()
+        status, usual = self._run([], "c")
+        if status:
+            said = f"{place.name} cannot compile a small program: {usual.strip()}"
+            raise CompilationError(FailureCode.COMPILER, said)
+        self._usual = frozenset(_plain(usual).splitlines())  # what it says anyway
 
     def refused(self, words: Sequence[str], language: str = "c") -> dict[str, str]:
         """Return those of some words that the compiler refuses even alone, and what it says then.
@@ -89,14 +100,13 @@ class Trials:
         for line in _plain(said).splitlines():
             if language == "c" and (found := _FOR_CXX.fullmatch(line)):
                 self.for_cxx.add(found["word"])
-            elif line.strip():
+            elif line.strip() and line not in self._usual:
                 lines.append(line.strip())
         return _brief(lines) or (f"the compiler ended with status {status}" if status else "")
 
     def _run(self, words: Iterable[str], language: str) -> tuple[int, str]:
         companions = [companion for word in words for companion in _COMPANIONS.get(word, ())]
         command = [self._place.compiler, "-O2", "-S", "-o", "/dev/null", "-x", language, "-", *words, *companions]
-        self.compiles += 1
         done = self._place.run(command, folder=self._place.root, timeout=_SECONDS, stdin=_PROGRAM)
         if done.stopped:
             return done.status or 1, f"a small program takes it too much {done.stopped}"

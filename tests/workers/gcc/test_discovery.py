@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.transport.options import OptionReader
+from aiocg.transport.options import Option, OptionReader
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc.checking import check
 from aiocg.workers.gcc.compiler_options import CompilerOptions
 from aiocg.workers.gcc.discovery import discover
 from aiocg.workers.gcc.edits import edits
@@ -18,7 +19,7 @@ from aiocg.workers.gcc.help_text import read_help
 from aiocg.workers.gcc.local import LocalPlace
 from aiocg.workers.gcc.options_file import OptionsFile
 from aiocg.workers.gcc.place import Completed
-from aiocg.workers.gcc.proposals import propose
+from aiocg.workers.gcc.proposals import Proposal, propose
 from aiocg.workers.gcc.trials import Trials, ask
 
 
@@ -192,3 +193,51 @@ def test_what_is_no_compiler_is_an_error_that_says_so(tmp_path: Path, script: st
     with pytest.raises(CompilationError, match=says) as caught:
         discover(LocalPlace(str(program)))
     assert caught.value.code == "compiler"
+
+
+def test_a_compiler_that_answers_and_compiles_nothing_is_an_error_with_its_words(
+    place: LocalPlace, tmp_path: Path
+) -> None:
+    program = tmp_path / "gcc"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *-S*) echo no cc1 >&2; exit 1;; esac\nexec {place.compiler} "$@"\n')
+    program.chmod(stat.S_IRWXU)
+    with pytest.raises(CompilationError, match="cannot compile a small program: no cc1") as caught:
+        discover(LocalPlace(str(program)))
+    assert caught.value.code == "compiler"
+
+
+def test_what_a_compiler_says_to_everything_is_held_against_no_option(place: LocalPlace, tmp_path: Path) -> None:
+    program = tmp_path / "gcc"
+    program.write_text(f'#!/bin/sh\necho "gcc: warning: it is Monday" >&2\nexec {place.compiler} "$@"\n')
+    program.chmod(stat.S_IRWXU)
+    trials = Trials(LocalPlace(str(program)))
+    assert trials.refused(["-fgcse", "-fdce"]) == {}
+    (refused,) = trials.refused(["-fgcse", "-fno-such-thing", "-fdce"]).items()
+    assert refused[0] == "-fno-such-thing"
+    assert "unrecognized command-line option" in refused[1].replace("command line", "command-line")
+
+
+def test_the_end_of_a_range_that_is_refused_is_cut_at_the_next_power_of_two(place: LocalPlace) -> None:
+    name = "--param=align-threshold"  # takes 1 to 65536
+    promised = Option(name, "param", template=f"{name}={{}}", low=-3, high=100_000)
+    (option,), dropped = check([Proposal(promised)], Trials(place))
+    assert (option.low, option.high) == (1, 65536)
+    assert [drop.name for drop in dropped] == [f"{name}=-3", f"{name}=100000"]
+
+
+def test_a_flag_without_its_positive_form_is_none_and_one_without_its_negative_form_stays(place: LocalPlace) -> None:
+    flags = [
+        Option("-fgcse", "flag", texts=("-fgcse", "-fno-nonsense")),
+        Option("-fnonsense", "flag", texts=("-fnonsense", "-fno-gcse")),
+        Option("-fx", "enum", texts=("-fx=1", "-fx=2")),
+    ]
+    (option,), dropped = check([Proposal(flag) for flag in flags], Trials(place))
+    assert option.texts == ("-fgcse",)
+    assert [drop.name for drop in dropped] == ["-fno-nonsense", "-fnonsense", "-fx"]
+
+
+def test_values_that_the_help_does_not_name_are_asked_for(place: LocalPlace) -> None:
+    option = Option("-ffp-contract", "integer", texts=("-ffast-math",), template="-ffp-contract={}", high=9)
+    (found,), dropped = check([Proposal(option, ask=True)], Trials(place))
+    assert {"-ffast-math", "-ffp-contract=fast", "-ffp-contract=off"} <= set(found.texts)
+    assert (found.kind, found.template, dropped) == ("enum", "", [])
