@@ -5,6 +5,7 @@ from bench import (
     facade,
     features,
     fork_memory,
+    gcc,
     generators,
     greedy_step,
     limit,
@@ -32,5 +33,6 @@ CATALOG = (
     Measurement("memory", "idle forks", fork_memory.measure),
     Measurement("datasets", "a million names: in order, shuffled, split, mixed, in constant memory", datasets.measure),
     Measurement("generators", "programs made of seeds, written and compiled, beside Csmith's", generators.measure),
+    Measurement("gcc", "GCC's environments beside the bare command; what is remembered; two workers", gcc.measure),
     Measurement("startup", "from a fresh interpreter to the first environment", startup.measure),
 )
