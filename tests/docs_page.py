@@ -8,6 +8,7 @@ a block says otherwise:
 
     <!-- test: slow -->                      it is run by the slow tests, and the others are not
     <!-- test: needs a C library -->         it is run where programs can be linked with the machine's C library
+    <!-- test: needs gcc -->                 it is run where there is a gcc
     <!-- test: not run: needs a cluster -->  it is never run, and why
     <!-- test: setup                         Python that readers do not see; one of the words above may follow "setup, "
     import aiocg
@@ -20,6 +21,7 @@ import functools
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -29,7 +31,8 @@ from pathlib import Path
 from typing import Any
 
 C_LIBRARY = "needs a C library"
-MARKS = rf"slow|{C_LIBRARY}|not run: [^>]*?"
+GCC = "needs gcc"
+MARKS = rf"slow|{C_LIBRARY}|{GCC}|not run: [^>]*?"
 BLOCK = re.compile(
     rf"^(?:<!-- test: ({MARKS}) -->\n+)?```(\w+)[^\n]*\n(?P<code>.*?)^```$"
     rf"|^<!-- test: setup(?:, ({MARKS}))?\n(?P<setup>.*?)^-->$",
@@ -58,7 +61,7 @@ class Block:
         """Is it to be run here, in a run of the slow blocks or of the others?"""
         if self.mark == "slow" or (slow and self.language != "setup"):
             return slow and self.mark == "slow"
-        return not self.mark or (self.mark == C_LIBRARY and has_c_library())
+        return not self.mark or (self.mark == C_LIBRARY and has_c_library()) or (self.mark == GCC and has_gcc())
 
     def commands(self) -> list[str]:
         """Return the calls of `aiocg`, or of a module of it; lines that end in a backslash are joined."""
@@ -94,6 +97,11 @@ def has_c_library() -> bool:
     program = b"#include <stdio.h>\nint main(void) { return 0; }\n"
     environment = {**os.environ, **loader_environment()}
     return subprocess.run(command, input=program, capture_output=True, env=environment).returncode == 0
+
+
+def has_gcc() -> bool:
+    """Is there a GCC?"""
+    return shutil.which("gcc") is not None
 
 
 def run(page: Path, slow: bool) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import typer
 
-from .docs_page import C_LIBRARY, blocks, has_c_library
+from .docs_page import C_LIBRARY, GCC, blocks, has_c_library, has_gcc
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -28,6 +28,7 @@ PUBLIC = (
     "aiocg.corpus",
     "aiocg.datasets",
     "aiocg.errors",
+    "aiocg.gcc",
     "aiocg.gym",
     "aiocg.gym.vector",
     "aiocg.gym.wrappers",
@@ -67,10 +68,17 @@ def run_page(place: Any, page: Path, *options: str) -> None:
     assert place.processes() == []
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if has(p, "") or has(p, C_LIBRARY)], ids=lambda page: page.stem)
+NEEDS = {
+    C_LIBRARY: (has_c_library, "needs the C library's headers (apt install libc6-dev)"),
+    GCC: (has_gcc, "needs gcc (apt install gcc)"),
+}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if any(has(p, m) for m in ("", *NEEDS))], ids=lambda page: page.stem)
 def test_code_of_the_page_runs(page: Path, place: Any) -> None:
-    if not has(page, "") and not has_c_library():
-        pytest.skip("needs the C library's headers (apt install libc6-dev)")
+    needed = [mark for mark in NEEDS if has(page, mark)]
+    if not has(page, "") and not any(NEEDS[mark][0]() for mark in needed):
+        pytest.skip(", ".join(NEEDS[mark][1] for mark in needed))
     run_page(place, page)
 
 

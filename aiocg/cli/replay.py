@@ -29,7 +29,8 @@ def replay(
         str, typer.Option("--env", help="Environment that a state of CompilerGym comes from: it does not say.")
     ] = DEFAULT_ENVIRONMENT,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the program at that state: bitcode, or GCC's object file.")
+        Path | None,
+        typer.Option("-o", "--output", help="Write the program at that state: bitcode, or GCC's object file."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -77,8 +77,8 @@ class GccSpec(msgspec.Struct, frozen=True):
             raise InvalidSpec(f"this does not describe a compiler: {error}") from error
 
     def __repr__(self) -> str:
-        power = math.log10(self.size) if self.options else 0.0
-        return f"<GccSpec {self.gcc}: {self.version}, {len(self.options)} options, 10^{power:.0f} command lines>"
+        power = math.floor(math.log10(self.size))
+        return f"<GccSpec {self.gcc}: {self.version}, {len(self.options)} options, 10^{power} command lines>"
 
 
 class _Answer(msgspec.Struct):
