@@ -12,7 +12,6 @@ _HOMES = {
     "InvalidSpec": "compiler_spec",
     "choices": "option_choices",
     "make_benchmark": "benchmarks",
-    "make_benchmark": "benchmarks",
     "set_choices": "option_choices",
     "spec": "compiler_spec",
 }
@@ -20,7 +19,6 @@ _HOMES = {
 __all__ = ["DroppedOption", "GccSpec", "InvalidSpec", "choices", "make_benchmark", "set_choices", "spec"]
 
 if TYPE_CHECKING:
-    from aiocg.gcc.benchmarks import make_benchmark
     from aiocg.gcc.benchmarks import make_benchmark
     from aiocg.gcc.compiler_spec import DroppedOption, GccSpec, InvalidSpec, spec
     from aiocg.gcc.option_choices import choices, set_choices
