@@ -29,6 +29,9 @@ class Subject(Protocol):
     def execution(self) -> Execution:
         """What links and runs the program."""
 
+    def check_code(self, code: bytes) -> None:
+        """Raise for machine code that may not be linked on this machine."""
+
     @property
     def command_line(self) -> str:
         """The options, as an action."""
@@ -71,11 +74,17 @@ def _choices(subject: Subject) -> Array:
     return Array("int64", (len(subject.choices),), array("q", subject.choices).tobytes())
 
 
+def _linkable(subject: Subject) -> bytes:
+    code = subject.compilation().object_file()
+    subject.check_code(code)
+    return code
+
+
 def _is_runnable(subject: Subject) -> int:
     recipe = subject.benchmark.recipe
     if recipe is None or not recipe.runs:
         return 0
-    code = subject.compilation().object_file()
+    code = _linkable(subject)
     return int(subject.execution.is_runnable(recipe, code, subject.deadline))
 
 
@@ -83,7 +92,7 @@ def _runtime(subject: Subject) -> Array:
     recipe = subject.benchmark.recipe
     if recipe is None or not recipe.runs:
         return _seconds([])
-    code = subject.compilation().object_file()
+    code = _linkable(subject)
     return _seconds(subject.execution.run_times(recipe, code, subject.parameters.runs, subject.deadline))
 
 
@@ -91,7 +100,7 @@ def _execution(subject: Subject) -> list[dict[str, Any]]:
     recipe = subject.benchmark.recipe
     if recipe is None or not recipe.runs:
         return []
-    code = subject.compilation().object_file()
+    code = _linkable(subject)
     return subject.execution.run_all(recipe, code, subject.deadline)
 
 

@@ -23,6 +23,7 @@ from aiocg.workers.gcc.places import open_place
 from aiocg.workers.gcc.results import Results
 from aiocg.workers.gcc.sources import read_sources
 from aiocg.workers.gcc.store import Store
+from aiocg.workers.gcc.trust import check_code, check_place, check_recipe
 from aiocg.workers.programs.recipe import decode_program
 from aiocg.workers.programs.sandbox import choose
 
@@ -56,7 +57,7 @@ class GccSession(CompilationSession):
         Args:
             options: `gcc_bin` (a name, a path, or `docker:` and an image), `cache_dir` (a folder, for what is known of
                 compilers and of what they made), `clang` (a path; lld lies beside it), `sandbox` (how programs are
-                run); all optional.
+                run), `untrusted` (whether clients are others, see `trust`); all optional.
 
         Raises:
             CompilationError: with `FailureCode.COMPILER` when there is no usable GCC.
@@ -73,6 +74,8 @@ class GccSession(CompilationSession):
     @classmethod
     def _find(cls) -> CompilerOptions:
         place = open_place(cls.settings.get("gcc_bin", "gcc"))
+        if cls.settings.get("untrusted"):
+            check_place(place)
         found = discover(place, cls.settings.get("cache_dir", ""))
         if not found.options:
             raise CompilationError(FailureCode.COMPILER, f"{place.name} says of no options that it has: it is no GCC")
@@ -112,7 +115,10 @@ class GccSession(CompilationSession):
         Raises:
             CompilationError: with `FailureCode.BENCHMARK` when they are none.
         """
-        return Benchmark(read_sources(content), decode_program(program))
+        recipe = decode_program(program)
+        if cls.settings.get("untrusted"):
+            check_recipe(recipe)
+        return Benchmark(read_sources(content), recipe)
 
     @classmethod
     def idle(cls) -> None:
@@ -184,6 +190,15 @@ class GccSession(CompilationSession):
         digest = _digest(self.benchmark, line) if level else self._state()
         limits = Limits(self.parameters.timeout, self.parameters.memory, self.deadline)
         return Compilation(self.tools.compiler, self.benchmark, line, digest, limits)
+
+    def check_code(self, code: bytes) -> None:
+        """Raise for machine code that may not be linked on this machine.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION`.
+        """
+        if self.settings.get("untrusted"):
+            check_code(code)
 
     def get_observation(self, name: str) -> Any:
         """Compute an observation of the program with these options.

@@ -120,15 +120,3 @@ def text_size(binary: bytes) -> int:
         return elf.text_size(binary)
     except elf.NotElf as error:
         raise LlvmError(str(error)) from None
-
-
-def sections(binary: bytes) -> list[tuple[int, int, int]]:
-    """Return type, flags and size of every section of an ELF object or executable; see `aiocg.workers.elf`.
-
-    Raises:
-        LlvmError: when it is not ELF, or cut short.
-    """
-    try:
-        return elf.sections(binary)
-    except elf.NotElf as error:
-        raise LlvmError(str(error)) from None

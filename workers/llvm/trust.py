@@ -15,14 +15,14 @@ from pathlib import PurePosixPath
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.elf import NotElf, sections
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
-from aiocg.workers.llvm.object_code import sections
 from aiocg.workers.llvm.program import BITCODE
 from aiocg.workers.programs.linking import EXECUTABLE, OBJECT
 from aiocg.workers.programs.recipe import Program
 
-__all__ = ["Guard", "machine_code_problem", "problem_of"]
+__all__ = ["Guard", "check_program", "machine_code_problem", "problem_of"]
 
 TOOLS = ("{lld}", "{clang}", "{clang++}")
 WORDS = frozenset(
@@ -85,30 +85,12 @@ class Guard:
             raise LlvmError(problem)
 
     def check_program(self, program: Program | None) -> None:
-        """Refuse a recipe with words or files that could make a tool touch others.
+        """Refuse a recipe; see the function of this name.
 
         Raises:
             CompilationError: with `FailureCode.BENCHMARK`.
         """
-        if program is None or not program.command:
-            return
-        tool, *words = program.command
-        if tool not in TOOLS:
-            raise _refused(f"its command begins with {tool!r}", f"one of {', '.join(TOOLS)}")
-        for word in words:
-            if word not in WORDS and word not in program.files:
-                expected = f"names of its files, and words from this list: {' '.join(sorted(WORDS))}"
-                raise _refused(f"its command has the word {word!r}", expected)
-        if program.environment:
-            names = ", ".join(program.environment)
-            raise _refused(f"its command has environment variables ({names})", "none")
-        for name, content in program.files.items():
-            if name.startswith(("-", "@")) or name in (*TOOLS, *WORDS, BITCODE):
-                raise _refused(f"it has a file named {name!r}", "a name that no tool can mistake for something else")
-            if _suffix(name) not in _SUFFIXES:
-                raise _refused(f"it has a file named {name!r}", "names without a suffix, or with .o or .a")
-            if problem := machine_code_problem(content):
-                raise _refused(f"its file {name!r} {problem}", "machine code as ELF, or archives (!<arch>) of such")
+        check_program(program)
 
     def check_observation(self, name: str) -> None:
         """Refuse observations that write files.
@@ -120,6 +102,33 @@ class Guard:
             raise CompilationError(
                 FailureCode.OBSERVATION, f"{name} is a file on the worker's machine: observe IrBitcode or Ir instead"
             )
+
+
+def check_program(program: Program | None) -> None:
+    """Refuse a recipe with words or files that could make a tool touch others.
+
+    Raises:
+        CompilationError: with `FailureCode.BENCHMARK`.
+    """
+    if program is None or not program.command:
+        return
+    tool, *words = program.command
+    if tool not in TOOLS:
+        raise _refused(f"its command begins with {tool!r}", f"one of {', '.join(TOOLS)}")
+    for word in words:
+        if word not in WORDS and word not in program.files:
+            expected = f"names of its files, and words from this list: {' '.join(sorted(WORDS))}"
+            raise _refused(f"its command has the word {word!r}", expected)
+    if program.environment:
+        names = ", ".join(program.environment)
+        raise _refused(f"its command has environment variables ({names})", "none")
+    for name, content in program.files.items():
+        if name.startswith(("-", "@")) or name in (*TOOLS, *WORDS, BITCODE):
+            raise _refused(f"it has a file named {name!r}", "a name that no tool can mistake for something else")
+        if _suffix(name) not in _SUFFIXES:
+            raise _refused(f"it has a file named {name!r}", "names without a suffix, or with .o or .a")
+        if problem := machine_code_problem(content):
+            raise _refused(f"its file {name!r} {problem}", "machine code as ELF, or archives (!<arch>) of such")
 
 
 def problem_of(text: str) -> str:
@@ -153,7 +162,7 @@ def machine_code_problem(content: bytes) -> str:
     if content.startswith(_ELF):
         try:
             kinds = {kind for kind, _, _ in sections(content)}
-        except LlvmError as error:
+        except NotElf as error:
             return f"is damaged: {error}"
         return "has a section that tells the linker what to do" if kinds.intersection(_FOR_THE_LINKER) else ""
     if not content.startswith(_ARCHIVE):

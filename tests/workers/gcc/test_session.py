@@ -247,3 +247,28 @@ def test_a_compiler_that_was_replaced_is_told_and_the_next_reset_takes_the_new_o
     with pytest.raises(CompilationError, match="was replaced"):
         before.get_observation("obj_size")
     assert math.isinf(after.deadline)
+
+
+def test_clients_that_are_not_trusted_get_a_container_or_nothing(session_class: type[GccSession]) -> None:
+    class Guarded(session_class):  # type: ignore[misc, valid-type]
+        pass
+
+    with pytest.raises(CompilationError, match=r"gcc_bin=docker:gcc:13, or trust the clients") as e:
+        Guarded.start({"gcc_bin": "gcc", "untrusted": True})
+    assert e.value.code == FailureCode.COMPILER
+    with pytest.raises(CompilationError, match="begins with '/bin/sh'"):
+        Guarded.load_benchmark(msgspec.msgpack.encode(TREE), recipe(("/bin/sh", "-c", "touch /tmp/x")))
+    program = Guarded.load_benchmark(msgspec.msgpack.encode(TREE), recipe(("{lld}", "-o", "program", "program.o")))
+    assert program.recipe is not None
+    guarded = session_class(program).fork()
+    guarded.__class__ = Guarded
+    guarded.apply_action("-O2")
+    code = guarded.get_observation("obj")
+    guarded.check_code(code)
+    with pytest.raises(CompilationError, match="is not linked here"):
+        guarded.check_code(b"INPUT(/etc/passwd)")
+
+
+def recipe(command: tuple[str, ...]) -> bytes:
+    fields = {"version": 1, "command": command, "files": {}, "environment": {}, "runs": [], "measured": ""}
+    return msgspec.msgpack.encode(fields)
