@@ -95,6 +95,7 @@ class PrivateEngine:
         command += [f"--pidfile={self.folder}/pid", f"--cgroup-parent={self._group}"]
         log = self.folder / "log"
         (self.folder / "pid").unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "exec", ignore_errors=True)  # where there are process ids of the last time
         with log.open("wb") as file:
             self._process = subprocess.Popen(
                 command,
@@ -211,7 +212,7 @@ def client(engine: str) -> Iterator[Any]:
     yield client
     for image in client.images():
         for name in image.get("RepoTags") or ():
-            if name.startswith(f"{IMAGES}/"):
+            if f"{IMAGES}/" in name:
                 client.remove_image(name, force=True)
     client.close()
 

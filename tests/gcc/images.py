@@ -1,6 +1,7 @@
 """Container images with a GCC, made without a registry: of this machine's compiler, or of a Debian suite."""
 
 import io
+import json
 import os
 import re
 import shutil
@@ -33,8 +34,10 @@ def import_image(client: Any, rootfs: Path, name: str, changes: Iterable[str] = 
         changes: lines of a Dockerfile, such as `ENV PATH=/usr/bin`.
     """
     repository, _, tag = name.rpartition(":")
-    client.import_image_from_file(str(rootfs), repository=repository, tag=tag, changes=list(changes))
-    return str(client.inspect_image(name)["Id"])
+    said = client.import_image_from_file(str(rootfs), changes=list(changes))
+    image = str(json.loads(said.splitlines()[-1])["status"])
+    client.tag(image, repository, tag)  # Podman does not give it the tag that it is imported with
+    return image
 
 
 # ------------------------------------------------------------------------------------ of this machine's compiler

@@ -25,6 +25,7 @@ __all__ = ["Container", "Limits"]
 OWNER, FOLDER = "aiocg.owner", "aiocg.folder"  # labels: the process that made a container, and what it shares with it
 _SHELLS = ".shells"  # the folder below the container's for those of its shells
 _NOBODY = 65534
+_SMALL = {"core": 0, "nofile": 1024}  # resource limits; the usual ones of engines may be more than they may set
 _END_PATIENCE = 2.0  # seconds for the engine to notice that a container has ended
 _LAST_WORDS = 0.2  # seconds for what a container said before it ended
 
@@ -103,9 +104,10 @@ class Container:
 
     def has_ended(self) -> bool:
         """Has the engine closed the connection to the first process?"""
-        if self._keeper is None:
+        try:
+            return self._keeper is None or (_readable(self._keeper, 0.0) and not self._keeper.recv(1, socket.MSG_PEEK))
+        except OSError:
             return True
-        return _readable(self._keeper, 0.0) and not self._keeper.recv(1, socket.MSG_PEEK)
 
     def fate(self) -> str:
         """Say what has become of it, as far as the engine knows."""
@@ -115,7 +117,7 @@ class Container:
         try:
             while (events := self._events()).isdisjoint({"die", "died"}):
                 if time.monotonic() > patience:
-                    return "the container itself still runs"
+                    return "it has ended" if self.has_ended() else "the container itself still runs"
                 time.sleep(0.05)
         except (RequestException, OSError, ValueError) as error:
             return f"the engine does not answer ({said(error)})"
@@ -143,7 +145,7 @@ class Container:
         return os.path.join(self._folder, _SHELLS, self._id)
 
     def _create(self, limits: Limits) -> None:
-        from docker.types import LogConfig
+        from docker.types import LogConfig, Ulimit
 
         security = self._engine.get("SecurityOptions") or ()
         rootless = any("name=rootless" in option for option in security)
@@ -171,6 +173,7 @@ class Container:
             read_only=True,
             security_opt=["no-new-privileges"],
             tmpfs={"/tmp": f"rw,nosuid,nodev,noexec,mode=1777,size={limits.temporary}"},
+            ulimits=[Ulimit(name=name, soft=most, hard=most) for name, most in _SMALL.items()],
             **able,
         )
         made = self._client.create_container(
@@ -228,13 +231,13 @@ class Container:
                 f"its programs are for {self._image.architecture or 'another architecture'}, this machine is {own}. Get"
                 f"  the image for {own} (docker pull --platform linux/{own} {name})"
             )
-        elif "executable file not found" in problem or "there is no " in problem or "not found" in problem:
-            reason = f"it lacks commands that are needed there, which are sh, cat, timeout and gcc: {problem}"
         elif self._folder in problem:
             reason = (
                 f"the engine does not see this machine's folder {self._folder} as it is ({problem}). Set TMPDIR to a "
                 "folder that it sees, too; an engine on another machine sees none"
             )
+        elif "not found" in problem or "there is no " in problem:
+            reason = f"it lacks commands that are needed there, which are sh, cat, timeout and gcc: {problem}"
         else:
             reason = problem
         return failure(f"no container of the image {name!r} can be used: {reason}", reason="container")

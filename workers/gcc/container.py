@@ -68,8 +68,8 @@ class ContainerPlace:
         except ShellLost as lost:
             shell.close()
             raise failure(
-                f"{self.name}: the container was lost while it ran `{shlex.join(command)[:200]}`: {lost}; "
-                f"{self._drop(container)}. The next command gets a new container",
+                f"{self.name}: the container was lost while it ran `{shlex.join(command)[:200]}`: {lost} "
+                f"({self._drop(container)}). The next command gets a new container",
                 reason="container",
             ) from None
         except OSError as error:

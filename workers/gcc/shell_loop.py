@@ -26,10 +26,15 @@ KEEPER = "cat >/dev/null; exit 0"
 # byte by byte, but a file in blocks, and a command is long: hence a file. Processes that the kernel has killed for want
 # of memory are counted in one of two places.
 LOOP = r"""
+refuse() {
+    read -r turn # nothing is to be said before
+    echo "there is no $1" >&2
+    exit 1
+}
 for needed in cat timeout; do
-    command -v $needed >/dev/null || { echo "there is no $needed" >&2; exit 1; }
+    command -v $needed >/dev/null || refuse $needed
 done
-cd "$1" || exit 1
+cd "$1" 2>/dev/null || refuse "$1"
 ulimit -c 0
 case $(timeout --help 2>&1) in
     *--foreground*) alone= exact=1 ;;
