@@ -101,7 +101,7 @@ def test_envs_lists_whole_names_even_on_a_narrow_terminal(aiocg: Run) -> None:
 
 def test_envs_json_has_an_object_per_environment(aiocg: Run) -> None:
     for row in aiocg("envs", "--json").json["environments"]:
-        assert set(row) == {"id", "description", "benchmark", "observation_space", "reward_space"}
+        assert set(row) == {"id", "description", "benchmark", "observation_space", "reward_space", "settings"}
 
 
 def test_datasets_lists_datasets_and_the_benchmarks_of_one(aiocg: Run) -> None:
@@ -124,8 +124,10 @@ def test_describe_has_a_description_for_every_action_and_space(aiocg: Run) -> No
         "id",
         "description",
         "compiler_version",
+        "settings",
         "action_space",
         "actions",
+        "options",
         "action_spaces",
         "observation_spaces",
         "reward_spaces",

@@ -62,12 +62,19 @@ async def translate_command_line(env: "Env", commandline: str) -> Translation:
     Args:
         env: an environment of the compiler at hand; it is not touched.
         commandline: such as "opt -mem2reg -barrier input.bc -o output.bc". A line for today's `opt`, with `-passes=`,
-            and a list of actions with commas between them are understood, too.
+            and a list of actions with commas between them are understood, too. For an environment of GCC it is one
+            for `gcc`.
 
     Raises:
         InvalidAction: when the line cannot be read.
     """
     spaces = env.action_spaces
+    if spaces.language.line is not None:  # a compiler's own command line is an action
+        return Translation(
+            commandline=commandline,
+            actions=(spaces.language.line.canonical(commandline),),
+            compiler=env.compiler_version,
+        )
     notation = spaces.language.notation
     if notation is None or not notation.recognises(commandline):
         if commandline.lstrip().startswith("-"):
