@@ -10,6 +10,8 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from aiocg.workers.gcc.place import ENVIRONMENT
+
 __all__ = ["COMMAND", "ERRORS", "FILES", "INPUT", "KEEPER", "LOOP", "OUTPUT", "Answer", "command_file", "read_answer"]
 
 COMMAND, INPUT, OUTPUT, ERRORS = "command", "input", "output", "errors"  # what a shell's folder has
@@ -101,6 +103,7 @@ def command_file(command: Sequence[str], folder: str, timeout: float, memory: in
         f"ulimit -f {max(file_size // 512, 1)}\n"
         f"ulimit -v {max(memory // 1024, 1)}\n"
         f"cd {shlex.quote(folder)} || exit 126\n"
+        f"export PWD={ENVIRONMENT['PWD']}\n"  # in which `cd` has put a name that is another one each time
         f"if [ $exact ]; then limit={max(timeout, 0.001):.3f}; else limit={math.ceil(timeout)}; fi\n"
         f"exec $alone timeout -s KILL $limit {shlex.join(command)}\n"
     )

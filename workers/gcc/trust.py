@@ -9,7 +9,6 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.local import LocalPlace
 from aiocg.workers.gcc.place import Place
-from aiocg.workers.llvm.trust import check_program, machine_code_problem
 from aiocg.workers.programs.recipe import Program, failure
 
 __all__ = ["check_code", "check_place", "check_recipe"]
@@ -35,6 +34,8 @@ def check_recipe(recipe: Program | None) -> None:
     Raises:
         CompilationError: with `FailureCode.BENCHMARK`.
     """
+    from aiocg.workers.llvm.trust import check_program  # it loads much that no other GCC worker needs
+
     check_program(recipe)
 
 
@@ -44,5 +45,7 @@ def check_code(code: bytes) -> None:
     Raises:
         CompilationError: with `FailureCode.OBSERVATION`.
     """
+    from aiocg.workers.llvm.trust import machine_code_problem
+
     if problem := machine_code_problem(code):
         raise failure(f"the program is not linked here: its object file {problem}")

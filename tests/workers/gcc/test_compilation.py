@@ -255,6 +255,34 @@ def test_output_is_limited(make, monkeypatch: pytest.MonkeyPatch) -> None:  # ty
     assert e.value.fields == {"reason": "output"}
 
 
+@pytest.fixture
+def full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A place for temporary files that has 64 KB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], capture_output=True).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_full_disk_is_an_error_until_there_is_room(full_disk: Path, make) -> None:  # type: ignore[no-untyped-def]
+    compiler = make()
+    (full_disk / "others").write_bytes(bytes(40 << 10))
+    large = benchmark(files={**FILES, "src/main.c": MAIN + b"int table[] = {" + b"1, 2, 3, 4, 5, 6, 7, 8, " * 400 + b"};\n"})
+    for _ in range(2):
+        with pytest.raises(CompilationError) as e:
+            compilation(compiler, large, "-O2").object_file()
+        assert e.value.code == FailureCode.OBSERVATION and "TMPDIR" in e.value.message
+        assert e.value.fields["reason"] == "disk"
+    (full_disk / "others").unlink()
+    assert compilation(compiler, large, "-O0").object_file()
+    too_large = benchmark(files={**FILES, "other.h": bytes(80 << 10)})
+    with pytest.raises(CompilationError, match="cannot be written"):
+        compilation(compiler, too_large).object_file()
+
+
 def test_folders_go_with_the_program(make) -> None:  # type: ignore[no-untyped-def]
     compiler, program = make(), benchmark()
     compilation(compiler, program).rtl()
