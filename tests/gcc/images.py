@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["host_rootfs", "import_image"]
+__all__ = ["SUITES", "debian_rootfs", "host_rootfs", "import_image"]
 
 HEADERS = (
     *("assert.h", "ctype.h", "errno.h", "float.h", "inttypes.h", "limits.h", "locale.h", "math.h", "setjmp.h"),
@@ -38,6 +38,23 @@ def import_image(client: Any, rootfs: Path, name: str, changes: Iterable[str] = 
     image = str(json.loads(said.splitlines()[-1])["status"])
     client.tag(image, repository, tag)  # Podman does not give it the tag that it is imported with
     return image
+
+
+# ---------------------------------------------------------------------------------------- of a Debian suite
+
+
+def debian_rootfs(archive: Path, version: int) -> None:
+    """Write an archive of the Debian that has a version of GCC, which is /usr/bin/gcc in it; for root.
+
+    Raises:
+        OSError: when Debian's packages cannot be had.
+    """
+    command = ["mmdebstrap", "--mode=root", "--variant=essential", f"--include=gcc-{version},libc6-dev"]
+    command += [f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "locale")]
+    command += [f"--customize-hook=ln -s gcc-{version} $1/usr/bin/gcc", SUITES[version], str(archive), DEBIAN]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(done.stderr[-1000:])
 
 
 # ------------------------------------------------------------------------------------ of this machine's compiler

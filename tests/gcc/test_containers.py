@@ -21,10 +21,12 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import attached_shell
 from aiocg.workers.gcc.confinement import FOLDER, OWNER
 from aiocg.workers.gcc.container import ContainerPlace, Limits
+from aiocg.workers.gcc.discovery import discover
 from aiocg.workers.gcc.place import ENVIRONMENT, Completed
 
 from .engine import IMAGES, client, engine, gcc_image, own_docker
-from .images import host_rootfs, import_image
+from .images import SUITES, debian_rootfs, host_rootfs, import_image
+from .registry import registry
 
 __all__ = ["client", "engine", "gcc_image"]
 
@@ -350,3 +352,63 @@ def test_folder_that_the_engine_does_not_see_is_an_error_that_says_so(
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert "the engine does not see this machine's folder /mnt/gcc-" in done.stdout, done
     assert "Set TMPDIR to a folder that it sees" in done.stdout
+
+
+# ------------------------------------------------------------------------------------------------- pulling
+
+
+def pull(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-P", "-m", "aiocg.workers.gcc.pull", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+
+
+@pytest.mark.slow
+def test_image_is_pulled_with_progress_and_only_if_it_is_missing(client: Any, tmp_path: Path) -> None:
+    host_rootfs(tmp_path / "image.tar", compiler="")
+    with registry(tmp_path / "image.tar") as serving:
+        name = f"{serving.host}/gcc:13"
+        try:
+            done = pull("--if-missing", name)
+            assert done.returncode == 0, done.stderr
+            assert re.search(rf"^pulling {name}: (\d+\.\d) of \1 MB, 1 layers unpacked, \d+ s$", done.stderr, re.MULTILINE)
+            assert done.stdout.strip() == client.inspect_image(name)["Id"]
+            serving.asked.clear()
+            assert pull("--if-missing", name).stdout == done.stdout
+            assert serving.asked == []
+        finally:
+            client.remove_image(name, force=True)
+        failed = pull(f"{serving.host}/gcc:14")
+    assert failed.returncode == 1
+    assert f"error: the image '{serving.host}/gcc:14' cannot be pulled" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+# ---------------------------------------------------------------------------------------------- all versions
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("version", SUITES)
+def test_every_version_says_its_options_and_compiles_in_a_container(
+    version: int, client: Any, tmp_path: Path
+) -> None:
+    if shutil.which("mmdebstrap") is None or os.geteuid() != 0:
+        pytest.skip("needs root and mmdebstrap (apt install mmdebstrap)")
+    try:
+        debian_rootfs(tmp_path / "image.tar", version)
+    except OSError as error:
+        pytest.skip(f"Debian's packages are not to be had: {error}")
+    name = f"{IMAGES}/gcc:{version}"
+    import_image(client, tmp_path / "image.tar", name, ["ENV PATH=/usr/local/bin:/usr/bin:/bin"])
+    (tmp_path / "image.tar").unlink()
+    place = ContainerPlace(name)
+    try:
+        found = discover(place)
+        assert f" {version}." in found.version
+        assert len(found.options) > 400
+        Path(place.root, "t.c").write_text(PROGRAM)
+        assert run(place, place.compiler, "-O3", "t.c", "-o", "t", "-lm").status == 0
+        assert run(place, "./t").output == b"1.414\n"
+    finally:
+        place.close()
+        client.remove_image(name, force=True)
