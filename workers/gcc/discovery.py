@@ -1,15 +1,17 @@
 """Finding out which options a compiler has: from its help, checked by trying them, and kept for the next time."""
 
+import msgspec
+
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.checking import check
 from aiocg.workers.gcc.compiler_options import CompilerOptions, Dropped
-from aiocg.workers.gcc.exclusions import exclusion
+from aiocg.workers.gcc.exclusions import ceiling, exclusion
 from aiocg.workers.gcc.help_text import read_help
 from aiocg.workers.gcc.options_file import OptionsFile
 from aiocg.workers.gcc.place import Place
-from aiocg.workers.gcc.proposals import propose
-from aiocg.workers.gcc.trials import Trials, ask
+from aiocg.workers.gcc.proposals import Proposal, propose
+from aiocg.workers.gcc.trials import Trials, question
 
 __all__ = ["CompilerOptions", "Dropped", "discover"]
 
@@ -29,7 +31,7 @@ def discover(place: Place, cache_dir: str = "") -> CompilerOptions:
     Raises:
         CompilationError: with `FailureCode.COMPILER` when there is no GCC, or it does not say what its options are.
     """
-    version = ask(place, "--version").partition("\n")[0].strip()
+    version = question(place, "--version").partition("\n")[0].strip()
     return OptionsFile(cache_dir, place.identity, version).get(lambda: _discovered(place, version))
 
 
@@ -38,15 +40,19 @@ def _discovered(place: Place, version: str) -> CompilerOptions:
     entries = [
         entry
         for topic in _TOPICS
-        for entry in read_help(ask(place, f"--help={topic}", "-Q"), ask(place, f"--help={topic}"))
+        for entry in read_help(question(place, f"--help={topic}", "-Q"), question(place, f"--help={topic}"))
     ]
     proposals, dropped = propose(entries)
     wanted = []
-    for proposal in proposals:
-        if reason := exclusion(proposal.option.name):
-            dropped.append(Dropped(proposal.option.name, reason))
-        else:
-            wanted.append(proposal)
+    for option, ask in proposals:
+        if reason := exclusion(option.name):
+            dropped.append(Dropped(option.name, reason))
+            continue
+        highest = ceiling(option.name)
+        if option.template and highest is not None and highest < option.high:
+            dropped.append(Dropped(option.template.replace("{}", str(option.high)), "too much memory"))
+            option = msgspec.structs.replace(option, high=highest)
+        wanted.append(Proposal(option, ask))
     options, refused = check(wanted, trials)
     if not options:
         raise CompilationError(FailureCode.COMPILER, f"{place.name} has no options that GCC has: is it {version!r}?")

@@ -6,7 +6,7 @@ a profile, changes how the program fits the libraries that it calls, or tunes th
 
 import re
 
-__all__ = ["exclusion"]
+__all__ = ["ceiling", "exclusion"]
 
 _DEBUG_INFORMATION = "is about debug information"
 _PROFILE = "reads the profile of an earlier run"
@@ -30,7 +30,15 @@ _EXCLUSIONS: tuple[tuple[str, str], ...] = (
     (r"--param=(ggc-min|hash-table|integer-share|file-cache|gimple-fe|cxx-max-namespaces)-.*", _COMPILER),
 )
 
+# The compiler takes any number, and then asks for that much memory as soon as another option makes it use it.
+_CEILINGS = {"--param=selsched-max-lookahead": 2**16}
+
 
 def exclusion(name: str) -> str:
     """Return why the option of a name is no part of the space, "" when it may be."""
     return next((reason for pattern, reason in _EXCLUSIONS if re.fullmatch(pattern, name)), "")
+
+
+def ceiling(name: str) -> int | None:
+    """Return the greatest number that an option may have in the space, None where the compiler alone decides."""
+    return _CEILINGS.get(name)

@@ -14,7 +14,7 @@ Versions differ:
     --param=max-unroll-times=           8
     max-unroll-times                    default 8 minimum 0 maximum 0            (GCC 9, where a maximum of 0 is none)
 
-Nothing here raises an error for what it does not understand: such lines are left out and counted by whoever asks.
+A line that is not understood becomes an entry without a name.
 """
 
 import re
@@ -23,12 +23,13 @@ from typing import NamedTuple
 
 __all__ = ["Entry", "read_help"]
 
+_NUMBER = "-?[0-9]{1,12}"
 _LINE = re.compile(r"  (?P<word>\S+)(?P<rest>(?:\s.*)?)")
 _CONTINUED = re.compile(r"\s{12,}(?P<rest>\S.*)")
-_OLD = re.compile(r"default (?P<value>-?\d+) minimum (?P<low>-?\d+) maximum (?P<high>-?\d+)")
+_OLD = re.compile(rf"default (?P<value>{_NUMBER}) minimum (?P<low>{_NUMBER}) maximum (?P<high>{_NUMBER})")
 _WORD = re.compile(
-    r"(?P<name>(?:--param=|-)[A-Za-z0-9][\w+.-]*)"
-    r"(?P<equals>=?)(?:<(?P<low>-?\d+),(?P<high>-?\d+)>|\[(?P<values>[\w.+-]+(?:\|[\w.+-]+)*)\]|(?P<number><number>))?"
+    r"(?P<name>(?:--param=|-)[A-Za-z0-9][A-Za-z0-9_+.-]*)(?P<equals>=?)"
+    rf"(?:<(?P<low>{_NUMBER}),(?P<high>{_NUMBER})>|\[(?P<values>[A-Za-z0-9_+.-]+(?:\|[A-Za-z0-9_+.-]+)*)\]|<number>)?"
 )
 
 
@@ -38,7 +39,7 @@ class Entry(NamedTuple):
     Attributes:
         line: its first word as it stands there.
         name: the option up to its value, such as `-fgcse`, `-falign-loops=` or `--param=max-unroll-times=`; "" when
-            the line could not be read.
+            the line could not be understood.
         values: the words that it takes, where the line has them.
         low, high: the least and the greatest number that it takes, where the line has them.
         setting: what it is set to, in the compiler's words; "" when it does not say.
@@ -83,29 +84,19 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 def _entry(line: str, setting: str, description: str) -> Entry:
     if description == "This option lacks documentation.":
         description = ""
-    if old := _OLD.fullmatch(setting):
-        low, high = int(old["low"]), int(old["high"])
-        if not re.fullmatch(r"[\w-]+", line):
-            return Entry(line, "", setting=setting, description=description)
-        return Entry(
-            line,
-            f"--param={line}=",
-            low=min(low, int(old["value"])),
-            high=high if high > low else None,
-            setting=old["value"],
-            description=description,
-        )
-    found = _WORD.fullmatch(line)
-    if found is None or (found["name"].startswith("--param=") and not found["equals"]):
-        return Entry(line, "", setting=setting, description=description)
-    if (found["values"] or found["low"]) and not found["equals"]:
-        return Entry(line, "", setting=setting, description=description)
-    return Entry(
-        line,
-        found["name"] + found["equals"],
-        values=tuple(found["values"].split("|")) if found["values"] else (),
-        low=int(found["low"]) if found["low"] else None,
-        high=int(found["high"]) if found["high"] else None,
-        setting=setting,
-        description=description,
-    )
+    unknown = Entry(line, "", setting=setting, description=description)
+    old = _OLD.fullmatch(setting)
+    found = _WORD.fullmatch(f"--param={line}=" if old else line)
+    if found is None:
+        return unknown
+    if not found["equals"] and (found["values"] or found["low"] or line.startswith("--param=")):
+        return unknown
+    values = tuple(found["values"].split("|")) if found["values"] else ()
+    low, high = (int(found["low"]), int(found["high"])) if found["low"] else (None, None)
+    if old:
+        setting = old["value"]
+        least, greatest = int(old["low"]), int(old["high"])
+        low, high = min(least, int(setting)), greatest if greatest > least else None
+    if low is not None and high is not None and low > high:
+        return unknown
+    return Entry(line, found["name"] + found["equals"], values, low, high, setting, description)

@@ -81,9 +81,11 @@ def _proposal(stem: str, family: list[Entry]) -> Proposal | Dropped:
         kind: Kind = "param" if param else "enum" if valued.values else "alignment"
         texts += tuple([f"{stem}={value}" for value in values])
         return Proposal(Option(stem, kind, description, texts, initial=initial))
-    number = valued.setting.removeprefix("-").isdigit()
+    number = re.fullmatch(r"-?[0-9]{1,12}", valued.setting) is not None
     low = valued.low if valued.low is not None else min(0, int(valued.setting)) if number else 0
     high = valued.high if valued.high is not None else GREATEST
+    if low > high:
+        return Dropped(stem, f"takes numbers from {low}, which are too large")
     kind = "param" if param else "integer"
     return Proposal(
         Option(stem, kind, description, texts, f"{stem}={{}}", low, high, initial),

@@ -7,7 +7,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.place import Place
 
-__all__ = ["Trials", "ask"]
+__all__ = ["Trials", "question"]
 
 _SECONDS = 60.0  # for one run of the compiler, which takes 20 ms; more than any load of the machine explains
 
@@ -113,16 +113,16 @@ class Trials:
         return done.status, done.errors.decode(errors="replace")
 
 
-def ask(place: Place, *question: str) -> str:
+def question(place: Place, *words: str) -> str:
     """Return what a compiler answers to `--help` and the like.
 
     Raises:
         CompilationError: with `FailureCode.COMPILER` when it does not.
     """
-    done = place.run([place.compiler, *question], folder=place.root, timeout=_SECONDS)
+    done = place.run([place.compiler, *words], folder=place.root, timeout=_SECONDS)
     if done.status != 0 or done.stopped:
         said = done.errors.decode(errors="replace").strip() or done.stopped or f"status {done.status}"
-        raise CompilationError(FailureCode.COMPILER, f"{place.name} {' '.join(question)} does not work: {said}")
+        raise CompilationError(FailureCode.COMPILER, f"{place.name} {' '.join(words)} does not work: {said}")
     return done.output.decode(errors="replace")
 
 

@@ -20,7 +20,7 @@ from aiocg.workers.gcc.local import LocalPlace
 from aiocg.workers.gcc.options_file import OptionsFile
 from aiocg.workers.gcc.place import Completed
 from aiocg.workers.gcc.proposals import Proposal, propose
-from aiocg.workers.gcc.trials import Trials, ask
+from aiocg.workers.gcc.trials import Trials, question
 
 
 class Counted:
@@ -57,7 +57,7 @@ def test_what_the_help_names_is_an_option_or_has_a_reason(place: LocalPlace, fou
     reasons = {drop.name: drop.reason for drop in found.dropped}
     assert all(reasons.values())
     proposals, _ = propose(
-        entry for topic in ("optimizers", "params") for entry in read_help(ask(place, f"--help={topic}", "-Q"))
+        entry for topic in ("optimizers", "params") for entry in read_help(question(place, f"--help={topic}", "-Q"))
     )
     for proposal in proposals:
         assert (proposal.option.name in names) != (proposal.option.name in reasons)
@@ -84,6 +84,7 @@ def test_options_are_those_that_change_code(found: CompilerOptions) -> None:
     assert by_name["-falign-loops"].kind == "alignment"
     assert (by_name["--param=align-threshold"].low, by_name["--param=align-threshold"].high) == (1, 65536)
     assert by_name["--param=max-unroll-times"].high == 2**31 - 1
+    assert by_name["--param=selsched-max-lookahead"].high == 65536  # more would be that much memory
     assert by_name["-fassociative-math"].texts == ("-fassociative-math", "-fno-associative-math")
     assert by_name["-fstrict-enums"].kind == "flag"  # for C++ only
     assert not [name for name in by_name if exclusion(name)]

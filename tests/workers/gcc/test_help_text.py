@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiocg.transport.options import Option, OptionReader
@@ -121,8 +121,8 @@ def test_each_form_of_a_line_is_understood() -> None:
 
 
 def test_a_line_that_is_wrapped_is_one_line() -> None:
-    settings = "  max-vartrack-size           default 50000000 minimum 0 maximum\n" + " " * 30 + "2147483647\n"
-    assert read_help(settings)[0].high == 2147483647
+    wrapped = "  max-vartrack-size           default 50000000 minimum 0 maximum\n" + " " * 30 + "2147483647\n"
+    assert read_help(wrapped)[0].high == 2147483647
     descriptions = "  -fgcse                      Perform global common\n" + " " * 28 + "subexpression elimination.\n"
     (entry,) = read_help("  -fgcse                      \t[disabled]\n", descriptions)
     assert entry.description == "Perform global common subexpression elimination."
@@ -133,18 +133,26 @@ def test_another_name_of_an_option_is_dropped_for_that_reason() -> None:
     assert (drop.name, drop.reason, names) == ("-fhandle-exceptions", "another name of -fexceptions", [])
 
 
-WORDS = st.sampled_from(
+LONG = "9" * 5000
+HEADS = st.sampled_from(["-f", "-fno-", "-O", "-g", "--param=", "---", "", "\n  "])
+TAILS = st.sampled_from(
+    ["", "=", "=<0,2>", "=<2,0>", "=<-1,", "=[a|b]", "=[|]", "=<number>", "<0,2>", f"=<0,{LONG}>"],
+)
+SETTINGS = st.sampled_from(
     [
-        *("-f", "-fno-", "--param=", "x", "-O", "=", "<0,2>", "<2,0>", "<-1,", "[a|b]", "[", "|", "<number>"),
-        *("\t", "  ", "\n", "default 1 minimum 0 maximum", " 9", "-9", "[enabled]", "-fgcse"),
-        *("é", "\x00", "\r", "\x85", "9" * 30, "9" * 5000, "²"),
+        *("", "[enabled]", "-fgcse", "-1", "²", "9" * 30, LONG, "--", "é", "\x00", "\r", "\x85", "\n" + " " * 30 + "8"),
+        *("default 1 minimum 0 maximum 9", "default 1 minimum 9 maximum 0", f"default {LONG} minimum 0 maximum 0"),
+        "default 9999999999 minimum 9999999999 maximum 0",
     ]
 )
+STEMS = st.sampled_from(["x", "y-z", "number", "é", "align-x"])
+LINES = st.tuples(HEADS, STEMS, TAILS, st.just(" \t"), SETTINGS).map("".join) | st.tuples(STEMS, SETTINGS).map(" ".join)
 
 
-@given(st.lists(WORDS | st.text(max_size=5), max_size=30).map("".join), st.text(max_size=40))
-def test_any_text_is_read_and_each_line_becomes_an_option_or_a_reason(settings: str, descriptions: str) -> None:
-    found = read_help("  " + settings, descriptions)
+@settings(max_examples=300)
+@given(st.lists(LINES | st.text(max_size=9), max_size=6), st.text(max_size=40))
+def test_any_text_is_read_and_each_line_becomes_an_option_or_a_reason(lines: list[str], descriptions: str) -> None:
+    found = read_help("\n".join(f"  {line}" for line in lines), descriptions)
     proposals, dropped = propose(found)
     assert len(proposals) + len(dropped) <= len(found)
     assert {entry.line for entry in found if not entry.name} <= {drop.name for drop in dropped}
