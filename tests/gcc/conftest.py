@@ -1,7 +1,7 @@
 """A runtime of real GCC workers, shared by the tests of this folder that ask for it."""
 
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,13 @@ def gcc() -> str:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache that knows nothing but which options compilers have, since finding that takes seconds."""
     folder = tmp_path_factory.mktemp("cache")
     known = cache_directory()
     for path in known.glob("gcc-options-*.json"):
         shutil.copy(path, folder)
-    yield folder
+    return folder
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

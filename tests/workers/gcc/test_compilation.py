@@ -270,7 +270,8 @@ def full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 def test_a_full_disk_is_an_error_until_there_is_room(full_disk: Path, make) -> None:  # type: ignore[no-untyped-def]
     compiler = make()
     (full_disk / "others").write_bytes(bytes(40 << 10))
-    large = benchmark(files={**FILES, "src/main.c": MAIN + b"int table[] = {" + b"1, 2, 3, 4, 5, 6, 7, 8, " * 400 + b"};\n"})
+    table = b"int table[] = {" + b"1, 2, 3, 4, 5, 6, 7, 8, " * 400 + b"};\n"
+    large = benchmark(files={**FILES, "src/main.c": MAIN + table})
     for _ in range(2):
         with pytest.raises(CompilationError) as e:
             compilation(compiler, large, "-O2").object_file()

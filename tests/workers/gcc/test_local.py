@@ -116,7 +116,7 @@ def test_several_threads_may_run_commands(sh) -> None:  # type: ignore[no-untype
 
 
 def test_a_compiler_that_is_not_there_is_named_with_what_to_do() -> None:
-    with pytest.raises(CompilationError, match="no compiler .gcc-nowhere.: it is not on PATH. Install GCC") as e:
+    with pytest.raises(CompilationError, match=r"no compiler 'gcc-nowhere': it is not on PATH\. Install GCC") as e:
         LocalPlace("gcc-nowhere")
     assert e.value.code == FailureCode.COMPILER
     with pytest.raises(CompilationError, match="there is no such file"):
