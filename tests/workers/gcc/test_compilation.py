@@ -240,7 +240,7 @@ def test_a_compile_that_hangs_is_stopped_and_tried_again(make, script, tmp_path:
 
 
 def test_memory_is_limited(make) -> None:  # type: ignore[no-untyped-def]
-    tenfold = "".join(f"#define A{n + 1} {f'A{n}, ' * 10}\n" for n in range(8))
+    tenfold = "".join(f"#define A{n + 1} {', '.join([f'A{n}'] * 10)}\n" for n in range(8))
     greedy = benchmark(files={**FILES, "src/main.c": f"#define A0 1\n{tenfold}int a[] = {{A8}};".encode()})
     with pytest.raises(CompilationError, match="more memory") as e:
         compilation(make(), greedy, limits=LIMITS._replace(memory=256 << 20)).object_file()
