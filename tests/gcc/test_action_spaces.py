@@ -44,7 +44,8 @@ ONE_BY_ONE: Any = SPACES["edits"]
 CHOICES: Any = SPACES["choices"]
 MAPPING: Any = SPACES["options"]
 LINES: Any = SPACES["command_line"]
-WHOLE: list[Any] = [CHOICES, MAPPING, LINES]
+LIMITED: Any = CHOICES.limited(6)
+WHOLE: list[Any] = [CHOICES, MAPPING, LINES, LIMITED]
 LINE = SPACES.language.line
 assert LINE is not None
 UNSET = [-1] * len(OPTIONS)
@@ -56,7 +57,7 @@ any_choices = st.tuples(*[st.integers(-1, len(option) - 1) for option in OPTIONS
 
 
 def test_the_declaration_says_which_class_a_space_has_and_all_have_the_same_options() -> None:
-    assert [type(space) for space in WHOLE] == [ChoiceActions, MappingActions, CommandLineActions]
+    assert [type(space) for space in WHOLE[:3]] == [ChoiceActions, MappingActions, CommandLineActions]
     assert all(isinstance(space, OptionActions) and space.options == OPTIONS for space in WHOLE)
     assert [space.kind for space in SPACES.values()] == ["discrete", "options", "mapping", "text"]
 
@@ -172,6 +173,21 @@ def test_a_mask_says_what_is_sampled() -> None:
     few = ActionSpaces((ActionSpaceSpec("choices", kind="options", options=OPTIONS[:2]),), None)["choices"]
     mask = (np.eye(8, dtype=np.int8)[7], np.array([0, 0, 1], dtype=np.int8))
     assert few.sample(mask=mask).tolist() == [7, 2]
+
+
+def test_a_limit_keeps_the_ends_and_some_numbers_between_that_lie_ever_further_apart() -> None:
+    assert LIMITED.nvec.tolist() == [8, 3, 4, 3, 6, 7, 7, 7]
+    for option, kept in zip(OPTIONS, LIMITED.kept, strict=True):
+        assert kept[0] == 0 and list(kept) == sorted(set(kept)) and kept[-1] <= len(option) - 1
+    assert LIMITED.kept[6][-1] == 2**31 - 1 and LIMITED.kept[5][-1] == 101
+    gaps = np.diff(LIMITED.kept[6])
+    assert (gaps[1:] > gaps[:-1]).all()
+    assert LIMITED.decode("gcc --param=max-inline-insns=2147483647") == (0, 0, 0, 0, 0, 0, 6, 0)
+    assert LIMITED.decode("gcc --param=max-inline-insns=30") == "gcc --param=max-inline-insns=30"
+    assert CHOICES.limited(2).nvec[5:].max() == 3 and LIMITED.limited(3).nvec[5:].max() == 4
+    assert all(len(CHOICES.limited(most).nvec) == len(OPTIONS) for most in range(2, 40))
+    with pytest.raises(ValueError, match="two are kept"):
+        CHOICES.limited(1)
 
 
 # --------------------------------------------------------------------------------------------- mappings

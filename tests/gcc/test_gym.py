@@ -254,6 +254,22 @@ def test_every_environment_of_a_vector_has_its_own_command_line(runtime: SyncRun
         assert rewards[0] == 0 < rewards[1]
 
 
+def test_a_space_of_a_size_that_learners_can_take_goes_along(runtime: SyncRuntime) -> None:
+    with runtime.make("gcc-v0", benchmark=QSORT, action_space="choices") as env:
+        limited: Any = env.action_space
+        limited = limited.limited(8)
+        assert limited.nvec.sum() < 10_000 < env.action_space.nvec.sum()  # type: ignore[attr-defined]
+    with closing(runtime.make_vec("gcc-v0", 2, benchmark=QSORT, action_space=limited)) as envs:
+        envs.reset(seed=1)
+        assert not envs.step(envs.action_space.sample())[2].any()
+    with runtime.make("gcc-v0", benchmark=QSORT, action_space=limited) as made:
+        env = copy.deepcopy(made)
+        env.reset(seed=2)
+        action = env.action_space.sample()
+        env.step(action)
+        assert env.actions == [tuple(action)] and env.action_space == limited
+
+
 def test_mappings_of_a_vector_can_be_given_one_by_one(runtime: SyncRuntime) -> None:
     with closing(runtime.make_vec("gcc-v0", 2, benchmark=QSORT, action_space="options")) as envs:
         envs.reset()

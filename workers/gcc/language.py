@@ -63,7 +63,7 @@ def action_spaces(language: Language) -> tuple[ActionSpaceSpec, ...]:
         ),
         ActionSpaceSpec("choices", kind="options", options=options, description="choices for all options, in a vector"),
         ActionSpaceSpec("options", kind="mapping", description="choices for those same options, by their names"),
-        ActionSpaceSpec("command_line", kind="text", description="command lines, and the names of edits"),
+        ActionSpaceSpec("command_line", kind="text", description="command lines, as texts"),
     )
 
 

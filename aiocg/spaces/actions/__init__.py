@@ -14,7 +14,7 @@ from aiocg.spaces.actions.language import (
     split_texts,
 )
 from aiocg.spaces.actions.mapping import MappingActions
-from aiocg.spaces.actions.options import ChoiceActions, CommandLineActions, OptionActions
+from aiocg.spaces.actions.options import ChoiceActions, CommandLineActions, LimitedChoiceActions, OptionActions
 from aiocg.spaces.actions.parametrized import ParametrizedActions
 from aiocg.spaces.actions.space import ActionSpace
 from aiocg.spaces.actions.targeted import TargetedActions
@@ -29,6 +29,7 @@ __all__ = [
     "CommandLine",
     "CommandLineActions",
     "DiscreteActions",
+    "LimitedChoiceActions",
     "MappingActions",
     "Notation",
     "OptionActions",

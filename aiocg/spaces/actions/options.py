@@ -15,7 +15,7 @@ from aiocg.spaces.actions.space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec
 from aiocg.transport.options import UNSET, Option
 
-__all__ = ["ChoiceActions", "CommandLineActions", "OptionActions"]
+__all__ = ["ChoiceActions", "CommandLineActions", "LimitedChoiceActions", "OptionActions"]
 
 _ALL = 10  # options with fewer choices have all of them among the candidates
 
@@ -163,7 +163,79 @@ class ChoiceActions(OptionActions, gymnasium.spaces.MultiDiscrete):
         except (ValueError, TypeError, OverflowError):  # lists of different lengths, or of anything but numbers
             return False
 
+    def limited(self, most: int) -> "LimitedChoiceActions":
+        """Return a space of vectors in which no option has more than so many numbers; see `LimitedChoiceActions`.
+
+        Raises:
+            ValueError: when that is less than two.
+        """
+        return LimitedChoiceActions(self, most)
+
     __repr__ = OptionActions.__repr__
+
+
+class LimitedChoiceActions(ChoiceActions):
+    """A space of vectors, as `ChoiceActions`, in which options with a range have some of its numbers only::
+
+        env.action_space = env.action_spaces["choices"].limited(16)
+
+    Learners that have an output for each choice there is, such as those of Stable-Baselines3, need that: a parameter
+    can have billions. Kept are all words and, of numbers, the least, the greatest, and some between whose distances
+    from the least grow by the same factor.
+
+    Attributes:
+        kept: for each option, the choices that it has here.
+    """
+
+    def __init__(self, whole: ChoiceActions, most: int) -> None:
+        if most < 2:
+            raise ValueError(f"of an option's numbers two are kept at least, not {most}")
+        self.__dict__.update(whole.unseeded().__dict__)
+        self.kept = tuple(_some(option, most) for option in self.options)
+        self._places = tuple({choice: place for place, choice in enumerate(kept)} for kept in self.kept)
+        self.counts = tuple(len(kept) + 1 for kept in self.kept)
+        gymnasium.spaces.MultiDiscrete.__init__(self, list(self.counts))
+
+    def choices(self, action: Any) -> list[int]:
+        """Return the choices of a vector.
+
+        Raises:
+            InvalidAction: when it is none, or not in the ranges.
+        """
+        places = super().choices(action)
+        return [UNSET if place == UNSET else kept[place] for kept, place in zip(self.kept, places, strict=True)]
+
+    def form(self, choices: Sequence[int]) -> Any:
+        """Return choices as a vector, which is a tuple, or as a command line if one of them is not kept."""
+        try:
+            places = zip(self._places, choices, strict=True)
+            return tuple([0 if choice == UNSET else known[choice] + 1 for known, choice in places])
+        except KeyError:
+            return self.line.write(choices)
+
+    def draw_choices(self, rng: np.random.Generator) -> list[int]:
+        """Draw a choice that is kept for every option, or -1."""
+        drawn = super().draw_choices(rng)
+        return [UNSET if place == UNSET else kept[place] for kept, place in zip(self.kept, drawn, strict=True)]
+
+    def candidates(self) -> list[Any]:
+        """List the command lines with one option and a choice that is kept."""
+        none = (0,) * len(self.options)
+        each = [(*none[:i], place, *none[i + 1 :]) for i, count in enumerate(self.counts) for place in range(1, count)]
+        return [none, *each]
+
+    def limited(self, most: int) -> "LimitedChoiceActions":
+        """Return a space with another limit."""
+        return LimitedChoiceActions(self, most)
+
+
+def _some(option: Option, most: int) -> tuple[int, ...]:
+    """Return the choices of an option that are words, and `most` of its numbers at most."""
+    words, numbers = len(option.texts), len(option) - len(option.texts)
+    if numbers <= most:
+        return tuple(range(len(option)))
+    distances = {round(numbers ** (step / (most - 1))) - 1 for step in range(most)}
+    return (*range(words), *(words + distance for distance in sorted(distances)))
 
 
 class CommandLineActions(OptionActions):
