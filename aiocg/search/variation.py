@@ -12,17 +12,21 @@ __all__ = ["Choices", "Variation"]
 Choices = tuple[int, ...]
 """A choice for each option, -1 where it is not given."""
 
-CHANGES = 4.0  # options that one change touches, on average
+MOST = 0.3  # of all options, the largest share that one change touches
+DECAY = 1.5  # a change of k options has a probability of about k ** -DECAY
+NUMBERS = 1 / 3  # how often an option with a number is drawn for a change, for each time that one with words is
+LOUD = 0.75  # how often a flag that is on by default is switched off, rather than given for nothing
 SPAN = 4.0  # powers of two that a number is drawn around what it is, or is by default
 
 
 class Variation:
     """Random choices for some options.
 
-    Most options of a compiler do little, some do harm, and a few that are drawn at random together are refused: of
-    command lines that give every option, hardly any compiles. So how many options are given is itself drawn, by orders
-    of magnitude, and what is changed is a few of them. Numbers are drawn by orders of magnitude as well: a range that
-    ends at 2**31 is of interest near its beginning and near the compiler's own default.
+    Most options of a compiler do little, some do harm, and of command lines that give all of them few compile. So how
+    many options are given is itself drawn, by orders of magnitude. How many a change touches is drawn from a power law,
+    as in the fast genetic algorithm of Doerr et al. (GECCO 2017): mostly one or a few, and at times very many, since
+    one of those that matter is found soonest by trying many at once. Numbers are drawn by orders of magnitude as well:
+    a range that ends at 2**31 is of interest near its beginning and near the compiler's own default.
 
     Attributes:
         starts: what needs no luck: no option given, and each optimisation level alone.
@@ -31,6 +35,8 @@ class Variation:
     def __init__(self, options: Sequence[Option]) -> None:
         self._options = tuple(options)
         self._levels = [index for index, option in enumerate(options) if option.kind == "level"]
+        weights = np.array([NUMBERS if option.template else 1.0 for option in options])
+        self._shares = weights / weights.sum()
         nothing = (UNSET,) * len(self._options)
         self.starts: tuple[Choices, ...] = (
             nothing,
@@ -53,7 +59,7 @@ class Variation:
     def change(self, choices: Sequence[int], rng: np.random.Generator) -> Choices:
         """Return choices with some others among them, one at least: an option is dropped, given, or given otherwise."""
         changed = list(choices)
-        for index in rng.integers(len(changed), size=rng.geometric(1 / CHANGES)):
+        for index in rng.choice(len(changed), size=self._count(rng), p=self._shares):
             option, present = self._options[index], changed[index]
             if present != UNSET and rng.random() < 0.5:
                 changed[index] = UNSET
@@ -61,9 +67,16 @@ class Variation:
                 changed[index] = self._choice(option, rng, present)
         return tuple(changed)
 
+    def _count(self, rng: np.random.Generator) -> int:
+        """Draw how many options to change, by the inverse of the power law's distribution function."""
+        most = 1 + MOST * len(self._options)
+        return math.floor(math.pow(1 - rng.random() * (1 - math.pow(most, 1 - DECAY)), 1 / (1 - DECAY)))
+
     def _choice(self, option: Option, rng: np.random.Generator, present: int = UNSET) -> int:
         """Draw a choice of one option, where it is a number, at times near the present one."""
         words = len(option.texts)
+        if option.kind == "flag" and option.initial == "[enabled]" and rng.random() < LOUD:
+            return words - 1
         if not option.template or (words and rng.random() < 0.5):
             return int(rng.integers(words))
         low, high = option.low, option.high
