@@ -89,6 +89,37 @@ void __cxa_deleted_virtual(void) {
   abort();
 }
 
+/* Nothing is ever thrown, but GCC's -fnon-call-exceptions makes code for the case that something is. */
+static void unwind(void) {
+  fputs("an exception was thrown\n", stderr);
+  abort();
+}
+
+void _Unwind_Resume(void *exception) {
+  (void)exception;
+  unwind();
+}
+void _ZSt9terminatev(void) { unwind(); }
+void __cxa_call_terminate(void *exception) {
+  (void)exception;
+  unwind();
+}
+void __cxa_end_catch(void) { unwind(); }
+void __cxa_rethrow(void) { unwind(); }
+void __cxa_throw_bad_array_new_length(void) { unwind(); }
+void *__cxa_begin_catch(void *exception) {
+  unwind();
+  return exception;
+}
+int __gcc_personality_v0(void) {
+  unwind();
+  return 0;
+}
+int __gxx_personality_v0(void) {
+  unwind();
+  return 0;
+}
+
 /* Guards of function-local statics. There is one thread, so the first byte ("initialised") is enough. */
 int __cxa_guard_acquire(unsigned char *guard) { return guard[0] == 0; }
 void __cxa_guard_release(unsigned char *guard) { guard[0] = 1; }

@@ -74,7 +74,9 @@ def soon() -> float:
     return time.monotonic() + TIMEOUT
 
 
-@pytest.mark.parametrize("line", [["-O0"], ["-O2", "-fstack-protector-all"], ["-Os", "-ftrapv"]])
+@pytest.mark.parametrize(
+    "line", [["-O0"], ["-O2", "-fstack-protector-all"], ["-Os", "-ftrapv", "-fnon-call-exceptions"]]
+)
 @pytest.mark.parametrize("name", ["qsort", "matrix"])
 def test_a_program_of_ours_does_what_is_expected_whatever_the_options(
     execution: Execution, compiled: Compile, name: str, line: list[str]
@@ -203,7 +205,7 @@ def test_parameters_have_the_compilers_name() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", [[], ["-Os"], ["-O2"], ["-O3"], ["-O3", "-fstack-protector-all", "-ftrapv"]])
+@pytest.mark.parametrize("line", [[], ["-Os"], ["-O2"], ["-O3", "-fstack-protector-all", "-fnon-call-exceptions"]])
 @pytest.mark.parametrize("benchmark", list(ProgramsDataset().benchmarks()), ids=str)
 def test_all_programs_do_what_is_expected_at_all_levels(
     execution: Execution, compiled: Compile, benchmark: Benchmark, line: list[str]
