@@ -1,5 +1,6 @@
 """Which options a real compiler has, and the file that keeps them."""
 
+import random
 import stat
 import subprocess
 import sys
@@ -90,6 +91,22 @@ def test_options_are_those_that_change_code(found: CompilerOptions) -> None:
     assert not [name for name in by_name if exclusion(name)]
     assert len(found.options) > 400 and found.size > 10**1700
     assert 1900 < len(edits(found.options)) < 3000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", range(9, 17))
+def test_random_command_lines_of_each_installed_version_compile(version: int) -> None:
+    try:
+        place = LocalPlace(f"gcc-{version}")
+    except CompilationError as error:
+        pytest.skip(error.message)
+    options = discover(place).options
+    trials = Trials(place)
+    rng = random.Random(version)
+    for _ in range(20):
+        given = [option for option in options if rng.random() < 0.7]
+        line = [option.word(min(int(2 ** rng.uniform(0, 12)) - 1, rng.randrange(len(option)))) for option in given]
+        assert trials.refused(["-w", *line]) == {}
 
 
 def test_the_file_is_read_the_second_time(place: LocalPlace, found: CompilerOptions, cache: Path) -> None:
