@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["actions", "entry_line", "number", "observation", "stack_table", "summary", "table"]
 
 SHORT = 200  # characters of an observation that is shown after each action
+LONGEST = 300  # characters that are shown of an action
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[int] = ()) -> Table:
@@ -62,7 +63,7 @@ def entry_line(entry: Entry, space: ObservationSpace | None) -> Text:
         entry: what it led to.
         space: of the observation, None if there is none.
     """
-    line = Text(entry.action, style="bold")
+    line = Text(_shortened(entry.action), style="bold")
     if entry.reward is not None:
         line.append("  reward ", style="not bold").append_text(_reward(entry.reward))
         line.append(f"  in all {number(entry.total)}", style="not bold")
@@ -73,6 +74,11 @@ def entry_line(entry: Entry, space: ObservationSpace | None) -> Text:
     return line
 
 
+def _shortened(action: str) -> str:
+    """Return an action without the end of it, if it is a command line of hundreds of options."""
+    return action if len(action) <= LONGEST else f"{action[:LONGEST]}… ({len(action):,} characters)"
+
+
 def stack_table(entries: Sequence[Entry], position: int) -> Table:
     """Return the table of a history, the latest state first."""
     rows = []
@@ -81,7 +87,7 @@ def stack_table(entries: Sequence[Entry], position: int) -> Table:
         here = ">" if index == position else ""
         effect = "" if not index else "no effect" if entry.had_no_effect else "changed"
         style = "dim" if index > position else ""
-        name = Text(entry.action or "(as it came)", style=style)
+        name = Text(_shortened(entry.action) or "(as it came)", style=style)
         rows.append([Text(str(index), style=style), here, name, effect, _reward(entry.reward), _reward(entry.total)])
     return table("Actions", ("", "", "action", "program", "reward", "in all"), rows, right=(0, 4, 5))
 
