@@ -1,6 +1,7 @@
 """All measurements, in the order they are run."""
 
 from bench import (
+    containers,
     datasets,
     facade,
     features,
@@ -34,5 +35,6 @@ CATALOG = (
     Measurement("datasets", "a million names: in order, shuffled, split, mixed, in constant memory", datasets.measure),
     Measurement("generators", "programs made of seeds, written and compiled, beside Csmith's", generators.measure),
     Measurement("gcc", "GCC's environments beside the bare command; what is remembered; two workers", gcc.measure),
+    Measurement("containers", "a compile in a container, beside one outside and two other ways", containers.measure),
     Measurement("startup", "from a fresh interpreter to the first environment", startup.measure),
 )

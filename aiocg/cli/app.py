@@ -7,7 +7,7 @@ import typer
 
 from aiocg import __version__
 from aiocg.cli import cc as cc_driver
-from aiocg.cli import dataset, dataset_list, describe, keys, llvm, replay, search, serve, shell, validate
+from aiocg.cli import dataset, dataset_list, describe, gcc, keys, llvm, replay, search, serve, shell, validate
 from aiocg.cli.output import console, fail
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.add_typer(search.app, name="search")
 app.add_typer(llvm.app, name="llvm")
+app.add_typer(gcc.app, name="gcc")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(keys.app, name="keys")
 app.command("envs")(describe.envs)

@@ -370,7 +370,8 @@ def test_image_is_pulled_with_progress_and_only_if_it_is_missing(client: Any, tm
         try:
             done = pull("--if-missing", name)
             assert done.returncode == 0, done.stderr
-            assert re.search(rf"^pulling {name}: (\d+\.\d) of \1 MB, 1 layers unpacked, \d+ s$", done.stderr, re.MULTILINE)
+            last = done.stderr.splitlines()[-1]
+            assert re.fullmatch(rf"pulling {name}: (\d+\.\d) of \1 MB, 1 layers unpacked, \d+ s", last)
             assert done.stdout.strip() == client.inspect_image(name)["Id"]
             serving.asked.clear()
             assert pull("--if-missing", name).stdout == done.stdout
@@ -379,7 +380,7 @@ def test_image_is_pulled_with_progress_and_only_if_it_is_missing(client: Any, tm
             client.remove_image(name, force=True)
         failed = pull(f"{serving.host}/gcc:14")
     assert failed.returncode == 1
-    assert f"error: the image '{serving.host}/gcc:14' cannot be pulled" in failed.stderr
+    assert failed.stdout.startswith(f"the image '{serving.host}/gcc:14' cannot be pulled")
     assert "Traceback" not in failed.stderr
 
 
@@ -388,10 +389,11 @@ def test_image_is_pulled_with_progress_and_only_if_it_is_missing(client: Any, tm
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("version", SUITES)
+@pytest.mark.parametrize("version", SUITES if os.environ.get("EVERY_GCC") == "1" else (min(SUITES), max(SUITES)))
 def test_every_version_says_its_options_and_compiles_in_a_container(
     version: int, client: Any, tmp_path: Path
 ) -> None:
+    """The oldest and the newest, for each takes a minute or two; with `EVERY_GCC=1` those between them, too."""
     if shutil.which("mmdebstrap") is None or os.geteuid() != 0:
         pytest.skip("needs root and mmdebstrap (apt install mmdebstrap)")
     try:

@@ -1,7 +1,7 @@
 """`python -P -m aiocg.workers.gcc.pull IMAGE`: get an image from its registry, with progress on standard error.
 
 It is a program of its own because it takes longer than a worker may take to start, and those who start workers know
-nothing of engines.
+nothing of engines. On standard output it says the id of the image, or what is wrong.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def main() -> None:
     """Get the image that the arguments name, and print its id.
 
     Raises:
-        SystemExit: with what is wrong.
+        SystemExit: with 1 when it cannot be had.
     """
     parser = argparse.ArgumentParser(prog="aiocg gcc pull", description="Get an image with a GCC from its registry.")
     parser.add_argument("image", help="such as gcc:13")
@@ -40,7 +40,8 @@ def main() -> None:
         line.end()
         print(find_image(client, arguments.image).id)
     except CompilationError as error:
-        raise SystemExit(f"error: {error.message}") from None
+        print(error.message)
+        raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 

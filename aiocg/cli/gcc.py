@@ -1,0 +1,39 @@
+"""`aiocg gcc`: what GCC's environments need beside a compiler."""
+
+from typing import Annotated
+
+import typer
+
+from aiocg.cli.output import Json, fail, print_json, print_line
+from aiocg.errors import EnvironmentNotSupported
+from aiocg.gcc.images import DOCKER, pull_image
+
+__all__ = ["app"]
+
+app = typer.Typer(name="gcc", help="Images with compilers for gcc-v0.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Images with compilers for gcc-v0."""
+
+
+@app.command("pull")
+def pull(
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Its name, such as gcc:13.", show_default=False)],
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="Only if the engine does not have it.")] = False,
+    json: Json = False,
+) -> None:
+    """Have Docker or Podman get an image with a GCC from its registry, for `gcc_bin=docker:IMAGE`.
+
+    Example: aiocg gcc pull gcc:13
+    """
+    image = image.removeprefix(DOCKER)
+    try:
+        identity = pull_image(image, if_missing=if_missing)
+    except EnvironmentNotSupported as error:
+        fail(str(error))
+    if json:
+        print_json({"image": image, "id": identity})
+    else:
+        print_line(f"{image} is {identity}")

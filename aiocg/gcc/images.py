@@ -1,0 +1,29 @@
+"""Getting a compiler's image before workers are started, which have less time for that than it takes."""
+
+import subprocess
+import sys
+
+from aiocg.errors import EnvironmentNotSupported
+
+__all__ = ["DOCKER", "pull_image"]
+
+DOCKER = "docker:"  # begins `gcc_bin` where the compiler is in an image
+
+
+def pull_image(image: str, *, if_missing: bool = False) -> str:
+    """Have the container engine get an image from its registry, with progress on standard error, and return its id.
+
+    Args:
+        image: its name, such as `gcc:13`.
+        if_missing: do nothing when the engine has it.
+
+    Raises:
+        EnvironmentNotSupported: when there is no engine or no such image.
+    """
+    command = [sys.executable, "-P", "-m", "aiocg.workers.gcc.pull", *(["--if-missing"] if if_missing else []), image]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.read().strip()
+    if process.returncode:
+        raise EnvironmentNotSupported(said)
+    return said

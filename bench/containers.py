@@ -1,0 +1,109 @@
+"""What a container adds to a compile: by an attached shell, by an exec of the engine, and by a container for each.
+
+All compile the same file with the compiler of the image that `AIOCG_BENCH_IMAGE` names, and this machine's does, too,
+where it is of the same version. The medians are those of differences within a round.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc.container import ContainerPlace
+from aiocg.workers.gcc.engine import connect
+from aiocg.workers.gcc.local import LocalPlace
+from aiocg.workers.gcc.place import Place
+from bench.measure import MILLI, Budget, Effort, Results, alternate
+
+IMAGE = os.environ.get("AIOCG_BENCH_IMAGE", "gcc:13")
+SOURCE = "int square(int x) { return x * x; }\n"
+OPTIONS = ("-O1", "-c", "t.c", "-o", "t.o")
+ATTACHED = Budget(3.0)  # ms, of which most is that `timeout` is started
+
+
+async def measure(effort: Effort) -> Results:
+    """Measure where there is an engine that has the image."""
+    results = Results()
+    try:
+        place = ContainerPlace(IMAGE)
+    except CompilationError as error:
+        results.note(f"Not measured: {error.message}")
+        return results
+    local = LocalPlace("gcc") if shutil.which("gcc") else None
+    try:
+        if local is not None and _version(local) != _version(place):
+            results.note(f"No compile outside: this machine's gcc is another one than that of {IMAGE}.")
+        elif local is not None:
+            pairs = await alternate([_compile(place), _compile(local)], effort.choose(200, 10))
+            inside, outside = pairs
+            results.add("a compile outside", [taken * MILLI for taken in outside], "ms")
+            more = [(a - b) * MILLI for a, b in zip(inside, outside, strict=True)]
+            results.add("more in a container, by an attached shell", more, "ms", ATTACHED)
+        sides = [_compile(place), _exec(place), _container(place)]
+        attached, executed, started = await alternate(sides, effort.choose(20, 3))
+        for what, times in (("an exec", executed), ("a container", started)):
+            more = [(a - b) * MILLI for a, b in zip(times, attached, strict=True)]
+            results.add(f"more again by {what} for each compile", more, "ms")
+    finally:
+        place.close()
+        if local is not None:
+            local.close()
+    return results
+
+
+def _version(place: Place) -> bytes:
+    return place.run([place.compiler, "--version"], folder=place.root, timeout=60).output
+
+
+def _timed(work: Callable[[], Any]) -> Callable[[], Awaitable[float]]:
+    async def once() -> float:
+        started = time.perf_counter()
+        work()
+        return time.perf_counter() - started
+
+    work()
+    return once
+
+
+def _compile(place: Place) -> Callable[[], Awaitable[float]]:
+    """Compile as workers do."""
+    folder = Path(place.root, "bench")
+    folder.mkdir(exist_ok=True)
+    (folder / "t.c").write_text(SOURCE)
+
+    def work() -> None:
+        done = place.run([place.compiler, *OPTIONS], folder=str(folder), timeout=60)
+        assert done.status == 0, done
+
+    return _timed(work)
+
+
+def _exec(place: ContainerPlace) -> Callable[[], Awaitable[float]]:
+    """Compile by a command of the engine's in the same container."""
+    client = connect()
+    (container,) = client.containers(filters={"label": f"aiocg.folder={place.root}"})
+
+    def work() -> None:
+        made = client.exec_create(container["Id"], [place.compiler, *OPTIONS], workdir=f"{place.root}/bench")
+        client.exec_start(made["Id"])
+
+    return _timed(work)
+
+
+def _container(place: ContainerPlace) -> Callable[[], Awaitable[float]]:
+    """Compile in a container of its own, with the same folder."""
+    client = connect()
+    folder = f"{place.root}/bench"
+    host = client.create_host_config(binds={folder: {"bind": folder, "mode": "rw"}}, network_mode="none")
+
+    def work() -> None:
+        command = [place.compiler, *OPTIONS]
+        made = client.create_container(IMAGE, entrypoint=command, working_dir=folder, host_config=host)
+        client.start(made["Id"])
+        client.wait(made["Id"])
+        client.remove_container(made["Id"])
+
+    return _timed(work)
