@@ -4,14 +4,14 @@ import os.path
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.inclusion import Inclusion, defined_inclusions, given_inclusions, inclusions
 from aiocg.datasets.source_tree import SourceTree
 
-__all__ = ["Flags", "gather", "gather_files", "read_from_disk", "sort_flags"]
+__all__ = ["Flags", "gather", "gather_files", "gather_text", "gather_texts", "read_from_disk", "sort_flags"]
 
 _FOLDERS = ("-iquote", "-I", "-isystem", "-idirafter")  # in the order in which compilers look
 _INCLUDED = ("-include", "-imacros")
@@ -69,6 +69,53 @@ def gather(
             search.ask(Inclusion(path, '"'), units[0])
     search.finish()
     return search.tree(units, flags, language, freestanding, included)
+
+
+def gather_texts(units: Sequence[str], texts: Mapping[str, bytes], flags: Iterable[str], language: str) -> SourceTree:
+    """Collect the files of a program that is in memory.
+
+    Args:
+        units: the translation units, among the texts.
+        texts: all that there is, by relative path. Folders of flags are relative to where these are.
+        flags: for a compiler, of which is kept what `gather_files` keeps.
+        language: "c" or "c++".
+
+    Raises:
+        BenchmarkInitError: for a flag that names a place on this machine.
+    """
+    include, kept, included, _ = sort_flags(flags)
+    return gather(
+        units,
+        lambda path: texts.get(posixpath.normpath(path)),
+        include=include,
+        flags=kept,
+        language=language,
+        included=included,
+    )
+
+
+def gather_text(text: bytes, filename: str, flags: Iterable[str], language: str) -> SourceTree:
+    """Collect the files of a program whose only unit is in memory, and whose headers lie on this machine.
+
+    Args:
+        text: the unit.
+        filename: its bare name.
+        flags: as for `gather_files`.
+        language: "c" or "c++".
+
+    Raises:
+        BenchmarkInitError: as `gather_files` does.
+    """
+    unit = f"/{filename}.d/{filename}"  # where there is nothing else
+    include, kept, included, _ = sort_flags(flags)
+    return gather(
+        [unit],
+        lambda path: text if path == unit else read_from_disk(path),
+        include=[os.path.realpath(folder) for folder in include],
+        flags=kept,
+        language=language,
+        included=included,
+    )
 
 
 def gather_files(paths: Sequence[str | os.PathLike[str]], flags: Iterable[str], language: str) -> SourceTree:

@@ -10,7 +10,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.files import benchmark_from_file
 from aiocg.datasets.frontend import LANGUAGES, absolute_flags
 from aiocg.datasets.scratch import scratch_folder
-from aiocg.datasets.source_files import gather, gather_files, sort_flags
+from aiocg.datasets.source_files import gather_files, gather_texts, sort_flags
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.llvm import benchmarks as llvm
@@ -55,19 +55,15 @@ def make_benchmark(
     words = tuple(flags) if texts else absolute_flags(flags)
     units = [*map(os.fspath, paths), *(name for name in texts if _suffix(name) in LANGUAGES)]
     language = _language(units)
-    sorted_out = sort_flags(words)
 
     def source_tree() -> SourceTree:
-        if not texts:
-            return gather_files(paths, words, language)
-        include, kept, included, _ = sorted_out
-        return gather(units, texts.get, include=include, flags=kept, language=language, included=included)
+        return gather_texts(units, texts, words, language) if texts else gather_files(paths, words, language)
 
     driver = "{clang++}" if language == "c++" else "{clang}"
     program = BenchmarkProgram(
         language,
         runs=dict(runs or {}),
-        command=(driver, "-o", "program", "program.o", *sorted_out.linking, "-lm"),
+        command=(driver, "-o", "program", "program.o", *sort_flags(words).linking, "-lm"),
         measured=measured,
     )
     return Benchmark(

@@ -12,6 +12,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.files import benchmark_from_file
 from aiocg.datasets.frontend import DEFAULT_FLAGS, TIMEOUT, absolute_flags, compile_source, compile_words
 from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.source_files import gather_text
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import ServiceError
 from aiocg.llvm import tools
@@ -86,6 +87,7 @@ def benchmark_from_source(
         lambda: compile_source(data, filename, fixed, timeout=timeout),
         sources=lambda: [BenchmarkSource(filename, data)],
         description=f"a program in {language}",
+        source_tree=lambda: gather_text(data, filename, fixed, language),
     )
 
 

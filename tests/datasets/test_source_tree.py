@@ -18,6 +18,7 @@ from aiocg.datasets.files import FilesDataset
 from aiocg.datasets.inclusion import Inclusion, defined_inclusions, inclusions
 from aiocg.datasets.source_files import gather
 from aiocg.datasets.source_tree import SourceTree
+from aiocg.llvm.benchmarks import benchmark_from_source
 
 GCC = shutil.which("gcc") or ""
 needs_gcc = pytest.mark.skipif(not GCC, reason="there is no gcc on PATH, whose preprocessor is to agree")
@@ -196,3 +197,11 @@ def test_bitcode_has_no_source_tree_and_the_error_says_what_has(tmp_path: Path) 
     write(tmp_path, {"a.ll": "define void @f() {\n  ret void\n}\n"})
     with pytest.raises(BenchmarkInitError, match="sources are not known"):
         _ = Benchmark.from_file(tmp_path / "a.ll").source_form.content
+
+
+def test_a_text_finds_its_headers_on_this_machine(tmp_path: Path) -> None:
+    write(tmp_path, {"x.h": ""})
+    text = '#include "x.h"\n#include "y.h"\n'
+    alone, with_header = (benchmark_from_source(text, flags=flags).source_tree for flags in ([], [f"-I{tmp_path}"]))
+    assert alone.files == {"program.c": text.encode()}
+    assert {Path(name).name for name in with_header.files} == {"x.h", "program.c"}

@@ -70,6 +70,11 @@ def test_texts_make_the_same_program_as_files(files: Path) -> None:
     ]
 
 
+def test_texts_may_include_each_other_across_folders() -> None:
+    main = BenchmarkSource("src/main.c", b'#include "../include/square.h"\nint main(void) { return 0; }\n')
+    assert set(make_benchmark([main, HEADER]).source_tree.files) == {"src/main.c", "include/square.h"}
+
+
 def test_a_benchmark_of_several_files_is_one_for_llvm_too() -> None:
     content = make_benchmark([MAIN, SQUARE, HEADER], FLAGS).content
     assert is_bitcode(content) and b"square" in content
