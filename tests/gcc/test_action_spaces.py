@@ -332,6 +332,13 @@ def test_a_list_of_edits_is_read_with_commas_and_a_line_with_blanks() -> None:
         ONE_BY_ONE.from_string("gcc --param=max-inline-insns=2147483647")
 
 
+def test_a_command_line_among_edits_is_refused_with_where_it_belongs() -> None:
+    with pytest.raises(UnknownName, match="action_space='command_line'"):
+        ONE_BY_ONE.encode("gcc -O2 -fno-gcse")
+    with pytest.raises(UnknownName, match="did you mean -fgcse"):
+        ONE_BY_ONE.encode("-fgcs")
+
+
 def test_what_is_no_action_has_no_command_line() -> None:
     with pytest.raises(NotExpressible):
         SPACES.language.write(["-O2", "nonsense"])

@@ -19,6 +19,8 @@ from gymnasium.utils.env_checker import check_env
 
 import aiocg
 import aiocg.gym
+import aiocg.testing
+from aiocg import gcc
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.errors import EnvironmentNotSupported, InvalidAction, ObservationFailed, UnknownName
@@ -142,6 +144,26 @@ def test_a_spec_tells_of_the_compiler_before_there_is_an_episode(runtime: SyncRu
     assert spec.choices(spec.command_line([2, *[-1] * (len(spec.options) - 1)]))[:2] == [2, -1]
     with pytest.raises(InvalidSpec):
         GccSpec.from_json('{"gcc": 5}')
+
+
+async def test_an_environment_of_another_compiler_has_no_options() -> None:
+    async with aiocg.Runtime(workers=1) as other:
+        env = await other.make("scripted-v0", benchmark=aiocg.testing.ScriptedDataset().benchmark("scripted-v0/5"))
+        await env.reset()
+        for ask in (gcc.spec(env), gcc.choices(env), gcc.set_choices(env, [1])):
+            with pytest.raises(TypeError, match="no environment of GCC"):
+                await ask
+
+
+async def test_choices_and_spec_are_there_without_blocking() -> None:
+    async with aiocg.Runtime(workers=1) as other:
+        env = await other.make("gcc-v0", gcc_bin=BY_PATH, benchmark=QSORT, observation_space="asm_size")
+        spec = await gcc.spec(env)
+        before, _ = await env.reset()
+        chosen = spec.choices("-Os -fno-gcse")
+        observation, _, terminated, _, _ = await gcc.set_choices(env, chosen)
+        assert not terminated and observation < before
+        assert await gcc.choices(env) == chosen and env.state.environment == ID
 
 
 def test_choices_are_set_by_one_action_whatever_the_action_space(env: GccEnv) -> None:

@@ -85,7 +85,10 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
     def _by_text(self, text: str) -> int:
         index: int | None = self._decoded.get(self.language.encode(text))
         if index is None:
-            raise UnknownName("action", text, self._indices)
+            line = self.language.line
+            whole = line is not None and line.begins(text)
+            hint = "(this is a whole command line, an action of other spaces: action_space='command_line')"
+            raise UnknownName("action", text, self._indices, hint if whole else "")
         return index
 
     def indices(self, actions: Any) -> tuple[int, ...]:
