@@ -57,7 +57,7 @@ class Variation:
         )
 
     def change(self, choices: Sequence[int], rng: np.random.Generator) -> Choices:
-        """Return choices with some others among them, one at least: an option is dropped, given, or given otherwise."""
+        """Return choices with some drawn anew: an option that is given is dropped or given otherwise."""
         changed = list(choices)
         for index in rng.choice(len(changed), size=self._count(rng), p=self._shares):
             option, present = self._options[index], changed[index]

@@ -1,0 +1,56 @@
+"""`aiocg search` with GCC's options, and the bench that is made of such searches."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..command_line import Run, runner
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
+
+SMALLEST = "programs-v0/gcd"
+
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return runner(monkeypatch, capfd, "search")
+
+
+@pytest.mark.parametrize("algorithm", ["random", "hill-climb", "genetic"])
+def test_search_on_the_command_line(command: Run, tmp_path: Path, algorithm: str) -> None:
+    if algorithm == "genetic":
+        pytest.importorskip("pymoo", reason="the genetic search needs pymoo, of the extra search")
+    words = (algorithm, SMALLEST, "--env", "gcc-v0", "--evaluations", 20, "--seed", 1)
+    done = command(*words, "-o", "best.o")
+    assert done.status == 0, done.err
+    assert f"{algorithm} search, benchmark://{SMALLEST}" in done.out
+    assert all(heading in done.out for heading in ("before", "-O2", "-Os", "found", "obj_text_size", "against -Os"))
+    assert "passes" not in done.out and "20 programs evaluated" in done.out
+    assert (tmp_path / "best.o").read_bytes()[:4] == b"\x7fELF"
+    found = command(*words, "--json").json
+    assert found["reward_space"] == "obj_text_size_Os" and found["action_space"] == "choices"
+    assert found["metrics"]["found"] > 0 and found["instructions"] is None
+    assert found["actions"][0] in done.out.splitlines()  # as one line that can be pasted
+
+
+def test_the_compiler_is_chosen_by_the_id_of_the_environment(command: Run) -> None:
+    compiler = shutil.which("gcc")
+    words = ("hill-climb", SMALLEST, "--env", f"gcc-v0?gcc_bin={compiler}", "--evaluations", 3, "--json")
+    assert command(*words).json["environment"] == f"gcc-v0?gcc_bin={compiler}"
+
+
+@pytest.mark.slow
+def test_the_bench_runs_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("pymoo", reason="the genetic search needs pymoo, of the extra search")
+    root = Path(__file__).resolve().parents[2]
+    line = [sys.executable, "-m", "bench.gcc_autotuning", "--quick", "--results", str(tmp_path / "gcc.json")]
+    first = subprocess.run(line, cwd=root, capture_output=True, text=True, check=True)
+    again = subprocess.run(line, cwd=root, capture_output=True, text=True, check=True)
+    assert "outputs checked in 3 of 3 runs" in first.stdout
+    assert first.stdout.endswith(again.stdout) and len(again.stdout) < len(first.stdout)
