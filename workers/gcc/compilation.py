@@ -105,12 +105,18 @@ class Compiler:
         self._headers: str | None = None
 
     def headers(self, limits: Limits) -> str:
-        """Return the folder of the compiler's own headers, which no others lie in; "" when it does not say."""
+        """Return the folder of the compiler's own headers, which no others lie in; "" when it does not say.
+
+        Raises:
+            CompilationError: as `run` does.
+        """
         if self._headers is None:
             command = [self.place.compiler, "-print-file-name=include"]
-            done = self.place.run(command, folder=self.place.root, timeout=max(limits.seconds(), 1.0))
+            done = self.place.run(command, folder=self.place.root, timeout=max(limits.seconds(), 0.0))
+            if reason := problem(done):
+                raise failure(reason, self.place.name, "a question for its headers", done)
             said = done.output.decode(errors="replace").strip()
-            self._headers = said if done.status == 0 and os.path.isabs(said) else ""
+            self._headers = said if os.path.isabs(said) else ""
         return self._headers
 
     def run(self, command: Sequence[str], what: str, folder: str, limits: Limits, stdin: bytes = b"") -> None:

@@ -17,6 +17,7 @@ _REASONS = (
     ("output", re.compile(r"File size limit exceeded|File too large")),
     ("disk", re.compile(r"No space left on device|quota exceeded|Input/output error|Read-only file system|Bus error")),
     ("installation", re.compile(r"cannot execute|installation problem|while loading shared libraries")),
+    ("missing", re.compile(r"fatal error: .*: No such file or directory")),
     ("internal compiler error", re.compile(r"internal compiler error")),
 )
 _TEXTS = {
@@ -28,6 +29,7 @@ _TEXTS = {
     "output": "{name} wrote too much for {what}",
     "disk": "{name} had no place to write what it makes of {what}; set TMPDIR",
     "installation": "{name} is not whole on this machine, and cannot compile {what}",
+    "missing": "{name} does not find a file that {what} includes",
     "crashed": "{name} was ended by signal {signal} over {what}",
     "nothing": "{name} has written nothing for {what}, and says that all is well",
 }

@@ -164,8 +164,9 @@ def test_a_freestanding_program_sees_no_headers_of_the_machine(make) -> None:  #
     files = {"a.c": b"#include <stdarg.h>\n#include <stdio.h>\n"}
     compiler = make()
     assert compilation(compiler, benchmark(("a.c",), files)).fact("asm_size")
-    with pytest.raises(CompilationError, match=r"stdio.h: No such file"):
+    with pytest.raises(CompilationError, match=r"stdio.h: No such file") as e:
         compilation(compiler, benchmark(("a.c",), files, freestanding=True)).fact("asm_size")
+    assert e.value.fields == {"reason": "missing"}
     alone = benchmark(("a.c",), {"a.c": b"#include <stdarg.h>\n"}, freestanding=True)
     assert compilation(compiler, alone).fact("asm_size")
 
