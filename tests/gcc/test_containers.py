@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import aiocg
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import attached_shell
@@ -414,3 +415,26 @@ def test_every_version_says_its_options_and_compiles_in_a_container(
     finally:
         place.close()
         client.remove_image(name, force=True)
+
+
+# ------------------------------------------------------------------------------------------- environments
+
+
+@pytest.mark.slow
+async def test_environment_goes_on_after_its_container_was_killed(gcc_image: str, client: Any) -> None:
+    before = containers(client)
+    async with aiocg.Runtime(workers=1) as runtime:
+        made = {"gcc_bin": f"docker:{gcc_image}", "benchmark": "programs-v0/gcd", "action_space": "command_line"}
+        async with await runtime.make("gcc-v0", **made) as env, await runtime.make(
+            "gcc-v0", benchmark="programs-v0/gcd", action_space="command_line"
+        ) as outside:
+            for one in (env, outside):
+                await one.reset()
+                await one.step("gcc -O2")
+            assert await env.observe("obj_hash") == await outside.observe("obj_hash")
+            for identity in set(containers(client)) - set(before):
+                client.kill(identity)
+            await env.step("gcc -O3 -fno-gcse")
+            await outside.step("gcc -O3 -fno-gcse")
+            assert await env.observe("obj_hash") == await outside.observe("obj_hash")
+    wait_until(lambda: containers(client) == before)
