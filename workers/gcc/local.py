@@ -29,7 +29,7 @@ MEMORY_LIMIT = 4 << 30  # bytes of address space of each process
 FILE_LIMIT = 256 << 20  # bytes of each file that is written, the standard ones among them
 OUTPUT_LIMIT = 16 << 20  # bytes of each standard output that are kept
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "HOME")
-_MARK = "AIOCG_RUN"
+_MARK = "RUN_OF_AIOCG"
 _SET_CHILD_SUBREAPER = 36  # prctl
 _LOOKS = 50  # at a process, for its environment
 

@@ -47,7 +47,7 @@ for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_contro
     [ -r "$file" ] && counters=$file
 done
 while read -r turn; do
-    export AIOCG_RUN="$1:$turn."
+    export RUN_OF_AIOCG="$1:$turn."
     . ./command &
     wait $!
     status=$?
@@ -58,7 +58,7 @@ while read -r turn; do
         read -r keeper left </proc/1/task/1/children
         for pid in $left; do
             case $(cat "/proc/$pid/environ") in
-                *"AIOCG_RUN=$AIOCG_RUN"*) kill -KILL "$pid" && found=1 ;;
+                *"RUN_OF_AIOCG=$RUN_OF_AIOCG"*) kill -KILL "$pid" && found=1 ;;
             esac
         done
     done 2>/dev/null

@@ -63,7 +63,7 @@ def test_it_sees_no_more_of_our_environment_than_it_needs(sh, monkeypatch: pytes
     monkeypatch.setenv("CPATH", "/somewhere")  # in which GCC would look for headers
     seen = dict(line.split("=", 1) for line in sh("env").output.decode().splitlines())
     assert set(seen) - {"PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "_", "PWD", "SHLVL", "OLDPWD"} == {
-        "AIOCG_RUN",
+        "RUN_OF_AIOCG",
         "LC_ALL",
         "SOURCE_DATE_EPOCH",
     }
