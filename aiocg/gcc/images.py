@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from aiocg.errors import EnvironmentNotSupported
 
-__all__ = ["DOCKER", "pull_image"]
+__all__ = ["DOCKER", "prepare", "pull_image"]
 
 DOCKER = "docker:"  # begins `gcc_bin` where the compiler is in an image
 
@@ -27,3 +28,14 @@ def pull_image(image: str, *, if_missing: bool = False) -> str:
     if process.returncode:
         raise EnvironmentNotSupported(said)
     return said
+
+
+def prepare(settings: Mapping[str, str]) -> None:
+    """Pull the image that the settings of an environment name, if there is one and the engine does not have it.
+
+    Raises:
+        EnvironmentNotSupported: when there is no engine or no such image.
+    """
+    compiler = settings.get("gcc_bin", "")
+    if compiler.startswith(DOCKER):
+        pull_image(compiler.removeprefix(DOCKER), if_missing=True)

@@ -93,7 +93,7 @@ def command_file(command: Sequence[str], folder: str, timeout: float, memory: in
     Args:
         command: program and arguments.
         folder: the working folder.
-        timeout: seconds, more than 0; busybox has them rounded up to whole ones.
+        timeout: seconds; less than none is hardly any. Busybox has them rounded up to whole ones.
         memory: bytes of address space for each process.
         file_size: bytes that each file may have that is written.
         stdin: the file `input` is to be the standard input, which is empty otherwise.
@@ -104,7 +104,7 @@ def command_file(command: Sequence[str], folder: str, timeout: float, memory: in
         f"ulimit -v {max(memory // 1024, 1)}\n"
         f"cd {shlex.quote(folder)} || exit 126\n"
         f"export PWD={ENVIRONMENT['PWD']}\n"  # in which `cd` has put a name that is another one each time
-        f"if [ $exact ]; then limit={max(timeout, 0.001):.3f}; else limit={math.ceil(timeout)}; fi\n"
+        f"if [ $exact ]; then limit={max(timeout, 0.001):.3f}; else limit={max(math.ceil(timeout), 1)}; fi\n"
         f"exec $alone timeout -s KILL $limit {shlex.join(command)}\n"
     )
 

@@ -93,7 +93,8 @@ def test_shell_ends_what_takes_too_long_with_all_that_it_has_started(shell: Shel
     while any(" ".join(words) == sleep for words in commands()):
         assert time.monotonic() < patience
         time.sleep(0.02)
-    assert shell.ask(2, "cat") == 0
+    assert shell.ask(2, "sleep", "60", timeout=-1.0) == -9
+    assert shell.ask(3, "cat") == 0
 
 
 def commands() -> Iterator[list[str]]:
