@@ -30,7 +30,8 @@ class Wrapper:
         self.path = folder / "gcc-wrapped"
         self._what = folder / "misbehaviour"
         self.path.write_text(
-            f'#!/bin/sh\ncase " $* " in *" program.c "*) [ -e {self._what} ] && . {self._what} ;; esac\nexec {gcc} "$@"\n'
+            f'#!/bin/sh\ncase " $* " in *" program.c "*) [ -e {self._what} ] && . {self._what} ;; esac\n'
+            f'exec {gcc} "$@"\n'
         )
         self.path.chmod(0o755)
 

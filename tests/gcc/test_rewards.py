@@ -7,7 +7,7 @@ import pytest
 
 from aiocg.gcc.rewards import gcc_rewards
 
-from .written import LOOP, program
+from .written import program
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
