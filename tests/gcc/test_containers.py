@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 import aiocg
+from aiocg.errors import EnvironmentNotSupported
+from aiocg.gcc.images import prepare, pull_image
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import attached_shell
@@ -376,13 +378,19 @@ def test_image_is_pulled_with_progress_and_only_if_it_is_missing(client: Any, tm
             assert done.stdout.strip() == client.inspect_image(name)["Id"]
             serving.asked.clear()
             assert pull("--if-missing", name).stdout == done.stdout
+            prepare({"gcc_bin": f"docker:{name}"})
             assert serving.asked == []
+            assert pull_image(name) == done.stdout.strip()
+            assert serving.asked != []
         finally:
             client.remove_image(name, force=True)
         failed = pull(f"{serving.host}/gcc:14")
     assert failed.returncode == 1
     assert failed.stdout.startswith(f"the image '{serving.host}/gcc:14' cannot be pulled")
     assert "Traceback" not in failed.stderr
+    with pytest.raises(EnvironmentNotSupported, match=r"the image '.*' cannot be pulled"):
+        prepare({"gcc_bin": f"docker:{serving.host}/gcc:14"})
+    prepare({"gcc_bin": "gcc-12"})
 
 
 # ---------------------------------------------------------------------------------------------- all versions
