@@ -169,9 +169,11 @@ async def measure(options: argparse.Namespace, results: Results) -> None:
                     if not results.has((program, algorithm, seed, options.evaluations, env.spec.id)):
                         run = await search(env, program, algorithm, seed, options.evaluations)
                         results.runs.append(run)
+                        results.save()  # what has been found is kept, whatever comes of checking it
+                        await check(env, run)
                         results.save()
                         print(f"{program} {algorithm} {seed}: {run.ratio:.3f} in {run.seconds} s", flush=True)
-        for run in results.runs:
+        for run in results.runs:  # those that were interrupted in between
             if run.right is None and run.environment == env.spec.id:
                 await check(env, run)
                 results.save()
