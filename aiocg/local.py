@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -55,6 +56,8 @@ class LocalPlace:
         """
         if self._folder is None:
             self._folder = await RuntimeFolder.create()
+        if spec.prepare is not None:
+            await in_thread(functools.partial(spec.prepare, spec.settings))
         return LocalLauncher(
             spec.worker,
             self._folder,

@@ -43,6 +43,7 @@ class EnvironmentSpec:
         settings: options of the compiler that `make` takes, by name, with what they are; such as which one it is.
             Environments with other settings have other workers.
         takes_sources: the compiler takes a benchmark's source form.
+        prepare: gets, given the settings, what takes longer than a worker may take to start, before any does.
     """
 
     id: str
@@ -59,6 +60,7 @@ class EnvironmentSpec:
     parameters: Mapping[str, ParameterHandler] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     takes_sources: bool = False
+    prepare: Callable[[Mapping[str, str]], None] | None = None
 
     @property
     def pool(self) -> tuple[str, ...]:
@@ -208,6 +210,12 @@ def _gcc_notation(language: ActionLanguage) -> Notation:
     return GccLine(language)
 
 
+def _prepare_gcc(settings: Mapping[str, str]) -> None:
+    from aiocg.gcc.images import prepare
+
+    prepare(settings)
+
+
 def _register_gcc() -> None:
     register(
         EnvironmentSpec(
@@ -220,6 +228,7 @@ def _register_gcc() -> None:
             notation=_gcc_notation,
             settings={"gcc_bin": "gcc"},
             takes_sources=True,
+            prepare=_prepare_gcc,
         )
     )
 

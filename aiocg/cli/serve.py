@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import sys
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ import typer
 from aiocg.cli.keys import told
 from aiocg.cli.loop import run
 from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line
+from aiocg.errors import EnvironmentNotSupported
 from aiocg.node.limits import Limits, LimitsTable, read_limits
 from aiocg.transport.errors import TransportError
 from aiocg.transport.keys import OWN, AuthorizedKeys, KeyFolder
@@ -101,15 +103,17 @@ def serve(
     folder = KeyFolder()
     with told():
         pair = _pair(folder, key)
+    chosen, kinds = _settings(setting), _kinds(kind)
+    _prepare(kinds, chosen)
     try:
         settings = Settings(
             address=bind,
             keys=pair,
             authorised=AuthorizedKeys(folder).names,
-            policy=Policy(lease, beat, workers, _kinds(kind), PROCESSORS),
+            policy=Policy(lease, beat, workers, kinds, PROCESSORS),
             limits=LimitsTable(default) if limits is None else read_limits(limits, default),
             ports=_ports(worker_ports),
-            options={**_settings(setting), **({} if trust_clients else {"untrusted": True})},
+            options={**chosen, **({} if trust_clients else {"untrusted": True})},
         )
         status = run(_serve(settings, metrics, as_json=json))
     except TransportError as error:
@@ -156,6 +160,18 @@ def _settings(chosen: list[str] | None) -> dict[str, str]:
             fail(f"a setting is NAME=VALUE with a NAME of {', '.join(sorted(known)) or 'none'}, not {one!r}")
         found[name] = value
     return found
+
+
+def _prepare(kinds: Container[str], chosen: Mapping[str, str]) -> None:
+    """Get what workers need that takes longer than they may take to start."""
+    from aiocg.registry import environments
+
+    for spec in environments().values():
+        if spec.prepare is not None and spec.worker in kinds:
+            try:
+                spec.prepare({**spec.settings, **chosen})
+            except EnvironmentNotSupported as error:
+                fail(str(error))
 
 
 async def _serve(settings: "Settings", metrics: str | None, *, as_json: bool) -> int:

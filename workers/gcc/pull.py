@@ -10,6 +10,7 @@ import time
 
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.engine import connect, find_image, pull
+from aiocg.workers.limits import die_with_parent
 
 __all__ = ["main"]
 
@@ -25,7 +26,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="aiocg gcc pull", description="Get an image with a GCC from its registry.")
     parser.add_argument("image", help="such as gcc:13")
     parser.add_argument("--if-missing", action="store_true", help="only if the engine does not have it")
+    parser.add_argument("--parent", type=int, help="process id whose death ends this process")
     arguments = parser.parse_args()
+    if arguments.parent is not None:
+        die_with_parent(arguments.parent)
     try:
         client = connect()
         if arguments.if_missing:
