@@ -6,12 +6,13 @@ was made. Whatever is known of a program, a command line and a compiler is remem
 there the next time.
 """
 
+import contextlib
 import hashlib
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,13 +24,16 @@ from aiocg.workers.gcc.failures import LASTING, failure, problem
 from aiocg.workers.gcc.place import Completed, Place
 from aiocg.workers.gcc.results import Results
 from aiocg.workers.gcc.sources import Sources
+from aiocg.workers.programs import scratch
 from aiocg.workers.programs.linking import MARGIN, no_place, temporary_folder, write_files
 from aiocg.workers.programs.recipe import Program as Recipe
 
 __all__ = ["FACTS", "Benchmark", "Compilation", "Compiler", "Limits"]
 
 VERSION = 1  # of what results are made by
+LARGEST = 256 << 20  # bytes of a file that a compiler has written
 _RTL_DUMP = "-fdump-rtl-dfinish"  # after the last pass that changes it
+_SOURCES = "src"
 
 
 class Limits(NamedTuple):
@@ -74,10 +78,8 @@ class Benchmark:
         with self._lock:
             if self._folder is None or self._root != root:
                 folder = temporary_folder("program-", root)
-                sources = Path(folder.name, "src")
-                write_files(sources, self.sources.files)
-                for name in self.sources.files:
-                    os.utime(sources / name, (0, 0))  # `__TIMESTAMP__` tells it
+                files = {f"{_SOURCES}/{name}": content for name, content in self.sources.files.items()}
+                write_files(Path(folder.name), files, time=0)  # `__TIMESTAMP__` tells it
                 self._folder, self._root = folder, root
             return self._folder.name
 
@@ -235,11 +237,11 @@ class Compilation:
             out = os.path.join(os.pardir, os.path.basename(outputs))
             for index, unit in enumerate(sources.units):
                 command = [*options, f"-frandom-seed={unit}", "-x", sources.language]
-                command += ["-S", unit, "-o", f"{out}/{index}.s"]
+                command += ["-S", _as_file(unit), "-o", f"{out}/{index}.s"]
                 if dump:
                     command += ["-fdump-noaddr", f"{_RTL_DUMP}={out}/{index}.rtl"]
                 self._compiler.compiles += 1
-                self._compiler.run(command, unit, f"{folder}/src", self._limits)
+                self._compiler.run(command, unit, f"{folder}/{_SOURCES}", self._limits)
                 assembly.append(self._read(f"{outputs}/{index}.s", unit))
                 if dump:
                     rtl.append(self._read(f"{outputs}/{index}.rtl", unit))
@@ -278,21 +280,37 @@ class Compilation:
         return [*options, *self._words, "-w"]
 
     def _read(self, path: str, what: str) -> bytes:
+        """Return what the compiler has written, which programs in its container may have replaced."""
+        root, name = self._compiler.place.root, self._compiler.place.name
+        nothing = Completed(0, b"", b"", 0.0)
         try:
-            return Path(path).read_bytes()
-        except FileNotFoundError:
-            raise failure("nothing", self._compiler.place.name, what, Completed(0, b"", b"", 0.0)) from None
-        except OSError as error:
-            raise no_place(error) from None
+            content = scratch.read(Path(root), os.path.relpath(path, root), LARGEST)
+        except scratch.TooLarge:
+            raise failure("output", name, what, nothing) from None
+        if content is None:
+            raise failure("nothing", name, what, nothing)
+        return content
 
 
-def _outputs(folder: str) -> "tempfile.TemporaryDirectory[str]":
+@contextlib.contextmanager
+def _outputs(folder: str) -> Iterator[str]:
     """Make a folder for what a compile writes, below that of the program; it goes at the end of the context.
 
     Raises:
         CompilationError: with `FailureCode.OBSERVATION` when it cannot be made.
     """
-    return temporary_folder("out-", folder)
+    root, name = os.path.split(folder)
+    with contextlib.ExitStack() as stack:
+        try:
+            own = stack.enter_context(scratch.folder_below(Path(root), name, "out-"))
+        except OSError as error:
+            raise no_place(error) from None
+        yield os.path.join(folder, own)
+
+
+def _as_file(name: str) -> str:
+    """Return the name of a file as no compiler takes it for an option."""
+    return f"./{name}" if name.startswith(("-", "@")) else name
 
 
 def _size(product: list[bytes] | bytes) -> int:

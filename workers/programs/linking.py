@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.programs import scratch
 from aiocg.workers.programs.recipe import LinkError, Program, failure
 from aiocg.workers.wheel import CLANG_WHEEL, bundled_file
 
@@ -167,7 +168,7 @@ def build(
     try:
         write_files(Path(folder.name), files)
         (linker or link)(command, folder.name, environment, deadline)
-        if not executable.path.is_file():
+        if executable.path.is_symlink() or not executable.path.is_file():
             raise LinkError(f"`{' '.join(command)}` wrote no file named {EXECUTABLE}")
         _check_size(executable.path.stat().st_size)
     except BaseException:
@@ -212,21 +213,22 @@ def no_place(error: OSError) -> CompilationError:
     return failure(f"there is no folder for temporary files, or no place in it: {error}. Set TMPDIR")
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files below a folder, which is made if need be.
+def write_files(folder: Path, files: Mapping[str, bytes], time: int | None = None) -> None:
+    """Write files below a folder, which is made if need be; programs that write there too cannot lead them elsewhere.
+
+    Args:
+        folder: where they go.
+        files: contents by relative name.
+        time: seconds since 1970 at which they say that they were written, None for now.
 
     Raises:
         CompilationError: with `FailureCode.OBSERVATION` when they cannot be written.
     """
-    path = folder
     try:
         folder.mkdir(exist_ok=True)
-        for name, content in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        scratch.write(folder, files, time)
     except OSError as error:
-        raise failure(f"{path} cannot be written: {error.strerror}") from None
+        raise failure(f"{error.filename or folder} cannot be written: {error.strerror}") from None
 
 
 def _messages() -> IO[bytes]:

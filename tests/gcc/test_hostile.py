@@ -1,0 +1,160 @@
+"""Programs that mean harm to the machine of the worker: what a container may write is no way out of it."""
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc import compilation
+from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
+from aiocg.workers.gcc.local import LocalPlace
+from aiocg.workers.gcc.place import Completed
+from aiocg.workers.gcc.results import Results
+from aiocg.workers.gcc.sources import read_sources
+from aiocg.workers.programs.linking import write_files
+
+from .engine import client, engine, gcc_image
+
+__all__ = ["client", "engine", "gcc_image"]
+
+LIMITS = Limits(20.0, 1 << 30, math.inf)
+SECRET = b"nobody's business\n"
+
+
+def benchmark(unit: str = "t.c", **others: Any) -> Benchmark:
+    fields = {"version": 1, "units": (unit,), "files": {unit: b"int f(void) { return 1; }\n"}, "include": ()}
+    fields |= {"flags": (), "language": "c", "freestanding": False, **others}
+    return Benchmark(read_sources(msgspec.msgpack.encode(fields)))
+
+
+class HostilePlace(LocalPlace):
+    """A place where something happens in its folder after each command, by what is not yet gone."""
+
+    def __init__(self, happens: Callable[[str, list[str]], None]) -> None:
+        super().__init__("gcc")
+        self._happens = happens
+
+    def run(self, command: Any, **more: Any) -> Completed:
+        done = super().run(command, **more)
+        self._happens(more["folder"], list(command))
+        return done
+
+
+@contextlib.contextmanager
+def compiling(happens: Callable[[str, list[str]], None]) -> Iterator[Compilation]:
+    place = HostilePlace(happens)
+    try:
+        yield Compilation(Compiler(place, Results()), benchmark(), (), "0", LIMITS)
+    finally:
+        place.close()
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret" / "0.s"
+    path.parent.mkdir()
+    path.write_bytes(SECRET)
+    return path
+
+
+def output(folder: str, command: list[str]) -> Path:
+    return Path(folder, command[command.index("-o") + 1])
+
+
+def test_link_in_the_place_of_an_output_leads_nowhere(gcc: str, secret: Path) -> None:
+    def happens(folder: str, command: list[str]) -> None:
+        output(folder, command).unlink()
+        output(folder, command).symlink_to(secret)
+
+    with compiling(happens) as made, pytest.raises(CompilationError) as caught:
+        made.assembly()
+    assert caught.value.fields["reason"] == "nothing"
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_link_in_the_place_of_a_folder_leads_nowhere(gcc: str, secret: Path, depth: int) -> None:
+    def happens(folder: str, command: list[str]) -> None:
+        out = Path(os.path.normpath(output(folder, command)))
+        moved = out.parents[depth - 1]
+        inside = out.parent.relative_to(moved)
+        (secret.parent.parent / "outside" / inside).mkdir(parents=True, exist_ok=True)
+        (secret.parent.parent / "outside" / inside / "0.s").write_bytes(SECRET)
+        moved.rename(f"{moved}-moved")
+        moved.symlink_to(secret.parent.parent / "outside")
+
+    with compiling(happens) as made, pytest.raises(CompilationError) as caught:
+        made.assembly()
+    assert caught.value.fields["reason"] == "nothing"
+    kept = secret.parent.parent / "outside"
+    assert [path.name for path in kept.rglob("*") if path.is_file()] == ["0.s"]
+
+
+def test_pipe_in_the_place_of_an_output_keeps_nobody_waiting(gcc: str) -> None:
+    def happens(folder: str, command: list[str]) -> None:
+        output(folder, command).unlink()
+        os.mkfifo(output(folder, command))
+
+    with compiling(happens) as made, pytest.raises(CompilationError) as caught:
+        made.assembly()
+    assert caught.value.fields["reason"] == "nothing"
+
+
+def test_output_that_is_too_large_is_not_read(gcc: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "LARGEST", 1 << 20)
+
+    def happens(folder: str, command: list[str]) -> None:
+        os.truncate(output(folder, command), (1 << 20) + 1)
+
+    with compiling(happens) as made, pytest.raises(CompilationError) as caught:
+        made.assembly()
+    assert caught.value.fields["reason"] == "output"
+
+
+@pytest.mark.parametrize("name", ["file", "folder/file"])
+def test_files_are_not_written_through_links(tmp_path: Path, name: str) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    (outside / "file").write_bytes(SECRET)
+    inside.mkdir()
+    (inside / name.partition("/")[0]).symlink_to(outside / "file" if name == "file" else outside)
+    with pytest.raises(CompilationError, match="cannot be written"):
+        write_files(inside, {name: b"harm"})
+    assert (outside / "file").read_bytes() == SECRET
+    (tmp_path / "link").symlink_to(outside)
+    with pytest.raises(CompilationError, match="cannot be written"):
+        write_files(tmp_path / "link", {"file": b"harm"})
+    assert (outside / "file").read_bytes() == SECRET
+
+
+def test_pipe_in_the_place_of_a_file_keeps_no_writer_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "file")
+    with pytest.raises(CompilationError, match="cannot be written"):
+        write_files(tmp_path, {"file": b"harm"})
+
+
+@pytest.mark.parametrize("unit", ["-wrapper", "@t.c", "-o.c"])
+def test_name_of_a_unit_is_no_option(gcc: str, unit: str) -> None:
+    place = LocalPlace("gcc")
+    try:
+        made = Compilation(Compiler(place, Results()), benchmark(unit), (), "0", LIMITS)
+        assert b"f:" in made.assembly()[0]
+    finally:
+        place.close()
+
+
+def test_folder_in_the_place_of_an_output_costs_no_open_file(gcc: str) -> None:
+    def happens(folder: str, command: list[str]) -> None:
+        output(folder, command).unlink()
+        output(folder, command).mkdir()
+
+    with compiling(happens) as made:
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(CompilationError, match="has written nothing"):
+            made.assembly()
+        assert len(os.listdir("/proc/self/fd")) == before
