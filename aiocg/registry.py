@@ -86,7 +86,7 @@ class EnvironmentSpec:
         base = environment(self.id.partition("?")[0])
         chosen = {**self.settings, **settings}
         told = {name: value for name, value in chosen.items() if value != base.settings[name]}
-        query = urllib.parse.urlencode(told, safe="/:@+,")
+        query = urllib.parse.urlencode(told, safe="/:@+,", quote_via=urllib.parse.quote)
         return dataclasses.replace(base, id=f"{base.id}?{query}" if query else base.id, settings=chosen)
 
 
@@ -108,7 +108,10 @@ def environment(name: str) -> EnvironmentSpec:
     known = ENVIRONMENTS if name in ENVIRONMENTS else environments()
     if name not in known:
         raise UnknownName("environment", name, known, "(`aiocg envs` lists them)")
-    return known[name].configured(dict(urllib.parse.parse_qsl(query, keep_blank_values=True))) if query else known[name]
+    if not query:
+        return known[name]
+    settings = urllib.parse.parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)  # there are g++ and paths
+    return known[name].configured(dict(settings))
 
 
 def environments() -> Mapping[str, EnvironmentSpec]:
