@@ -103,9 +103,11 @@ class OptionReader:
         digits = number.removeprefix("-")
         if not digits.isascii() or not digits.isdigit():
             raise UnknownOption(word, self._reason(word))
-        if len(digits.lstrip("0")) > _DIGITS or not option.low <= int(number) <= option.high:
+        digits = digits.lstrip("0")[: _DIGITS + 1]  # Python refuses to read thousands of them, zeros included
+        value = int(digits or "0") * (-1 if number.startswith("-") else 1)
+        if not option.low <= value <= option.high:
             raise UnknownOption(word, f"is not in the range from {option.low} to {option.high}")
-        return index, len(option.texts) + int(number) - option.low
+        return index, len(option.texts) + value - option.low
 
     def _reason(self, word: str) -> str:
         """Return what is wrong with a word that is no choice."""

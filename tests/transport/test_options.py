@@ -96,3 +96,14 @@ def test_a_word_that_is_no_choice_is_refused_with_what_is_expected(word: str, re
 def test_a_choice_for_each_option_is_needed() -> None:
     with pytest.raises(ValueError, match="zip"):
         words(OPTIONS, [0])
+
+
+@pytest.mark.parametrize("digits", ["0" * 9000 + "7", "-" + "0" * 9000 + "1"])
+def test_number_with_thousands_of_zeros_is_a_number(digits: str) -> None:
+    assert OptionReader(OPTIONS).read_word(f"--param=stride={digits}") == (2, 1 + int(digits[0] + digits[-1]))
+
+
+@pytest.mark.parametrize("digits", ["9" * 9000, "-" + "9" * 9000, "9" * 25])
+def test_number_with_thousands_of_digits_is_out_of_range(digits: str) -> None:
+    with pytest.raises(UnknownOption, match="is not in the range"):
+        OptionReader(OPTIONS).read_word(f"--param=stride={digits}")

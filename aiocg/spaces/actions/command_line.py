@@ -20,6 +20,7 @@ _OTHER = re.compile(  # which do not change what code is made of a program
 )
 _PROGRAMS_OWN = re.compile(r"-[DUILl].*|-(?:std|ansi|x|include|isystem|iquote|idirafter|nostdinc|trigraphs).*")
 _NEAREST = 3
+_DIGITS = 30  # of a number that are read; no option takes as many
 
 
 class CommandLine:
@@ -125,9 +126,14 @@ def _spelling(word: str) -> str:
     if word == "-O":
         return "-O1"
     if word.startswith("-O") and word[2:].isdecimal():  # higher levels are the highest
-        return f"-O{min(int(word[2:]), 3)}"
+        return f"-O{min(_read(word[2:], 10), 3)}"
     if (number := _NUMBER.fullmatch(word)) is not None:
         before, sign, digits = number.groups()
-        value = int(digits, 16) if digits[:2] in ("0x", "0X") else int(digits)
+        value = _read(digits[2:], 16) if digits[:2] in ("0x", "0X") else _read(digits, 10)
         return f"{before}{'-' if sign == '-' else ''}{value}"
     return ""
+
+
+def _read(digits: str, base: int) -> int:
+    """Return a number, or one that is too large as well: Python refuses to read thousands of digits."""
+    return int(digits.lstrip("0")[:_DIGITS] or "0", base)
