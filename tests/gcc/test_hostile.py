@@ -10,6 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from aiocg.errors import InvalidAction
+from aiocg.spaces.actions.command_line import CommandLine
+from aiocg.transport.options import Option
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import compilation
 from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
@@ -37,12 +40,13 @@ class HostilePlace(LocalPlace):
     """A place where something happens in its folder after each command, by what is not yet gone."""
 
     def __init__(self, happens: Callable[[str, list[str]], None]) -> None:
-        super().__init__("gcc")
         self._happens = happens
+        super().__init__("gcc")
 
     def run(self, command: Any, **more: Any) -> Completed:
         done = super().run(command, **more)
-        self._happens(more["folder"], list(command))
+        if "-o" in command:
+            self._happens(more["folder"], list(command))
         return done
 
 
@@ -158,3 +162,13 @@ def test_folder_in_the_place_of_an_output_costs_no_open_file(gcc: str) -> None:
         with pytest.raises(CompilationError, match="has written nothing"):
             made.assembly()
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("number", ["9" * 9000, "0x" + "f" * 9000, "-" + "9" * 9000])
+def test_number_with_thousands_of_digits_is_out_of_range(number: str) -> None:
+    line = CommandLine([Option("--param=x", "param", template="--param=x={}", low=0, high=9), Option("-O", "level")])
+    with pytest.raises(InvalidAction, match="is not in the range"):
+        line.read(f"gcc --param=x={number}")
+    assert line.read("gcc --param=x=" + "0" * 9000 + "7") == line.read("gcc --param=x=0x7") == [7, -1]
+    with pytest.raises(InvalidAction):
+        line.read("gcc -O" + "9" * 9000)

@@ -12,7 +12,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.elf import NotElf, text_size
 from aiocg.workers.gcc.assembly import instruction_counts
 from aiocg.workers.gcc.failures import LASTING, failure, problem
+from aiocg.workers.gcc.local import LocalPlace
 from aiocg.workers.gcc.place import Completed, Place
 from aiocg.workers.gcc.results import Results
 from aiocg.workers.gcc.sources import Sources
@@ -30,10 +31,11 @@ from aiocg.workers.programs.recipe import Program as Recipe
 
 __all__ = ["FACTS", "Benchmark", "Compilation", "Compiler", "Limits"]
 
-VERSION = 1  # of what results are made by
+VERSION = 2  # of what results are made by
 LARGEST = 256 << 20  # bytes of a file that a compiler has written
 _RTL_DUMP = "-fdump-rtl-dfinish"  # after the last pass that changes it
 _SOURCES = "src"
+_QUESTION_TIMEOUT = 60.0  # seconds
 
 
 class Limits(NamedTuple):
@@ -105,6 +107,27 @@ class Compiler:
         self.failures = 0
         self.seconds = 0.0
         self._headers: str | None = None
+        self._libraries: dict[str, str] = {}
+
+    def libraries(self, language: str, limits: Limits) -> str:
+        """Return what changes when the headers of libraries do, as far as their folders tell; "" if the identity does.
+
+        Packages replace a file by another one, which the folder's time tells.
+
+        Raises:
+            CompilationError: as `run` does.
+        """
+        if not isinstance(self.place, LocalPlace):
+            return ""
+        if language not in self._libraries:
+            command = [self.place.compiler, "-E", "-v", "-x", language, "-"]
+            timeout = limits._replace(timeout=_QUESTION_TIMEOUT).seconds()  # what is remembered needs no other
+            done = self.place.run(command, folder=self.place.root, timeout=max(timeout, 0.0))
+            if (reason := problem(done)) not in ("", "refused", "system", "failed"):  # it may lack the language
+                raise failure(reason, self.place.name, "a question for the headers of libraries", done)
+            folders = [os.fsdecode(line).strip() for line in done.errors.splitlines() if line.startswith(b" /")]
+            self._libraries[language] = hashlib.sha256(repr(_times(folders)).encode()).hexdigest()
+        return self._libraries[language]
 
     def headers(self, limits: Limits) -> str:
         """Return the folder of the compiler's own headers, which no others lie in; "" when it does not say.
@@ -159,7 +182,9 @@ class Compilation:
         self._benchmark = benchmark
         self._words = words
         self._limits = limits
-        self._key = f"{VERSION} {compiler.place.identity} {digest}"
+        sources = benchmark.sources
+        libraries = "" if sources.freestanding else compiler.libraries(sources.language, limits)
+        self._key = f"{VERSION} {compiler.place.identity} {libraries} {digest}"
 
     def assembly(self) -> list[bytes]:
         """Return the assembly of each unit.
@@ -306,6 +331,17 @@ def _outputs(folder: str) -> Iterator[str]:
         except OSError as error:
             raise no_place(error) from None
         yield os.path.join(folder, own)
+
+
+def _times(folders: Iterable[str]) -> list[tuple[str, int]]:
+    """Return when folders, and those in them, were changed."""
+    found = []
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            found.append((folder, os.stat(folder).st_mtime_ns))
+            with os.scandir(folder) as entries:
+                found += sorted((entry.path, entry.stat().st_mtime_ns) for entry in entries if entry.is_dir())
+    return found
 
 
 def _as_file(name: str) -> str:

@@ -11,12 +11,28 @@ __all__ = ["LASTING", "failure", "problem"]
 MESSAGES = 4096  # characters of a compiler's words that are kept
 LASTING = frozenset({"refused", "internal compiler error"})  # reasons that will be there the next time
 
+# What GCC and its assembler say of what they are given. Whatever else ends them may be the machine's fault.
+_REFUSAL = re.compile(r"\b[Ee]rror: |sorry, unimplemented")
+
 _REASONS = (
     ("memory", re.compile(r"out of memory|memory exhausted|annot allocate memory|bad_alloc|failed to map segment")),
-    ("killed", re.compile(r"\b(Killed|Terminated|Hangup)( signal terminated program| \(program)")),
+    (
+        "killed",
+        re.compile(
+            r"\b(Killed|Terminated|Hangup|Interrupt|Quit|CPU time limit exceeded)"
+            r"( signal terminated program| \(program)"
+        ),
+    ),
     ("output", re.compile(r"File size limit exceeded|File too large")),
     ("disk", re.compile(r"No space left on device|quota exceeded|Input/output error|Read-only file system|Bus error")),
     ("installation", re.compile(r"cannot execute|installation problem|while loading shared libraries")),
+    (
+        "system",
+        re.compile(
+            r"Permission denied|Operation not permitted|Resource temporarily unavailable|Too many open files"
+            r"|Interrupted system call|Device or resource busy|Text file busy|Stale file handle|Connection timed out"
+        ),
+    ),
     ("missing", re.compile(r"fatal error: .*: No such file or directory")),
     ("internal compiler error", re.compile(r"internal compiler error")),
 )
@@ -30,6 +46,8 @@ _TEXTS = {
     "disk": "{name} had no place to write what it makes of {what}; set TMPDIR",
     "installation": "{name} is not whole on this machine, and cannot compile {what}",
     "missing": "{name} does not find a file that {what} includes",
+    "system": "{name} was not let do what it has to for {what}",
+    "failed": "{name} ended with status {status} over {what}, and does not say what is wrong",
     "crashed": "{name} was ended by signal {signal} over {what}",
     "nothing": "{name} has written nothing for {what}, and says that all is well",
 }
@@ -45,7 +63,9 @@ def problem(done: Completed) -> str:
     for reason, pattern in _REASONS:
         if pattern.search(said):
             return reason
-    return "crashed" if done.status < 0 else "refused"
+    if done.status < 0:
+        return "crashed"
+    return "refused" if _REFUSAL.search(said) else "failed"
 
 
 def failure(reason: str, name: str, what: str, done: Completed) -> CompilationError:
@@ -57,6 +77,6 @@ def failure(reason: str, name: str, what: str, done: Completed) -> CompilationEr
         what: was compiled.
         done: how the command ended.
     """
-    text = _TEXTS[reason].format(name=name, what=what, seconds=done.seconds, signal=-done.status)
+    text = _TEXTS[reason].format(name=name, what=what, seconds=done.seconds, status=done.status, signal=-done.status)
     said = done.errors[: 4 * MESSAGES].decode(errors="replace").strip()[:MESSAGES]
     return CompilationError(FailureCode.OBSERVATION, f"{text}\n{said}".rstrip(), reason=reason)

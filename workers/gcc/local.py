@@ -31,6 +31,8 @@ OUTPUT_LIMIT = 16 << 20  # bytes of each standard output that are kept
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _MARK = "RUN_OF_AIOCG"
 _SET_CHILD_SUBREAPER = 36  # prctl
+_PROGRAMS = ("cc1", "cc1plus", "as", "ld")  # that the compiler runs, and that may be replaced without it
+_ANSWER_TIMEOUT = 60.0  # seconds
 _LOOKS = 50  # at a process, for its environment
 
 _marks = itertools.count()
@@ -58,7 +60,19 @@ class LocalPlace:
         self._environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | ENVIRONMENT
         self._environment["TMPDIR"] = self.root
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._programs = [self.compiler]
         self.identity = self._identify()
+        self._programs = [self.compiler, *[path for name in _PROGRAMS if (path := self._program(name))]]
+        self.identity = self._identify()
+
+    def _program(self, name: str) -> str:
+        """Return the path of a program that the compiler runs, "" where it does not say."""
+        done = self.run([self.compiler, f"-print-prog-name={name}"], folder=self.root, timeout=_ANSWER_TIMEOUT)
+        said = os.fsdecode(done.output).strip()
+        if done.status or done.stopped or (said != name and not os.path.isabs(said)):
+            return ""
+        found = shutil.which(said, path=self._environment.get("PATH"))
+        return os.path.realpath(found) if found else ""
 
     def _identify(self) -> str:
         """Return what `identity` is now.
@@ -67,12 +81,13 @@ class LocalPlace:
             CompilationError: with `FailureCode.COMPILER` when the compiler is gone.
         """
         try:
-            status = os.stat(self.compiler)
+            status = [os.stat(program) for program in self._programs]
         except OSError as error:
             raise CompilationError(
-                FailureCode.COMPILER, f"the compiler {self.compiler} is gone: {error.strerror}", reason="gone"
+                FailureCode.COMPILER, f"the compiler {error.filename} is gone: {error.strerror}", reason="gone"
             ) from None
-        return f"{self.compiler}:{status.st_size}:{status.st_mtime_ns}"
+        where = [self.compiler, os.path.realpath(self.compiler), *self._programs[1:]]
+        return ":".join([*where, *[f"{one.st_size}:{one.st_mtime_ns}" for one in status]])
 
     def _check(self) -> None:
         """Raise when the compiler is another than it was: what it makes must not be taken for the other's."""
@@ -119,6 +134,7 @@ class LocalPlace:
                 status = process.wait()
             _end_rest(mark, others)
             seconds = time.monotonic() - started
+            self._check()  # it may have been replaced meanwhile
             return Completed(
                 status,
                 os.pread(output, OUTPUT_LIMIT, 0),

@@ -33,7 +33,7 @@ class Place(Protocol):
     Attributes:
         name: what the user calls the compiler, such as `gcc-12` or `docker:gcc:13`, for messages.
         compiler: the word that stands for the compiler in a command, such as `/usr/bin/gcc-12`.
-        identity: changes when the compiler does: a path with size and time of the file, or the id of an image.
+        identity: changes when the compiler does: paths with size and time of the files, or the id of an image.
         root: the folder below which there must be all that commands read and write.
     """
 

@@ -10,6 +10,7 @@ __all__ = ["Results"]
 
 LIMIT = 64 << 20  # bytes
 OVERHEAD = 1024  # bytes that a result takes beside its content
+_ELEMENT = 100  # bytes that one of several values takes beside its content
 
 
 class Results:
@@ -57,8 +58,7 @@ class Results:
             self.store.put((key, name), value)
 
     def _keep(self, key: str, name: str, value: Any) -> None:
-        size = OVERHEAD + sum(map(len, value)) if isinstance(value, list) else OVERHEAD
-        size += len(value) if isinstance(value, bytes) else 0
+        size = OVERHEAD + _size(value)
         with self._lock:
             _, before = self._values.pop((key, name), (None, 0))
             self._values[key, name] = value, size
@@ -66,3 +66,12 @@ class Results:
             while self.size > self.limit and len(self._values) > 1:
                 _, (_, freed) = self._values.popitem(last=False)
                 self.size -= freed
+
+
+def _size(value: Any) -> int:
+    """Return about how many bytes a value has in memory."""
+    if isinstance(value, (bytes, str)):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(_ELEMENT + _size(key) + _size(one) for key, one in value.items())
+    return sum(_ELEMENT + _size(one) for one in value) if isinstance(value, (list, tuple)) else 0

@@ -63,7 +63,7 @@ class GccSession(CompilationSession):
             CompilationError: with `FailureCode.COMPILER` when there is no usable GCC.
         """
         cls.settings = dict(options)
-        cache = options.get("cache_dir", "")
+        cache = "" if options.get("untrusted") else options.get("cache_dir", "")  # others would believe what is in it
         cls.results = Results(Store(Path(cache) / "gcc") if cache else None)
         found = cls._find()
         cls.language = Language.of(found.options)

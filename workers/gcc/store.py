@@ -21,7 +21,7 @@ __all__ = ["Store"]
 
 NAME = "results-1.sqlite"  # the number is that of the form of its content
 LIMIT = 1 << 30  # bytes
-BATCH = 64  # results that are written at once, if there is no quiet moment before
+BATCH, BATCH_SIZE = 64, 16 << 20  # results, and bytes of them, that are written at once if no quiet moment comes before
 LARGEST = 16 << 20  # bytes of a result, compressed
 PATIENCE = 1.0  # seconds for other processes that write
 FRESH = 3600  # seconds in which it is not noted again that a result was used
@@ -55,6 +55,7 @@ class Store:
         self.misses = 0
         self._lock = threading.RLock()
         self._waiting: dict[bytes, tuple[int, bytes]] = {}  # by key: when it was made, and the content
+        self._waiting_size = 0
         self._used: set[bytes] = set()
         self._written = limit  # bytes since all was counted: at first nobody knows
         self._database: sqlite3.Connection | None = None
@@ -80,8 +81,10 @@ class Store:
         if len(content) > LARGEST:
             return
         with self._lock:
+            _, before = self._waiting.get(digest, (0, b""))
             self._waiting[digest] = int(time.time()), content
-            if len(self._waiting) >= BATCH:
+            self._waiting_size += len(content) - len(before)
+            if len(self._waiting) >= BATCH or self._waiting_size >= BATCH_SIZE:
                 self.flush()
 
     def flush(self) -> None:
@@ -89,7 +92,7 @@ class Store:
         with self._lock:
             if not self._waiting and not self._used:
                 return
-            waiting, self._waiting = self._waiting, {}
+            waiting, self._waiting, self._waiting_size = self._waiting, {}, 0
             used, self._used = self._used, set()
             rows = [(key, when, len(content) + OVERHEAD, content) for key, (when, content) in waiting.items()]
             with self._forgiving():

@@ -1,5 +1,6 @@
 """What a command line makes of sources: once, the same everywhere, and remembered."""
 
+import contextlib
 import math
 import os
 import shutil
@@ -213,7 +214,14 @@ def test_code_that_the_assembler_refuses(make) -> None:  # type: ignore[no-untyp
         ("echo 'gcc: fatal error: cannot execute cc1plus: execvp' >&2; exit 1", "installation", False),
         ("kill -SEGV $$", "crashed", False),
         ("exit 0", "nothing", False),
-        ("exit 3", "refused", True),
+        ("echo 'gcc: fatal error: Interrupt signal terminated program cc1' >&2; exit 1", "killed", False),
+        ("echo 'gcc: internal compiler error: CPU time limit exceeded (program cc1)' >&2; exit 4", "killed", False),
+        ("echo 'gcc: fatal error: vfork: Resource temporarily unavailable' >&2; exit 1", "system", False),
+        ("echo 'cc1: fatal error: opening ../out/0.s: Permission denied' >&2; exit 1", "system", False),
+        ("echo \"{standard input}:3: Error: no such instruction: 'x'\" >&2; exit 1", "refused", True),
+        ("echo 'main.c:1: sorry, unimplemented: that' >&2; exit 1", "refused", True),
+        ("exit 126", "failed", False),
+        ("exit 3", "failed", False),
     ],
 )
 def test_each_way_to_fail_has_a_reason(make, script, does: str, reason: str, lasting: bool) -> None:  # type: ignore[no-untyped-def]
@@ -292,3 +300,56 @@ def test_folders_go_with_the_program(make) -> None:  # type: ignore[no-untyped-d
     assert sorted(path.name for path in folder.iterdir()) == ["src"]
     del program
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("program", ["gcc", "cc1", "as"])
+def test_what_one_compiler_made_is_not_taken_for_what_another_makes(tmp_path: Path, program: str) -> None:
+    """Neither when it is a link or a wrapper, whose own file stays as it is, nor when only a part of it is replaced."""
+    if (gcc := shutil.which("gcc")) is None:
+        pytest.skip("there is no gcc on this machine")
+    parts = {name: tmp_path / name for name in ("gcc", "cc1", "as")}
+    for name in ("cc1", "as"):
+        parts[name].write_text("#!/bin/sh\n")
+        parts[name].chmod(0o755)
+    behind = tmp_path / "version-1"
+    behind.write_text(
+        f'#!/bin/sh\ncase $1 in -print-prog-name=*) echo {tmp_path}/${{1#*=}} ;; *) exec {gcc} "$@" ;; esac\n'
+    )
+    behind.chmod(0o755)
+    parts["gcc"].symlink_to(behind)
+    with contextlib.closing(LocalPlace(str(parts["gcc"]))) as place:
+        before = place.identity
+    if program == "gcc":
+        shutil.copy2(behind, tmp_path / "version-2")
+        parts["gcc"].unlink()
+        parts["gcc"].symlink_to(tmp_path / "version-2")
+    else:
+        os.utime(parts[program], (1, 1))
+    with contextlib.closing(LocalPlace(str(parts["gcc"]))) as place:
+        assert place.identity != before
+
+
+def test_headers_of_libraries_that_changed_make_other_results(make, script, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """For programs that may include them; others have nothing to do with them."""
+    system = tmp_path / "system"
+    system.mkdir()
+    (system / "sum.h").write_text("enum { SUM = 1 };\n")
+    store = Store(tmp_path / "store")
+    sources = {"a.c": b"#include <sum.h>\nint f(void) { return SUM; }\n"}
+    alone = {"a.c": b"int f(void) { return 1; }\n"}
+    command = tmp_path / "gcc-elsewhere"
+    command.write_text(f'#!/bin/sh\nexec {shutil.which("gcc")} -isystem {system} "$@"\n')
+    command.chmod(0o755)
+
+    def made(files: dict[str, bytes], **fields: object) -> tuple[str, int]:
+        compiler = make(str(command), store)
+        program = benchmark(("a.c",), files, include=(), **fields)
+        return compilation(compiler, program).fact("asm_hash"), compiler.compiles
+
+    first, again = made(sources), made(sources)
+    free = made(alone, freestanding=True)
+    (system / "new").write_text("enum { SUM = 2 };\n")
+    (system / "new").rename(system / "sum.h")
+    changed = made(sources)
+    assert (again, changed[1]) == ((first[0], 0), 1) and changed[0] != first[0]
+    assert made(alone, freestanding=True) == (free[0], 0)

@@ -249,13 +249,15 @@ def test_a_compiler_that_was_replaced_is_told_and_the_next_reset_takes_the_new_o
     assert math.isinf(after.deadline)
 
 
-def test_clients_that_are_not_trusted_get_a_container_or_nothing(session_class: type[GccSession]) -> None:
+def test_clients_that_are_not_trusted_get_a_container_or_nothing(
+    session_class: type[GccSession], tmp_path: Path
+) -> None:
     class Guarded(session_class):  # type: ignore[misc, valid-type]
         pass
 
     with pytest.raises(CompilationError, match=r"gcc_bin=docker:gcc:13, or trust the clients") as e:
-        Guarded.start({"gcc_bin": "gcc", "untrusted": True})
-    assert e.value.code == FailureCode.COMPILER
+        Guarded.start({"gcc_bin": "gcc", "untrusted": True, "cache_dir": str(tmp_path)})
+    assert e.value.code == FailureCode.COMPILER and Guarded.results.store is None
     with pytest.raises(CompilationError, match="begins with '/bin/sh'"):
         Guarded.load_benchmark(msgspec.msgpack.encode(TREE), recipe(("/bin/sh", "-c", "touch /tmp/x")))
     program = Guarded.load_benchmark(msgspec.msgpack.encode(TREE), recipe(("{lld}", "-o", "program", "program.o")))

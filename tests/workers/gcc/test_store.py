@@ -193,3 +193,18 @@ def test_without_a_store_results_are_remembered_in_memory() -> None:
     results.put("key", "asm", [b"x" * 20_000])
     results.put("other", "asm", [b"y"])
     assert results.get("key", "facts") is None and results.get("other", "asm") == [b"y"]
+
+
+def test_many_small_values_in_one_count_in_memory() -> None:
+    counts = {f"instruction{number}": number for number in range(1000)}
+    results = Results(limit=1 << 20)
+    for number in range(100):
+        results.put(str(number), "facts", dict(counts))
+    assert len(results) <= 10
+
+
+def test_large_values_do_not_wait_for_many(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for number in range(20):
+        store.put(number, os.urandom(1 << 20))
+    assert kept(tmp_path, 0) is not None and kept(tmp_path, 19) is None
