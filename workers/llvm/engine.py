@@ -1,8 +1,8 @@
 """The engine that turns one state into the next, and shows states as modules in memory."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
@@ -15,6 +15,7 @@ from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator
 from aiocg.workers.llvm.program import Builder
 from aiocg.workers.llvm.seal import Seals
+from aiocg.workers.llvm.settle import Settler
 from aiocg.workers.llvm.shelf import Parsed, Shelf
 from aiocg.workers.llvm.states import State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
@@ -23,15 +24,26 @@ from aiocg.workers.programs.linking import Tools
 
 TRANSITION_CACHE_BYTES = 256 << 20
 MODULE_CACHE_BYTES = 128 << 20
+MOST_SETTLED = 64  # times in a row: a context keeps what was ever made in it
 
 _read_action = lru_cache(maxsize=4096)(parse)
 
 
-class _Left(NamedTuple):
-    """The module that the last pass left behind: it has the instructions of the state, but more than they is in it."""
+@dataclass(slots=True)
+class _Left:
+    """The module that the last pass left behind: it has the instructions of the state, but more than they is in it.
+
+    Attributes:
+        state: whose content the module was written to.
+        module: the engine's.
+        roots: what settling it takes; 0 where it is not to be settled.
+        settled: as of the parse that the pass was run on.
+    """
 
     state: State
     module: Module
+    roots: int
+    settled: int
 
 
 class Engine:
@@ -39,10 +51,12 @@ class Engine:
 
     A pass is run on a parse of the state's content. Most passes do nothing to most programs; where the module's seal
     says that a pass has left it exactly as it was, the module is as good as a fresh parse, and the next pass gets it.
+    So it does where the module could be settled, which makes it what a parse would be.
 
     Attributes:
         runs: pipelines that were run, not remembered.
         traceless: how many of them left the module as it was.
+        settled: how many of them left a module that was settled.
         parses: of a state's content.
         writes: of a module to bitcode.
     """
@@ -63,7 +77,7 @@ class Engine:
         self.states = States()
         self.transitions = Transitions(transition_cache_bytes)
         self.shelf = Shelf(module_cache_bytes)
-        self.runs = self.traceless = self.parses = self.writes = 0
+        self.runs = self.traceless = self.settled = self.parses = self.writes = 0
         self._machines: dict[bytes, TargetMachine | None] = {}
         self._left: _Left | None = None
 
@@ -73,7 +87,7 @@ class Engine:
         Raises:
             LlvmError: when LLVM cannot read it, or its verifier rejects it.
         """
-        self._forget_left()
+        self._put_away()
         with Module.parse(self.library, content) as module:
             layout = self._missing_data_layout(module)
             if not layout:
@@ -86,12 +100,13 @@ class Engine:
         with Module.parse(self.library, content) as module:
             return self._admit(content, module)
 
-    def apply(self, state: State, action: str) -> State:
+    def apply(self, state: State, action: str, *, last: bool = False) -> State:
         """Return the state after an action: the same object exactly when the program stays what it is.
 
         Args:
             state: where to start.
             action: a canonical action text (see `action_text`), such as a pipeline.
+            last: whether no action is to be expected after this one, so that nothing is prepared for it.
 
         Raises:
             CompilationError: with `FailureCode.ACTION` when LLVM refuses, or the verifier rejects the result, and
@@ -108,6 +123,8 @@ class Engine:
             raise CompilationError(FailureCode.ACTION_UNKNOWN, f"{action}: {error}") from None
         except LlvmError as error:
             raise CompilationError(FailureCode.ACTION, f"{action}: {error}", pipeline=action) from None
+        if self._left is not None and last:
+            self._left.roots = 0
         if after is state:
             state.inert.add(action)
         else:
@@ -123,6 +140,11 @@ class Engine:
     def seals(self) -> Seals | None:
         """Tells whether a module is what it was; None where LLVM's memory is not as expected."""
         return Seals.find(self.natives)
+
+    @cached_property
+    def settler(self) -> Settler | None:
+        """Makes of what a pass has left what a parse would be; None where LLVM's memory is not as expected."""
+        return Settler.find(self.natives) if self.seals is not None else None
 
     @cached_property
     def loops(self) -> Loops:
@@ -142,7 +164,7 @@ class Engine:
     def instruction_count(self, state: State) -> int:
         """Return the number of IR instructions."""
         if "instruction_count" not in state.memo:
-            state.memo["instruction_count"] = self.walker.instruction_count(self.module(state).pointer)
+            state.memo["instruction_count"] = self.walker.instruction_count(self._counted(state).pointer)
         count: int = state.memo["instruction_count"]
         return count
 
@@ -160,6 +182,7 @@ class Engine:
         It is the engine's: read it before the next call, do not change it.
         """
         if self._left is not None and self._left.state is state:
+            self._left.roots = 0  # others may leave something in it
             return self._left.module
         return self.parsed(state)
 
@@ -177,7 +200,7 @@ class Engine:
 
     def prepare(self, state: State) -> None:
         """Do ahead what the next pass or observation of this state needs."""
-        self._forget_left()
+        self._put_away()
         if state not in self.shelf:
             parsed = self._parse(state)
             self._describe(state, parsed.module)
@@ -185,7 +208,9 @@ class Engine:
 
     def release(self) -> None:
         """Free the modules that are kept in memory."""
-        self._forget_left()
+        left, self._left = self._left, None
+        if left is not None:
+            left.module.close()
         self.shelf.clear()
 
     def _missing_data_layout(self, module: Module) -> str:
@@ -203,13 +228,18 @@ class Engine:
         return state
 
     def _run(self, state: State, action: ActionText) -> State:
-        self._forget_left()
+        self._put_away()
         self.runs += 1
         parsed = self._take(state)
         module = parsed.module
         try:
             self._describe(state, module)
+            types = self._types(parsed)
             changed = self._transform(module, action)
+            if types != self._types(parsed):  # names of types that a parse would have forgotten were in the way
+                module.close()
+                self.runs -= 1
+                return self._run(state, action)
             count = self.walker.instruction_count(module.pointer)
             if parsed.seal and count == state.memo["instruction_count"] and self._seal(module) == parsed.seal:
                 self.traceless += 1
@@ -226,8 +256,8 @@ class Engine:
             module.close()
             return state
         after = self.states.intern(bitcode)
-        after.memo["instruction_count"] = count
-        self._left = _Left(after, module)
+        after.memo.update(instruction_count=count, written=True)
+        self._left = _Left(after, module, parsed.roots, parsed.settled)
         return after
 
     def _take(self, state: State) -> Parsed:
@@ -243,7 +273,11 @@ class Engine:
     def _parse(self, state: State) -> Parsed:
         self.parses += 1
         module = Module.parse(self.library, state.content)
-        return Parsed(module, self._seal(module))
+        parsed = Parsed(module, self._seal(module))
+        # What others wrote may also say in which order uses are to be; clang does that.
+        if self.settler is not None and parsed.seal and "written" in state.memo:
+            parsed.roots = self.settler.roots(module)
+        return parsed
 
     def _describe(self, state: State, module: Module) -> None:
         """Remember what tells the state from others at little cost, while there is a parse of it."""
@@ -259,10 +293,24 @@ class Engine:
         self.writes += 1
         return module.write_bitcode()
 
-    def _forget_left(self) -> None:
+    def _types(self, parsed: Parsed) -> int:
+        """Return what tells whether a pass gives names to types, where it matters."""
+        return self.settler.types(parsed.module) if parsed.settled and self.settler is not None else 0
+
+    def _put_away(self) -> None:
+        """Settle the module that the last pass left behind, for the next pass on its state, or free it."""
         left, self._left = self._left, None
-        if left is not None:
+        if left is None:
+            return
+        if left.state not in self.shelf and left.settled < MOST_SETTLED and self._settle(left):
+            self.settled += 1
+            self.shelf.put(left.state, Parsed(left.module, self._seal(left.module), left.roots, left.settled + 1))
+        else:
             left.module.close()
+
+    def _settle(self, left: _Left) -> bool:
+        count: int = left.state.memo["instruction_count"]
+        return self.settler is not None and self.settler.settle(left.module, left.roots, count)
 
     def _transform(self, module: Module, action: ActionText) -> bool:
         """Apply an action to a module in memory, and say whether the result counts, if it is another program."""
@@ -296,9 +344,14 @@ class Engine:
 
     def _walk(self, state: State, name: str, count: Callable[[int], bytes]) -> bytes:
         if name not in state.memo:
-            state.memo[name] = count(self.module(state).pointer)
+            state.memo[name] = count(self._counted(state).pointer)
         counts: bytes = state.memo[name]
         return counts
+
+    def _counted(self, state: State) -> Module:
+        """Return a module with the state's instructions, for who leaves nothing in it."""
+        left = self._left
+        return left.module if left is not None and left.state is state else self.parsed(state)
 
     def _machine(self, triple: bytes) -> TargetMachine | None:
         if triple not in self._machines:

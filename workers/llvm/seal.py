@@ -17,7 +17,7 @@ from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Context, Module
 from aiocg.workers.llvm.native_library import NativeLibraries, NativeLibrary
 
-__all__ = ["Layout", "Seals", "find_layout"]
+__all__ = ["Layout", "Memory", "Seals", "find_layout"]
 
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LLVMAddFunction": (c_void_p, (c_void_p, c_char_p, c_void_p)),
@@ -111,13 +111,13 @@ class Seals:
 def find_layout(library: Library) -> Layout | None:
     """Find out where the library keeps tables of names, or return None."""
     try:
-        with open("/proc/self/mem", "rb", buffering=0) as memory:
-            return _find_layout(library, _Memory(memory.fileno()))
+        with Memory.open() as memory:
+            return _find_layout(library, memory)
     except OSError:
         return None
 
 
-def _find_layout(library: Library, memory: "_Memory") -> Layout | None:
+def _find_layout(library: Library, memory: "Memory") -> Layout | None:
     with _specimen(library, discard=False) as named, _specimen(library, discard=True) as discarding:
         pairs = enumerate(zip(memory.words(named.function, _FUNCTION_WORDS),
                               memory.words(discarding.function, _FUNCTION_WORDS), strict=True))  # fmt: skip
@@ -131,11 +131,22 @@ def _find_layout(library: Library, memory: "_Memory") -> Layout | None:
         return Layout(function_table, modules[0], counter) if len(modules) == 1 else None
 
 
-class _Memory:
+class Memory:
     """Reads this process's memory, where an address may be anything."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+
+    @classmethod
+    @contextmanager
+    def open(cls) -> Iterator["Memory"]:
+        """Open this process's memory.
+
+        Raises:
+            OSError: where the system does not show it.
+        """
+        with open("/proc/self/mem", "rb", buffering=0) as file:
+            yield cls(file.fileno())
 
     def read(self, address: int, size: int) -> bytes | None:
         """Return bytes, or None if there is no such memory."""
@@ -149,9 +160,8 @@ class _Memory:
         """Return words of an object; zeros if there is no such memory."""
         return struct.unpack(f"<{count}Q", self.read(address, 8 * count) or bytes(8 * count))
 
-    def table(self, owner: int, place: int) -> "_Table | None":
-        """Read the table of names that an object points to, if what is there can be one."""
-        pointer = self.words(owner + 8 * place, 1)[0]
+    def table(self, pointer: int) -> "_Table | None":
+        """Read a table of names, if what is there can be one."""
         content = self.read(pointer, _TABLE) if pointer and pointer % 8 == 0 else None
         if content is None:
             return None
@@ -196,32 +206,32 @@ def _specimen(library: Library, *, discard: bool) -> Iterator[_Specimen]:
         yield _Specimen(c, context.pointer, module, kind, c.LLVMAddFunction(module, b"f", kind))
 
 
-def _function_counters(memory: _Memory, specimen: _Specimen, place: int) -> set[int]:
+def _function_counters(memory: Memory, specimen: _Specimen, place: int) -> set[int]:
     """Give blocks names that are taken, and remove one; return where the table at this place counts that."""
     c, counters, expected = specimen.c, set(range(_TABLE)), {}
     for made in range(1, 6):
         block = c.LLVMAppendBasicBlockInContext(specimen.context, specimen.function, b"taken")
         expected[c.LLVMBasicBlockAsValue(block)] = b"taken" + (b"%d" % (made - 1) if made > 1 else b"")
-        table = memory.table(specimen.function, place)
+        table = memory.table(memory.words(specimen.function + 8 * place, 1)[0])
         if table is None or (table.items, table.tombstones, table.names) != (made, 0, expected):
             return set()
         counters &= table.counters(made - 1)
     removed = list(expected)[2]
     c.LLVMDeleteBasicBlock(removed)
     del expected[removed]
-    table = memory.table(specimen.function, place)
+    table = memory.table(memory.words(specimen.function + 8 * place, 1)[0])
     if table is None or (table.items, table.tombstones, table.names) != (4, 1, expected):
         return set()
     return counters & table.counters(4)
 
 
-def _module_tables(memory: _Memory, specimen: _Specimen, counter: int) -> list[int]:
+def _module_tables(memory: Memory, specimen: _Specimen, counter: int) -> list[int]:
     """Give functions names that are taken; return the places where the module can have its table."""
     places, expected = list(range(_MODULE_WORDS)), {specimen.function: b"f"}
     for made in range(1, 4):
         name = b"f.%d" % made if made else b"f"
         expected[specimen.c.LLVMAddFunction(specimen.module, b"f", specimen.type)] = name
-        tables = [(place, memory.table(specimen.module, place)) for place in places]
+        tables = [(place, memory.table(memory.words(specimen.module + 8 * place, 1)[0])) for place in places]
         places = [
             place
             for place, table in tables

@@ -116,6 +116,7 @@ class LlvmSession(CompilationSession):
         return {
             "pipelines_run": engine.runs,
             "pipelines_without_trace": engine.traceless,
+            "pipelines_settled": engine.settled,
             "modules_parsed": engine.parses,
             "modules_written": engine.writes,
             "modules_kept": len(engine.shelf),
@@ -141,7 +142,7 @@ class LlvmSession(CompilationSession):
         """
         before, engine = self.state, self.engine
         runs = engine.runs
-        self.state = engine.apply(before, self.vocabulary.resolve(action))
+        self.state = engine.apply(before, self.vocabulary.resolve(action), last=not self.lasting)
         if self.lasting and engine.runs > runs:  # not remembered, so that the next action will hardly be either
             type(self).latest = weakref.ref(self)
         self.lasting = True

@@ -11,16 +11,20 @@ __all__ = ["Parsed", "Shelf"]
 
 @dataclass(slots=True)
 class Parsed:
-    """A module that is a parse of a state's content, and nothing else.
+    """A module that is a parse of a state's content, or as good as one.
 
     Attributes:
         module: the engine's; whoever takes it from the shelf closes it or puts it back.
         seal: taken right after the parse; 0 where there are none.
+        roots: what settling the module after a pass takes; 0 where that is not to be done.
+        settled: after how many passes the module was settled since it was parsed; 0 for a parse.
         shown: whether others have looked at the module since, who may have left something in it.
     """
 
     module: Module
     seal: int
+    roots: int = 0
+    settled: int = 0
     shown: bool = False
 
 
