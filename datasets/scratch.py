@@ -15,12 +15,13 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 
 __all__ = ["scratch_folder", "sweep"]
 
 PREFIX = "aiocg-scratch-"
-ATTEMPTS = 100  # to make a folder that nobody removes before it is locked
+ATTEMPTS = 100  # to make a folder that nobody removes before it is locked; to learn what a process is
 EXIT_PATIENCE = 1.0  # seconds that a process that ends waits for a thread that is just making a folder
 
 _owners: dict[str, int] = {}  # the process that made each folder in use here: children by fork know of their parent's
@@ -126,7 +127,17 @@ def _end_users(path: str) -> None:
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != os.getpid():
             with contextlib.suppress(OSError):
-                with open(f"/proc/{name}/cmdline", "rb") as file:
-                    arguments = file.read()
-                if os.fsencode(path) in arguments or os.readlink(f"/proc/{name}/cwd").startswith(path):
+                if os.fsencode(path) in _arguments(name) or os.readlink(f"/proc/{name}/cwd").startswith(path):
                     os.kill(int(name), signal.SIGKILL)
+
+
+def _arguments(process: str) -> bytes:
+    """Return what a process was started with; one that is just becoming another program tells it a moment later."""
+    for _ in range(ATTEMPTS):
+        with open(f"/proc/{process}/cmdline", "rb") as file:
+            arguments = file.read()
+        if arguments:
+            break
+        os.readlink(f"/proc/{process}/exe")  # which the kernel's own threads and the dead have not
+        time.sleep(0.001)
+    return arguments
