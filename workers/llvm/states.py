@@ -8,7 +8,8 @@ for half of all programs, once it has been written and read. It also makes a for
 cheap: bitcode is 12 to 18 times smaller than a module in memory.
 
 What a parse costs is saved where nothing can tell: a module that a pass has left exactly as it was serves the next
-pass (see `seal`), and where a worker is idle, it parses before it is asked (see `Engine.prepare`).
+pass (see `seal`), one that it has changed does where it can be made what a parse would be (see `settle`), and where a
+worker is idle, it does that or parses before it is asked (see `Engine.prepare`).
 """
 
 import hashlib
