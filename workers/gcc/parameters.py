@@ -59,7 +59,7 @@ def _seconds(value: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:  # NaN is not either
-        raise CompilationError(FailureCode.PARAMETER, f"timeout takes a number of seconds, not {value!r}")
+        raise CompilationError(FailureCode.PARAMETER, f"timeout takes a number of seconds above 0, not {value!r}")
     return seconds
 
 
