@@ -16,6 +16,7 @@ from aiocg.transport.options import Option
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import compilation
 from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
+from aiocg.workers.gcc.container import ContainerPlace
 from aiocg.workers.gcc.local import LocalPlace
 from aiocg.workers.gcc.place import Completed
 from aiocg.workers.gcc.results import Results
@@ -172,3 +173,97 @@ def test_number_with_thousands_of_digits_is_out_of_range(number: str) -> None:
     assert line.read("gcc --param=x=" + "0" * 9000 + "7") == line.read("gcc --param=x=0x7") == [7, -1]
     with pytest.raises(InvalidAction):
         line.read("gcc -O" + "9" * 9000)
+
+
+# ------------------------------------------------------------------------------------- in a real container
+
+# A program that has itself run by the flags that it is compiled with, and that goes on when its command has ended: it
+# knows by what it would be found, and has that no more.
+HARM = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+struct dirent { unsigned long ino; long off; unsigned short size; unsigned char d_type; char d_name[256]; };
+typedef struct DIR DIR;
+DIR *opendir(const char *);
+struct dirent *readdir(DIR *);
+int closedir(DIR *);
+enum { DT_LNK = 10 };
+static void redirect(const char *from, const char *prefix, const char *to, const char *below) {
+    DIR *all = opendir(from);
+    char path[4096], moved[4200], inside[4200];
+    for (struct dirent *one; all && (one = readdir(all));)
+        if (!strncmp(one->d_name, prefix, strlen(prefix)) && !strstr(one->d_name, "-moved")) {
+            snprintf(path, sizeof path, "%s/%s", from, one->d_name);
+            if (below) {
+                snprintf(inside, sizeof inside, "%s/%s", path, below);
+                redirect(inside, "", to, 0);
+                continue;
+            }
+            snprintf(moved, sizeof moved, "%s-moved", path);
+            if (one->d_type != DT_LNK && strcmp(one->d_name, ".") && strcmp(one->d_name, "..") && !rename(path, moved))
+                (void)!symlink(to, path);
+        }
+    if (all) closedir(all);
+}
+int main(int argc, char **argv) {
+    if (argc < 5) {  // ROOT OUTSIDE PREFIX
+        char *clean[] = {0}, *again[] = {argv[0], argv[1], argv[2], argv[3], "on", 0};
+        if (fork()) return 0;
+        setsid();
+        if (fork()) _exit(0);
+        for (int i = 0; i < 3; i++) close(i);
+        execve("/proc/self/exe", again, clean);
+        _exit(1);
+    }
+    for (;;) redirect(argv[1], argv[3], argv[2], 0);
+}
+"""
+
+
+def harmful(root: str, outside: Path, prefix: str) -> Benchmark:
+    script = (
+        "[ -e evil ] || { gcc -O1 -w -o evil evil.c && ./evil "
+        f"{root} {outside} {prefix}; }} </dev/null >/dev/null 2>evil.log\n"
+        'exec "$@"\n'
+    )
+    files = {"t.c": b"int f(void) { return 1; }\n", "evil.sh": script.encode(), "evil.c": HARM.encode()}
+    return benchmark(files=files, flags=("-wrapper", "sh,./evil.sh"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("prefix", ["program-", ".shells"])
+def test_what_goes_on_in_a_container_has_nothing_written_or_read_outside(
+    gcc_image: str, tmp_path: Path, prefix: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o755)
+    (outside / "kept").write_bytes(SECRET)
+    place = ContainerPlace(gcc_image)
+    try:
+        compiler = Compiler(place, Results())
+        with contextlib.suppress(CompilationError):
+            Compilation(compiler, harmful(place.root, outside, prefix), (), "harm", LIMITS).assembly()
+        fates = {"good": 0, "bad": 0}
+        for number in range(40):
+            text = f"int f{number}(void) {{ return {number}; }}\n".encode()
+            files = {"t.c": text, **{f"kept{part}": SECRET for part in range(50)}}
+            try:
+                made = Compilation(compiler, benchmark(files=files), (), str(number), LIMITS).assembly()
+                assert SECRET not in made[0]
+                fates["good"] += 1
+            except CompilationError:
+                fates["bad"] += 1
+            if number == 20:
+                place._drop(place._container)  # as when it is lost: the next one has shells of its own
+        assert prefix != "program-" or fates["bad"], "the harm was done to nobody, not even to itself"
+        assert sorted(path.name for path in outside.rglob("*")) == ["kept"]
+        assert (outside / "kept").read_bytes() == SECRET and (outside / "kept").stat().st_uid == os.geteuid()
+    finally:
+        place.close()
+    assert sorted(path.name for path in outside.rglob("*")) == ["kept"]

@@ -5,10 +5,10 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aiocg.workers.gcc.place import Completed
-from aiocg.workers.gcc.shell_loop import COMMAND, ERRORS, FILES, INPUT, OUTPUT, Answer, command_file, read_answer
+from aiocg.workers.gcc.shell_loop import COMMAND, ERRORS, INPUT, OUTPUT, Answer, command_file, read_answer
 
 __all__ = ["AttachedShell", "Kills", "ShellLost"]
 
@@ -18,6 +18,7 @@ GRACE = 15.0  # seconds that an answer may come later than `timeout` allows
 
 _HEADER = struct.Struct(">BxxxL")  # before each piece of output: which one, 1 or 2, and how many bytes
 _ERRORS = 2
+_LONGEST_ANSWER = 100  # bytes; what runs over there may write there, too
 _KILLED, _FILE_TOO_LARGE = -9, -25
 
 
@@ -44,18 +45,17 @@ class AttachedShell:
 
     Args:
         stream: the engine's connection to it, whose pieces have headers.
-        folder: its folder, which has all of `FILES`.
+        files: its `FILES`, opened; they stay so, that nothing that runs over there can have us open something else.
         kills: what the container's shells know together.
     """
 
-    def __init__(self, stream: socket.socket, folder: str, kills: Kills) -> None:
+    def __init__(self, stream: socket.socket, files: Mapping[str, int], kills: Kills) -> None:
         self._stream = stream
         self._kills = kills
         self._turn = 0
         self._complaints = b""
         self._pieces = b""
-        # They stay open, so that nothing that runs over there can have us open something else.
-        self._files = {name: os.open(os.path.join(folder, name), os.O_RDWR) for name in FILES}
+        self._files = dict(files)
 
     def run(self, command: Sequence[str], folder: str, timeout: float, stdin: bytes, memory: int) -> Completed:
         """Run a command to its end, or that of its time; see `Place.run`.
@@ -116,6 +116,8 @@ class AttachedShell:
                 self._complaints = (self._complaints + piece)[-1000:]
             else:
                 line += piece
+            if len(line) > _LONGEST_ANSWER:
+                raise ValueError("it says more than an answer is")
         return line
 
     def _read(self, size: int, deadline: float) -> bytes:

@@ -8,7 +8,7 @@ import select
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiocg.workers.compilation import CompilationError
@@ -24,6 +24,7 @@ __all__ = ["Container", "Limits"]
 
 OWNER, FOLDER = "aiocg.owner", "aiocg.folder"  # labels: the process that made a container, and what it shares with it
 _SHELLS = ".shells"  # the folder below the container's for those of its shells
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NOBODY = 65534
 _SMALL = {"core": 0, "nofile": 1024}  # resource limits; the usual ones of engines may be more than they may set
 _END_PATIENCE = 2.0  # seconds for the engine to notice that a container has ended
@@ -91,16 +92,35 @@ class Container:
         Raises:
             CompilationError: with `FailureCode.COMPILER` when that is not possible; the message says why.
         """
-        folder = os.path.join(self._shells, str(next(self._names)))
-        with self._explained():
-            os.makedirs(folder)
-            for name in FILES:
-                descriptor = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                if self.user != os.geteuid():
-                    os.fchown(descriptor, self.user, -1)
-                os.close(descriptor)
+        with self._explained(), contextlib.ExitStack() as undo:
+            name = str(next(self._names))
+            files = self._make_files((_SHELLS, self._id, name))
+            for descriptor in files.values():
+                undo.callback(os.close, descriptor)
+            folder = os.path.join(self._shells, name)
             made = self._client.exec_create(self._id, ["sh", "-c", LOOP, "sh", folder], stdin=True)
-            return AttachedShell(_socket(self._client.exec_start(made["Id"], socket=True)), folder, self._kills)
+            shell = AttachedShell(_socket(self._client.exec_start(made["Id"], socket=True)), files, self._kills)
+            undo.pop_all()
+            return shell
+
+    def _make_files(self, parts: Iterable[str]) -> dict[str, int]:
+        """Make the files of a shell in a folder below ours, and open them; what runs over there may be in the way."""
+        with contextlib.ExitStack() as opened, contextlib.ExitStack() as undo:
+            place = os.open(self._folder, _OPEN_FOLDER)
+            opened.callback(os.close, place)
+            for part in parts:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=place)
+                place = os.open(part, _OPEN_FOLDER, dir_fd=place)
+                opened.callback(os.close, place)
+            files = {}
+            for name in FILES:
+                files[name] = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=place)
+                undo.callback(os.close, files[name])
+                if self.user != os.geteuid():
+                    os.fchown(files[name], self.user, -1)
+            undo.pop_all()
+            return files
 
     def has_ended(self) -> bool:
         """Has the engine closed the connection to the first process?"""

@@ -4,6 +4,7 @@ A shell for each thread that has a command, because to start one takes an engine
 """
 
 import contextlib
+import errno
 import os
 import shlex
 import stat
@@ -148,6 +149,8 @@ def _give_away(root: str, folder: str, user: int) -> None:
     place = os.open(root, _FOLDER)
     try:
         _give(part, place, user)
+    except RecursionError:
+        raise OSError(errno.ELOOP, "there are too many folders in each other") from None
     finally:
         os.close(place)
 
