@@ -1,6 +1,7 @@
 """Why a compiler has not done what it was to do, as far as what it says tells."""
 
 import re
+import signal
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
@@ -10,6 +11,8 @@ __all__ = ["LASTING", "failure", "problem"]
 
 MESSAGES = 4096  # characters of a compiler's words that are kept
 LASTING = frozenset({"refused", "internal compiler error"})  # reasons that will be there the next time
+
+_FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
 # What GCC and its assembler say of what they are given. Whatever else ends them may be the machine's fault.
 _REFUSAL = re.compile(r"\b[Ee]rror: |sorry, unimplemented")
@@ -64,11 +67,13 @@ def problem(done: Completed) -> str:
         if pattern.search(said):
             return reason
     if done.status < 0:
-        return "crashed"
+        return "killed" if -done.status in _FROM_OUTSIDE else "crashed"
     return "refused" if _REFUSAL.search(said) else "failed"
 
 
-def failure(reason: str, name: str, what: str, done: Completed) -> CompilationError:
+def failure(
+    reason: str, name: str, what: str, done: Completed, code: str = FailureCode.OBSERVATION
+) -> CompilationError:
     """Make the error for a command that has failed.
 
     Args:
@@ -76,7 +81,8 @@ def failure(reason: str, name: str, what: str, done: Completed) -> CompilationEr
         name: of the compiler.
         what: was compiled.
         done: how the command ended.
+        code: of the error.
     """
     text = _TEXTS[reason].format(name=name, what=what, seconds=done.seconds, status=done.status, signal=-done.status)
     said = done.errors[: 4 * MESSAGES].decode(errors="replace").strip()[:MESSAGES]
-    return CompilationError(FailureCode.OBSERVATION, f"{text}\n{said}".rstrip(), reason=reason)
+    return CompilationError(code, f"{text}\n{said}".rstrip(), reason=reason)

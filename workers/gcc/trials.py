@@ -5,11 +5,14 @@ from collections.abc import Iterable, Sequence
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc.failures import failure, problem
 from aiocg.workers.gcc.place import Place
 
 __all__ = ["Trials", "question"]
 
 _SECONDS = 60.0  # for one run of the compiler, which takes 20 ms; more than any load of the machine explains
+_TRIES = 3
+_UNRELATED = frozenset({"crashed", "killed", "disk", "system"})  # reasons to fail that need not be in what is tried
 
 _PROGRAM = b"""
 struct pair { int key; double value; };
@@ -47,6 +50,8 @@ _VALUES = re.compile(r".*'(?P<name>[^']+)' are: (?P<values>[^;\n]+)")
 
 class Trials:
     """Runs one compiler on a small program, with words that it may or may not take.
+
+    What is no fault of the words, such as a compiler that somebody kills, is tried again, and then an error.
 
     Attributes:
         for_cxx: words that it has said are for C++ and not for C.
@@ -107,7 +112,13 @@ class Trials:
     def _run(self, words: Iterable[str], language: str) -> tuple[int, str]:
         companions = [companion for word in words for companion in _COMPANIONS.get(word, ())]
         command = [self._place.compiler, "-O2", "-S", "-o", "/dev/null", "-x", language, "-", *words, *companions]
-        done = self._place.run(command, folder=self._place.root, timeout=_SECONDS, stdin=_PROGRAM)
+        for _ in range(_TRIES):
+            done = self._place.run(command, folder=self._place.root, timeout=_SECONDS, stdin=_PROGRAM)
+            if (reason := problem(done)) not in _UNRELATED:
+                break
+        else:
+            if reason != "crashed":  # which may be what it does of a word
+                raise failure(reason, self._place.name, "a small program", done, FailureCode.COMPILER)
         if done.stopped:
             return done.status or 1, f"a small program takes it too much {done.stopped}"
         return done.status, done.errors.decode(errors="replace")

@@ -213,6 +213,7 @@ def test_code_that_the_assembler_refuses(make) -> None:  # type: ignore[no-untyp
         ("echo 'cc1: fatal error: /tmp/x.s: No space left on device' >&2; exit 1", "disk", False),
         ("echo 'gcc: fatal error: cannot execute cc1plus: execvp' >&2; exit 1", "installation", False),
         ("kill -SEGV $$", "crashed", False),
+        ("kill -KILL $$", "killed", False),
         ("exit 0", "nothing", False),
         ("echo 'gcc: fatal error: Interrupt signal terminated program cc1' >&2; exit 1", "killed", False),
         ("echo 'gcc: internal compiler error: CPU time limit exceeded (program cc1)' >&2; exit 4", "killed", False),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from aiocg.transport.messages import FailureCode
 from aiocg.transport.options import Option, OptionReader
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.checking import check
@@ -259,3 +260,25 @@ def test_values_that_the_help_does_not_name_are_asked_for(place: LocalPlace) -> 
     (found,), dropped = check([Proposal(option, ask=True)], Trials(place))
     assert {"-ffast-math", "-ffp-contract=fast", "-ffp-contract=off"} <= set(found.texts)
     assert (found.kind, found.template, dropped) == ("enum", "", [])
+
+
+class Killed(Counted):
+    """A place where compilers are killed so many times after all is well at first."""
+
+    def __init__(self, place: LocalPlace, times: int) -> None:
+        super().__init__(place)
+        self.times = times
+
+    def run(self, command: Sequence[str], **more: object) -> Completed:  # type: ignore[override]
+        if self.commands and self.times:
+            self.times -= 1
+            said = b"" if self.times % 2 else b"gcc: fatal error: Killed signal terminated program cc1\n"
+            return Completed(1 if said else -9, b"", said, 0.0)
+        return super().run(command, **more)  # type: ignore[arg-type]
+
+
+def test_a_killed_compiler_is_held_against_no_option(place: LocalPlace) -> None:
+    assert Trials(Killed(place, 2)).refused(["-fgcse"]) == {}
+    with pytest.raises(CompilationError, match="was killed") as e:
+        Trials(Killed(place, 100)).refused(["-fgcse"])
+    assert e.value.code == FailureCode.COMPILER
