@@ -28,7 +28,10 @@ _REASONS = (
     ),
     ("output", re.compile(r"File size limit exceeded|File too large")),
     ("disk", re.compile(r"No space left on device|quota exceeded|Input/output error|Read-only file system|Bus error")),
-    ("installation", re.compile(r"cannot execute|installation problem|while loading shared libraries")),
+    (
+        "installation",
+        re.compile(r"cannot execute|installation problem|while loading shared libraries|not found \(required by"),
+    ),
     (
         "system",
         re.compile(

@@ -191,7 +191,10 @@ def _end_rest(mark: str, others: Collection[int]) -> None:
         mark: that they have in their environment.
         others: children that there were before.
     """
-    while left := [pid for pid in _children() if pid not in others and _has_mark(pid, mark)]:
+    known = set(others)
+    while found := _children() - known:  # again after each look: what has ended meanwhile may have left us others
+        left = [pid for pid in found if _has_mark(pid, mark)]
+        known |= found.difference(left)
         for pid in left:  # all of them before any is waited for: they may be starting others
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

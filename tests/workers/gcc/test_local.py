@@ -12,6 +12,7 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.gcc import local
 from aiocg.workers.gcc.local import LocalPlace
 from aiocg.workers.gcc.place import Completed
 
@@ -83,6 +84,18 @@ def test_what_a_command_leaves_behind_is_ended(sh, script: str) -> None:  # type
     done = sh(script)
     assert done.status == 0 and not done.stopped and done.seconds < 10
     assert running("4712.5") == []
+
+
+def test_what_ends_while_it_is_looked_at_hides_nothing_that_it_leaves(sh, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    look = local._has_mark
+
+    def slowly(pid: int, mark: str) -> bool:
+        time.sleep(0.3)  # in which the one that is looked at ends, and its child becomes ours
+        return look(pid, mark)
+
+    monkeypatch.setattr(local, "_has_mark", slowly)
+    assert sh("(sleep 0.1; sleep 4713.5 & true) & true").status == 0
+    assert running("4713.5") == []
 
 
 def test_memory_and_files_are_limited_for_the_command_and_not_for_us(sh) -> None:  # type: ignore[no-untyped-def]
