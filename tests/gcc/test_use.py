@@ -1,12 +1,15 @@
 """Names as users have them: compilers, files and folders that are called anything."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import aiocg
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.source_tree import SourceTree
+from aiocg.errors import EnvironmentNotSupported
 from aiocg.registry import environment
 
 from .written import LOOP
@@ -34,3 +37,14 @@ async def test_a_units_name_is_no_option(make: Callable[..., Any], name: str) ->
     env, usual = await make(_file(name)), await make(_file("main.c"))
     for space in ("instruction_counts", "obj_text_size"):
         assert await env.observe(space) == await usual.observe(space)
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="session")
+async def test_of_a_compiler_that_does_not_answer_one_is_told(tmp_path: Path) -> None:
+    hanging = tmp_path / "gcc"
+    hanging.write_text("#!/bin/sh\nexec sleep 1000\n")
+    hanging.chmod(0o755)
+    async with aiocg.Runtime(workers=1) as runtime:
+        with pytest.raises(EnvironmentNotSupported, match="does not work: no answer in 20 s"):
+            await runtime.make("gcc-v0", gcc_bin=str(hanging))

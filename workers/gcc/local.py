@@ -32,7 +32,7 @@ _INHERITED = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _MARK = "RUN_OF_AIOCG"
 _SET_CHILD_SUBREAPER = 36  # prctl
 _PROGRAMS = ("cc1", "cc1plus", "as", "ld")  # that the compiler runs, and that may be replaced without it
-_ANSWER_TIMEOUT = 60.0  # seconds
+_ANSWER_TIMEOUT = 20.0  # seconds; less than what a worker may take to start
 _LOOKS = 50  # at a process, for its environment
 
 _marks = itertools.count()
@@ -68,8 +68,11 @@ class LocalPlace:
     def _program(self, name: str) -> str:
         """Return the path of a program that the compiler runs, "" where it does not say."""
         done = self.run([self.compiler, f"-print-prog-name={name}"], folder=self.root, timeout=_ANSWER_TIMEOUT)
+        if done.stopped:
+            said = f"-print-prog-name={name} does not work: no answer in {_ANSWER_TIMEOUT:g} s"
+            raise CompilationError(FailureCode.COMPILER, f"{self.name} {said}")
         said = os.fsdecode(done.output).strip()
-        if done.status or done.stopped or (said != name and not os.path.isabs(said)):
+        if done.status or (said != name and not os.path.isabs(said)):
             return ""
         found = shutil.which(said, path=self._environment.get("PATH"))
         return os.path.realpath(found) if found else ""

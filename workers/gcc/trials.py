@@ -10,7 +10,7 @@ from aiocg.workers.gcc.place import Place
 
 __all__ = ["Trials", "question"]
 
-_SECONDS = 60.0  # for one run of the compiler, which takes 20 ms; more than any load of the machine explains
+_SECONDS = 20.0  # for a run of 20 ms: more than any load explains, less than what a worker may take to start
 _TRIES = 3
 _UNRELATED = frozenset({"crashed", "killed", "disk", "system"})  # reasons to fail that need not be in what is tried
 
@@ -132,7 +132,8 @@ def question(place: Place, *words: str) -> str:
     """
     done = place.run([place.compiler, *words], folder=place.root, timeout=_SECONDS)
     if done.status != 0 or done.stopped:
-        said = done.errors.decode(errors="replace").strip() or done.stopped or f"status {done.status}"
+        ended = f"no answer in {_SECONDS:g} s" if done.stopped == "timeout" else done.stopped or f"status {done.status}"
+        said = done.errors.decode(errors="replace").strip() or ended
         raise CompilationError(FailureCode.COMPILER, f"{place.name} {' '.join(words)} does not work: {said}")
     return done.output.decode(errors="replace")
 
