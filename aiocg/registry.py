@@ -43,6 +43,7 @@ class EnvironmentSpec:
         settings: options of the compiler that `make` takes, by name, with what they are; such as which one it is.
             Environments with other settings have other workers.
         takes_sources: the compiler takes a benchmark's source form.
+        start_timeout: seconds that a worker may take to start at least, whatever the policy says.
         prepare: gets, given the settings, what takes longer than a worker may take to start, before any does.
     """
 
@@ -60,6 +61,7 @@ class EnvironmentSpec:
     parameters: Mapping[str, ParameterHandler] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     takes_sources: bool = False
+    start_timeout: float = 0.0
     prepare: Callable[[Mapping[str, str]], None] | None = None
 
     @property
@@ -231,6 +233,7 @@ def _register_gcc() -> None:
             notation=_gcc_notation,
             settings={"gcc_bin": "gcc"},
             takes_sources=True,
+            start_timeout=600.0,  # the first one tries each option, and the compiler may be far away or slow
             prepare=_prepare_gcc,
         )
     )

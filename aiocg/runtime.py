@@ -1,6 +1,7 @@
 """The runtime: owns the workers of every compiler, makes environments, and cleans up."""
 
 import asyncio
+import dataclasses
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -213,7 +214,7 @@ class Runtime:
                     self.worker_count,
                     launcher,
                     client=f"aiocg {__version__}",
-                    policy=self._policy,
+                    policy=_patient(self._policy or Policy(), spec),
                     quarantine=self.quarantine,
                 )
         return self._supervisors[spec.pool]
@@ -311,3 +312,7 @@ def _node(address: str, keys: "ClientSecurity | None", timeout: float) -> Place:
     from aiocg.node.client import NodePlace  # what it needs is not for those to wait for who are here alone
 
     return NodePlace(address, keys, timeout)
+
+
+def _patient(policy: Policy, spec: EnvironmentSpec) -> Policy:
+    return dataclasses.replace(policy, start_timeout=max(policy.start_timeout, spec.start_timeout))

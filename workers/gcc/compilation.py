@@ -75,8 +75,12 @@ class Benchmark:
         """Return a folder below another one that has the sources in `src`.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when they cannot be written.
+            CompilationError: with `FailureCode.OBSERVATION` when they cannot be written; with `FailureCode.COMPILER`
+                when somebody has removed that folder.
         """
+        if not os.path.isdir(root):
+            said = f"the folder {root}, in which the compiler works, was removed. Reset to have another one"
+            raise CompilationError(FailureCode.COMPILER, said, reason="gone")
         with self._lock:
             if self._folder is None or self._root != root:
                 folder = temporary_folder("program-", root)
@@ -137,6 +141,7 @@ class Compiler:
         """
         if self._headers is None:
             command = [self.place.compiler, "-print-file-name=include"]
+            limits = limits._replace(timeout=_QUESTION_TIMEOUT)  # the user's is for compiles
             done = self.place.run(command, folder=self.place.root, timeout=max(limits.seconds(), 0.0))
             if reason := problem(done):
                 raise failure(reason, self.place.name, "a question for its headers", done)

@@ -12,7 +12,8 @@ __all__ = ["Trials", "question"]
 
 _SECONDS = 20.0  # for a run of 20 ms: more than any load explains, less than what a worker may take to start
 _TRIES = 3
-_UNRELATED = frozenset({"crashed", "killed", "disk", "system"})  # reasons to fail that need not be in what is tried
+_UNRELATED = frozenset({"crashed", "killed", "disk", "system", "timeout"})  # reasons that need not be in what is tried
+_LIKELY = frozenset({"crashed", "timeout"})  # which may be in it all the same, when they come back
 
 _PROGRAM = b"""
 struct pair { int key; double value; };
@@ -117,7 +118,7 @@ class Trials:
             if (reason := problem(done)) not in _UNRELATED:
                 break
         else:
-            if reason != "crashed":  # which may be what it does of a word
+            if reason not in _LIKELY:
                 raise failure(reason, self._place.name, "a small program", done, FailureCode.COMPILER)
         if done.stopped:
             return done.status or 1, f"a small program takes it too much {done.stopped}"
