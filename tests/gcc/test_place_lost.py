@@ -10,7 +10,8 @@ from .written import LOOP, program
 
 async def test_a_folder_that_was_removed_is_made_anew_by_a_reset(gcc: str, cache: Path) -> None:
     async with aiocg.Runtime(workers=1, options={"cache_dir": str(cache)}) as runtime:
-        env = await runtime.make("gcc-v0", benchmark=program(LOOP), gcc_bin=gcc, reward_space="asm_size")
+        unknown = program(LOOP + "int lost(void) { return 0; }\n")  # of which nothing is remembered
+        env = await runtime.make("gcc-v0", benchmark=unknown, gcc_bin=gcc, reward_space="asm_size")
         await env.reset()
         assert runtime.folder is not None
         for folder in runtime.folder.glob("*.tmp/gcc-*"):

@@ -161,7 +161,8 @@ async def test_a_cancelled_search_leaves_the_environment_usable(make: Make, sear
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert asyncio.all_tasks() == before
+    left = {task.get_coro().__qualname__ for task in asyncio.all_tasks() - before}  # type: ignore[union-attr]
+    assert all(name.startswith(("LocalProcess.", "Supervisor.")) for name in left), left  # a busy worker is replaced
     await env.reset()
     assert (await env.step("gcc -Os"))[1] == 1.0
 
