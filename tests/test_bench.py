@@ -65,5 +65,5 @@ def test_unknown_measurement_is_refused_with_the_known_ones() -> None:
 @pytest.mark.timeout(300)
 def test_every_measurement_runs_quickly(tmp_path: Path) -> None:
     names = names_listed()
-    assert len(names) == 14
+    assert len(names) == 16
     check(quick_results(tmp_path / "results.json"), names)

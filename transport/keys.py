@@ -32,6 +32,9 @@ OWN: Final = "own"
 REFRESH_SECONDS: Final = 1.0
 """How long a key may be admitted after its file is gone."""
 
+SHORT_REFRESH_SECONDS: Final = 0.1
+"""How long one may be refused after its file has come; a flood of unknown ones has the folder read that often."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _LEGIBLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:+=/@%-]*")
 _ADDRESS: Final = re.compile(r"tcp://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):\d{1,5}")
@@ -226,18 +229,18 @@ class AuthorizedKeys:
         self._read_at = -REFRESH_SECONDS
 
     def __call__(self, public: str) -> bool:
-        """Say whether the owner of a public key may connect."""
-        return public in self.names()
+        """Say whether the owner of a public key may connect, who may have been authorised just now."""
+        return public in self.names() or public in self.names(SHORT_REFRESH_SECONDS)
 
     def name_of(self, public: str) -> str | None:
         """Return the name under which a public key is authorised, None if it is not."""
         return self.names().get(public)
 
-    def names(self) -> dict[str, str]:
-        """Return the names of those that are let in, by public key."""
+    def names(self, refresh: float = REFRESH_SECONDS) -> dict[str, str]:
+        """Return the names of those that are let in, by public key, as they were so many seconds ago at most."""
         now = time.monotonic()
         with self._lock:
-            if now - self._read_at >= REFRESH_SECONDS:
+            if now - self._read_at >= refresh:
                 self._read_at = now
                 self._names = self._look()
             return self._names

@@ -166,7 +166,7 @@ class Memory:
         if content is None:
             return None
         entries, buckets, items, tombstones, _ = struct.unpack_from("<Q4I", content)
-        if buckets > 1 << 10 or buckets & (buckets - 1) or items > buckets:
+        if buckets > 1 << 16 or buckets & (buckets - 1) or items > buckets:
             return None
         names = {}
         for entry in filter(None, self.words(entries, buckets) if buckets else ()):

@@ -13,7 +13,7 @@ from aiocg.workers.llvm.module import Context, Module
 from aiocg.workers.llvm.native_library import NativeLibraries, NativeLibrary
 from aiocg.workers.llvm.seal import Layout, Memory, find_layout
 
-__all__ = ["Settler"]
+__all__ = ["TRIED", "Settler"]
 
 # Major releases. Add one when `test_settle.py` and `test_exactness.py`, the slow ones too, hold for it.
 TRIED = (22,)
