@@ -216,7 +216,7 @@ FUNCTION = (
     ),
     Entry("move-auto-init", "Move automatic initialisation of variables nearer to their use"),
     Entry("nary-reassociate", "Regroup chains of additions so that parts computed already are reused"),
-    Entry("newgvn", "Number values with the optimistic algorithm; known to miscompile, and to end otherwise when repeated, now and then"),
+    Entry("newgvn", "Number values with the optimistic algorithm; rarely miscompiles, or ends otherwise the next time"),
     Entry("partially-inline-libcalls", "Inline the fast path of library calls such as sqrt"),
     Entry("pgo-memop-opt", "Specialise memory operations for the sizes that a profile shows"),
     Entry("reassociate", "Rank and regroup operands so that constants and invariants come together"),

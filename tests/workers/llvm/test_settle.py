@@ -62,7 +62,7 @@ define internal i32 @g(i32 %x) {
 """
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def settling(natives: NativeLibraries) -> None:
     """Skip all where the library in use, which may be the user's, is none whose modules are settled."""
     if natives.library.version[0] not in TRIED:
@@ -70,7 +70,7 @@ def settling(natives: NativeLibraries) -> None:
 
 
 @pytest.fixture(scope="session")
-def settler(natives: NativeLibraries) -> Settler:
+def settler(natives: NativeLibraries, settling: None) -> Settler:
     found = Settler.find(natives)
     assert found is not None, "modules must be settled with the LLVM that comes with aiocg"
     return found
