@@ -1,5 +1,6 @@
 """Structured logs: silent until asked for, and then a line an event, with fields that say whose it is."""
 
+import contextlib
 import io
 import json
 import logging
@@ -215,12 +216,15 @@ async def test_a_flood_of_clients_that_are_not_let_in_is_counted_and_fills_no_di
     events: Callable[[], list[dict[str, Any]]], eventually: Callable[..., Any]
 ) -> None:
     own, began = KeyPair.generate(), time.monotonic()
-    with zmq.Context() as context, zmq.Context() as outside:
+    context, outside = zmq.Context(), zmq.Context()
+    with contextlib.ExitStack() as undo:
+        undo.callback(context.term)  # to leave a context would close the gate's socket, which its thread waits at
+        undo.callback(outside.term)
         gate = Gate(context, lambda key: False)
-        server = context.socket(zmq.ROUTER)
+        server = undo.enter_context(context.socket(zmq.ROUTER))
         ServerSecurity.for_clients(own, []).apply(server)
         port = server.bind_to_random_port("tcp://127.0.0.1")
-        clients = [outside.socket(zmq.DEALER) for _ in range(20)]
+        clients = [undo.enter_context(outside.socket(zmq.DEALER)) for _ in range(20)]
         for client in clients:
             stranger = KeyPair.generate()
             client.curve_serverkey = own.public.encode()
@@ -228,7 +232,7 @@ async def test_a_flood_of_clients_that_are_not_let_in_is_counted_and_fills_no_di
             client.connect(f"tcp://127.0.0.1:{port}")
         await eventually(lambda: gate.refused >= 20)
         for socket in (server, *clients):
-            socket.close(linger=0)
+            socket.linger = 0
     lines = _of(events(), "handshake refused")
     assert lines[0]["address"] == "127.0.0.1"
     assert 1 <= len(lines) <= 1 + time.monotonic() - began
