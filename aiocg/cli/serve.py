@@ -1,6 +1,7 @@
 """`aiocg serve`: run workers for clients on other machines."""
 
 import asyncio
+import functools
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line
 from aiocg.errors import EnvironmentNotSupported
 from aiocg.node.limits import Limits, LimitsTable, read_limits
 from aiocg.transport.errors import TransportError
-from aiocg.transport.keys import OWN, AuthorizedKeys, KeyFolder
+from aiocg.transport.keys import OWN, SHORT_REFRESH_SECONDS, AuthorizedKeys, KeyFolder
 from aiocg.transport.security import KeyPair
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def serve(
         settings = Settings(
             address=bind,
             keys=pair,
-            authorised=AuthorizedKeys(folder).names,
+            authorised=functools.partial(AuthorizedKeys(folder).names, SHORT_REFRESH_SECONDS),
             policy=Policy(lease, beat, workers, kinds, PROCESSORS),
             limits=LimitsTable(default) if limits is None else read_limits(limits, default),
             ports=_ports(worker_ports),

@@ -81,6 +81,7 @@ class Node:
         self._settings = settings
         self._folder = folder
         self._names = dict(settings.authorised())
+        self._new_names: dict[str, str] = {}  # of those that were let in since the last look
         self._processes: dict[int, LocalProcess] = {}
         self._condemned: set[int] = set()  # that are to end as soon as they are there
         self._lives: set[asyncio.Task[None]] = set()
@@ -130,10 +131,16 @@ class Node:
 
     def name_of(self, key: str) -> str:
         """Return the name under which a key was authorised; the key itself when it is no more."""
-        return self._names.get(key, key)
+        return self._names.get(key) or self._new_names.get(key, key)
 
     def _admits(self, key: str) -> bool:
-        return key in self._names
+        """Say whether the owner of a key, which may be authorised only just now, may connect; in any thread."""
+        if key in self._names:
+            return True
+        name = self._settings.authorised().get(key)
+        if name is not None:
+            self._new_names[key] = name
+        return name is not None
 
     def _limits_of(self, key: str) -> Limits:
         return self._settings.limits.of(self.name_of(key))
@@ -289,6 +296,8 @@ class Node:
         self._forget_peers(now)
 
     async def _look_who_is_authorised(self) -> None:
+        new, self._new_names = self._new_names, {}
+        self._names = {**self._names, **new}
         try:
             names = dict(await to_thread(self._settings.authorised))
         except Exception as error:  # say a file that is just being written; whoever was let in stays
