@@ -7,7 +7,6 @@ import secrets
 import shutil
 import stat
 import sys
-import tempfile
 from pathlib import Path
 from typing import Self
 
@@ -34,7 +33,7 @@ class RuntimeFolder:
         """
         name = f"aiocg-{secrets.token_hex(8)}"
         try:
-            path = Path(tempfile.gettempdir(), name)
+            path = Path(scratch.parent_folder(), name)
         except OSError as error:
             raise _no_folder(error) from error
         if len(os.fsencode(path)) > MAX_SOCKET_PATH:

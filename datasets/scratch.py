@@ -47,9 +47,18 @@ def scratch_folder() -> Iterator[str]:
         os.close(lock)
 
 
+def parent_folder() -> str:
+    """Return what `tempfile.gettempdir` does, which tries by making a file: that would stay if we were killed then."""
+    if tempfile.tempdir is None:
+        for path in (os.environ.get("TMPDIR"), "/tmp"):
+            if path and os.path.isabs(path) and os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):
+                return path
+    return tempfile.gettempdir()
+
+
 def sweep() -> None:
     """Remove the folders whose owners are gone, and end what still works for them."""
-    parent = tempfile.gettempdir()
+    parent = parent_folder()
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
             if name.startswith(PREFIX):
@@ -80,10 +89,10 @@ def _renew_lock() -> None:
 
 def _make() -> tuple[str, int]:
     for _ in range(ATTEMPTS):
-        path = tempfile.mkdtemp(prefix=PREFIX)
+        path = tempfile.mkdtemp(prefix=PREFIX, dir=parent_folder())
         with contextlib.suppress(FileNotFoundError, BlockingIOError):  # it is being swept
             return path, _lock(path)
-    raise OSError(f"folders made in {tempfile.gettempdir()} vanish at once")
+    raise OSError(f"folders made in {parent_folder()} vanish at once")
 
 
 def _lock(path: str) -> int:

@@ -15,6 +15,7 @@ import pytest
 import aiocg
 from aiocg.datasets import BenchmarkInitError
 from aiocg.errors import RuntimeClosed, WorkerCrashed, WorkerStartError
+from aiocg.local import LocalLauncher, LocalProcess
 from aiocg.registry import EnvironmentSpec, register
 from aiocg.supervision import Policy
 from aiocg.testing import scripted_benchmark
@@ -231,7 +232,15 @@ async def test_a_worker_that_cannot_start_says_why() -> None:
             await runtime.make("absent-v0", benchmark=scripted_benchmark(1))
 
 
-async def test_a_worker_that_never_starts_in_time_is_given_up() -> None:
+async def test_a_worker_that_never_starts_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    spawn = LocalLauncher.spawn
+
+    async def spawn_stopped(launcher: LocalLauncher) -> LocalProcess:
+        process = await spawn(launcher)
+        os.kill(process.pid, signal.SIGSTOP)
+        return process
+
+    monkeypatch.setattr(LocalLauncher, "spawn", spawn_stopped)
     async with aiocg.Runtime(workers=1, policy=Policy(start_timeout=0.01, first_delay=0.01)) as runtime:
         with pytest.raises(WorkerStartError, match="giving up"):
             await asyncio.wait_for(runtime.make("scripted-v0"), 30)

@@ -146,3 +146,13 @@ def test_a_process_that_ends_takes_along_what_its_threads_use(temporary: Path, f
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60)
     assert (done.returncode, os.listdir(temporary)) == (0, [])
     assert all(map(is_gone, map(int, done.stdout.split())))
+
+
+def test_parent_folder_is_found_without_making_a_file(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise AssertionError("a file was made")
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert scratch.parent_folder() == str(temporary)
+    monkeypatch.setenv("TMPDIR", str(temporary / "absent"))
+    assert scratch.parent_folder() == "/tmp"

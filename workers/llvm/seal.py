@@ -41,6 +41,7 @@ _NEEDED = (
     f"_ZNK4llvm11LLVMContext20getOperandBundleTagsE{_NAMES}",
 )
 _FUNCTION_WORDS, _MODULE_WORDS = 24, 64  # how far to look; the tables are at words 13 to 15 of LLVM 14 to 22
+_EXPERIMENTS = 4  # one in some hundred finds two places, where memory that was freed still looks like a table
 _TABLE = 40  # bytes of a table of names, with its counter
 
 
@@ -112,7 +113,8 @@ def find_layout(library: Library) -> Layout | None:
     """Find out where the library keeps tables of names, or return None."""
     try:
         with Memory.open() as memory:
-            return _find_layout(library, memory)
+            experiments = (_find_layout(library, memory) for _ in range(_EXPERIMENTS))
+            return next(filter(None, experiments), None)
     except OSError:
         return None
 

@@ -1,5 +1,6 @@
 """Seals: what leaves a module as it was, and all that does not, most of which no text shows."""
 
+import random
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_size_t, c_void_p, cast, string_at
 from typing import Any
@@ -301,6 +302,16 @@ def test_older_llvms_have_seals_too(
     broken, unbroken = assert_unbroken_seals_are_right(Engine(library, older), found, compile_with(clang, "sorting.c"))
     assert broken > 5
     assert unbroken > 20
+
+
+def test_layout_is_found_whatever_was_in_memory_before(library: Library) -> None:
+    chance, kept = random.Random(7), []
+    for _ in range(1500):
+        assert find_layout(library) is not None
+        kept.append(bytearray(chance.randrange(1, 3000)))
+        if len(kept) > 300:
+            chance.shuffle(kept)
+            del kept[100:]
 
 
 def test_experiments_that_go_wrong_give_no_layout(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
