@@ -38,7 +38,7 @@ class EnvironmentSpec:
         options: makes the options its workers are started with.
         environ: makes the environment variables that its workers need beside ours.
         derived: makes the observation spaces that the client derives from the worker's.
-        notation: makes the notation of lists of actions for another tool, from the language of actions.
+        notation: makes the notation of lists of actions for another tool, from the language of actions and the settings.
         parameters: those that the client answers, by key, in place of the worker.
         settings: options of the compiler that `make` takes, by name, with what they are; such as which one it is.
             Environments with other settings have other workers.
@@ -57,7 +57,7 @@ class EnvironmentSpec:
     options: Callable[[], Mapping[str, Any]] = field(default=dict)
     environ: Callable[[], Mapping[str, str]] = field(default=dict)
     derived: Callable[[], list[ObservationSpace]] = field(default=list)
-    notation: Callable[[ActionLanguage], Notation] | None = None
+    notation: Callable[[ActionLanguage, Mapping[str, str]], Notation] | None = None
     parameters: Mapping[str, ParameterHandler] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     takes_sources: bool = False
@@ -68,6 +68,10 @@ class EnvironmentSpec:
     def pool(self) -> tuple[str, ...]:
         """What environments have in common whose sessions can be on the same workers."""
         return (self.worker, *(f"{name}={value}" for name, value in sorted(self.settings.items())))
+
+    def notation_of(self, language: ActionLanguage) -> Notation | None:
+        """Return the notation of lists of actions for another tool, None if there is no such tool."""
+        return self.notation(language, self.settings) if self.notation is not None else None
 
     def form(self, benchmark: Benchmark) -> Benchmark:
         """Return a benchmark in the form that the compiler takes."""
@@ -152,7 +156,7 @@ def _llvm_environ() -> Mapping[str, str]:
     return loader_environment()
 
 
-def _llvm_notation(language: ActionLanguage) -> Notation:
+def _llvm_notation(language: ActionLanguage, _settings: Mapping[str, str]) -> Notation:
     from aiocg.llvm.opt_line import OptLine
 
     return OptLine(language)
@@ -209,10 +213,10 @@ def _gcc_rewards() -> list[Reward]:
     return gcc_rewards()
 
 
-def _gcc_notation(language: ActionLanguage) -> Notation:
+def _gcc_notation(language: ActionLanguage, settings: Mapping[str, str]) -> Notation:
     from aiocg.gcc.gcc_line import GccLine
 
-    return GccLine(language)
+    return GccLine(language, settings["gcc_bin"])
 
 
 def _prepare_gcc(settings: Mapping[str, str]) -> None:

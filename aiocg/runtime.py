@@ -236,7 +236,7 @@ class Runtime:
         if spec.id not in self._spaces:
             observations = [*map(ObservationSpace.from_spec, welcome.observation_spaces), *spec.derived()]
             self._spaces[spec.id] = (
-                ActionSpaces(welcome.action_spaces, spec.notation),
+                ActionSpaces(welcome.action_spaces, spec.notation_of),
                 {space.name: space for space in observations},
             )
         return self._spaces[spec.id]

@@ -1,10 +1,12 @@
 """Lists of actions as command lines for GCC: those that they lead to, and back."""
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 
 from aiocg.errors import InvalidAction, NotExpressible
 from aiocg.spaces.actions import ActionLanguage, CommandLine
+from aiocg.gcc.images import DOCKER
 from aiocg.transport.options import UNSET
 
 __all__ = ["GccLine"]
@@ -12,6 +14,8 @@ __all__ = ["GccLine"]
 _STEP = re.compile(r"(.*)\[([+-]\d+)\]")
 _MOST = 1000  # steps for one option; an end for numbers in the millions
 _FILES = "-c input.c -o output.o"
+_IN_IMAGE = 'docker run --rm -v "$PWD":/src -w /src'  # and the image; the folder is the one with the files
+_ANY_IMAGE = re.compile(re.escape(_IN_IMAGE) + r" \S+ ")
 
 
 class GccLine:
@@ -20,10 +24,15 @@ class GccLine:
         gcc -O2 -fno-gcse -c input.c -o output.o
 
     It is the command line that the actions lead to, from no option given. Read as a list of actions it is one edit for
-    each word and, for a number of an option with many, as many steps as lead there.
+    each word and, for a number of an option with many, as many steps as lead there. A line of any compiler is read.
+
+    Args:
+        language: of the actions.
+        compiler: that the line calls: a name, a path, or `docker:` and an image, which is run by `docker run` then.
     """
 
-    def __init__(self, language: ActionLanguage) -> None:
+    def __init__(self, language: ActionLanguage, compiler: str = "gcc") -> None:
+        self._compiler = _command(compiler)
         self._line = language.line if language.line is not None else CommandLine(())
         self._edits = frozenset(language.names)
         self._indices = {option.name: i for i, option in enumerate(self._line.options)}
@@ -39,7 +48,8 @@ class GccLine:
         Raises:
             NotExpressible: when one of them is no action.
         """
-        return f"{self._line.write(self.choices(texts))} {_FILES}"
+        _, *words = self._line.write(self.choices(texts)).split(" ")
+        return " ".join((self._compiler, *words, _FILES))
 
     def choices(self, texts: Sequence[str]) -> list[int]:
         """Return the choice for every option that actions lead to.
@@ -70,7 +80,8 @@ class GccLine:
 
     def recognises(self, line: str) -> bool:
         """Is a line a command line, rather than a list of edits with commas between?"""
-        return self._line.begins(line) or (" " in line.strip() and "," not in line)
+        begun = line.startswith((f"{self._compiler} ", f"{_IN_IMAGE} ")) or self._line.begins(line)
+        return begun or (" " in line.strip() and "," not in line)
 
     def read(self, line: str) -> list[Sequence[str]]:
         """Return the edits that lead to a command line.
@@ -78,7 +89,8 @@ class GccLine:
         Raises:
             InvalidAction: when it has a word that is no option.
         """
-        choices = enumerate(self._line.read(line))
+        line = line.removeprefix(f"{self._compiler} ")  # which may have a name that no other compiler has
+        choices = enumerate(self._line.read(_ANY_IMAGE.sub("", line, count=1)))
         return [(text,) for index, choice in choices if choice != UNSET for text in self._edits_of(index, choice)]
 
     def _edits_of(self, index: int, choice: int) -> Iterator[str]:
@@ -94,3 +106,10 @@ class GccLine:
         else:
             for name, count in counts:
                 yield from [name] * count
+
+
+def _command(compiler: str) -> str:
+    """Return the words by which a shell calls a compiler."""
+    if compiler.startswith(DOCKER):
+        return f"{_IN_IMAGE} {shlex.quote(compiler.removeprefix(DOCKER))} gcc"
+    return shlex.quote(compiler)

@@ -367,3 +367,29 @@ def test_a_batch_of_actions_is_taken_apart_again(space: Any) -> None:
     batched.seed(1)
     each = list(iterate(batched, batched.sample()))
     assert len(each) == 3 and len({text for action in each for text in space.encode([action])}) == 3
+
+
+# ------------------------------------------------------------------------------------ which compiler is named
+
+
+@pytest.mark.parametrize(
+    ("compiler", "called"),
+    [
+        ("gcc-12", "gcc-12"),
+        ("/opt/my, gcc/bin/compile", "'/opt/my, gcc/bin/compile'"),
+        ("docker:gcc:13", 'docker run --rm -v "$PWD":/src -w /src gcc:13 gcc'),
+    ],
+)
+def test_a_line_for_a_shell_calls_the_compiler_that_was_chosen_and_any_is_read(compiler: str, called: str) -> None:
+    specs = (
+        ActionSpaceSpec("edits", tuple(edit.action for edit in EDITS)),
+        ActionSpaceSpec("choices", kind="options", options=OPTIONS),
+    )
+    spaces = ActionSpaces(specs, lambda language: GccLine(language, compiler))
+    line = spaces.language.write(["-O2", "-fno-gcse"])
+    assert line == f"{called} -O2 -fno-gcse -c input.c -o output.o"
+    assert spaces["edits"].from_string(line) == [EDITS.index(edit) for edit in EDITS if edit.action.name in line.split()]
+    if "," not in compiler:
+        assert ONE_BY_ONE.from_string(line) == spaces["edits"].from_string(line)
+    action = spaces["choices"].decode(LINE.write(UNSET))
+    assert spaces["choices"].text(action) == "gcc"  # what an action is called depends on no setting

@@ -69,6 +69,7 @@ def test_the_setting_goes_along_with_everything_that_is_made_of_an_environment(r
         env.step("-O2")
         others = [copy.deepcopy(env), env.fork(), runtime.replay(env.state)]
         assert env.environment == ID == env.state.environment
+        assert env.commandline() == f"{BY_PATH} -O2 -c input.c -o output.o"
         for other in (env, *others):
             assert other.gcc_spec.gcc == BY_PATH and other.environment == ID
             assert other.state_hash == env.state_hash and other.asm_hash == env.asm_hash

@@ -36,7 +36,9 @@ class ActionSpaces(Mapping[str, ActionSpace]):
         language: what they are selections of.
     """
 
-    def __init__(self, specs: Sequence[ActionSpaceSpec], notation: Callable[[ActionLanguage], Notation] | None) -> None:
+    def __init__(
+        self, specs: Sequence[ActionSpaceSpec], notation: Callable[[ActionLanguage], Notation | None] | None = None
+    ) -> None:
         options = next((spec.options for spec in specs if spec.options), ())  # all that have them have the same
         self.language = ActionLanguage(specs[0], options=options)
         if notation is not None:
