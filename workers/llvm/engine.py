@@ -25,6 +25,7 @@ from aiocg.workers.programs.linking import Tools
 TRANSITION_CACHE_BYTES = 256 << 20
 MODULE_CACHE_BYTES = 128 << 20
 MOST_SETTLED = 64  # times in a row: a context keeps what was ever made in it
+DISPLACING = 16  # of so many modules that there is no room for, one displaces another
 
 _read_action = lru_cache(maxsize=4096)(parse)
 
@@ -80,6 +81,7 @@ class Engine:
         self.runs = self.traceless = self.settled = self.parses = self.writes = 0
         self._machines: dict[bytes, TargetMachine | None] = {}
         self._left: _Left | None = None
+        self._without_room = 0
 
     def load(self, content: bytes) -> State:
         """Make the state of a program given as bitcode or text.
@@ -302,11 +304,22 @@ class Engine:
         left, self._left = self._left, None
         if left is None:
             return
-        if left.state not in self.shelf and left.settled < MOST_SETTLED and self._settle(left):
+        if left.state not in self.shelf and left.settled < MOST_SETTLED and self._pays(left) and self._settle(left):
             self.settled += 1
             self.shelf.put(left.state, Parsed(left.module, self._seal(left.module), left.roots, left.settled + 1))
         else:
             left.module.close()
+
+    def _pays(self, left: _Left) -> bool:
+        """Will the module stay until it is used? Where more states are in turn than there is room for, none would.
+
+        So few are let in there, and those that are in are used; and few are enough for old ones to go in the end
+        (bimodal insertion: Qureshi et al., "Adaptive insertion policies for high performance caching", ISCA 2007).
+        """
+        if self.shelf.has_room(left.state):
+            return True
+        self._without_room += 1
+        return self._without_room % DISPLACING == 0
 
     def _settle(self, left: _Left) -> bool:
         count: int = left.state.memo["instruction_count"]

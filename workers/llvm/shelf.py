@@ -49,6 +49,10 @@ class Shelf:
     def __contains__(self, state: State) -> bool:
         return state in self._parsed
 
+    def has_room(self, state: State) -> bool:
+        """Could the state's module be put here without another one being freed?"""
+        return self.size + self._footprint(state) <= self.limit
+
     def get(self, state: State) -> Parsed | None:
         """Return the state's module, which stays on the shelf."""
         parsed = self._parsed.get(state)

@@ -15,6 +15,7 @@ from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.seal import Memory, find_layout
 from aiocg.workers.llvm.settle import TRIED, Settler
+from aiocg.workers.llvm.shelf import Shelf
 
 Compile = Callable[..., bytes]
 
@@ -271,6 +272,24 @@ def test_module_that_others_have_looked_at_is_not_settled(engine: Engine, compil
     engine.module(after)
     engine.apply(after, "gvn")
     assert engine.settled == 1
+
+
+def test_of_more_states_in_turn_than_there_is_room_for_some_stay(library: Library, natives: NativeLibraries) -> None:
+    """With the least recently used freed for each that comes, none would be there any more when it is its turn."""
+    count, turns = 12, 8
+    texts = [b"define i32 @f%d(i32 %%x) {\n  %%y = add i32 %%x, 1\n  ret i32 %%y\n}\n" % number for number in range(count)]
+    with Module.parse(library, texts[0]) as module:
+        size = len(module.write_bitcode())
+    engine = Engine(library, natives, transition_cache_bytes=0, module_cache_bytes=size * Shelf.GROWTH * count * 3 // 2)
+    states = [engine.apply(engine.load(text), "reg2mem") for text in texts]
+    engine.shelf.limit //= 2
+    engine.shelf.clear()
+    parses = engine.parses
+    for turn in range(turns):
+        for number in range(count):
+            states[number].inert.clear()
+            states[number] = engine.apply(states[number], ("mem2reg", "reg2mem")[turn % 2])
+    assert engine.parses - parses < 0.7 * count * turns
 
 
 def test_after_many_settlings_there_is_a_fresh_parse(engine: Engine, simple: bytes) -> None:
