@@ -25,6 +25,7 @@ from aiocg.workers.programs.linking import Tools
 TRANSITION_CACHE_BYTES = 256 << 20
 MODULE_CACHE_BYTES = 128 << 20
 MOST_SETTLED = 64  # times in a row: a context keeps what was ever made in it
+MOST_INERT = 1 << 14  # actions that a state remembers to do nothing to it: with parameters there are many
 DISPLACING = 16  # of so many modules that there is no room for, one displaces another
 
 _read_action = lru_cache(maxsize=4096)(parse)
@@ -128,6 +129,8 @@ class Engine:
         if self._left is not None and last:
             self._left.roots = 0
         if after is state:
+            if len(state.inert) >= MOST_INERT:
+                state.inert.clear()
             state.inert.add(action)
         else:
             self.transitions.put(state, action, after)

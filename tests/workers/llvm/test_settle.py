@@ -277,7 +277,8 @@ def test_module_that_others_have_looked_at_is_not_settled(engine: Engine, compil
 def test_of_more_states_in_turn_than_there_is_room_for_some_stay(library: Library, natives: NativeLibraries) -> None:
     """With the least recently used freed for each that comes, none would be there any more when it is its turn."""
     count, turns = 12, 8
-    texts = [b"define i32 @f%d(i32 %%x) {\n  %%y = add i32 %%x, 1\n  ret i32 %%y\n}\n" % number for number in range(count)]
+    text = b"define i32 @f%d(i32 %%x) {\n  %%y = add i32 %%x, 1\n  ret i32 %%y\n}\n"
+    texts = [text % number for number in range(count)]
     with Module.parse(library, texts[0]) as module:
         size = len(module.write_bitcode())
     engine = Engine(library, natives, transition_cache_bytes=0, module_cache_bytes=size * Shelf.GROWTH * count * 3 // 2)
