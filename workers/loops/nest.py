@@ -14,12 +14,15 @@ from typing import Literal, NamedTuple
 
 from aiocg.workers.loops.expression import Stage
 
-__all__ = ["Fusion", "Guard", "Kind", "Linear", "Loop", "Nest", "Relation", "Split", "Staging", "initial_nest"]
+__all__ = ["BLOCKS", "THREADS", "Fusion", "Guard", "Kind", "Linear", "Loop", "Nest", "Relation", "Split", "Staging",
+           "initial_nest"]  # fmt: skip
 
 Kind = Literal[
     "serial", "unrolled", "vectorized", "parallel",
     "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z",
 ]  # fmt: skip
+BLOCKS: tuple[Kind, ...] = ("block.x", "block.y", "block.z")
+THREADS: tuple[Kind, ...] = ("thread.x", "thread.y", "thread.z")
 
 
 class Loop(NamedTuple):
@@ -93,9 +96,9 @@ class Nest:
     Attributes:
         stage: what is computed.
         loops: from the outermost to the innermost.
-        relations: how variables that are no loops any more are computed, in the order in which they were made. A
-            relation's left sides depend on variables of loops and of later relations.
-        extents: of all variables, those of former loops too.
+        relations: how variables that are no loops any more are computed. A relation's left sides depend on variables
+            of loops and of later relations.
+        extents: of all variables, those of former loops too, by name.
         stagings: what is copied to shared memory.
     """
 
@@ -111,15 +114,21 @@ class Nest:
         return dict(self.extents)
 
     @cached_property
-    def reductions(self) -> frozenset[str]:
-        """The variables, of loops and of former ones, that an axis depends on which is reduced over."""
-        found = {axis.name for axis in self.stage.reduction}
+    def axes(self) -> Mapping[str, frozenset[str]]:
+        """The axes that each variable is a part of, more than one where loops are fused."""
+        found = {axis.name: frozenset((axis.name,)) for axis in self.stage.axes}
         for relation in self.relations:
             if isinstance(relation, Split):
-                found |= {relation.outer, relation.inner} if relation.parent in found else set()
-            elif relation.outer in found or relation.inner in found:
-                found.add(relation.fused)
-        return frozenset(found)
+                found[relation.outer] = found[relation.inner] = found[relation.parent]
+            else:
+                found[relation.fused] = found[relation.outer] | found[relation.inner]
+        return found
+
+    @cached_property
+    def reductions(self) -> frozenset[str]:
+        """The variables, of loops and of former ones, that an axis depends on which is reduced over."""
+        reduced = {axis.name for axis in self.stage.reduction}
+        return frozenset(variable for variable, axes in self.axes.items() if axes & reduced)
 
     @cached_property
     def guards(self) -> tuple[Guard, ...]:
@@ -164,7 +173,7 @@ class Nest:
 def initial_nest(stage: Stage) -> Nest:
     """Return the nest in the order of the text: a loop for each axis of the result, then for each reduced one."""
     loops = tuple(Loop(axis.name, axis.extent) for axis in stage.axes)
-    return Nest(stage, loops, extents=tuple((loop.variable, loop.extent) for loop in loops))
+    return Nest(stage, loops, extents=tuple(sorted((loop.variable, loop.extent) for loop in loops)))
 
 
 def _sum(outer: Linear, factor: int, inner: Linear) -> Linear:

@@ -1,0 +1,165 @@
+"""What changes a loop nest. Every function returns another nest that computes the same, or says why there is none.
+
+A loop is named by its position in the nest, 0 for the outermost. What a device can carry out is no concern of these
+functions: see `rules`.
+"""
+
+from dataclasses import replace
+
+from aiocg.workers.loops.nest import Fusion, Kind, Loop, Nest, Relation, Split, Staging
+
+__all__ = ["Refusal", "fuse", "set_kind", "split", "stage", "swap"]
+
+LONGEST_LOOP = 2**31 - 1  # turns, which a device counts in 32 bits
+
+
+class Refusal(Exception):
+    """A nest cannot be changed as asked.
+
+    Attributes:
+        reason: why not, in a sentence for people.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def split(nest: Nest, position: int, factor: int) -> Nest:
+    """Make two loops of one, the inner one of `factor` turns. Where that leaves a remainder, a guard leaves out turns.
+
+    A fused loop that is split by what its inner loop had becomes the two loops that it was made of.
+
+    Args:
+        nest: what to change.
+        position: of the loop.
+        factor: from 1 to the loop's extent.
+
+    Raises:
+        Refusal: if the loop is not serial, a tensor is staged in it, or the factor is not in that range.
+    """
+    loop = _plain(nest, position, "split")
+    if not 1 <= factor <= loop.extent:
+        raise Refusal(f"{loop.variable} has {loop.extent} turns and cannot be split by {factor}")
+    for relation in nest.relations:
+        if isinstance(relation, Fusion) and relation.fused == loop.variable and relation.extent == factor:
+            return _remade(nest, position, 1, (relation.outer, relation.inner), removed=relation)
+    outer = Loop(f"{loop.variable}.0", -(-loop.extent // factor))
+    inner = Loop(f"{loop.variable}.1", factor)
+    return _derived(nest, position, 1, (outer, inner), Split(loop.variable, outer.variable, inner.variable, factor))
+
+
+def swap(nest: Nest, position: int) -> Nest:
+    """Move a loop into the next inner one.
+
+    Raises:
+        Refusal: if there is no inner loop.
+    """
+    outer, inner = _pair(nest, position)
+    return replace(nest, loops=(*nest.loops[:position], inner, outer, *nest.loops[position + 2 :]))
+
+
+def fuse(nest: Nest, position: int) -> Nest:
+    """Make one loop of a loop and the next inner one. The two halves of a split become the loop that they were.
+
+    Raises:
+        Refusal: if there is no inner loop, one of them is not serial or has a tensor staged in it, only one of them is
+            reduced over, they are parts of one axis but not the halves of one split, or the loop would be too long.
+    """
+    outer, inner = _pair(nest, position)
+    for loop_position in (position, position + 1):
+        _plain(nest, loop_position, "fused")
+    for relation in nest.relations:
+        if isinstance(relation, Split) and (relation.outer, relation.inner) == (outer.variable, inner.variable):
+            return _remade(nest, position, 2, (relation.parent,), removed=relation)
+    if (outer.variable in nest.reductions) != (inner.variable in nest.reductions):
+        raise Refusal(f"only one of {outer.variable} and {inner.variable} is reduced over")
+    if shared := nest.axes[outer.variable] & nest.axes[inner.variable]:
+        raise Refusal(
+            f"{outer.variable} and {inner.variable} are parts of {min(shared)}, but not the two halves of one split"
+        )
+    fused = Loop(f"({outer.variable}*{inner.variable})", outer.extent * inner.extent)
+    if fused.extent > LONGEST_LOOP:
+        raise Refusal(f"the loop would have {fused.extent} turns, more than {LONGEST_LOOP}")
+    return _derived(
+        nest, position, 2, (fused,), Fusion(outer.variable, inner.variable, fused.variable, inner.extent)
+    )
+
+
+def set_kind(nest: Nest, position: int, kind: Kind) -> Nest:
+    """Change how a loop is carried out.
+
+    Raises:
+        Refusal: if it is so already.
+    """
+    loop = nest.loops[position]
+    if loop.kind == kind:
+        raise Refusal(f"{loop.variable} is {kind} already")
+    return replace(nest, loops=(*nest.loops[:position], loop._replace(kind=kind), *nest.loops[position + 1 :]))
+
+
+def stage(nest: Nest, position: int, tensor: str) -> Nest:
+    """Copy what the body of a loop reads of a tensor to shared memory, anew in each turn.
+
+    Raises:
+        Refusal: if the loop is not serial, or the tensor is not read or is staged already.
+    """
+    loop = nest.loops[position]
+    if loop.kind != "serial":
+        raise Refusal(f"{loop.variable} is {loop.kind}, and tensors are staged in serial loops")
+    if all(read.tensor != tensor for read in nest.stage.reads()):
+        raise Refusal(f"{nest.stage.tensor} does not read {tensor}")
+    if any(staging.tensor == tensor for staging in nest.stagings):
+        raise Refusal(f"{tensor} is staged already")
+    return replace(nest, stagings=tuple(sorted((*nest.stagings, Staging(tensor, loop.variable)))))
+
+
+def _pair(nest: Nest, position: int) -> tuple[Loop, Loop]:
+    if position + 1 >= len(nest.loops):
+        raise Refusal(f"{nest.loops[position].variable} is the innermost loop of {nest.stage.tensor}")
+    return nest.loops[position], nest.loops[position + 1]
+
+
+def _plain(nest: Nest, position: int, done: str) -> Loop:
+    """Return a loop that is serial and stages nothing, as one must be that is to be made into others."""
+    loop = nest.loops[position]
+    if loop.kind != "serial":
+        raise Refusal(f"{loop.variable} is {loop.kind}, and only serial loops are {done}")
+    for staging in nest.stagings:
+        if staging.variable == loop.variable:
+            raise Refusal(f"{staging.tensor} is staged in {loop.variable}, which therefore cannot be {done}")
+    return loop
+
+
+def _derived(nest: Nest, position: int, count: int, loops: tuple[Loop, ...], relation: Relation) -> Nest:
+    """Return the nest with `count` loops replaced by others that are new, as the relation says."""
+    return replace(
+        nest,
+        loops=(*nest.loops[:position], *loops, *nest.loops[position + count :]),
+        relations=tuple(sorted((*nest.relations, relation), key=_order)),
+        extents=tuple(sorted((*nest.extents, *((loop.variable, loop.extent) for loop in loops)))),
+    )
+
+
+def _remade(nest: Nest, position: int, count: int, variables: tuple[str, ...], removed: Relation) -> Nest:
+    """Return the nest with `count` loops replaced by those that they were once made of, and the relation undone."""
+    gone = {loop.variable for loop in nest.loops[position : position + count]}
+    return replace(
+        nest,
+        loops=(
+            *nest.loops[:position],
+            *(Loop(variable, nest.extent[variable]) for variable in variables),
+            *nest.loops[position + count :],
+        ),
+        relations=tuple(relation for relation in nest.relations if relation is not removed),
+        extents=tuple(entry for entry in nest.extents if entry[0] not in gone),
+    )
+
+
+def _order(relation: Relation) -> tuple[int, str]:
+    """Sort relations: what is made of a variable has a longer name than it, so that it comes later.
+
+    The order in which independent ones were made is lost: the nests are equal.
+    """
+    made = relation.outer if isinstance(relation, Split) else relation.fused
+    return len(made), made

@@ -1,0 +1,122 @@
+"""What nests a target can carry out: which kinds of loops, where, and how long."""
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest
+from aiocg.workers.loops.primitives import Refusal
+from aiocg.workers.loops.tile import staged_tile
+
+__all__ = ["RULES", "Rules", "check"]
+
+LONGEST_UNROLLED = 64
+MOST_COPIES = 1024  # of a body, by all the unrolled loops around it
+VECTORS = (2, 4, 8, 16, 32, 64)
+MOST_THREADS = 1024  # in a block
+LONGEST_BOUND: Mapping[str, int] = {
+    "block.x": 2**31 - 1, "block.y": 65535, "block.z": 65535, "thread.x": 1024, "thread.y": 1024, "thread.z": 64,
+}  # fmt: skip
+
+
+class Rules(NamedTuple):
+    """What a target has.
+
+    Attributes:
+        target: its name.
+        kinds: that loops can have.
+        shared_memory: bytes that the threads of a block share, 0 if there are no blocks.
+    """
+
+    target: str
+    kinds: frozenset[Kind]
+    shared_memory: int
+
+
+RULES: Mapping[str, Rules] = {
+    "cpu": Rules("cpu", frozenset({"serial", "unrolled", "vectorized", "parallel"}), 0),
+    "cuda": Rules("cuda", frozenset({"serial", "unrolled", *BLOCKS, *THREADS}), 48 * 1024),
+}
+
+
+def check(nest: Nest, rules: Rules) -> None:
+    """Make sure that a target can carry out a nest.
+
+    Raises:
+        Refusal: if it cannot.
+    """
+    kinds = {loop.kind for loop in nest.loops}
+    if foreign := kinds - rules.kinds:
+        raise Refusal(f"no loop is {min(foreign)} on {rules.target}")
+    if "unrolled" in kinds:
+        _check_unrolled(nest)
+    if "parallel" in kinds:
+        _check_parallel(nest)
+    if "vectorized" in kinds:
+        _check_vectorized(nest)
+    if not kinds.isdisjoint(LONGEST_BOUND):
+        _check_bound(nest)
+    if nest.stagings:
+        _check_staged(nest, rules)
+
+
+def _check_unrolled(nest: Nest) -> None:
+    extents = [loop.extent for loop in nest.loops if loop.kind == "unrolled"]
+    if max(extents) > LONGEST_UNROLLED:
+        raise Refusal(f"a loop of {max(extents)} turns is not unrolled, {LONGEST_UNROLLED} are the most")
+    if math.prod(extents) > MOST_COPIES:
+        raise Refusal(f"unrolling would make {math.prod(extents)} copies of the body, {MOST_COPIES} are the most")
+
+
+def _check_parallel(nest: Nest) -> None:
+    for outer, loop in pairwise(nest.loops):
+        if loop.kind == "parallel":
+            raise Refusal(f"{loop.variable} would be parallel inside {outer.variable}: only the outermost loop can be")
+    if (outermost := nest.loops[0].variable) in nest.reductions:
+        raise Refusal(f"{outermost} is reduced over and cannot be parallel")
+
+
+def _check_vectorized(nest: Nest) -> None:
+    for loop, inner in pairwise(nest.loops):
+        if loop.kind == "vectorized":
+            raise Refusal(f"{loop.variable} would be vectorized around {inner.variable}: only the innermost can be")
+    if (innermost := nest.loops[-1]).extent not in VECTORS:
+        raise Refusal(
+            f"{innermost.variable} has {innermost.extent} turns, and a vectorized loop has a power of two from "
+            f"{VECTORS[0]} to {VECTORS[-1]}"
+        )
+
+
+def _check_bound(nest: Nest) -> None:
+    """Bound loops are the outermost ones, blocks around threads; each index is used once; none is reduced over."""
+    ranks = [0 if loop.kind in BLOCKS else 1 if loop.kind in THREADS else 2 for loop in nest.loops]
+    for index, (outer, inner) in enumerate(pairwise(nest.loops)):
+        if ranks[index] > ranks[index + 1]:
+            raise Refusal(
+                f"{inner.variable} would be bound to {inner.kind} inside {outer.variable}, which is {outer.kind}: "
+                "blocks are the outermost loops, then threads, then all others"
+            )
+    bound = [loop for loop, rank in zip(nest.loops, ranks, strict=True) if rank < 2]
+    for index, loop in enumerate(bound):
+        if loop.variable in nest.reductions:
+            raise Refusal(f"{loop.variable} is reduced over and cannot be bound to {loop.kind}")
+        if loop.extent > LONGEST_BOUND[loop.kind]:
+            raise Refusal(f"{loop.variable} has {loop.extent} turns, {loop.kind} at most {LONGEST_BOUND[loop.kind]}")
+        if loop.kind in (other.kind for other in bound[:index]):
+            raise Refusal(f"two loops would be bound to {loop.kind}")
+    threads = math.prod(loop.extent for loop in bound if loop.kind in THREADS)
+    if threads > MOST_THREADS:
+        raise Refusal(f"a block would have {threads} threads, {MOST_THREADS} are the most")
+
+
+def _check_staged(nest: Nest, rules: Rules) -> None:
+    if not rules.shared_memory:
+        raise Refusal(f"no memory is shared by the threads of a block on {rules.target}")
+    kinds = {loop.variable: loop.kind for loop in nest.loops}
+    for staging in nest.stagings:
+        if kinds[staging.variable] != "serial":
+            raise Refusal(f"{staging.tensor} is staged in {staging.variable}, which has to be serial")
+    size = sum(staged_tile(nest, staging).size for staging in nest.stagings)
+    if size > rules.shared_memory:
+        raise Refusal(f"the tiles would have {size} bytes, and a block shares {rules.shared_memory}")

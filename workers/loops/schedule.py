@@ -1,0 +1,214 @@
+"""Schedules: how a computation is carried out. A schedule is a small value; a step makes another one of it.
+
+Loops are numbered through all stages: those of the first stage from the outermost to the innermost, then those of the
+second, and so on. A step is a primitive, the number of a loop, and what else the primitive takes. It has a text:
+
+    split<loop=3;factor=8>    loop 3 becomes two, the inner one of 8 turns
+    reorder<loop=3>           loop 3 changes places with the next inner loop of its stage
+    fuse<loop=3>              loop 3 and the next inner loop become one
+    unroll<loop=3> vectorize<loop=3> parallel<loop=3> serial<loop=3>
+    bind<loop=3;to=block.x>   the turns of loop 3 are those of a grid's blocks, or of a block's threads
+    stage<loop=3;tensor=1>    what each turn of loop 3 reads of tensor 1, by `Computation.tensors`, is copied first
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiocg.workers.loops import primitives
+from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest, initial_nest
+from aiocg.workers.loops.primitives import Refusal
+from aiocg.workers.loops.rules import RULES, Rules, check
+
+__all__ = ["BINDINGS", "FACTORS", "MAX_LOOPS", "MAX_STAGED", "Refusal", "Schedule", "Step", "steps"]
+
+MAX_LOOPS = 24  # of all stages together
+MAX_STAGED = 4  # tensors that can be staged: the first ones
+FACTORS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
+BINDINGS = (*BLOCKS, *THREADS)
+
+KINDS: Mapping[str, Kind] = {
+    "unroll": "unrolled", "vectorize": "vectorized", "parallel": "parallel", "serial": "serial",
+}  # fmt: skip
+ARGUMENTS: Mapping[str, str] = {"split": "factor", "bind": "to", "stage": "tensor"}
+TEXT = re.compile(r"(?P<primitive>[a-z]+)<loop=(?P<loop>\d{1,6})(?:;(?P<name>[a-z]+)=(?P<value>[a-z0-9.]{1,16}))?>")
+
+
+class Step(NamedTuple):
+    """A change of a schedule.
+
+    Attributes:
+        primitive: `split`, `reorder`, `fuse`, `unroll`, `vectorize`, `parallel`, `serial`, `bind` or `stage`.
+        loop: the number of a loop.
+        argument: the factor of a split, the index that a loop is bound to, the number of the tensor to stage.
+    """
+
+    primitive: str
+    loop: int
+    argument: int | str | None = None
+
+    @property
+    def text(self) -> str:
+        """The step as `parse` reads it."""
+        rest = "" if self.argument is None else f";{ARGUMENTS[self.primitive]}={self.argument}"
+        return f"{self.primitive}<loop={self.loop}{rest}>"
+
+    @classmethod
+    def parse(cls, text: str) -> "Step":
+        """Read a step.
+
+        Raises:
+            ValueError: if the text is none.
+        """
+        found = TEXT.fullmatch(text)
+        if not found or found["primitive"] not in ("reorder", "fuse", *KINDS, *ARGUMENTS):
+            raise ValueError(f"{text!r} is not a step of a schedule")
+        primitive, loop, value = found["primitive"], int(found["loop"]), found["value"]
+        if found["name"] != ARGUMENTS.get(primitive):
+            raise ValueError(f"{text!r} is not a step of a schedule: {primitive} takes {_takes(primitive)}")
+        if primitive == "bind" and value not in BINDINGS:
+            raise ValueError(f"{text!r} is not a step of a schedule: loops are bound to {', '.join(BINDINGS)}")
+        if primitive in ("split", "stage"):
+            if not value.isdecimal():
+                raise ValueError(f"{text!r} is not a step of a schedule: {value} is no number")
+            return cls(primitive, loop, int(value))
+        return cls(primitive, loop, value)
+
+
+@cache
+def steps(target_name: str, *, loops: int = MAX_LOOPS) -> tuple[Step, ...]:
+    """Return all steps that are offered for a target, in an order that never changes.
+
+    Others may be possible: a loop can be split by any factor.
+
+    Args:
+        target_name: `cpu` or `cuda`.
+        loops: only for loops of lower numbers.
+    """
+    numbers = range(loops)
+    kinds = [name for name, kind in KINDS.items() if kind in RULES[target_name].kinds]
+    found = [Step("split", loop, factor) for loop in numbers for factor in FACTORS]
+    found += [Step(name, loop) for name in ("reorder", "fuse", *kinds) for loop in numbers]
+    if RULES[target_name].shared_memory:
+        found += [Step("bind", loop, index) for loop in numbers for index in BINDINGS]
+        found += [Step("stage", loop, tensor) for loop in numbers for tensor in range(MAX_STAGED)]
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A computation, and the loops that it is carried out by.
+
+    Attributes:
+        computation: what is computed.
+        nests: the loops of each stage.
+        rules: what the target can do.
+    """
+
+    computation: Computation
+    nests: tuple[Nest, ...]
+    rules: Rules
+
+    @classmethod
+    def of(cls, computation: Computation, target_name: str) -> "Schedule":
+        """Return the schedule to begin with: each stage's loops in the order of its axes, all of them serial.
+
+        Raises:
+            Refusal: if there are more than `MAX_LOOPS` loops.
+        """
+        schedule = cls(computation, tuple(map(initial_nest, computation.stages)), RULES[target_name])
+        if len(schedule.loops) > MAX_LOOPS:
+            raise Refusal(f"there are {len(schedule.loops)} loops, more than {MAX_LOOPS}")
+        return schedule
+
+    @cached_property
+    def loops(self) -> tuple[tuple[int, int], ...]:
+        """The stage of each loop, and its position in that stage's nest, by the loop's number."""
+        return tuple((stage, at) for stage, nest in enumerate(self.nests) for at in range(len(nest.loops)))
+
+    def apply(self, step: Step) -> "Schedule":
+        """Return what a step makes of this schedule.
+
+        Raises:
+            Refusal: if the step is not legal.
+        """
+        if not 0 <= step.loop < len(self.loops):
+            raise Refusal(f"there is no loop {step.loop}, but {len(self.loops)} loops")
+        stage, position = self.loops[step.loop]
+        nest = self._changed(self.nests[stage], position, step)
+        if len(self.loops) + len(nest.loops) - len(self.nests[stage].loops) > MAX_LOOPS:
+            raise Refusal(f"there would be more than {MAX_LOOPS} loops")
+        check(nest, self.rules)
+        return replace(self, nests=(*self.nests[:stage], nest, *self.nests[stage + 1 :]))
+
+    def legal(self) -> NDArray[np.uint8]:
+        """Return 1 for each of the target's `steps` that is legal and 0 for the others: uint8, shape (steps,)."""
+        offered = steps(self.rules.target)
+        refused = {step for step, _ in self._refusals(offered)}
+        return np.fromiter((step not in refused for step in offered), dtype=np.uint8, count=len(offered))
+
+    def refusals(self) -> dict[str, str]:
+        """Return why steps are not legal: a sentence for the text of each one of `steps` that is not."""
+        return {step.text: reason for step, reason in self._refusals(steps(self.rules.target))}
+
+    @cached_property
+    def text(self) -> str:
+        """All that tells this schedule from others, in one line for each nest. Equal schedules have equal texts."""
+        lines = (
+            f"{nest.stage} loops {_plain(nest.loops)} relations {_plain(nest.relations)} staged {_plain(nest.stagings)}"
+            for nest in self.nests
+        )
+        return "\n".join((f"{self.rules.target} {self.computation.inputs}", *lines))
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for this schedule: 32 hexadecimal digits, the same in every process."""
+        return hashlib.blake2b(self.text.encode(), digest_size=16).hexdigest()
+
+    def _changed(self, nest: Nest, position: int, step: Step) -> Nest:
+        argument = step.argument
+        match step.primitive:
+            case "split":
+                assert isinstance(argument, int)
+                loop = nest.loops[position]
+                if not 1 < argument < loop.extent:
+                    raise Refusal(f"{loop.variable} has {loop.extent} turns, and {argument} is not between 1 and that")
+                return primitives.split(nest, position, argument)
+            case "reorder":
+                return primitives.swap(nest, position)
+            case "fuse":
+                return primitives.fuse(nest, position)
+            case "bind":
+                return primitives.set_kind(nest, position, _BINDING[argument])
+            case "stage":
+                assert isinstance(argument, int)
+                if argument >= len(self.computation.tensors):
+                    raise Refusal(f"there is no tensor {argument}, but {len(self.computation.tensors)} tensors")
+                return primitives.stage(nest, position, self.computation.tensors[argument].name)
+            case kind:
+                return primitives.set_kind(nest, position, KINDS[kind])
+
+    def _refusals(self, offered: tuple[Step, ...]) -> Iterator[tuple[Step, str]]:
+        for step in offered:
+            try:
+                self.apply(step)
+            except Refusal as refusal:
+                yield step, refusal.reason
+
+
+_BINDING: Mapping[object, Kind] = {kind: kind for kind in BINDINGS}
+
+
+def _takes(primitive: str) -> str:
+    return f"a loop and a {name}" if (name := ARGUMENTS.get(primitive)) else "a loop alone"
+
+
+def _plain(values: tuple[tuple[object, ...], ...]) -> str:
+    return " ".join(",".join(map(str, value)) for value in values)

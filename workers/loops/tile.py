@@ -1,0 +1,100 @@
+"""The part of a tensor that a loop's body reads: how large it is, and where it begins."""
+
+import math
+from collections.abc import Sequence, Set
+from typing import NamedTuple
+
+from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine
+from aiocg.workers.loops.nest import THREADS, Fusion, Nest, Relation, Split, Staging
+from aiocg.workers.loops.primitives import Refusal
+
+__all__ = ["Tile", "span", "staged_tile"]
+
+
+class Tile(NamedTuple):
+    """A box of a tensor.
+
+    Attributes:
+        tensor: its name.
+        shape: the elements along each dimension. Some may lie outside the tensor, and are not read.
+        start: the first index along each dimension, to be computed with the variables of the loops `inside` as 0; it
+            may lie outside the tensor too.
+        inside: the loops whose turns the tile is for: those in the staging loop, and those bound to threads.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    start: tuple[Affine, ...]
+    inside: frozenset[str]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return ELEMENT_BYTES * math.prod(self.shape)
+
+
+def staged_tile(nest: Nest, staging: Staging) -> Tile:
+    """Return what a block copies to shared memory at the begin of each turn of the staging's loop.
+
+    Raises:
+        Refusal: if it is no box of a constant size.
+    """
+    variables = [loop.variable for loop in nest.loops]
+    inside = frozenset(variables[variables.index(staging.variable) + 1 :]) | {
+        loop.variable for loop in nest.loops if loop.kind in THREADS
+    }
+    reads = [read for read in nest.stage.reads() if read.tensor == staging.tensor]
+    first, *others = reads
+    for other in others:
+        if any(a.terms != b.terms for a, b in zip(first.indices, other.indices, strict=True)):
+            raise Refusal(f"{nest.stage.tensor} reads {staging.tensor} in more than one order")
+    ranges = [_range(nest, [read.indices[i] for read in reads], inside) for i in range(len(first.indices))]
+    return Tile(
+        staging.tensor, tuple(extent for extent, _ in ranges), tuple(start for _, start in ranges), frozenset(inside)
+    )
+
+
+def span(nest: Nest, variable: str, inside: Set[str]) -> int | None:
+    """Return how many consecutive values a variable has at most while loops run, None if that is not constant.
+
+    They begin with its value where the variables of those loops are 0.
+
+    Args:
+        nest: the loops.
+        variable: any of `nest.extents`.
+        inside: the loops that run; the others stand still.
+    """
+    loops = nest.dependencies[variable]
+    if loops <= inside:
+        return nest.extent[variable]
+    if not loops & inside:
+        return 1
+    relation = _source(nest, variable)
+    if isinstance(relation, Fusion):
+        return None
+    outer, inner = span(nest, relation.outer, inside), span(nest, relation.inner, inside)
+    if outer is None or inner is None:
+        return None
+    return min((outer - 1) * relation.factor + inner, nest.extent[variable])
+
+
+def _range(nest: Nest, indices: Sequence[Affine], inside: Set[str]) -> tuple[int, Affine]:
+    """Return how many values there are for indices that differ by constants, and the first."""
+    low = min(index.constant for index in indices)
+    extent = 1 + max(index.constant for index in indices) - low
+    for variable, factor in indices[0].terms:
+        values = span(nest, variable, inside)
+        if values is None:
+            raise Refusal(f"{variable} is computed from fused loops of which not all are inside")
+        extent += abs(factor) * (values - 1)
+        low += min(0, factor * (values - 1))
+    return extent, Affine(low, indices[0].terms)
+
+
+def _source(nest: Nest, variable: str) -> Relation:
+    """Return the relation that computes a variable which is no loop's."""
+    for relation in nest.relations:
+        left = (relation.parent,) if isinstance(relation, Split) else (relation.outer, relation.inner)
+        if variable in left:
+            return relation
+    raise KeyError(variable)
