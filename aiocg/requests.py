@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from aiocg.datasets.benchmark import Benchmark
+from aiocg.death import Death
 from aiocg.errors import failure
 from aiocg.replay import Trajectory
 from aiocg.transport.messages import (
@@ -31,6 +32,7 @@ from aiocg.transport.messages import (
     Step,
     Told,
 )
+from aiocg.transport.status import SEVERAL
 
 if TYPE_CHECKING:
     from aiocg.session import Session, Setting
@@ -348,9 +350,14 @@ class PendingForkAhead(PendingFork):
 
 
 class PendingExpand(Pending):
-    """Evaluates candidates; those that cost a worker are left out when it is sent again."""
+    """Evaluates candidates; those that cost a worker are left out when it is sent again.
 
-    __slots__ = ("candidates", "crashes", "deaths", "observe", "timeout")
+    Attributes:
+        crashes: the errors of those.
+        alone: a worker died while it prepared several; each is evaluated by itself, so that it is known which it was.
+    """
+
+    __slots__ = ("_deaths", "alone", "candidates", "crashes", "observe", "timeout")
     answer = Expanded
     doing = "a candidate of an expansion"
     session: "Session"
@@ -369,12 +376,29 @@ class PendingExpand(Pending):
         self.observe = observe
         self.timeout = timeout
         self.crashes: dict[int, Exception] = {}
-        self.deaths: Counter[int] = Counter()
+        self.alone = False
+        self._deaths: Counter[int] = Counter()
 
     def message(self, number: int) -> Request:
-        return Expand(
-            number, self.session.number, self.candidates, self.timeout, self.observe, tuple(sorted(self.crashes))
-        )
+        failed = tuple(sorted(self.crashes))
+        return Expand(number, self.session.number, self.candidates, self.timeout, self.observe, failed, self.alone)
+
+    def died(self, candidate: int, death: Death, attempts: int) -> bool:
+        """Take note of a death over a candidate, or SEVERAL, and say whether it is held responsible.
+
+        Args:
+            candidate: its index.
+            death: of the worker.
+            attempts: after so many it is responsible, whatever killed the worker.
+        """
+        if candidate == SEVERAL:
+            self.alone = True
+            return False
+        self._deaths[candidate] += 1
+        if death.outside and self._deaths[candidate] < attempts:
+            return False
+        self.crashes[candidate] = death.error(self.doing)
+        return True
 
     def accepts(self, reply: Reply) -> bool:
         if not isinstance(reply, Expanded):

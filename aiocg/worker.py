@@ -56,7 +56,6 @@ MAX_LOADED = 256  # benchmarks a worker keeps at hand for resets; sessions do no
 logger = logging.getLogger("aiocg.worker")
 
 
-
 class Worker:
     """One slot: a connection while a process is up, a backlog while none is.
 
@@ -438,9 +437,7 @@ class Worker:
         error = death.error(guilty.doing)
         candidate = death.execution.candidate
         if isinstance(guilty, PendingExpand) and candidate != NO_CANDIDATE:
-            guilty.deaths[candidate] += 1
-            if not death.outside or guilty.deaths[candidate] >= MAX_ATTEMPTS:
-                guilty.crashes[candidate] = error
+            if guilty.died(candidate, death, MAX_ATTEMPTS):
                 self._records.hold(guilty, death, None if made_before(guilty, self._backlog) else candidate)
             return
         repair = isinstance(guilty, OF_ONE_PROCESS)

@@ -12,7 +12,7 @@ import msgspec
 
 from aiocg.transport.options import Option
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 Action = Any  # int, an index into the compiler's first action space, or str, a text in its language of actions
 Number = Annotated[int, msgspec.Meta(ge=0)]  # chosen by the client, of a request, a session or a candidate
@@ -166,7 +166,8 @@ class Expand(Message, frozen=True):
     """Evaluate each candidate action list from the session's state, which stays as it is; answered by `Expanded`.
 
     `failed` names candidates not to run, because an earlier try at this request lost a worker to them; their results
-    are left out of the reply (None in their place).
+    are left out of the reply (None in their place). `alone` is that nothing is prepared for several candidates at once,
+    because an earlier try lost a worker while that was done, and it is to be found out over which one.
     """
 
     request: Number
@@ -175,6 +176,7 @@ class Expand(Message, frozen=True):
     timeout: float  # seconds for each candidate
     observe: tuple[str, ...] = ()
     failed: tuple[Number, ...] = ()
+    alone: bool = False
 
 
 class Parameter(Message, frozen=True):
@@ -290,6 +292,7 @@ class FailureCode:
 
     PROTOCOL = "protocol"  # the peer speaks another protocol version
     COMPILER = "compiler"  # the compiler could not be found or loaded
+    UNSUPPORTED = "unsupported"  # this machine lacks what is needed, such as a device
     BENCHMARK = "benchmark"  # content the compiler does not accept
     BENCHMARK_UNKNOWN = "benchmark-unknown"  # key not loaded
     SESSION_UNKNOWN = "session-unknown"

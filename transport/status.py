@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Self
 
 NO_CANDIDATE = -1
+SEVERAL = -2  # candidates, for which something is prepared at once
 
 # Fields go in and out of the page by slices, which the processor copies eight bytes or more at a time; `pack_into`
 # would write zeros first and then byte after byte, all of it visible to the reader.
@@ -32,7 +33,7 @@ class Execution:
     client: int
     session: int
     request: int
-    candidate: int  # index within an `Expand`, or NO_CANDIDATE
+    candidate: int  # index within an `Expand`, SEVERAL, or NO_CANDIDATE
     started: float
     deadline: float
 

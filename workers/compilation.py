@@ -6,7 +6,7 @@ sessions, batching, snapshots, `expand`, deadlines, crash blame and statistics.
 
 import abc
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSpec
@@ -34,12 +34,14 @@ class CompilationSession(abc.ABC):
         deadline: when the present request is overdue and the worker will be killed, in seconds of the monotonic clock.
             The host sets it. What can take long and is no fault of the compiler, such as running a program, had better
             give up before.
+        lookahead: for how many candidates of an `expand` the compiler can do something at once; see `anticipate`.
     """
 
     compiler_version: ClassVar[str] = ""
     action_spaces: ClassVar[tuple[ActionSpaceSpec, ...]] = ()
     observation_spaces: ClassVar[tuple[ObservationSpec, ...]] = ()
     deadline: ClassVar[float] = math.inf
+    lookahead: ClassVar[int] = 1
 
     @classmethod
     def start(cls, options: Mapping[str, Any]) -> None:
@@ -82,6 +84,19 @@ class CompilationSession(abc.ABC):
         """Make ready what the next request will probably need; called when replies have gone out and no request waits.
 
         A request that comes meanwhile waits for it, so do nothing here but what that request would have to do.
+        """
+
+    @classmethod
+    def anticipate(cls, sessions: Sequence[Self], names: Sequence[str]) -> None:
+        """Do for several sessions at once what their observations need, such as compiling in parallel.
+
+        The host calls it with up to `lookahead` candidates of an `expand`, which it then observes one by one. What
+        fails here is to fail again there, and be told there. Nothing may go on when it returns: a death would be
+        blamed on the candidate that is observed then.
+
+        Args:
+            sessions: each at a candidate's state.
+            names: of the observations.
         """
 
     @classmethod

@@ -28,7 +28,7 @@ from aiocg.transport.messages import (
     Told,
     Unload,
 )
-from aiocg.transport.status import NO_CANDIDATE
+from aiocg.transport.status import NO_CANDIDATE, SEVERAL
 from aiocg.workers.compilation import CompilationError, CompilationSession
 
 Begin = Callable[[int, int, int, float, int], None]  # client, session, request, timeout, candidate
@@ -112,7 +112,7 @@ class SessionTable:
         session = self._compiler(benchmark)
         for key, value in request.parameters:
             session.set_parameter(key, value)
-        observations = self._observe(session, request.observe)
+        observations = _observe(session, request.observe)
         self._bind(client, request.session, session)
         return self._observed(request.request, session, observations, (), started)
 
@@ -123,7 +123,7 @@ class SessionTable:
                 FailureCode.SESSION_ENDED, "an earlier action of this session failed; reset it or restore a snapshot"
             )
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
-        self._check_actions(request.actions)
+        _check_actions(self._compiler, request.actions)
         several = len(request.actions) > 1
         before = session.fork() if several and _may_turn_out_unknown(request.actions) else None
         started = time.perf_counter()
@@ -131,7 +131,7 @@ class SessionTable:
         try:
             for action in request.actions:
                 effects.append(session.apply_action(action))
-            observations = self._observe(session, request.observe)
+            observations = _observe(session, request.observe)
         except Exception as caught:
             error = _as_compilation_error(caught)
             if error.code == FailureCode.ACTION_UNKNOWN:  # such as one for a function that is gone: nothing is done
@@ -158,28 +158,42 @@ class SessionTable:
         session = self._find(client, request.session)
         started = time.perf_counter()
         failed = frozenset(request.failed)
-        results: list[Candidate | None] = []
-        for index, actions in enumerate(request.candidates):
-            if index in failed:
-                results.append(None)
-                continue
-            self._begin(client, request.session, request.request, request.timeout, index)
-            results.append(self._candidate(session, actions, request.observe))
+        left = [index for index in range(len(request.candidates)) if index not in failed]
+        ahead = 1 if request.alone else self._compiler.lookahead
+        results: dict[int, Candidate] = {}
+        for first in range(0, len(left), ahead):
+            results |= self._candidates(client, request, session, left[first : first + ahead])
         elapsed = time.perf_counter() - started
         self._compiler_time += elapsed
-        return Expanded(request.request, tuple(results), elapsed)
+        return Expanded(request.request, tuple(map(results.get, range(len(request.candidates)))), elapsed)
 
-    def _candidate(self, session: CompilationSession, actions: tuple[Any, ...], observe: tuple[str, ...]) -> Candidate:
-        child = session.fork()
+    def _candidates(
+        self, client: int, request: Expand, session: CompilationSession, indices: list[int]
+    ) -> dict[int, Candidate]:
+        """Bring some candidates to their states, prepare them together if they are several, and observe each."""
+
+        def begin(candidate: int, count: int = 1) -> None:
+            self._begin(client, request.session, request.request, request.timeout * count, candidate)
+
+        trials: dict[int, _Trial] = {}
         try:
-            self._check_actions(actions)
-            effects = tuple([child.apply_action(action) for action in actions])
-            return Candidate(self._observe(child, observe), child.state_hash(), effects)
-        except Exception as caught:
-            error = _as_compilation_error(caught)
-            return Candidate(code=error.code, message=error.message)
+            for index in indices:
+                begin(index)
+                trials[index] = trial = _Trial(session.fork())
+                trial.act(request.candidates[index])
+            if len(trials) == 1:
+                return {index: trial.observe(request.observe) for index, trial in trials.items()}
+            begin(SEVERAL, len(trials))
+            going = [trial.session for trial in trials.values() if trial.failure is None]
+            self._compiler.anticipate(going, request.observe)
+            results = {}
+            for index, trial in trials.items():
+                begin(index)
+                results[index] = trial.observe(request.observe)
+            return results
         finally:
-            child.close()
+            for trial in trials.values():
+                trial.session.close()
 
     def _parameter(self, client: int, request: Parameter) -> Reply:
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
@@ -193,7 +207,7 @@ class SessionTable:
 
     def _check(self, client: int, request: Check) -> Reply:
         self._begin(client, 0, request.request, CHECK_TIMEOUT, NO_CANDIDATE)
-        self._check_actions(request.actions)
+        _check_actions(self._compiler, request.actions)
         return Done(request.request)
 
     # --------------------------------------------------------------------------------------------- helpers
@@ -202,11 +216,6 @@ class SessionTable:
         """Let the supervisor know what is executed now, and the compiler until when."""
         self._announce(client, session, request, timeout, candidate)
         self._compiler.deadline = time.monotonic() + timeout
-
-    def _check_actions(self, actions: tuple[Action, ...]) -> None:
-        """Raise before anything is done when one of several actions is none."""
-        for action in actions:
-            self._compiler.check_action(action)
 
     def _find(self, client: int, number: int) -> CompilationSession:
         try:
@@ -234,9 +243,6 @@ class SessionTable:
         if old is not None:
             old.close()
 
-    def _observe(self, session: CompilationSession, names: tuple[str, ...]) -> tuple[Any, ...]:
-        return tuple([session.get_observation(name) for name in names])
-
     def _observed(
         self,
         request: int,
@@ -258,6 +264,52 @@ class SessionTable:
             **self._compiler.statistics(),
         }
         return Told(request.request, json.dumps(counters))
+
+
+class _Trial:
+    """A candidate under way.
+
+    Attributes:
+        session: what it is done to.
+        failure: what has become of it, if one of its actions has failed.
+    """
+
+    def __init__(self, session: CompilationSession) -> None:
+        self.session = session
+        self.failure: Candidate | None = None
+        self._effects: tuple[bool, ...] = ()
+
+    def act(self, actions: tuple[Action, ...]) -> None:
+        """Apply the actions."""
+        try:
+            _check_actions(type(self.session), actions)
+            self._effects = tuple([self.session.apply_action(action) for action in actions])
+        except Exception as caught:
+            self.failure = _failed(caught)
+
+    def observe(self, names: tuple[str, ...]) -> Candidate:
+        """Return what has become of it."""
+        if self.failure is not None:
+            return self.failure
+        try:
+            return Candidate(_observe(self.session, names), self.session.state_hash(), self._effects)
+        except Exception as caught:
+            return _failed(caught)
+
+
+def _failed(caught: Exception) -> Candidate:
+    error = _as_compilation_error(caught)
+    return Candidate(code=error.code, message=error.message)
+
+
+def _check_actions(compiler: type[CompilationSession], actions: tuple[Action, ...]) -> None:
+    """Raise before anything is done when one of several actions is none."""
+    for action in actions:
+        compiler.check_action(action)
+
+
+def _observe(session: CompilationSession, names: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple([session.get_observation(name) for name in names])
 
 
 def _may_turn_out_unknown(actions: tuple[Action, ...]) -> bool:

@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
+from aiocg.death import Death
+from aiocg.errors import WorkerCrashed
 from aiocg.session import Session
 from aiocg.testing import scripted_benchmark
 from aiocg.transport.errors import RemoteProtocolError
 from aiocg.transport.messages import (
     PROTOCOL_VERSION,
+    Candidate,
+    Expand,
+    Expanded,
     Failure,
     FailureCode,
     Observed,
@@ -19,6 +24,7 @@ from aiocg.transport.messages import (
     Told,
     Welcome,
 )
+from aiocg.transport.status import SEVERAL, Execution
 from aiocg.worker import Worker
 
 
@@ -37,6 +43,9 @@ class Channel:
     def receive(self, *replies: Reply) -> None:
         if not self.closed:
             self._on_replies(list(replies))
+
+    def receive_pending(self) -> None:
+        """Nothing has come that was not handed over."""
 
     def fail(self, error: Exception) -> None:
         if not self.closed:
@@ -111,3 +120,41 @@ async def test_nothing_counts_that_comes_behind_what_was_damaged(damage: str) ->
     assert len(broken) == 1
     assert session.trajectory is not None and (session.trajectory.length, session.trajectory.state) == (0, 5)
     assert [future.done() for future in futures[2:]] == [False, False]
+
+
+async def test_a_death_over_several_candidates_has_them_evaluated_alone_and_then_the_one_is_blamed() -> None:
+    worker, channels = Worker("test"), []
+
+    def connect(*callbacks: Any) -> Any:
+        channels.append(Channel(*callbacks))
+        return channels[-1]
+
+    def start() -> Expand:
+        worker.connect(connect, lambda answer: None, lambda error: None)
+        channels[-1].receive(Welcome(PROTOCOL_VERSION, "scripted", "1", 1, (), ()))
+        opening = next((one for one in channels[-1].sent if isinstance(one, Open)), None)
+        if opening is not None:
+            channels[-1].receive(observed(opening, 5))
+        return next((one for one in channels[-1].sent if isinstance(one, Expand)), None)
+
+    def die(request: Expand, candidate: int) -> None:
+        execution = Execution(1, request.session, request.request, candidate, 0.0, 1.0)
+        worker.died(Death("signal SIGSEGV", execution, outside=False))
+
+    assert start() is None
+    session = Session(worker)
+    session.open(scripted_benchmark(5), (), 1.0, lambda reply: None)
+    channels[-1].receive(observed(next(one for one in channels[-1].sent if isinstance(one, Open)), 5))
+    future = session.expand([(1,), (2,), (3,)], (), 1.0, lambda reply, crashes: (reply, crashes))
+    first = next(one for one in channels[-1].sent if isinstance(one, Expand))
+    assert (first.alone, first.failed) == (False, ())
+    die(first, SEVERAL)
+    second = start()
+    assert (second.alone, second.failed, future.done()) == (True, (), False)
+    die(second, 1)
+    third = start()
+    assert (third.alone, third.failed, future.done()) == (True, (1,), False)
+    done = Expanded(third.request, (Candidate(), None, Candidate()))
+    channels[-1].receive(done)
+    reply, crashes = await future
+    assert reply is done and list(crashes) == [1] and isinstance(crashes[1], WorkerCrashed)

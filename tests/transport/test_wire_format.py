@@ -1,4 +1,4 @@
-"""The wire format of protocol version 3, byte for byte, and the zero-copy promise."""
+"""The wire format of protocol version 4, byte for byte, and the zero-copy promise."""
 
 import numpy
 import pytest
@@ -9,6 +9,7 @@ from aiocg.transport.limits import INLINE_BYTES
 from aiocg.transport.messages import (
     PROTOCOL_VERSION,
     Candidate,
+    Expand,
     Expanded,
     Failure,
     Hello,
@@ -22,7 +23,7 @@ from aiocg.transport.messages import (
 LARGE = bytes(INLINE_BYTES)
 
 GOLDEN = [
-    # changing one of these breaks every peer of version 3: raise PROTOCOL_VERSION instead
+    # changing one of these breaks every peer of version 4: raise PROTOCOL_VERSION instead
     (request_codec, Hello(1, "aiocg 0.1"), "dd0000000193a548656c6c6f01a961696f636720302e31"),
     (reply_codec, Refused("protocol", "no"), "dd0000000193a752656675736564a870726f746f636f6ca26e6f"),
     (request_codec, Shutdown(), "dd0000000191a853687574646f776e"),
@@ -45,6 +46,11 @@ GOLDEN = [
         + "0090cb0000000000000000",
     ),
     (
+        request_codec,
+        Expand(7, 3, ((1,),), 0.5, ("Ir",), (2,), True),
+        "dd0000000198a6457870616e640703919101cb3fe000000000000091a249729102c3",
+    ),
+    (
         reply_codec,
         Expanded(1, (None, Candidate((1,), 2, (False,)))),
         "dd0000000194a8457870616e6465640192c095910102" + "91c2a0a0cb0000000000000000",
@@ -58,8 +64,8 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("codec", "message", "golden"), GOLDEN, ids=lambda item: type(item).__name__)
-def test_version_3_is_these_bytes(codec, message, golden):
-    assert PROTOCOL_VERSION == 3
+def test_version_4_is_these_bytes(codec, message, golden):
+    assert PROTOCOL_VERSION == 4
     assert codec().encode([message])[0].hex() == golden
 
 

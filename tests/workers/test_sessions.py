@@ -1,7 +1,9 @@
 """The session table, in process, on a compiler that does arithmetic."""
 
 import json
-from typing import Any
+import time
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import pytest
 
@@ -24,7 +26,7 @@ from aiocg.transport.messages import (
     Told,
     Unload,
 )
-from aiocg.transport.status import NO_CANDIDATE
+from aiocg.transport.status import NO_CANDIDATE, SEVERAL
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.scripted import ScriptedSession
 from aiocg.workers.sessions import CHECK_TIMEOUT, SessionTable
@@ -257,6 +259,51 @@ def test_the_status_page_is_told_before_anything_runs(table: Table) -> None:
         (4, 8, 6, 5.0, 2),
         (4, 8, 7, 6.0, NO_CANDIDATE),
     ]
+
+
+class Preparing(Session):
+    """A session that is told of three candidates at once."""
+
+    lookahead = 3
+    told: ClassVar[list[tuple[list[int], tuple[str, ...]]]] = []
+
+    @classmethod
+    def anticipate(cls, sessions: Sequence[Self], names: Sequence[str]) -> None:
+        assert cls.deadline <= time.monotonic() + 15.0
+        cls.told.append(([session.get_observation("value") for session in sessions], tuple(names)))
+
+
+def test_candidates_that_are_prepared_together_come_to_the_same_as_others() -> None:
+    candidates = ((DOUBLE,), (REFUSE,), (INCREMENT, SQUARE), ("bug",), (), (DOUBLE,), (99,), (SQUARE,))
+    expand = Expand(3, 1, candidates, 5.0, ("value", "digits"), (5,))
+    results = []
+    Preparing.told = []
+    for compiler in (Session, Preparing):
+        begun: list[tuple[int, ...]] = []
+        table = SessionTable(compiler, lambda *fields, begun=begun: begun.append((fields[3], fields[4])))
+        table.handle(1, Load(1, "five", b"5", 1.0))
+        table.handle(1, Open(2, 1, "five", 1.0))
+        alive, begun[:] = compiler.alive, []
+        results.append(table.handle(1, expand).candidates)  # type: ignore[union-attr]
+        assert compiler.alive == alive
+    without, with_ = ([one and (one.observations, one.state, one.effects, one.code) for one in r] for r in results)
+    assert with_ == without
+    assert Preparing.told == [([10, 36], ("value", "digits")), ([5], ("value", "digits"))]
+    assert begun == [
+        *((5.0, 0), (5.0, 1), (5.0, 2), (15.0, SEVERAL), (5.0, 0), (5.0, 1), (5.0, 2)),
+        *((5.0, 3), (5.0, 4), (5.0, 6), (15.0, SEVERAL), (5.0, 3), (5.0, 4), (5.0, 6)),
+        (5.0, 7),
+    ]
+
+
+def test_candidates_of_which_one_is_suspected_are_prepared_alone() -> None:
+    Preparing.told = []
+    begun: list[int] = []
+    table = SessionTable(Preparing, lambda *fields: begun.append(fields[4]))
+    table.handle(1, Load(1, "five", b"5", 1.0))
+    table.handle(1, Open(2, 1, "five", 1.0))
+    table.handle(1, Expand(3, 1, ((DOUBLE,), (DOUBLE,), (SQUARE,)), 5.0, ("value",), (1,), True))
+    assert (begun[-2:], Preparing.told) == ([0, 2], [])
 
 
 def test_clients_do_not_see_each_others_sessions_and_benchmarks(table: Table) -> None:
