@@ -1,0 +1,147 @@
+"""Runs loop nests element by element: slow, and simple enough to be what generated code is compared with.
+
+Everything happens one after another, and what may happen in any order happens from the last turn to the first: those
+of parallel and vectorized loops, blocks and threads. A tile is filled at the begin of each turn of its loop, as the
+first thread of the block would, and what is staged is read from the tile alone, where nothing but what was copied is
+a number.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiocg.workers.loops.expression import REDUCERS, Affine, Call, Computation, Expression, Number, Read
+from aiocg.workers.loops.nest import Kind, Loop, Nest, Split
+from aiocg.workers.loops.tile import Tile, staged_tile
+
+__all__ = ["iterations", "run"]
+
+Array = NDArray[np.float32]
+Variables = dict[str, int]
+Value = Callable[[Variables], np.float32]
+
+ORDERED: frozenset[Kind] = frozenset({"serial", "unrolled"})
+OPERATIONS: Mapping[str, Callable[..., np.float32]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum,
+    "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "tanh": np.tanh,
+}  # fmt: skip
+COMBINATIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+
+
+def run(computation: Computation, nests: Sequence[Nest], arrays: Sequence[Array]) -> None:
+    """Carry out all stages once, in place.
+
+    Args:
+        computation: what is computed.
+        nests: the loops of each of its stages.
+        arrays: one for each of `Computation.tensors`, in that order: inputs are read, the others written whole.
+    """
+    memory = {tensor.name: array for tensor, array in zip(computation.tensors, arrays, strict=True)}
+    with np.errstate(all="ignore"):
+        for nest in nests:
+            _run_stage(nest, memory)
+
+
+def iterations(nest: Nest) -> Iterator[Variables]:
+    """Yield the values of all variables for each time that the body is carried out, axes among them, in that order."""
+    return _iterations(nest, {})
+
+
+def _run_stage(nest: Nest, memory: Mapping[str, Array]) -> None:
+    stage = nest.stage
+    result = memory[stage.tensor]
+    tiles = {staging.tensor: _Staged(nest, staged_tile(nest, staging), memory) for staging in nest.stagings}
+    fills: dict[str, list[_Staged]] = {}
+    for staging in nest.stagings:
+        fills.setdefault(staging.variable, []).append(tiles[staging.tensor])
+    body = _compiled(stage.body, {name: tile.read for name, tile in tiles.items()}, memory)
+    where = tuple(axis.name for axis in stage.spatial)
+    if not stage.reducer:
+        for variables in _iterations(nest, fills):
+            result[tuple(variables[name] for name in where)] = body(variables)
+        return
+    combined = COMBINATIONS[stage.reducer]
+    result[...] = REDUCERS[stage.reducer]
+    for variables in _iterations(nest, fills):
+        place = tuple(variables[name] for name in where)
+        result[place] = combined(result[place], body(variables))
+
+
+def _iterations(nest: Nest, fills: "Mapping[str, Sequence[_Staged]]", depth: int = 0,
+                variables: Variables | None = None) -> Iterator[Variables]:  # fmt: skip
+    values: Variables = {} if variables is None else variables
+    if depth == len(nest.loops):
+        complete = _derived(nest, values)
+        if all(complete[guard.variable] < guard.bound for guard in nest.guards):
+            yield complete
+        return
+    loop = nest.loops[depth]
+    for turn in _turns(loop):
+        values[loop.variable] = turn
+        for staged in fills.get(loop.variable, ()):
+            staged.fill(values)
+        yield from _iterations(nest, fills, depth + 1, values)
+
+
+def _turns(loop: Loop) -> range:
+    return range(loop.extent) if loop.kind in ORDERED else range(loop.extent - 1, -1, -1)
+
+
+def _derived(nest: Nest, loops: Variables) -> Variables:
+    """Return the values of all variables from those of the loops."""
+    values = dict(loops)
+    for relation in reversed(nest.relations):
+        if isinstance(relation, Split):
+            values[relation.parent] = values[relation.outer] * relation.factor + values[relation.inner]
+        else:
+            values[relation.outer], values[relation.inner] = divmod(values[relation.fused], relation.extent)
+    return values
+
+
+class _Staged:
+    """A tile in the memory that a block's threads share, and the place that it was copied from."""
+
+    def __init__(self, nest: Nest, tile: Tile, memory: Mapping[str, Array]) -> None:
+        self._nest = nest
+        self._tile = tile
+        self._whole = memory[tile.tensor]
+        self._copy = np.empty(tile.shape, np.float32)
+        self._start: tuple[int, ...] = ()
+
+    def fill(self, loops: Variables) -> None:
+        """Copy what the turns inside may read; what is beyond the tensor, or was there before, is no number."""
+        still = {variable: value for variable, value in loops.items() if variable not in self._tile.inside}
+        variables = _derived(self._nest, dict.fromkeys(self._tile.inside, 0) | still)
+        self._start = tuple(_index(start, variables) for start in self._tile.start)
+        self._copy.fill(np.nan)
+        for place in np.ndindex(self._tile.shape):
+            source = tuple(begin + offset for begin, offset in zip(self._start, place, strict=True))
+            if all(0 <= index < extent for index, extent in zip(source, self._whole.shape, strict=True)):
+                self._copy[place] = self._whole[source]
+
+    def read(self, place: tuple[int, ...]) -> np.float32:
+        """Return an element by its place in the whole tensor."""
+        inside = tuple(index - begin for index, begin in zip(place, self._start, strict=True))
+        assert min(inside) >= 0, f"{place} is before the tile of {self._tile.tensor}"
+        return np.float32(self._copy[inside])
+
+
+def _compiled(expression: Expression, tiles: Mapping[str, Callable[[tuple[int, ...]], np.float32]],
+              memory: Mapping[str, Array]) -> Value:  # fmt: skip
+    """Return a function of the variables that evaluates an expression, in float32 throughout."""
+    match expression:
+        case Number(value):
+            constant = np.float32(value)
+            return lambda variables: constant
+        case Read(tensor, indices):
+            read = tiles.get(tensor, memory[tensor].__getitem__)
+            return lambda variables: read(tuple(_index(index, variables) for index in indices))
+        case Call(function, arguments):
+            operation = OPERATIONS[function]
+            values = [_compiled(argument, tiles, memory) for argument in arguments]
+            return lambda variables: operation(*(value(variables) for value in values))
+
+
+def _index(index: Affine, variables: Variables) -> int:
+    return index.constant + sum(factor * variables[name] for name, factor in index.terms)
