@@ -279,9 +279,8 @@ class _Statement:
             self._fail(name, f'"{name.text}" has more than {LIMITS.dimensions} dimensions')
         if len(indices) != len(shape):
             before = program.first[name.text][1].line
-            self._fail(
-                name, f'"{name.text}" has as many indices as in line {before}: expected {len(shape)}, found {len(indices)}'
-            )
+            self._fail(name, f'expected {len(shape)}, the number of indices that "{name.text}" has in line {before}, '
+                             f"found {len(indices)}")  # fmt: skip
         for dimension, (token, affine) in enumerate(zip(where, indices, strict=True)):
             self._bound(name.text, dimension, token, affine)
         return Read(name.text, indices)
