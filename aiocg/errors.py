@@ -265,7 +265,7 @@ class Interrupted(ServiceError):
 
 
 class WorkerFailure(ServiceError):
-    """The worker reported a failure.
+    """The worker reported a failure; two are equal that say the same, as in two episodes with the same actions.
 
     Attributes:
         code: one of `aiocg.transport.messages.FailureCode`.
@@ -276,6 +276,15 @@ class WorkerFailure(ServiceError):
         self.code = code
         self.fields = dict(fields or {})
         super().__init__(message)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WorkerFailure):
+            return NotImplemented
+        mine, theirs = ((type(one), one.args, one.code, one.fields) for one in (self, other))
+        return mine == theirs
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args, self.code))
 
 
 class ActionFailed(WorkerFailure):

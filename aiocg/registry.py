@@ -38,7 +38,7 @@ class EnvironmentSpec:
         options: makes the options its workers are started with.
         environ: makes the environment variables that its workers need beside ours.
         derived: makes the observation spaces that the client derives from the worker's.
-        notation: makes the notation of lists of actions for another tool, from the language of actions and the settings.
+        notation: makes the notation of lists of actions for another tool, from their language and the settings.
         parameters: those that the client answers, by key, in place of the worker.
         settings: options of the compiler that `make` takes, by name, with what they are; such as which one it is.
             Environments with other settings have other workers.

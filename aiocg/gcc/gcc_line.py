@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from aiocg.errors import InvalidAction, NotExpressible
-from aiocg.spaces.actions import ActionLanguage, CommandLine
 from aiocg.gcc.images import DOCKER
+from aiocg.spaces.actions import ActionLanguage, CommandLine
 from aiocg.transport.options import UNSET
 
 __all__ = ["GccLine"]

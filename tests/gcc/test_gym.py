@@ -243,6 +243,23 @@ def test_the_environment_passes_gymnasiums_checker(runtime: SyncRuntime, space: 
         assert env.reset()[0] in env.observation_space
 
 
+@pytest.mark.parametrize("space", ["choices", "options"])
+def test_the_checker_finds_that_what_fails_fails_the_same_each_time(runtime: SyncRuntime, space: str) -> None:
+    text = b"#ifdef __OPTIMIZE__\n#error only as it is\n#endif\nint f(void) { return 1; }\n"
+    settings = {"action_space": space, "observation_space": "obj_text_size", "reward_space": "obj_text_size"}
+    with warnings.catch_warnings(), runtime.make("gcc-v0", benchmark=written("naked", text), **settings) as env:
+        warnings.filterwarnings("ignore", ".*(flat|Box|spec|normalized|infinity|render).*")
+        check_env(env, skip_render_check=True)
+        infos = []
+        for action in ("gcc -O1", "gcc -O1", "gcc -O2"):
+            env.reset()
+            _, _, terminated, _, info = env.step(env.action_space.from_string(action))
+            assert terminated and "only as it is" in info["error_details"]
+            infos.append(info)
+        assert infos[0] == infos[1] != infos[2]  # which has failed elsewhere, in the same words
+        assert infos[0]["error"] in {infos[1]["error"]}
+
+
 def test_wrappers_of_gymnasium_see_a_vector(runtime: SyncRuntime) -> None:
     made = runtime.make("gcc-v0", benchmark=QSORT, action_space="choices", observation_space="choices")
     env = gymnasium.wrappers.TimeLimit(gymnasium.wrappers.FlattenObservation(made), 2)
