@@ -226,6 +226,9 @@ class Walker:
         before, count = self._env.state_hash, len(self._env.action_texts)
         task = asyncio.create_task(self._env.step_texts(chosen.actions, timeout=timeout))
         await asyncio.wait([task], timeout=random.Random(str(timeout)).uniform(0.0, chosen.patience))
+        if task.done() and task.result()[2]:  # what is known to kill workers is refused at once
+            info = task.result()[4]
+            return info["error_type"], info["error_details"], self._env.state_hash == before
         error = "CancelledError" if task.cancel() else ""
         with contextlib.suppress(asyncio.CancelledError):
             await task

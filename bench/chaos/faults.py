@@ -25,6 +25,7 @@ from bench.chaos.world import LLVM, SCRIPTED
 
 DEATH = frozenset({"WorkerCrashed", "DeadlineExceeded", "Quarantined"})
 CANCELLED = frozenset({"CancelledError"})
+_STOPPED = CANCELLED | {"Quarantined"}  # where others have done the same until it killed their workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ MISDEEDS = (
     Misdeed("hoard", "actions that keep 512 MiB for good", SCRIPTED, ("hoard",) * 8, 60.0, frozenset({""})),
     Misdeed("llvm-crash", "a pass with a bug", LLVM, ("unify-loop-exits",), 5.0, benchmark=_BUG, weight=8),
     Misdeed("llvm-hang", "unrolling that never ends", LLVM, _UNROLLED, 0.3, benchmark=_LOOP, weight=8),
-    Misdeed("llvm-cancel", "endless unrolling, cancelled", LLVM, _UNROLLED, 60.0, CANCELLED, _LOOP, patience=0.3),
+    Misdeed("llvm-cancel", "endless unrolling, cancelled", LLVM, _UNROLLED, 60.0, _STOPPED, _LOOP, patience=0.3),
     Misdeed("llvm-memory", "unrolling until there is no memory", LLVM, _UNROLLED, 15.0, benchmark=_LOOP, weight=1),
 )
 

@@ -184,7 +184,7 @@ def run(settings: Settings, tell: Callable[[str], None]) -> Outcome:
             tell(f"walking among faults, for at least {settings.seconds:g} s")
             disturbed, witness, injector, gave_up = _disturbed(settings, loud)
             words = loud.last_words()
-        left = remains.wait(loud.place(), witness.known)
+        left = remains.wait(loud.place(), witness.known) if loud.temporary.exists() else first_remains
     early = []
     if EARLY in settings.faults:
         tell("killing clients early")
