@@ -1,6 +1,7 @@
 """Files kept between runs, by key: each is checksummed, written atomically, and worth no failure."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import tempfile
@@ -12,6 +13,7 @@ from aiocg.datasets.errors import CacheError
 
 __all__ = ["Cache", "cache_directory"]
 
+ATTEMPTS = 100  # to put an entry where others put theirs; that of the last one stays
 _HEADER = b"aiocg-cache-1 "
 _HEADER_LENGTH = len(_HEADER) + 64 + 1  # the checksum in hexadecimal, and a newline
 
@@ -50,18 +52,12 @@ class Cache:
             CacheError: when it cannot be written; nothing is left behind then.
         """
         target = self._path(key)
-        temporary = ""
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=target.parent)
-            with open(descriptor, "wb") as file:
-                file.write(_header(payload))
-                file.write(payload)
-            os.replace(temporary, target)
+            if not _write_unnamed(target, payload):
+                _write_beside(target, payload)
         except OSError as error:
             raise CacheError(str(error.filename or target.parent), error.strerror or str(error)) from error
-        finally:
-            _remove(temporary)
 
     def _path(self, key: str) -> Path:
         return self.directory / key[:2] / key[2:]
@@ -69,6 +65,48 @@ class Cache:
 
 def _header(payload: bytes) -> bytes:
     return _HEADER + hashlib.sha256(payload).hexdigest().encode() + b"\n"
+
+
+def _write_unnamed(target: Path, payload: bytes) -> bool:
+    """Write to a file that has no name before it is whole, so that nothing stays of it if we are killed.
+
+    Returns:
+        Whether the file system has such files.
+    """
+    try:
+        descriptor = os.open(target.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT):
+            return False
+        raise
+    with open(descriptor, "wb") as file:
+        file.write(_header(payload))
+        file.write(payload)
+        file.flush()
+        folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for _ in range(ATTEMPTS):
+                with contextlib.suppress(FileExistsError):  # another writer's, or an old one
+                    # With a descriptor of a folder the link is followed to the file, as it must be.
+                    os.link(f"/proc/self/fd/{descriptor}", target.name, dst_dir_fd=folder)
+                    break
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(target.name, dir_fd=folder)
+        finally:
+            os.close(folder)
+    return True
+
+
+def _write_beside(target: Path, payload: bytes) -> None:
+    temporary = ""
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=target.parent)
+        with open(descriptor, "wb") as file:
+            file.write(_header(payload))
+            file.write(payload)
+        os.replace(temporary, target)
+    finally:
+        _remove(temporary)
 
 
 def _remove(temporary: str) -> None:

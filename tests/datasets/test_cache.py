@@ -1,6 +1,11 @@
+import errno
+import os
 import resource
+import signal
 import subprocess
 import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import platformdirs
@@ -80,3 +85,56 @@ def test_the_environment_says_where_caches_are(tmp_path: Path, monkeypatch: pyte
     assert cache_directory() == Path.home() / "x"
     monkeypatch.setenv("AIOCG_CACHE", "")
     assert cache_directory() == platformdirs.user_cache_path("aiocg")
+
+
+def test_a_writer_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    script = textwrap.dedent("""
+        import os, signal, sys
+        from pathlib import Path
+        from aiocg.datasets.cache import Cache
+        def die(*_, **__):
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.link = os.replace = die
+        Cache(Path(sys.argv[1])).write("ab" * 32, bytes(1 << 20))
+    """)
+    done = subprocess.run([sys.executable, "-P", "-c", script, str(tmp_path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    if left and not _has_unnamed_files(tmp_path):
+        pytest.skip("this file system has no files without a name")
+    assert left == []
+
+
+def _has_unnamed_files(folder: Path) -> bool:
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        return False
+    return True
+
+
+def test_without_unnamed_files_entries_are_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def refuse(path: str, flags: int, mode: int = 0o777, **rest: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "not supported", path)
+        return real(path, flags, mode, **rest)
+
+    monkeypatch.setattr(os, "open", refuse)
+    cache = Cache(tmp_path)
+    for payload in (b"one", b"two"):
+        cache.write(KEY, payload)
+        assert cache.read(KEY) == payload
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
+
+
+def test_of_several_writers_of_one_entry_one_is_the_last(tmp_path: Path) -> None:
+    cache, payloads = Cache(tmp_path), [bytes([number]) * 5000 for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            list(pool.map(lambda payload: cache.write(KEY, payload), payloads))
+            assert cache.read(KEY) in payloads
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
