@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiocg.workers.loops.expression import REDUCERS, Affine, Call, Computation, Expression, Number, Read
-from aiocg.workers.loops.nest import Kind, Loop, Nest, Split
+from aiocg.workers.loops.nest import Kind, Loop, Nest
 from aiocg.workers.loops.tile import Tile, staged_tile
 
 __all__ = ["iterations", "run"]
@@ -72,7 +72,7 @@ def _iterations(nest: Nest, fills: "Mapping[str, Sequence[_Staged]]", depth: int
                 variables: Variables | None = None) -> Iterator[Variables]:  # fmt: skip
     values: Variables = {} if variables is None else variables
     if depth == len(nest.loops):
-        complete = _derived(nest, values)
+        complete = nest.values(values)
         if all(complete[guard.variable] < guard.bound for guard in nest.guards):
             yield complete
         return
@@ -88,17 +88,6 @@ def _turns(loop: Loop) -> range:
     return range(loop.extent) if loop.kind in ORDERED else range(loop.extent - 1, -1, -1)
 
 
-def _derived(nest: Nest, loops: Variables) -> Variables:
-    """Return the values of all variables from those of the loops."""
-    values = dict(loops)
-    for relation in reversed(nest.relations):
-        if isinstance(relation, Split):
-            values[relation.parent] = values[relation.outer] * relation.factor + values[relation.inner]
-        else:
-            values[relation.outer], values[relation.inner] = divmod(values[relation.fused], relation.extent)
-    return values
-
-
 class _Staged:
     """A tile in the memory that a block's threads share, and the place that it was copied from."""
 
@@ -112,7 +101,7 @@ class _Staged:
     def fill(self, loops: Variables) -> None:
         """Copy what the turns inside may read; what is beyond the tensor, or was there before, is no number."""
         still = {variable: value for variable, value in loops.items() if variable not in self._tile.inside}
-        variables = _derived(self._nest, dict.fromkeys(self._tile.inside, 0) | still)
+        variables = self._nest.values(dict.fromkeys(self._tile.inside, 0) | still)
         self._start = tuple(_index(start, variables) for start in self._tile.start)
         self._copy.fill(np.nan)
         for place in np.ndindex(self._tile.shape):

@@ -169,6 +169,16 @@ class Nest:
                 found[relation.outer] = found[relation.inner] = None
         return found
 
+    def values(self, turns: Mapping[str, int]) -> dict[str, int]:
+        """Return the values of all variables, axes among them, from those of the loops."""
+        found = dict(turns)
+        for relation in reversed(self.relations):
+            if isinstance(relation, Split):
+                found[relation.parent] = found[relation.outer] * relation.factor + found[relation.inner]
+            else:
+                found[relation.outer], found[relation.inner] = divmod(found[relation.fused], relation.extent)
+        return found
+
 
 def initial_nest(stage: Stage) -> Nest:
     """Return the nest in the order of the text: a loop for each axis of the result, then for each reduced one."""

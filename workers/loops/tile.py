@@ -1,4 +1,4 @@
-"""The part of a tensor that a loop's body reads: how large it is, and where it begins."""
+"""The part of a tensor that is copied to shared memory: how large it is, and where it begins."""
 
 import math
 from collections.abc import Sequence, Set
