@@ -319,7 +319,8 @@ class NodeLauncher:
         """
         connection = self._connection
         said = connection.said
-        patience = time.monotonic() + (said.lease if said is not None else 0.0) + FULL_TIMEOUT
+        timeout = (said.lease if said is not None else 0.0) + FULL_TIMEOUT
+        patience, told = time.monotonic() + timeout, False
         while True:
             number = connection.spawn(self._kind, self._options, self._memory_limit)
             try:
@@ -337,6 +338,12 @@ class NodeLauncher:
                 raise OSError(f"the worker ended at once (status {event.status}): {event.stderr}")
             if event.retry is None or time.monotonic() > patience:
                 raise WorkerStartError(f"the node at {connection.address} refuses: {event.message}")
+            if not told:
+                told = True
+                logger.warning(
+                    f"the node at {connection.address} has no worker for us now, it is asked for {timeout:.0f} s at "
+                    f"most: {event.message}"
+                )
             await asyncio.sleep(max(event.retry, TICK))
 
     async def _check_port(self, up: Up) -> None:
