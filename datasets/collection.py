@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.dataset import Dataset, RandomGenerator, random_fraction, random_index
+from aiocg.datasets.dataset import PROGRAM, Dataset, RandomGenerator, random_fraction, random_index
 from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, DatasetNotFound
 from aiocg.datasets.files import benchmark_from_file_uri
 from aiocg.datasets.uri import BenchmarkUri
@@ -34,15 +34,19 @@ class Datasets:
     def __init__(self, datasets: Iterable[Dataset] = ()) -> None:
         self._datasets = {dataset.name: dataset for dataset in datasets}
 
-    def datasets(self, with_deprecated: bool = False, installed_only: bool = False) -> Iterator[Dataset]:
+    def datasets(
+        self, with_deprecated: bool = False, installed_only: bool = False, *, kind: str = ""
+    ) -> Iterator[Dataset]:
         """Enumerate the datasets in their order.
 
         Args:
             with_deprecated: also those that should not be used any more.
             installed_only: leave out those that would have to be fetched before they can be used.
+            kind: those of this `Dataset.kind` only, by default of every kind.
         """
         for dataset in sorted(self._datasets.values()):
-            if (with_deprecated or not dataset.deprecated) and (not installed_only or dataset.installed):
+            wanted = kind in ("", dataset.kind) and (with_deprecated or not dataset.deprecated)
+            if wanted and (not installed_only or dataset.installed):
                 yield dataset
 
     @property
@@ -53,22 +57,29 @@ class Datasets:
 
     @property
     def size(self) -> int:
-        """How many benchmarks there are together; 0 when one dataset has no end, or there are none."""
-        sizes = [dataset.size for dataset in self.datasets()]
+        """How many programs there are together; 0 when one dataset has no end, or there are none."""
+        sizes = [dataset.size for dataset in self.datasets(kind=PROGRAM)]
         return sum(sizes) if all(sizes) else 0
 
-    def benchmarks(self, with_deprecated: bool = False, installed_only: bool = True) -> Iterator[Benchmark]:
+    def benchmarks(
+        self, with_deprecated: bool = False, installed_only: bool = True, *, kind: str = PROGRAM
+    ) -> Iterator[Benchmark]:
         """Enumerate the benchmarks of all datasets, lazily, one of each dataset in turn.
 
         Args:
             with_deprecated: also of datasets that should not be used any more.
             installed_only: leave out datasets that would have to be fetched first; otherwise they are.
+            kind: of datasets of this `Dataset.kind`.
         """
-        return _round_robin(dataset.benchmarks() for dataset in self.datasets(with_deprecated, installed_only))
+        chosen = self.datasets(with_deprecated, installed_only, kind=kind)
+        return _round_robin(dataset.benchmarks() for dataset in chosen)
 
-    def benchmark_uris(self, with_deprecated: bool = False, installed_only: bool = True) -> Iterator[BenchmarkUri]:
+    def benchmark_uris(
+        self, with_deprecated: bool = False, installed_only: bool = True, *, kind: str = PROGRAM
+    ) -> Iterator[BenchmarkUri]:
         """Enumerate the names of all benchmarks, lazily, one of each dataset in turn, as `benchmarks` does."""
-        return _round_robin(dataset.benchmark_uris() for dataset in self.datasets(with_deprecated, installed_only))
+        chosen = self.datasets(with_deprecated, installed_only, kind=kind)
+        return _round_robin(dataset.benchmark_uris() for dataset in chosen)
 
     def benchmark(self, uri: str | BenchmarkUri) -> Benchmark:
         """Return one benchmark.
@@ -99,6 +110,7 @@ class Datasets:
         weights: Mapping[str, float] | None = None,
         *,
         installed_only: bool = True,
+        kind: str = PROGRAM,
     ) -> Benchmark:
         """Draw a dataset, then one of its benchmarks uniformly.
 
@@ -108,16 +120,21 @@ class Datasets:
                 `weights` names them) rather than uniformly.
             weights: weights by dataset name, instead of the sizes; giving them implies `weighted`.
             installed_only: leave out datasets that would have to be fetched first, except those that `weights` names.
+            kind: draw from datasets of this `Dataset.kind`, and from those that `weights` names.
 
         Raises:
             DatasetNotFound: when `weights` names a dataset that is not there.
             DatasetError: when there is nothing to draw from.
         """
         given = {self[name].name: weight for name, weight in (weights or {}).items()}
-        eligible = {dataset.name for dataset in self.datasets(installed_only=installed_only)} | given.keys()
+        eligible = {one.name for one in self.datasets(installed_only=installed_only, kind=kind)} | given.keys()
         datasets = [dataset for dataset in self.datasets(with_deprecated=True) if dataset.name in eligible]
         if not datasets:
-            reason = "none is installed: `install` one, or pass installed_only=False" if len(self) else "there are none"
+            reason = "there are none"
+            if any(self.datasets(kind=kind)):
+                reason = "none is installed: `install` one, or pass installed_only=False"
+            elif len(self):
+                reason = f"none is of the kind {kind!r}; there are {', '.join(sorted({one.kind for one in self}))}"
             raise DatasetError(f"there is no dataset to draw a benchmark from: {reason}")
         if not weighted and not weights:
             return datasets[random_index(rng, len(datasets))].random_benchmark(rng)

@@ -19,7 +19,10 @@ from aiocg.datasets.uri import BenchmarkUri
 if TYPE_CHECKING:
     from aiocg.datasets.views import DatasetView
 
-__all__ = ["Dataset", "NumpyGenerator", "RandomGenerator", "random_fraction", "random_index"]
+__all__ = ["PROGRAM", "Dataset", "NumpyGenerator", "RandomGenerator", "random_fraction", "random_index"]
+
+PROGRAM = "program"
+"""The kind of datasets whose benchmarks are programs, for LLVM and GCC."""
 
 UNBOUNDED_DRAW = 2**32  # an unbounded dataset draws its index below this
 
@@ -74,6 +77,7 @@ class Dataset(abc.ABC):
         deprecated: why it should not be used any more; "" when it should.
         validatable: whether its programs can be run and their output checked.
         sort_order: datasets are listed by this number, then by name.
+        kind: what its benchmarks are, which decides for which compilers they are: a `program`, or something else.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class Dataset(abc.ABC):
         deprecated: str = "",
         validatable: bool = False,
         sort_order: int = 0,
+        kind: str = PROGRAM,
     ) -> None:
         uri = BenchmarkUri.from_string(name)
         if uri != BenchmarkUri(uri.scheme, uri.dataset) or not uri.dataset:
@@ -100,6 +105,7 @@ class Dataset(abc.ABC):
         self.deprecated = deprecated
         self.validatable = validatable
         self.sort_order = sort_order
+        self.kind = kind
 
     @abc.abstractmethod
     def benchmark_uris(self) -> Iterator[BenchmarkUri]:

@@ -4,6 +4,8 @@ from aiocg.datasets.collection import Datasets
 from aiocg.datasets.generators.csmith import CsmithDataset
 from aiocg.datasets.generators.llvm_stress import LlvmStressDataset
 from aiocg.datasets.generators.random_c.dataset import RandomProgramsDataset
+from aiocg.datasets.loop_nests.dataset import LoopNestsDataset
+from aiocg.datasets.loop_nests.loop_tool import LoopToolDataset
 from aiocg.datasets.own.installed import own_datasets
 from aiocg.datasets.programs import ProgramsDataset
 from aiocg.datasets.published import published_datasets
@@ -26,5 +28,8 @@ def default_datasets() -> Datasets:
             LlvmStressDataset(),
             SdistDataset(),
             *published_datasets(),
+            LoopNestsDataset(),
+            LoopToolDataset("cpu"),
+            LoopToolDataset("cuda"),
         ]
     )

@@ -53,6 +53,7 @@ class DatasetView(Dataset):
             deprecated=whole.deprecated,
             validatable=whole.validatable,
             sort_order=whole.sort_order,
+            kind=whole.kind,
         )
         self.whole = whole
         self.indices = indices

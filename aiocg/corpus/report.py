@@ -28,7 +28,7 @@ from aiocg.corpus.measurements import (
     read_measurements,
     write_measurements,
 )
-from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.dataset import PROGRAM, Dataset
 from aiocg.datasets.published import clgen
 from aiocg.datasets.published.cbench import CBenchDataset
 from aiocg.datasets.registry import default_datasets
@@ -87,10 +87,10 @@ def read_notes(path: Path = NOTES) -> Notes:
 
 
 def shipped_datasets() -> list[Dataset]:
-    """Return the datasets that come with the package, the deprecated ones last, without the user's own."""
+    """Return the datasets of programs that come with the package, the deprecated ones last, without the user's own."""
     from aiocg.datasets.own.dataset import OwnDataset
 
-    datasets = default_datasets().datasets(with_deprecated=True)
+    datasets = default_datasets().datasets(with_deprecated=True, kind=PROGRAM)
     return sorted(dataset for dataset in datasets if not isinstance(dataset, OwnDataset))
 
 

@@ -13,7 +13,8 @@ from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSourc
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import CompilationCancelled, DownloadError, InstallError, ToolchainNotFound
 from aiocg.datasets.frontend import compile_source
-from aiocg.datasets.generators.seeded import Integer, Parameter, SeededDataset, Switch, Value
+from aiocg.datasets.generators.parameters import Integer, Parameter, Switch, Value
+from aiocg.datasets.generators.seeded import SeededDataset
 from aiocg.datasets.generators.tools import find_on_path, generate, said_version
 from aiocg.datasets.process import Cancelled
 from aiocg.datasets.programs import program_flags, program_tree

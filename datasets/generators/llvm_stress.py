@@ -7,7 +7,8 @@ from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import ToolchainNotFound
-from aiocg.datasets.generators.seeded import Integer, SeededDataset, Value
+from aiocg.datasets.generators.parameters import Integer, Value
+from aiocg.datasets.generators.seeded import SeededDataset
 from aiocg.datasets.generators.tools import find_on_path, generate, said_version
 from aiocg.datasets.uri import BenchmarkUri
 

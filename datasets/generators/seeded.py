@@ -4,84 +4,20 @@
 """
 
 import abc
-import dataclasses
-import difflib
 import itertools
-import re
 import weakref
 from collections.abc import Iterator, Mapping
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import BenchmarkNotFound, InvalidBenchmarkUri
+from aiocg.datasets.errors import BenchmarkNotFound
+from aiocg.datasets.generators.parameters import Integer, Parameter, Value, read_parameters
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["SEEDS", "Choice", "Integer", "Parameter", "SeededDataset", "Switch", "Value"]
+__all__ = ["SEEDS", "SeededDataset"]
 
 SEEDS = 2**32
 """How many seeds there are; the first is 0."""
-
-Value = bool | int | str
-"""The value of a parameter: of a `Switch`, an `Integer` or a `Choice`."""
-
-_NUMBER = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
-_SWITCH = {"yes": True, "no": False}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Integer:
-    """A parameter that is a whole number.
-
-    Attributes:
-        low: the least.
-        high: the greatest.
-    """
-
-    low: int
-    high: int
-
-    def parse(self, text: str) -> int | None:
-        """Return the value that a URI spells so; None when there is none."""
-        if len(text) > 20 or not _NUMBER.fullmatch(text):
-            return None
-        number = int(text)
-        return number if self.low <= number <= self.high else None
-
-    def __str__(self) -> str:
-        return f"a whole number from {self.low} to {self.high}"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Switch:
-    """A parameter that is "yes" or "no"; a bool in Python."""
-
-    def parse(self, text: str) -> bool | None:
-        """Return the value that a URI spells so; None when there is none."""
-        return _SWITCH.get(text)
-
-    def __str__(self) -> str:
-        return "'yes' or 'no'"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
-    """A parameter that is one of some words.
-
-    Attributes:
-        words: the words.
-    """
-
-    words: tuple[str, ...]
-
-    def parse(self, text: str) -> str | None:
-        """Return the value that a URI spells so; None when there is none."""
-        return text if text in self.words else None
-
-    def __str__(self) -> str:
-        return f"one of {', '.join(map(repr, self.words))}"
-
-
-Parameter = Integer | Switch | Choice
 
 
 class SeededDataset(Dataset):
@@ -186,7 +122,8 @@ class SeededDataset(Dataset):
         """
         if known := self._benchmarks.get(uri):
             return known
-        benchmark = self.benchmark_of_seed(uri, self._seed(uri), self._values(uri))
+        seed, values = self._seed(uri), read_parameters(uri, self.name, self.parameters, self.uri_at(1))
+        benchmark = self.benchmark_of_seed(uri, seed, values)
         return self._benchmarks.setdefault(uri, benchmark)
 
     def _seed(self, uri: BenchmarkUri) -> int:
@@ -201,42 +138,6 @@ class SeededDataset(Dataset):
             )
         return seed
 
-    def _values(self, uri: BenchmarkUri) -> dict[str, Value]:
-        given: dict[str, Value] = {}
-        for name, text in uri.params:
-            parameter = self.parameters.get(name)
-            if parameter is None:
-                raise self._refused(uri, self._unknown(name))
-            if name in given:
-                raise self._refused(uri, f"the parameter {name!r} is given twice")
-            value = parameter.parse(text)
-            if value is None:
-                raise self._refused(uri, f"the parameter {name!r} cannot be {text!r}; it is {parameter}", name)
-            given[name] = value
-        return {name: given[name] for name in self.parameters if name in given}
-
-    def _unknown(self, name: str) -> str:
-        if not self.parameters:
-            return f"{self.name} has no parameters"
-        near = difflib.get_close_matches(name, self.parameters, n=1) or [name.removeprefix("no-")]
-        if near[0] in self.parameters:
-            return (
-                f"{self.name} has no parameter {name!r}; did you mean {near[0]!r}, which is {self.parameters[near[0]]}?"
-            )
-        return f"{self.name} has no parameter {name!r}; it has {', '.join(self.parameters)}"
-
-    def _refused(self, uri: BenchmarkUri, reason: str, name: str = "") -> InvalidBenchmarkUri:
-        """Make an error whose example uses the parameter in question."""
-        name = name or next(iter(self.parameters), "")
-        params = ((name, _example(self.parameters[name])),) if name else ()
-        return InvalidBenchmarkUri(str(uri), reason, str(dataclasses.replace(self.uri_at(1), params=params)))
-
 
 def _spelling(value: Value) -> str:
     return ("no", "yes")[value] if isinstance(value, bool) else str(value)
-
-
-def _example(parameter: Parameter) -> str:
-    if isinstance(parameter, Integer):
-        return str(parameter.high)
-    return parameter.words[0] if isinstance(parameter, Choice) else "no"

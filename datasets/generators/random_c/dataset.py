@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
 from aiocg.datasets.frontend import compile_source
-from aiocg.datasets.generators.seeded import Integer, SeededDataset, Value
+from aiocg.datasets.generators.parameters import Integer, Value
+from aiocg.datasets.generators.seeded import SeededDataset
 from aiocg.datasets.programs import program_flags, program_tree
 from aiocg.datasets.uri import BenchmarkUri
 

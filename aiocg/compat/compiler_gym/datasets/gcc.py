@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from aiocg.compat.compiler_gym.datasets.dataset import Dataset
+from aiocg.datasets.dataset import PROGRAM
 from aiocg.datasets.registry import default_datasets
 
 __all__ = ["default_benchmark", "gcc_datasets"]
@@ -20,7 +21,7 @@ def gcc_datasets(gcc_bin: str = "", site_data_base: str | Path | None = None) ->
     from aiocg.compat.compiler_gym.envs.llvm.datasets import named_dataset  # which imports LLVM's list of datasets
 
     found: list[Dataset] = []
-    for native in default_datasets().datasets(with_deprecated=True):
+    for native in default_datasets().datasets(with_deprecated=True, kind=PROGRAM):
         dataset = named_dataset(native)
         dataset.hidden = native.name not in _THEIRS
         found.append(dataset)

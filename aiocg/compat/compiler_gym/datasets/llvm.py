@@ -4,6 +4,7 @@ from pathlib import Path
 
 from aiocg.compat.compiler_gym.datasets.dataset import Dataset
 from aiocg.compat.compiler_gym.datasets.stand_ins import CBenchDataset
+from aiocg.datasets.dataset import PROGRAM
 from aiocg.datasets.dataset import Dataset as NativeSet
 from aiocg.datasets.registry import default_datasets
 
@@ -19,7 +20,7 @@ def llvm_datasets(site_data_base: str | Path | None = None) -> list[Dataset]:
     Args:
         site_data_base: not used; aiocg keeps what it installs in a place of its own, which `AIOCG_SITE_DATA` sets.
     """
-    return [_dataset(native) for native in default_datasets().datasets(with_deprecated=True)]
+    return [_dataset(native) for native in default_datasets().datasets(with_deprecated=True, kind=PROGRAM)]
 
 
 def _dataset(native: NativeSet) -> Dataset:

@@ -1,0 +1,1 @@
+"""Datasets of tensor expressions, for the compiler of loop nests."""
