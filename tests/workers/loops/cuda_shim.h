@@ -1,0 +1,91 @@
+// CUDA C on a processor: as much of it as generated kernels use. A thread of a block is a thread of the machine, and the
+// blocks come one after the other. A barrier that not all threads of a block come to ends the program.
+
+#include <atomic>
+#include <barrier>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __shared__ static
+#define __launch_bounds__(threads)
+#define __syncthreads() shim::synchronize()
+
+struct dim3 {
+    unsigned x, y, z;
+};
+
+struct float4 {
+    float x, y, z, w;
+};
+
+static thread_local dim3 threadIdx, blockIdx;
+
+static inline float __int_as_float(int bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+namespace shim {
+
+static int count;                // threads of a block
+static std::atomic<int> through;  // those that are done with the present block
+
+// Carried out when all threads of a block have come to a barrier or to their end.
+struct Check {
+    void operator()() noexcept {
+        if (through != 0 && through != count) {
+            std::fputs("a thread was done when others came to a barrier\n", stderr);
+            std::_Exit(3);
+        }
+        through = 0;
+    }
+};
+
+static std::barrier<Check> *barrier;
+
+static void synchronize() { barrier->arrive_and_wait(); }
+
+template <class Kernel> void launch(dim3 grid, dim3 block, Kernel kernel) {
+    count = block.x * block.y * block.z;
+    std::barrier<Check> all(count);
+    barrier = &all;
+    const auto run = [&](dim3 place) {
+        threadIdx = place;
+        for (unsigned z = 0; z < grid.z; ++z)
+            for (unsigned y = 0; y < grid.y; ++y)
+                for (unsigned x = 0; x < grid.x; ++x) {
+                    blockIdx = {x, y, z};
+                    kernel();
+                    ++through;
+                    all.arrive_and_wait();
+                }
+    };
+    std::vector<std::thread> threads;
+    for (unsigned z = 0; z < block.z; ++z)
+        for (unsigned y = 0; y < block.y; ++y)
+            for (unsigned x = 0; x < block.x; ++x) threads.emplace_back(run, dim3{x, y, z});
+    for (auto &thread : threads) thread.join();
+}
+
+// An array of exactly this size, so that a sanitizer sees what lies beyond, aligned as memory of a device is.
+static float *read(std::size_t size) {
+    void *memory = nullptr;
+    if (posix_memalign(&memory, 256, size * sizeof(float)) != 0) std::_Exit(4);
+    if (std::fread(memory, sizeof(float), size, stdin) != size) std::_Exit(5);
+    return static_cast<float *>(memory);
+}
+
+static void write(float *array, std::size_t size) {
+    if (std::fwrite(array, sizeof(float), size, stdout) != size) std::_Exit(6);
+    std::free(array);
+}
+
+}  // namespace shim

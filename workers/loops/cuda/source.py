@@ -1,0 +1,375 @@
+"""CUDA C of nests: a kernel for each stage.
+
+A kernel looks like this, what is in brackets where it applies:
+
+    definitions of what the bound loops determine; [if (guards)]
+    loops over the result
+        [accumulators = what the reduction begins with]
+        loops from the outermost one that is reduced over
+            [__syncthreads(), all threads of the block copy tiles, __syncthreads()]
+            accumulators <- body
+        [the result = accumulators]
+
+The accumulators are one for each turn of the loops over the result that are inside of a loop that is reduced over. They
+are registers, as far as the compiler finds room and knows their indices, which it does when those loops are unrolled.
+Where there are too many, the kernel accumulates in the result itself: a thread is the only one to touch its elements.
+
+A guard is tested as soon as its variable is known, but for those that differ between threads of a block: these are
+tested inside of all loops that have a barrier in them, since all threads of a block must come to each barrier.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import NamedTuple
+
+import numpy as np
+
+from aiocg.workers.loops.cuda.geometry import COORDINATES, Launch, launch
+from aiocg.workers.loops.cuda.lines import Lines
+from aiocg.workers.loops.cuda.names import Names
+from aiocg.workers.loops.expression import REDUCERS, Affine, Call, Computation, Expression, Number, Read, Tensor
+from aiocg.workers.loops.nest import Fusion, Guard, Loop, Nest, Split
+from aiocg.workers.loops.tile import Tile, staged_tile
+
+__all__ = ["KernelCall", "Program", "generate"]
+
+MAX_ACCUMULATORS = 256  # of a thread, which has at most 255 registers
+LONGEST_INDEX = 2**31 - 1  # in 32 bits, which are cheaper than 64
+COPIES_AT_ONCE = 4  # of a tile's elements by a thread, so that it waits for memory less often
+
+PREAMBLE = """\
+// NaN wins, as in NumPy.
+__device__ __forceinline__ float maximum(float a, float b) { return a > b || a != a ? a : b; }
+__device__ __forceinline__ float minimum(float a, float b) { return a < b || a != a ? a : b; }
+"""
+FUNCTIONS = {
+    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "div": "({} / {})",
+    "max": "maximum({}, {})", "min": "minimum({}, {})",
+    "neg": "(-{})", "abs": "fabsf({})", "sqrt": "sqrtf({})", "exp": "expf({})", "log": "logf({})", "tanh": "tanhf({})",
+}  # fmt: skip
+REDUCTIONS = {"sum": "{0} += {1};", "max": "{0} = maximum({0}, {1});", "min": "{0} = minimum({0}, {1});"}
+BITS = {math.inf: "__int_as_float(0x7f800000)", -math.inf: "__int_as_float(0xff800000)"}
+
+
+class KernelCall(NamedTuple):
+    """The launch of one stage's kernel.
+
+    Attributes:
+        function: the kernel's name.
+        launch: the geometry.
+        arguments: the tensors it takes, by their position in `Computation.tensors`. The last is the one it writes.
+    """
+
+    function: str
+    launch: Launch
+    arguments: tuple[int, ...]
+
+
+class Program(NamedTuple):
+    """What carries out a computation.
+
+    Attributes:
+        source: CUDA C of all kernels, with the launches as comments.
+        calls: one for each stage, to be carried out in order.
+    """
+
+    source: str
+    calls: tuple[KernelCall, ...]
+
+
+def generate(computation: Computation, nests: Sequence[Nest]) -> Program:
+    """Generate the kernels of a computation.
+
+    Raises:
+        CompilationError: with `FailureCode.ACTION` and a sentence that says why when no device can carry it out.
+    """
+    texts, calls = [PREAMBLE], []
+    position = {tensor.name: index for index, tensor in enumerate(computation.tensors)}
+    for number, nest in enumerate(nests):
+        read = dict.fromkeys(one.tensor for one in nest.stage.reads())
+        tensors = [computation.by_name[name] for name in (*read, nest.stage.tensor)]
+        call = KernelCall(f"stage_{number}", launch(nest), tuple(position[tensor.name] for tensor in tensors))
+        texts.append(_Kernel(nest, call, tensors).text())
+        calls.append(call)
+    return Program("\n".join(texts), tuple(calls))
+
+
+class _Kernel:
+    """Writes one kernel."""
+
+    def __init__(self, nest: Nest, call: KernelCall, tensors: Sequence[Tensor]) -> None:
+        self._nest = nest
+        self._call = call
+        self._tensors = {tensor.name: tensor for tensor in tensors}
+        self._lines = Lines()
+        free = [loop for loop in nest.loops if loop.kind not in COORDINATES]
+        first = next((at for at, loop in enumerate(free) if loop.variable in nest.reductions), len(free))
+        self._bound = [loop for loop in nest.loops if loop.kind in COORDINATES]
+        self._outer, self._inner = free[:first], free[first:]
+        self._kept = [loop for loop in self._inner if loop.variable not in nest.reductions]
+        self._tiles = {staging.tensor: staged_tile(nest, staging) for staging in nest.stagings}
+        self._barriers = frozenset(staging.variable for staging in nest.stagings)
+        names = Names()
+        self._names = {name: names.take(name) for name in (*self._tensors, *nest.extent)}
+        self._tile_names = {name: names.take(f"{name}_tile") for name in self._tiles}
+        self._starts = {
+            name: [names.take(f"{name}_start_{at}") for at in range(len(tile.shape))]
+            for name, tile in self._tiles.items()
+        }
+        self._places = {
+            name: [names.take(f"{name}_{at}") for at in range(len(tile.shape))] for name, tile in self._tiles.items()
+        }
+        self._total, self._thread, self._index, self._element = map(names.take, ("total", "thread", "index", "element"))
+        self._integer = "int" if self._fits() else "long long"
+
+    def text(self) -> str:
+        """Return the kernel's definition."""
+        stage, (grid, block) = self._nest.stage, self._call.launch
+        parameters = [
+            f"{'float' if name == stage.tensor else 'const float'} *__restrict__ {self._names[name]}"
+            for name in self._tensors
+        ]
+        self._lines.add(f"// {self._call.function}<<<dim3{grid}, dim3{block}>>>({', '.join(self._tensors)})")
+        bounds = f"__launch_bounds__({self._call.launch.threads})"
+        with self._lines.braces(f'extern "C" __global__ void {bounds} {self._call.function}({", ".join(parameters)})'):
+            for name, tile in self._tiles.items():
+                self._lines.add(f"__shared__ float {self._tile_names[name]}[{math.prod(tile.shape)}];")
+            if self._tiles:
+                x, y, _ = block
+                self._lines.add(
+                    f"const int {self._thread} = threadIdx.x + {x} * (threadIdx.y + {y} * (int)threadIdx.z);"
+                )
+            for loop in self._bound:
+                self._lines.add(f"const {self._integer} {self._names[loop.variable]} = {COORDINATES[loop.kind]};")
+            known = frozenset(loop.variable for loop in self._bound)
+            self._loops(self._outer, known, self._nest.guards, self._barriers, self._stage)
+        return self._lines.text
+
+    # ------------------------------------------------------------------------------------------------- loops
+
+    def _loops(
+        self,
+        loops: Sequence[Loop],
+        known: frozenset[str],
+        guards: tuple[Guard, ...],
+        barriers: frozenset[str],
+        body: Callable[[frozenset[str], tuple[Guard, ...]], None],
+    ) -> None:
+        """Write loops around a body.
+
+        Args:
+            loops: from the outermost to the innermost.
+            known: the variables that are defined here.
+            guards: those that are not tested yet; the body is told which of them are left.
+            barriers: the loops, at this place or inside, that begin with a barrier.
+            body: writes what is inside.
+        """
+        known = self._define(known)
+        tested = tuple(guard for guard in guards if guard.variable in known and self._may_branch(guard, barriers))
+        guards = tuple(guard for guard in guards if guard not in tested)
+        with ExitStack() as inside:
+            if tested:
+                conditions = (f"{self._names[guard.variable]} < {guard.bound}" for guard in tested)
+                inside.enter_context(self._lines.braces(f"if ({' && '.join(conditions)})"))
+            if not loops:
+                body(known, guards)
+                return
+            loop, *others = loops
+            inside.enter_context(self._loop(loop))
+            if loop.variable in barriers:
+                self._copy_tiles(loop)
+            self._loops(others, known | {loop.variable}, guards, barriers - {loop.variable}, body)
+
+    def _loop(self, loop: Loop) -> AbstractContextManager[None]:
+        name = self._names[loop.variable]
+        if loop.kind == "unrolled":
+            self._lines.add("#pragma unroll")
+        return self._lines.braces(f"for ({self._integer} {name} = 0; {name} < {loop.extent}; ++{name})")
+
+    def _may_branch(self, guard: Guard, barriers: frozenset[str]) -> bool:
+        """May a guard be tested at this place, or would only some threads of a block go on to a barrier?"""
+        threads = {loop.variable for loop in self._bound if loop.kind.startswith("thread")}
+        return not barriers or threads.isdisjoint(self._nest.dependencies[guard.variable])
+
+    def _define(self, known: frozenset[str]) -> frozenset[str]:
+        """Define all variables that follow from those known; return all that are known then."""
+        for relation in reversed(self._nest.relations):
+            if isinstance(relation, Split):
+                if {relation.outer, relation.inner} <= known and relation.parent not in known:
+                    self._constant(relation.parent, self._parent(relation, self._names))
+                    known |= {relation.parent}
+            elif relation.fused in known and relation.outer not in known:
+                fused = self._names[relation.fused]
+                self._constant(relation.outer, f"{fused} / {relation.extent}")
+                self._constant(relation.inner, f"{fused} % {relation.extent}")
+                known |= {relation.outer, relation.inner}
+        return known
+
+    def _constant(self, variable: str, value: str) -> None:
+        self._lines.add(f"const {self._integer} {self._names[variable]} = {value};")
+
+    @staticmethod
+    def _parent(split: Split, values: Mapping[str, str]) -> str:
+        return _joined([_product(values[split.outer], split.factor), values[split.inner]])
+
+    # ------------------------------------------------------------------------------------- what they surround
+
+    def _stage(self, known: frozenset[str], guards: tuple[Guard, ...]) -> None:
+        """Write what is inside of the loops over the result that are around all that are reduced over."""
+        nest = self._nest
+        result = self._element_of(nest.stage.tensor, [Affine(0, ((axis.name, 1),)) for axis in nest.stage.spatial])
+        body = self._value(nest.stage.body)
+        none: frozenset[str] = frozenset()
+        if not nest.stage.reducer:
+            self._loops(self._inner, known, guards, none, lambda *_: self._lines.add(f"{result} = {body};"))
+            return
+        initial = _number(REDUCERS[nest.stage.reducer])
+        count = math.prod(loop.extent for loop in self._kept)
+        spatial = tuple(guard for guard in guards if guard.variable not in nest.reductions)
+        barriers = self._barriers & {loop.variable for loop in self._inner}
+        if count <= MAX_ACCUMULATORS:
+            total = self._accumulators(count, initial)
+        else:
+            total = result
+            self._loops(self._kept, known, spatial, none, lambda *_: self._lines.add(f"{result} = {initial};"))
+        step = REDUCTIONS[nest.stage.reducer].format(total, body)
+        self._loops(self._inner, known, guards, barriers, lambda *_: self._lines.add(step))
+        if total != result:
+            self._loops(self._kept, known, spatial, none, lambda *_: self._lines.add(f"{result} = {total};"))
+
+    def _accumulators(self, count: int, initial: str) -> str:
+        """Define accumulators; return the one of the present turn of the loops over the result."""
+        if not self._kept:
+            self._lines.add(f"float {self._total} = {initial};")
+            return self._total
+        self._lines.add(f"float {self._total}[{count}];", "#pragma unroll")
+        with self._lines.braces(f"for (int {self._index} = 0; {self._index} < {count}; ++{self._index})"):
+            self._lines.add(f"{self._total}[{self._index}] = {initial};")
+        position = _flat([self._names[loop.variable] for loop in self._kept], [loop.extent for loop in self._kept])
+        return f"{self._total}[{position}]"
+
+    def _copy_tiles(self, loop: Loop) -> None:
+        """Write how all threads of a block copy what is staged in a loop."""
+        self._lines.add("__syncthreads();")
+        for staging in self._nest.stagings:
+            if staging.variable == loop.variable:
+                self._copy(staging.tensor, self._tiles[staging.tensor])
+        self._lines.add("__syncthreads();")
+
+    def _copy(self, name: str, tile: Tile) -> None:
+        starts = self._starts[name]
+        for start, affine in zip(starts, tile.start, strict=True):
+            values = {axis: self._at_start(axis, tile.inside) for axis, _ in affine.terms}
+            self._lines.add(f"const {self._integer} {start} = {_affine(affine, values)};")
+        threads, size, shape = self._call.launch.threads, math.prod(tile.shape), self._tensors[name].shape
+        turn, element = self._index, self._element
+        self._lines.add(f"#pragma unroll {COPIES_AT_ONCE}")
+        with ExitStack() as inside:
+            inside.enter_context(self._lines.braces(f"for (int {turn} = 0; {turn} < {size}; {turn} += {threads})"))
+            self._lines.add(f"const int {element} = {turn} + {self._thread};")
+            if size % threads:
+                inside.enter_context(self._lines.braces(f"if ({element} < {size})"))
+            stride = size
+            for place, start, extent in zip(self._places[name], starts, tile.shape, strict=True):
+                digit = element if stride == size else f"{element} % {stride}"
+                stride //= extent
+                digit = digit if stride == 1 else f"{digit} / {stride}"
+                self._lines.add(f"const {self._integer} {place} = {start} + {digit};")
+            within = " && ".join(
+                f"{place} >= 0 && {place} < {extent}"
+                for place, extent, index in zip(self._places[name], shape, tile.start, strict=True)
+                if self._is_guarded(index)
+            )
+            source = f"{self._names[name]}[{_flat(self._places[name], shape)}]"
+            value = f"{within} ? {source} : 0.0f" if within else source
+            self._lines.add(f"{self._tile_names[name]}[{element}] = {value};")
+
+    def _is_guarded(self, index: Affine) -> bool:
+        """Is it up to a guard that an index lies within its tensor?"""
+        axes = {axis for axis, _ in index.terms}
+        return any(axes & self._nest.axes[guard.variable] for guard in self._nest.guards)
+
+    def _at_start(self, variable: str, inside: frozenset[str]) -> str:
+        """Return what a variable is when those of the loops inside are 0."""
+        loops = self._nest.dependencies[variable]
+        if loops <= inside:
+            return "0"
+        for relation in self._nest.relations:
+            if isinstance(relation, Split) and relation.parent == variable:
+                values = {each: self._at_start(each, inside) for each in (relation.outer, relation.inner)}
+                return f"({self._parent(relation, values)})"
+            if isinstance(relation, Fusion) and variable in (relation.outer, relation.inner):
+                sign = "/" if variable == relation.outer else "%"
+                return f"({self._at_start(relation.fused, inside)} {sign} {relation.extent})"
+        return self._names[variable]
+
+    # -------------------------------------------------------------------------------------------- expressions
+
+    def _value(self, expression: Expression) -> str:
+        match expression:
+            case Number(value):
+                return _number(value)
+            case Call(function, arguments):
+                return FUNCTIONS[function].format(*map(self._value, arguments))
+            case Read(tensor, indices):
+                return self._staged(tensor, indices) if tensor in self._tiles else self._element_of(tensor, indices)
+
+    def _element_of(self, tensor: str, indices: Sequence[Affine]) -> str:
+        places = [_affine(index, self._names) for index in indices]
+        return f"{self._names[tensor]}[{_flat(places, self._tensors[tensor].shape)}]"
+
+    def _staged(self, tensor: str, indices: Sequence[Affine]) -> str:
+        places = [
+            f"{_affine(index, self._names)} - {start}"
+            for index, start in zip(indices, self._starts[tensor], strict=True)
+        ]
+        return f"{self._tile_names[tensor]}[{_flat(places, self._tiles[tensor].shape)}]"
+
+    def _fits(self) -> bool:
+        """Do 32 bits hold all indices, those of elements beyond a guard too?"""
+        greatest = {loop.variable: loop.extent - 1 for loop in self._nest.loops}
+        for relation in reversed(self._nest.relations):
+            if isinstance(relation, Split):
+                greatest[relation.parent] = greatest[relation.outer] * relation.factor + greatest[relation.inner]
+            else:
+                greatest[relation.outer] = greatest[relation.fused] // relation.extent
+                greatest[relation.inner] = relation.extent - 1
+        sizes = (tensor.size for tensor in self._tensors.values())
+        return max(*greatest.values(), *sizes) <= LONGEST_INDEX
+
+
+def _number(value: float) -> str:
+    """Return a literal: the shortest decimals that round to the same `float32`."""
+    single = np.float32(value)
+    if np.isinf(single):
+        return BITS[float(single)]
+    text = str(single)
+    return f"({text}f)" if single < 0 else f"{text}f"
+
+
+def _affine(affine: Affine, values: Mapping[str, str]) -> str:
+    """Return a sum of multiples."""
+    terms = [_product(values[name], factor) for name, factor in affine.terms]
+    constant = [str(affine.constant)] if affine.constant or not terms else []
+    return _joined([*terms, *constant])
+
+
+def _flat(places: Sequence[str], shape: Sequence[int]) -> str:
+    """Return the position of an element in C order."""
+    terms, stride = [], math.prod(shape)
+    for place, extent in zip(places, shape, strict=True):
+        stride //= extent
+        terms.append(_product(place, stride))
+    return _joined(terms)
+
+
+def _product(value: str, factor: int) -> str:
+    if factor == 1:
+        return value
+    return f"({value}) * {factor}" if " " in value else f"{value} * {factor}"
+
+
+def _joined(terms: Sequence[str]) -> str:
+    found = [term for term in terms if term != "0" and not term.startswith("0 * ")]
+    return " + ".join(found).replace("+ -", "- ") or "0"
