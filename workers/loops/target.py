@@ -1,5 +1,6 @@
 """What a back end is: it makes kernels of nests, which run and are timed."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -56,13 +57,17 @@ class Kernel(Protocol):
     def run(self, arrays: Arrays) -> None:
         """Carry out all stages once, in place: inputs are read, the other arrays are written whole."""
 
-    def time(self, arrays: Arrays, *, samples: int, seconds: float) -> Timing:
+    def time(self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
         """Warm up, then time; nothing else that this library measures runs on the device meanwhile.
 
         Args:
             arrays: as for `run`.
             samples: how many to take, at least 1.
             seconds: about how long to measure in all; each sample is of as many runs as fit.
+            deadline: until when to wait for the device, in seconds of the monotonic clock.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` when others measure on the device until the deadline.
         """
 
 

@@ -1,0 +1,153 @@
+"""What carries out the stages of a kernel on several threads, as often as asked, and says how long that took.
+
+It is compiled with the stages, so that between two runs nothing else happens. All threads call it at once. A parallel
+stage is shared among them by turns of its outermost loop, another one is the first thread's; before the next stage all
+wait for each other at a barrier. Who waits spins, since what they wait for takes microseconds; after a while it lets
+others run, in case that there are more threads than processors.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from aiocg.workers.loops.cpu.loops import INDEX, Loops
+
+__all__ = ["BARRIER_BYTES", "NAME", "Step", "write_driver"]
+
+NAME = "drive"
+BARRIER_BYTES = 128  # the count of those who arrived and the sense are in lines of their own
+SENSE = 64  # bytes from the beginning
+SPINS = 1 << 12
+POINTER = ir.PointerType()
+COUNT = ir.IntType(32)
+CLOCK_MONOTONIC = 1
+NANOSECONDS = 1_000_000_000
+
+
+class Step(NamedTuple):
+    """A stage's function, and how it is called.
+
+    Attributes:
+        function: of a pointer for each tensor, the first and the end of the turns of its outermost loop.
+        turns: of its outermost loop.
+        parallel: whether threads share them.
+    """
+
+    function: ir.Function
+    turns: int
+    parallel: bool
+
+
+def write_driver(module: ir.Module, steps: Sequence[Step], tensors: int) -> None:
+    """Write the function `drive(tensors, barrier, thread, threads, runs)`, which returns nanoseconds.
+
+    Its arguments: an array of pointers to tensors, `BARRIER_BYTES` zeros that the threads share, which thread this is
+    and of how many, and how often to carry out all steps.
+    """
+    _Driver(module).write(steps, tensors)
+
+
+class _Driver:
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        kind = ir.FunctionType(INDEX, [POINTER, POINTER, INDEX, INDEX, INDEX])
+        function = ir.Function(module, kind, NAME)
+        self.arrays, self.barrier, self.thread, self.threads, self.runs = function.args
+        self.builder = ir.IRBuilder(function.append_basic_block())
+        self.wait = _barrier(module)
+        self.now = _clock(module)
+
+    def write(self, steps: Sequence[Step], tensors: int) -> None:
+        builder = self.builder
+        pointers = [self._tensor(number) for number in range(tensors)]
+        sense = builder.alloca(COUNT)
+        builder.store(COUNT(0), sense)
+        several = builder.icmp_signed(">", self.threads, INDEX(1))
+
+        def meet() -> None:
+            with builder.if_then(several):
+                builder.call(self.wait, [self.barrier, self.threads, sense])
+
+        def run(_: ir.Value) -> None:
+            for step in steps:
+                self._step(step, pointers)
+                meet()
+            # No run may be left out because the next one writes the same.
+            builder.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], side_effect=True)
+
+        meet()
+        before = builder.call(self.now, [])
+        Loops(builder, {}).count(INDEX(0), self.runs, run)
+        builder.ret(builder.sub(builder.call(self.now, []), before))
+
+    def _tensor(self, number: int) -> ir.Value:
+        place = self.builder.gep(self.arrays, [INDEX(number)], source_etype=POINTER)
+        return self.builder.load(place, typ=POINTER)
+
+    def _step(self, step: Step, pointers: Sequence[ir.Value]) -> None:
+        builder, turns = self.builder, INDEX(step.turns)
+        if step.parallel:
+            first = builder.udiv(builder.mul(turns, self.thread), self.threads)
+            end = builder.udiv(builder.mul(turns, builder.add(self.thread, INDEX(1))), self.threads)
+            builder.call(step.function, [*pointers, first, end])
+        else:
+            with builder.if_then(builder.icmp_unsigned("==", self.thread, INDEX(0))):
+                builder.call(step.function, [*pointers, INDEX(0), turns])
+
+
+def _barrier(module: ir.Module) -> ir.Function:
+    """Write a barrier whose sense is reversed each time, so that it can be used again at once.
+
+    (Mellor-Crummey and Scott, Algorithms for scalable synchronization on shared-memory multiprocessors, 1991.)
+    """
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER, INDEX, POINTER]), "meet")
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    count, threads, own = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    shared = builder.gep(count, [INDEX(SENSE)], source_etype=ir.IntType(8))
+    sense = builder.xor(builder.load(own, typ=COUNT), COUNT(1))
+    builder.store(sense, own)
+    arrived = builder.add(builder.atomic_rmw("add", count, COUNT(1), "acq_rel"), COUNT(1))
+    last = builder.icmp_unsigned("==", builder.zext(arrived, INDEX), threads)
+    with builder.if_else(last) as (then, otherwise):
+        with then:
+            builder.atomic_rmw("xchg", count, COUNT(0), "monotonic")
+            builder.atomic_rmw("xchg", shared, sense, "release")
+        with otherwise:
+            _spin(builder, shared, sense)
+    builder.ret_void()
+    return function
+
+
+def _spin(builder: ir.IRBuilder, shared: ir.Value, sense: ir.Value) -> None:
+    """Wait until the shared sense is this."""
+    give_way = ir.Function(builder.module, ir.FunctionType(COUNT, []), "sched_yield")
+    before, again, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
+    builder.branch(again)
+    builder.position_at_end(again)
+    spins = builder.phi(COUNT)
+    spins.add_incoming(COUNT(0), before)
+    now = builder.load_atomic(shared, "acquire", 4, typ=COUNT)
+    with builder.if_then(builder.icmp_unsigned("==", builder.and_(spins, COUNT(SPINS - 1)), COUNT(SPINS - 1))):
+        builder.call(give_way, [])
+    spins.add_incoming(builder.add(spins, COUNT(1)), builder.block)
+    builder.cbranch(builder.icmp_unsigned("==", now, sense), after, again)
+    builder.position_at_end(after)
+
+
+def _clock(module: ir.Module) -> ir.Function:
+    """Write a function that reads the clock, in nanoseconds."""
+    read = ir.Function(module, ir.FunctionType(COUNT, [COUNT, POINTER]), "clock_gettime")
+    function = ir.Function(module, ir.FunctionType(INDEX, []), "now")
+    function.linkage = "internal"
+    builder = ir.IRBuilder(function.append_basic_block())
+    pair = ir.ArrayType(INDEX, 2)
+    time = builder.alloca(pair)
+    builder.call(read, [COUNT(CLOCK_MONOTONIC), time])
+    seconds, rest = (
+        builder.load(builder.gep(time, [INDEX(0), INDEX(number)], source_etype=pair), typ=INDEX) for number in (0, 1)
+    )
+    builder.ret(builder.add(builder.mul(seconds, INDEX(NANOSECONDS)), rest))
+    return function

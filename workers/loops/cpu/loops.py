@@ -1,0 +1,176 @@
+"""Loops, branches and indices as LLVM IR."""
+
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from llvmlite import ir
+
+from aiocg.workers.loops.cpu.indices import Atom, Division, Form
+
+__all__ = ["BIT", "INDEX", "Condition", "Loops", "Scope"]
+
+INDEX = ir.IntType(64)
+BIT = ir.IntType(1)
+NATURAL = ("nuw", "nsw")  # nothing overflows
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The body is left out where `form` >= `bound`.
+
+    Attributes:
+        reduced: whether it is of a loop that is reduced over.
+        apart: whether each copy of the code is to test it for itself.
+    """
+
+    form: Form
+    bound: int
+    reduced: bool
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is known at one place of the code.
+
+    Attributes:
+        numbers: the variables of unrolled loops around it.
+        values: those of other loops around it.
+        conditions: what has not been tested yet.
+        mask: for each element of a vector whether it counts; None when all do.
+        computed: what was computed already where this place can use it.
+    """
+
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    values: Mapping[str, ir.Value] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+    mask: ir.Value | None = None
+    computed: ChainMap[object, ir.Value] = field(default_factory=ChainMap)
+
+    def number(self, name: str, value: int) -> "Scope":
+        """Return the scope of one turn of an unrolled loop."""
+        return replace(self, numbers={**self.numbers, name: value})
+
+    def value(self, name: str, value: ir.Value) -> "Scope":
+        """Return the scope of a loop's body."""
+        return replace(self.inner(), values={**self.values, name: value})
+
+    def inner(self) -> "Scope":
+        """Return the scope of a block that others may pass by: what is computed there is of no use elsewhere."""
+        return replace(self, computed=self.computed.new_child())
+
+    def without(self, conditions: Collection[Condition]) -> "Scope":
+        """Return the scope in which these conditions are known to hold."""
+        return replace(self, conditions=tuple(one for one in self.conditions if one not in conditions))
+
+    def knows(self, names: Iterable[str]) -> bool:
+        """Are all these variables bound?"""
+        return all(name in self.numbers or name in self.values for name in names)
+
+
+Body = Callable[[Scope], None]
+
+
+class Loops:
+    """Writes loops, branches and indices into a function.
+
+    Attributes:
+        builder: where the next instruction goes.
+        extents: of all variables.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, extents: Mapping[str, int]) -> None:
+        self.builder = builder
+        self.extents = extents
+
+    def resolved(self, form: Form, scope: Scope) -> Form:
+        """Put numbers in place of the variables that are numbers here."""
+        return form.where(scope.numbers, self.extents) if form.terms and scope.numbers else form
+
+    def index(self, form: Form, scope: Scope) -> ir.Value:
+        """Compute a sum."""
+        form = self.resolved(form, scope)
+        moving = self.moving(form, scope)
+        if moving is None:
+            return ir.Constant(INDEX, form.constant)
+        return self.builder.add(moving, ir.Constant(INDEX, form.constant), flags=NATURAL) if form.constant else moving
+
+    def moving(self, form: Form, scope: Scope) -> ir.Value | None:
+        """Compute a resolved sum but for its constant; None when nothing else is in it."""
+        if not form.terms:
+            return None
+        found = scope.computed.get(form.terms)
+        if found is None:
+            for atom, factor in form.terms:
+                value = self._atom(atom, scope)
+                if factor != 1:
+                    value = self.builder.mul(value, ir.Constant(INDEX, factor), flags=NATURAL)
+                found = value if found is None else self.builder.add(found, value, flags=NATURAL)
+            scope.computed[form.terms] = found
+        return found
+
+    def below(self, form: Form, bound: int, scope: Scope) -> ir.Value | bool:
+        """Compare a sum with a bound, without code where the answer is known."""
+        form = self.resolved(form, scope)
+        if form.largest(self.extents) < bound:
+            return True
+        if form.constant >= bound:
+            return False
+        return self.builder.icmp_signed("<", self.index(form, scope), ir.Constant(INDEX, bound))
+
+    def both(self, a: ir.Value | bool, b: ir.Value | bool) -> ir.Value | bool:
+        """Return whether two things hold, without code where the answer is known."""
+        if isinstance(a, bool):
+            return a and b
+        if isinstance(b, bool):
+            return b and a
+        return self.builder.and_(a, b)
+
+    def when(self, holds: ir.Value | bool, scope: Scope, body: Body) -> None:
+        """Write code that is carried out where something holds."""
+        if holds is True:
+            body(scope)
+        elif holds is not False:
+            with self.builder.if_then(holds):
+                body(scope.inner())
+
+    def either(self, holds: ir.Value | bool, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        """Write two branches, or the one that is known to be taken."""
+        if isinstance(holds, bool):
+            (yes if holds else no)()
+            return
+        with self.builder.if_else(holds) as (then, otherwise):
+            with then:
+                yes()
+            with otherwise:
+                no()
+
+    def count(self, first: ir.Value, end: ir.Value, body: Callable[[ir.Value], None]) -> None:
+        """Write a loop from a number to below another, which may be less."""
+        builder = self.builder
+        sure = isinstance(first, ir.Constant) and isinstance(end, ir.Constant) and first.constant < end.constant
+        before = builder.block
+        inside, after = builder.append_basic_block(), builder.append_basic_block()
+        if sure:
+            builder.branch(inside)
+        else:
+            builder.cbranch(builder.icmp_signed("<", first, end), inside, after)
+        builder.position_at_end(inside)
+        variable = builder.phi(INDEX)
+        variable.add_incoming(first, before)
+        body(variable)
+        following = builder.add(variable, ir.Constant(INDEX, 1), flags=NATURAL)
+        variable.add_incoming(following, builder.block)
+        builder.cbranch(builder.icmp_signed("<", following, end), inside, after)
+        builder.position_at_end(after)
+
+    def _atom(self, atom: Atom, scope: Scope) -> ir.Value:
+        if not isinstance(atom, Division):
+            return scope.values[atom]
+        found = scope.computed.get(atom)
+        if found is None:
+            divide = self.builder.urem if atom.remainder else self.builder.udiv
+            found = divide(self.index(atom.dividend, scope), ir.Constant(INDEX, atom.divisor))
+            scope.computed[atom] = found
+        return found

@@ -1,0 +1,74 @@
+"""The processor as a target of loop nests."""
+
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from llvmlite import ir
+
+from aiocg.workers.loops.cpu import jit
+from aiocg.workers.loops.cpu.driver import Step, write_driver
+from aiocg.workers.loops.cpu.kernel import CpuKernel
+from aiocg.workers.loops.cpu.loops import INDEX
+from aiocg.workers.loops.cpu.stages import write_stage
+from aiocg.workers.loops.cpu.team import Team
+from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.nest import Nest
+from aiocg.workers.loops.target import Roof
+
+__all__ = ["CpuTarget", "processors"]
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class CpuTarget:
+    """This machine's processor.
+
+    Attributes:
+        name: `cpu`.
+        description: the model, how many threads are used, and how long vectors are.
+        threads: how many share a parallel loop.
+        cache_dir: where to keep what was measured; None for not at all.
+    """
+
+    name = "cpu"
+
+    def __init__(self, threads: int | None = None, cache_dir: Path | None = None) -> None:
+        """Use so many threads, by default one for each processor."""
+        self.threads = threads or processors()
+        self.cache_dir = cache_dir
+        self.description = f"{_model()} ({jit.cpu_name()}), {self.threads} threads, {jit.vector_length()} float32"
+        self._team = Team(self.threads)
+
+    def compile(self, computation: Computation, nests: Sequence[Nest]) -> CpuKernel:
+        """Compile a nest for each stage. Several threads may do so at once.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION` when there is no code for these nests, or too much.
+        """
+        module = ir.Module("nests")
+        kind = ir.FunctionType(ir.VoidType(), [*[ir.PointerType()] * len(computation.tensors), INDEX, INDEX])
+        steps = []
+        for number, nest in enumerate(nests):
+            function = jit.declare(module, f"stage{number}.{nest.stage.tensor}", kind)
+            write_stage(function, nest, computation.tensors)
+            parallel = bool(nest.loops) and nest.loops[0].kind == "parallel"
+            steps.append(Step(function, nest.loops[0].extent if nest.loops else 1, parallel))
+        write_driver(module, steps, len(computation.tensors))
+        threads = self.threads if any(step.parallel for step in steps) else 1
+        return CpuKernel(computation, jit.Code(module), self._team, threads)
+
+    def roof(self) -> Roof:
+        """Return what the processor can do, which takes seconds when it was not measured before."""
+        raise NotImplementedError
+
+
+def _model() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
