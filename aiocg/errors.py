@@ -311,4 +311,6 @@ def failure(code: str, message: str, fields: Mapping[str, Any] | None = None) ->
     """Build the error for a failure code."""
     if code == FailureCode.ACTION_UNKNOWN:
         return InvalidAction(message)
+    if code == FailureCode.UNSUPPORTED:
+        return EnvironmentNotSupported(message)
     return _BY_CODE.get(code, WorkerFailure)(code, message, fields)

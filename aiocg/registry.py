@@ -243,5 +243,54 @@ def _register_gcc() -> None:
     )
 
 
+def _loops_options() -> Mapping[str, Any]:
+    """Tell the workers where it is kept what a machine was measured to do."""
+    from aiocg.datasets.cache import cache_directory
+
+    return {"cache_dir": str(cache_directory())}
+
+
+def _loops_rewards() -> list[Reward]:
+    from aiocg.loops.rewards import loops_rewards
+
+    return loops_rewards()
+
+
+def _loop_tool_rewards() -> list[Reward]:
+    from aiocg.loops.rewards import loop_tool_rewards
+
+    return loop_tool_rewards()
+
+
+def _register_loops() -> None:
+    register(
+        EnvironmentSpec(
+            id="loops-v0",
+            worker="loops",
+            description="schedules of loop nests, on processors and GPUs; the reward is measured speed",
+            benchmark="generator://loops-v0/matmul?m=512&n=512&k=512",
+            reward_space="flops",
+            rewards=_loops_rewards,
+            options=_loops_options,
+            settings={"target": "cpu", "threads": ""},
+            start_timeout=120.0,  # a GPU's driver may take its time
+        )
+    )
+    register(
+        EnvironmentSpec(
+            id="loop_tool-v0",
+            worker="loop_tool",
+            description="sizes and threads of the loops around an addition of vectors, as CompilerGym had it",
+            benchmark="benchmark://loop_tool-cpu-v0/1048576",
+            observation_space="action_state",
+            reward_space="flops",
+            rewards=_loop_tool_rewards,
+            options=_loops_options,
+            start_timeout=120.0,
+        )
+    )
+
+
 _register_llvm()
 _register_gcc()
+_register_loops()

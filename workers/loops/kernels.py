@@ -1,0 +1,181 @@
+"""Kernels of one device: compiled once for each schedule, compared with NumPy once, and then measured."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.reference import compare, expect, random_inputs
+from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops.target import Kernel, Roof, Target, Timing
+
+__all__ = ["Kernels", "Workload"]
+
+KEPT_KERNELS = 256
+KEPT_BYTES = 1 << 30  # of arrays of all computations; the latest one's are kept in any case
+
+
+class Workload:
+    """What kernels of a computation work on, and what the results are to be.
+
+    Attributes:
+        computation: what is computed.
+        arrays: `float32`, one for each of its tensors; the inputs are random, and always the same.
+
+    Raises:
+        MemoryError: when there is not enough.
+    """
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        self._results = [np.empty(stage.result.shape, np.float32) for stage in computation.stages]
+        self.arrays = (*random_inputs(computation), *self._results)
+        self._expected = expect(computation, self.arrays[: len(computation.inputs)])
+
+    def wrong(self, kernel: Kernel) -> str:
+        """Run a kernel once, and say what is wrong with its results or was not written; "" if nothing is."""
+        for array in self._results:
+            array.fill(np.nan)
+        kernel.run(self.arrays)
+        return str(compare(self.computation, self._results, self._expected) or "")
+
+
+@dataclass
+class _Entry:
+    """What is known of a schedule.
+
+    Attributes:
+        kernel: the kernel, None if it cannot be compiled.
+        refusal: why it cannot.
+        checked: it was compared with NumPy.
+        wrong: what is wrong with its results.
+    """
+
+    kernel: Kernel | None
+    refusal: str = ""
+    checked: bool = False
+    wrong: str = ""
+
+
+class Kernels:
+    """The kernels of a device that were used last.
+
+    Args:
+        target: the device.
+
+    Attributes:
+        target: the device.
+        compiles, checks, measurements, hits: how often each was done, and how often a kernel was there already.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.compiles = self.checks = self.measurements = self.hits = 0
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._workloads: OrderedDict[Computation, Workload] = OrderedDict()
+
+    @cached_property
+    def roof(self) -> Roof:
+        """What the device can do, which takes seconds where it was not measured before."""
+        return self.target.roof()
+
+    def prepare(self, schedules: Iterable[Schedule]) -> None:
+        """Compile at the same time what is not compiled yet. What fails does so again when it is asked for."""
+        missing = {one.digest: one for one in schedules if one.digest not in self._entries}
+        if len(missing) > 1:
+            for digest, entry in zip(missing, self._pool.map(self._compiled, missing.values()), strict=True):
+                self._keep(digest, entry)
+
+    def kernel(self, schedule: Schedule) -> Kernel:
+        """Return the kernel of a schedule.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION`, when the device cannot carry out these loops.
+        """
+        entry = self._entry(schedule)
+        if entry.kernel is None:
+            raise _failure("compilation", entry.refusal)
+        return entry.kernel
+
+    def measure(self, schedule: Schedule, samples: int, seconds: float) -> Timing:
+        """Measure the kernel of a schedule; the first time, compare its results with NumPy's before.
+
+        Args:
+            schedule: the schedule.
+            samples: how many to take.
+            seconds: about how long to measure in all.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` and a `reason`, when there is no kernel, its results are
+                wrong, or memory is short.
+        """
+        kernel = self.kernel(schedule)
+        entry = self._entries[schedule.digest]
+        try:
+            workload = self._workload(schedule.computation)
+            if not entry.checked:
+                self.checks += 1
+                entry.wrong = workload.wrong(kernel)
+                entry.checked = True
+            if entry.wrong:
+                raise _failure("wrong result", f"the kernel computes something else: {entry.wrong}")
+            self.measurements += 1
+            return kernel.time(workload.arrays, samples=samples, seconds=seconds)
+        except MemoryError:
+            self._workloads.clear()
+            bytes_ = schedule.computation.footprint
+            raise _failure("memory", f"there is no room for tensors of {bytes_:,} bytes and what they should be") from None
+
+    def statistics(self) -> dict[str, int]:
+        """Return the counters."""
+        return {
+            "kernels_compiled": self.compiles,
+            "kernels_checked": self.checks,
+            "kernels_measured": self.measurements,
+            "kernels_kept": len(self._entries),
+            "kernel_hits": self.hits,
+        }
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(max_workers=max(2, len(os.sched_getaffinity(0))), thread_name_prefix="compile")
+
+    def _entry(self, schedule: Schedule) -> _Entry:
+        entry = self._entries.get(schedule.digest)
+        if entry is None:
+            entry = self._compiled(schedule)
+            self._keep(schedule.digest, entry)
+        else:
+            self.hits += 1
+            self._entries.move_to_end(schedule.digest)
+        return entry
+
+    def _compiled(self, schedule: Schedule) -> _Entry:
+        try:
+            return _Entry(self.target.compile(schedule.computation, schedule.nests))
+        except CompilationError as error:
+            return _Entry(None, refusal=error.message)
+
+    def _keep(self, digest: str, entry: _Entry) -> None:
+        self.compiles += 1
+        self._entries[digest] = entry
+        while len(self._entries) > KEPT_KERNELS:
+            self._entries.popitem(last=False)
+
+    def _workload(self, computation: Computation) -> Workload:
+        found = self._workloads.pop(computation, None) or Workload(computation)
+        self._workloads[computation] = found
+        while len(self._workloads) > 1 and sum(one.footprint for one in self._workloads) > KEPT_BYTES:
+            self._workloads.popitem(last=False)
+        return found
+
+
+def _failure(reason: str, message: str) -> CompilationError:
+    return CompilationError(FailureCode.OBSERVATION, message, reason=reason)

@@ -1,0 +1,133 @@
+"""The environment `loops-v0` as a worker sees it: the schedule of a computation."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.loops.actions import CURSOR_MOVES, action_spaces, at_cursor, offered, resolve
+from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.kernel_session import KernelSession
+from aiocg.workers.loops.language import LanguageError, parse
+from aiocg.workers.loops.observations import NEEDS_KERNEL, OBSERVATIONS, observation_spaces
+from aiocg.workers.loops.schedule import MAX_LOOPS, Refusal, Schedule
+
+__all__ = ["LoopsSession"]
+
+
+class LoopsSession(KernelSession):
+    """One environment: a computation, the loops that it is carried out by, and a cursor at one of them.
+
+    Nothing is compiled before something is observed that needs it.
+    """
+
+    needs_kernel = NEEDS_KERNEL
+    target: ClassVar[str] = "cpu"
+
+    @classmethod
+    def start(cls, options: Mapping[str, Any]) -> None:
+        """Open the device.
+
+        Args:
+            options: `target` (`cpu` or `cuda`) and those of `targets.open_target`; all optional.
+
+        Raises:
+            CompilationError: with `FailureCode.UNSUPPORTED`, saying what is missing on this machine.
+        """
+        cls.options = dict(options)
+        cls.target = options.get("target", "cpu")
+        cls.compiler_version = cls.device(cls.target).target.description
+        cls.action_spaces = action_spaces(cls.target)
+        cls.observation_spaces = observation_spaces(len(offered(cls.target)))
+
+    @classmethod
+    def load_benchmark(cls, content: bytes, program: bytes = b"") -> Schedule:
+        """Read a computation, in the language of `language`.
+
+        Raises:
+            CompilationError: with `FailureCode.BENCHMARK` when it is none.
+        """
+        return initial_schedule(content, cls.target)
+
+    @classmethod
+    def check_action(cls, action: Any) -> None:
+        """Raise when an action is neither a step, nor one at the cursor, nor a move of it, nor the index of a step.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION_UNKNOWN`.
+        """
+        if not isinstance(action, str):
+            super().check_action(action)
+        elif action not in CURSOR_MOVES:
+            try:
+                step = resolve(action, 0)
+            except ValueError as error:
+                raise CompilationError(FailureCode.ACTION_UNKNOWN, str(error)) from None
+            if step.loop >= MAX_LOOPS:
+                raise CompilationError(FailureCode.ACTION_UNKNOWN, f"there are never more than {MAX_LOOPS} loops")
+
+    def __init__(self, benchmark: Schedule) -> None:
+        super().__init__(self.target)
+        self._schedule = benchmark
+        self.cursor = 0
+
+    @property
+    def schedule(self) -> Schedule:
+        """How the computation is carried out now."""
+        return self._schedule
+
+    def apply_action(self, action: Any) -> bool:
+        """Change the schedule, or move the cursor; what is refused changes nothing."""
+        if isinstance(action, int):
+            action = offered(self.target)[action]
+        if action in CURSOR_MOVES:
+            self.acted(changed=False)
+            return self._go(self.cursor + CURSOR_MOVES[action])
+        step = resolve(action, self.cursor)
+        try:
+            after = self._schedule.apply(step)
+        except Refusal:
+            self.acted(changed=False)
+            return False
+        self._schedule = after
+        self.acted(changed=True)
+        self._go(self.cursor + (step.primitive == "reorder" and at_cursor(action)))  # the loop takes it along
+        return True
+
+    def _go(self, cursor: int) -> bool:
+        """Move the cursor, as far as there are loops."""
+        before = self.cursor
+        self.cursor = min(max(cursor, 0), len(self._schedule.loops) - 1)
+        return self.cursor != before
+
+    def get_observation(self, name: str) -> Any:
+        """Compute an observation of the schedule.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION`, the `reason` in its fields when there is no right kernel;
+                or `FailureCode.OBSERVATION_UNKNOWN`.
+        """
+        observation = OBSERVATIONS.get(name)
+        if observation is None:
+            raise CompilationError(
+                FailureCode.OBSERVATION_UNKNOWN,
+                f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
+            )
+        return observation.compute(self)
+
+    def state_hash(self) -> int:
+        """Return a hash of the schedule and the cursor."""
+        return (int(self._schedule.digest[:16], 16) + self.cursor) % 2**64
+
+
+def initial_schedule(content: bytes, target: str) -> Schedule:
+    """Return the schedule that a computation begins with, given as text.
+
+    Raises:
+        CompilationError: with `FailureCode.BENCHMARK` when it is none, or has too many loops.
+    """
+    try:
+        computation: Computation = parse(content)
+        return Schedule.of(computation, target)
+    except (LanguageError, Refusal) as error:
+        raise CompilationError(FailureCode.BENCHMARK, f"this is no computation: {error}") from None

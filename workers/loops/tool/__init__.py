@@ -1,0 +1,1 @@
+"""The environment that loop_tool had in CompilerGym: a pointwise computation of vectors, and the sizes of its loops."""
