@@ -21,7 +21,6 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.elf import NotElf, text_size
 from aiocg.workers.gcc.assembly import instruction_counts
 from aiocg.workers.gcc.failures import LASTING, failure, problem
-from aiocg.workers.gcc.local import LocalPlace
 from aiocg.workers.gcc.place import Completed, Place
 from aiocg.workers.gcc.results import Results
 from aiocg.workers.gcc.sources import Sources
@@ -31,7 +30,7 @@ from aiocg.workers.programs.recipe import Program as Recipe
 
 __all__ = ["FACTS", "Benchmark", "Compilation", "Compiler", "Limits"]
 
-VERSION = 2  # of what results are made by
+VERSION = 3  # of what results are made by
 LARGEST = 256 << 20  # bytes of a file that a compiler has written
 _RTL_DUMP = "-fdump-rtl-dfinish"  # after the last pass that changes it
 _SOURCES = "src"
@@ -121,7 +120,7 @@ class Compiler:
         Raises:
             CompilationError: as `run` does.
         """
-        if not isinstance(self.place, LocalPlace):
+        if self.place.is_apart:
             return ""
         if language not in self._libraries:
             command = [self.place.compiler, "-E", "-v", "-x", language, "-"]
@@ -186,7 +185,7 @@ class Compilation:
         self._compiler = compiler
         self._benchmark = benchmark
         self._words = words
-        self._limits = limits
+        self._limits = limits._replace(memory=min(limits.memory, compiler.place.memory))
         sources = benchmark.sources
         libraries = "" if sources.freestanding else compiler.libraries(sources.language, limits)
         self._key = f"{VERSION} {compiler.place.identity} {libraries} {digest}"
@@ -241,28 +240,38 @@ class Compilation:
         made = results.get(self._key, name)
         if made is not None:
             return made
-        failed = f"failure of {name}"
-        if failed in (facts := self._facts()):
-            code, message, fields = facts[failed]
-            raise CompilationError(code, message, **fields)
+        self._fail_again(name)
+        options = self._options()
         try:
-            made = _MAKERS[name](self)
+            made = _MAKERS[name](self, options)
         except CompilationError as error:
-            if error.fields.get("reason") in LASTING:
-                known = {**self._facts(), failed: [error.code, error.message, error.fields]}
-                results.put(self._key, "facts", known)
+            self._remember(name, error)
             raise
         results.put(self._key, name, made)
         if facts := {fact: FACTS[fact][1](made) for fact in _CHEAP if FACTS[fact][0] == name}:
             results.put(self._key, "facts", {**self._facts(), **facts})
         return made
 
-    def _compile(self, *, dump: bool = False) -> tuple[list[bytes], list[bytes]]:
+    def _fail_again(self, name: str) -> None:
+        """Raise the error that there was with limits no lower than ours, if there was one."""
+        for limit, (least, code, message, fields) in self._facts().get(f"failure of {name}", {}).items():
+            if not limit or getattr(self._limits, limit) <= least:
+                raise CompilationError(code, message, **fields)
+
+    def _remember(self, name: str, error: CompilationError) -> None:
+        """Keep an error that will be there the next time, with the limit that it has to do with."""
+        limit = LASTING.get(error.fields.get("reason", ""))
+        if limit is None or (limit == "timeout" and self._limits.seconds() <= 0):  # the caller's deadline has come
+            return
+        facts, failed = self._facts(), f"failure of {name}"
+        one = [getattr(self._limits, limit) if limit else 0, error.code, error.message, dict(error.fields)]
+        self._compiler.results.put(self._key, "facts", {**facts, failed: {**facts.get(failed, {}), limit: one}})
+
+    def _compile(self, options: Sequence[str], *, dump: bool = False) -> tuple[list[bytes], list[bytes]]:
         """Return the assembly of each unit, and its RTL if wanted."""
         assembly, rtl = [], []
         sources = self._benchmark.sources
         folder = self._benchmark.folder(self._compiler.place.root)
-        options = self._options()
         with _outputs(folder) as outputs:
             out = os.path.join(os.pardir, os.path.basename(outputs))
             for index, unit in enumerate(sources.units):
@@ -277,16 +286,15 @@ class Compilation:
                     rtl.append(self._read(f"{outputs}/{index}.rtl", unit))
         return assembly, rtl
 
-    def _dump(self) -> bytes:
-        assembly, rtl = self._compile(dump=True)
+    def _dump(self, options: Sequence[str]) -> bytes:
+        assembly, rtl = self._compile(options, dump=True)
         if self._compiler.results.get(self._key, "asm") is None:
             self._compiler.results.put(self._key, "asm", assembly)
         return b"".join(rtl)
 
-    def _assemble(self) -> bytes:
+    def _assemble(self, options: Sequence[str]) -> bytes:
         assembly = self.assembly()
         units = self._benchmark.sources.units
-        options = self._options()
         with _outputs(self._benchmark.folder(self._compiler.place.root)) as outputs:
             for index, (unit, text) in enumerate(zip(units, assembly, strict=True)):
                 self._compiler.assemblies += 1
@@ -382,8 +390,8 @@ FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 _CHEAP = frozenset(FACTS) - {"instruction_counts"}  # at once, since they are all that most ever ask for
 
-_MAKERS: dict[str, Callable[[Compilation], Any]] = {
-    "asm": lambda compilation: compilation._compile()[0],
+_MAKERS: dict[str, Callable[[Compilation, Sequence[str]], Any]] = {
+    "asm": lambda compilation, options: compilation._compile(options)[0],
     "rtl": Compilation._dump,
     "obj": Compilation._assemble,
 }

@@ -35,9 +35,12 @@ class ContainerPlace:
             says what to do, `fields["reason"]` what is wrong: `docker-py`, `engine`, `image`, `container` or `folder`.
     """
 
+    is_apart = True
+
     def __init__(self, image: str, limits: Limits = Limits()) -> None:  # noqa: B008 it is a tuple
         self.name = f"docker:{image}"
         self._limits = limits
+        self.memory = limits.memory
         self._lock = threading.Lock()
         self._client = connect()
         self._image = find_image(self._client, image)

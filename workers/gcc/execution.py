@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from aiocg.workers.gcc.local import LocalPlace
 from aiocg.workers.gcc.place import Completed, Place
 from aiocg.workers.programs.execution import MEMORY_LIMIT, Ended, Runner, measuring_core
 from aiocg.workers.programs.linking import (
@@ -63,7 +62,6 @@ class Execution:
 
     def __init__(self, place: Place, *, clang: str = "clang", sandbox: Sandbox | None = None) -> None:
         self._place = place
-        self._local = isinstance(place, LocalPlace)
         self._tools = _GccTools(place.compiler, clang)
         self._runner = Runner(sandbox)
         self._last: _Last | None = None
@@ -163,7 +161,7 @@ class Execution:
         self._runner.close()
 
     def _needs_place(self, program: Program) -> bool:
-        return not self._local and program.command[0] != OWN_LINKER
+        return self._place.is_apart and program.command[0] != OWN_LINKER
 
     def _link_in_place(
         self, command: list[str], folder: str, environment: Mapping[str, str], deadline: float

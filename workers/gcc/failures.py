@@ -10,7 +10,11 @@ from aiocg.workers.gcc.place import Completed
 __all__ = ["LASTING", "failure", "problem"]
 
 MESSAGES = 4096  # characters of a compiler's words that are kept
-LASTING = frozenset({"refused", "internal compiler error"})  # reasons that will be there the next time
+
+LASTING = {"refused": "", "internal compiler error": "memory", "memory": "memory", "timeout": "timeout"}
+"""Reasons that will be there the next time, and the limit that must not be higher then; "" if none has to do with it.
+
+Compilers that get no memory break in many ways."""
 
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 

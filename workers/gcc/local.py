@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -34,6 +35,7 @@ _SET_CHILD_SUBREAPER = 36  # prctl
 _PROGRAMS = ("cc1", "cc1plus", "as", "ld")  # that the compiler runs, and that may be replaced without it
 _ANSWER_TIMEOUT = 20.0  # seconds; less than what a worker may take to start
 _LOOKS = 50  # at a process, for its environment
+_WAIT = 1.0  # seconds at a time
 
 _marks = itertools.count()
 _spawning = threading.Lock()  # a child gets the limits that this process has at that moment
@@ -49,12 +51,16 @@ class LocalPlace:
         CompilationError: with `FailureCode.COMPILER` when there is no such compiler.
     """
 
+    is_apart = False
+
     def __init__(self, gcc_bin: str) -> None:
         found = shutil.which(os.path.expanduser(gcc_bin))
         if found is None:
             raise CompilationError(FailureCode.COMPILER, _not_found(gcc_bin))
         self.name = gcc_bin
         self.compiler = os.path.abspath(found)
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        self.memory = sys.maxsize if most == resource.RLIM_INFINITY else most
         self._temporary = tempfile.TemporaryDirectory(prefix="gcc-", ignore_cleanup_errors=True)
         self.root = os.path.realpath(self._temporary.name)
         self._environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | ENVIRONMENT
@@ -177,12 +183,20 @@ def _limits(memory: int) -> Iterator[None]:
 
 
 def _wait(pid: int, timeout: float) -> bool:
-    """Wait for the end of a child for some seconds, and say whether it has come."""
+    """Wait for the end of a child for some seconds, and say whether it has come.
+
+    Time does not count in which this process was stopped: the child was, too, if a terminal has done it.
+    """
     descriptor = os.pidfd_open(pid)
+    left = max(0.0, timeout)
     try:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(max(0.0, timeout) * 1000))
+        while not poll.poll(min(left, _WAIT) * 1000):
+            left -= _WAIT
+            if left <= 0:
+                return False
+        return True
     finally:
         os.close(descriptor)
 

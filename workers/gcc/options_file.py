@@ -1,18 +1,19 @@
 """The file that keeps what was discovered of a compiler's options."""
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
 from aiocg.workers.gcc.compiler_options import CompilerOptions
+from aiocg.workers.gcc.locking import locked
 
 __all__ = ["OptionsFile"]
 
+PATIENCE = 120.0  # seconds for another process that discovers, which takes some; less than a worker may take to start
 _FORMAT = 1  # to be raised whenever other options are found of the same compiler, or the file has another form
 
 
@@ -28,8 +29,8 @@ class _Content(msgspec.Struct, frozen=True):
 class OptionsFile:
     """JSON in a folder, one file for each compiler and version.
 
-    A file that is damaged, of another compiler or of another format counts as none, and one that cannot be written is
-    not there the next time: neither is an error.
+    A file that is damaged, has no options, or is of another compiler or format counts as none, and one that cannot be
+    written is not there the next time: neither is an error.
     """
 
     def __init__(self, folder: str, compiler: str, version: str) -> None:
@@ -40,10 +41,13 @@ class OptionsFile:
         self._path = os.path.join(folder, f"gcc-options-{name}.json") if folder else ""
 
     def get(self, discover: Callable[[], CompilerOptions]) -> CompilerOptions:
-        """Return what is in the file, or discover it and write it there, while no other process does the same."""
+        """Return what is in the file, or discover it and write it there, while no other process does the same.
+
+        Another process that does so for longer than `PATIENCE`, as one does that was stopped, is not waited for.
+        """
         if found := self._read():
             return found
-        with self._alone():
+        with locked(f"{self._path}.lock", PATIENCE) if self._path else contextlib.nullcontext():
             if found := self._read():
                 return found
             found = discover()
@@ -59,22 +63,8 @@ class OptionsFile:
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
         wanted = (_FORMAT, self._compiler, self._version)
-        return content.found if (content.format, content.compiler, content.version) == wanted else None
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes from doing the same, where the folder can be written to."""
-        lock = -1
-        if self._path:
-            with contextlib.suppress(OSError):
-                os.makedirs(self._folder, exist_ok=True)
-                lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            if lock >= 0:
-                os.close(lock)
+        is_right = (content.format, content.compiler, content.version) == wanted and content.found.options
+        return content.found if is_right else None
 
     def _write(self, found: CompilerOptions) -> None:
         if not self._path:

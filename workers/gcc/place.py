@@ -35,12 +35,16 @@ class Place(Protocol):
         compiler: the word that stands for the compiler in a command, such as `/usr/bin/gcc-12`.
         identity: changes when the compiler does: paths with size and time of the files, or the id of an image.
         root: the folder below which there must be all that commands read and write.
+        is_apart: commands see nothing of this machine but `root`. What else they read, `identity` changes with.
+        memory: bytes that a process can have at most, whatever it is given.
     """
 
     name: str
     compiler: str
     identity: str
     root: str
+    is_apart: bool
+    memory: int
 
     def run(
         self, command: Sequence[str], *, folder: str, timeout: float, stdin: bytes = b"", memory: int = 0

@@ -77,8 +77,6 @@ class GccSession(CompilationSession):
         if cls.settings.get("untrusted"):
             check_place(place)
         found = discover(place, cls.settings.get("cache_dir", ""))
-        if not found.options:
-            raise CompilationError(FailureCode.COMPILER, f"{place.name} says of no options that it has: it is no GCC")
         execution = Execution(place, clang=cls.settings.get("clang") or "clang", sandbox=choose(cls.settings))
         cls.current = Tools(found, Compiler(place, cls.results), execution)
         return found

@@ -5,7 +5,6 @@ written is not kept. A damaged file is replaced.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import sqlite3
 import threading
@@ -17,13 +16,16 @@ from typing import Any
 
 import msgspec
 
+from aiocg.workers.gcc.locking import locked
+
 __all__ = ["Store"]
 
 NAME = "results-1.sqlite"  # the number is that of the form of its content
 LIMIT = 1 << 30  # bytes
 BATCH, BATCH_SIZE = 64, 16 << 20  # results, and bytes of them, that are written at once if no quiet moment comes before
 LARGEST = 16 << 20  # bytes of a result, compressed
-PATIENCE = 1.0  # seconds for other processes that write
+PATIENCE = 1.0  # seconds for other processes that write, or make or remove the file
+REST = 60.0  # seconds to go on without the file after another process has kept us from it for longer
 FRESH = 3600  # seconds in which it is not noted again that a result was used
 OVERHEAD = 128  # bytes that a result takes beside its content
 
@@ -59,6 +61,7 @@ class Store:
         self._used: set[bytes] = set()
         self._written = limit  # bytes since all was counted: at first nobody knows
         self._database: sqlite3.Connection | None = None
+        self._resting = 0.0  # until when the file is left alone, in seconds of the monotonic clock
         self._file = 0  # number of the file that is open, by which one sees that another has replaced it
         with self._lock, self._forgiving():
             self._open()
@@ -143,7 +146,8 @@ class Store:
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if time.monotonic() < self._resting:
+                raise TimeoutError
             with self._alone():
                 database = sqlite3.connect(
                     self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
@@ -177,8 +181,10 @@ class Store:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """Be the only process that makes or removes the file."""
-        with open(f"{self.path}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(f"{self.path}.lock", PATIENCE) as is_ours:
+            if not is_ours:
+                self._resting = time.monotonic() + REST
+                raise TimeoutError
             yield
 
 

@@ -7,7 +7,6 @@ programs are that stand on our own runtime, is as for LLVM's.
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.local import LocalPlace
 from aiocg.workers.gcc.place import Place
 from aiocg.workers.programs.recipe import Program, failure
 
@@ -20,7 +19,7 @@ def check_place(place: Place) -> None:
     Raises:
         CompilationError: with `FailureCode.COMPILER`.
     """
-    if isinstance(place, LocalPlace):
+    if not place.is_apart:
         raise CompilationError(
             FailureCode.COMPILER,
             f"this node compiles for clients that it does not trust, and sources could have {place.name} read any file "

@@ -207,7 +207,7 @@ def test_code_that_the_assembler_refuses(make) -> None:  # type: ignore[no-untyp
     ("does", "reason", "lasting"),
     [
         ("echo 'cc1: internal compiler error: in f, at g.cc:3' >&2; exit 1", "internal compiler error", True),
-        ("echo 'cc1: out of memory allocating 65536 bytes' >&2; exit 1", "memory", False),
+        ("echo 'cc1: out of memory allocating 65536 bytes' >&2; exit 1", "memory", True),
         ("echo 'gcc: fatal error: Killed signal terminated program cc1' >&2; exit 1", "killed", False),
         ("echo 'gcc: internal compiler error: Killed (program cc1)' >&2; exit 4", "killed", False),
         ("echo 'cc1: fatal error: /tmp/x.s: No space left on device' >&2; exit 1", "disk", False),
@@ -235,16 +235,80 @@ def test_each_way_to_fail_has_a_reason(make, script, does: str, reason: str, las
     assert compilation(compiler, benchmark(("src/part.c",))).object_file()
 
 
-def test_a_compile_that_hangs_is_stopped_and_tried_again(make, script, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+@pytest.fixture
+def after(script, tmp_path: Path) -> Callable[..., str]:  # type: ignore[no-untyped-def]
+    """Write a compiler that does something else as long as there is a file `wrong`, and counts its compiles."""
+
+    def write(does: str) -> str:
+        (tmp_path / "wrong").touch()
+        command: str = script(f"src/main.c) echo >>{tmp_path}/compiles; [ -e {tmp_path}/wrong ] && {{ {does}; }} ;;")
+        return command
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("does", "limits", "more"),
+    [
+        ("sleep 4714.5", {"timeout": 0.2}, {"timeout": 30.0}),
+        ("echo cc1: out of memory allocating 9 bytes >&2; exit 1", {"memory": 1 << 30}, {"memory": 3 << 30}),
+        ("echo cc1: internal compiler error: in f >&2; exit 1", {"memory": 1 << 30}, {"memory": 3 << 30}),
+    ],
+)
+def test_a_failure_for_want_of_something_holds_for_as_much_and_for_less(  # type: ignore[no-untyped-def]
+    make, after, tmp_path: Path, does: str, limits: dict[str, float], more: dict[str, float]
+) -> None:
+    command, store = after(does), Store(tmp_path / "store")
+    less = {name: value / 2 if isinstance(value, float) else value // 2 for name, value in limits.items()}
+    words = set()
+    for given, compiles in ((limits, 1), (limits, 1), (less, 1)):
+        for compiler in (make(command, store=store), make(command, store=store)):
+            with pytest.raises(CompilationError) as e:
+                compilation(compiler, benchmark(), limits=LIMITS._replace(**given)).object_file()
+            words.add((e.value.message, str(e.value.fields)))
+            assert len((tmp_path / "compiles").read_text()) == compiles
+    assert len(words) == 1
+    (tmp_path / "wrong").unlink()
+    assert compilation(make(command, store=store), benchmark(), limits=LIMITS._replace(**more)).object_file()
+    assert compilation(make(command, store=store), benchmark(), limits=LIMITS._replace(**limits)).object_file()
+    assert len((tmp_path / "compiles").read_text()) == 2
+
+
+def test_memory_that_no_process_can_have_is_not_taken_for_what_it_had(make, after, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    command, store = after("echo cc1: out of memory allocating 9 bytes >&2; exit 1"), Store(tmp_path / "store")
+    for most in (1 << 30, 4 << 30):
+        compiler = make(command, store=store)
+        compiler.place.memory = most
+        with pytest.raises(CompilationError, match="more memory"):
+            compilation(compiler, benchmark()).assembly()
+    assert len((tmp_path / "compiles").read_text()) == 2
+
+
+def test_a_question_that_is_not_answered_is_no_fault_of_the_program(  # type: ignore[no-untyped-def]
+    make, script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiocg.workers.gcc.compilation._QUESTION_TIMEOUT", 0.2)
+    (tmp_path / "wrong").touch()
+    compiler = make(script(f"-print-file-name*) [ -e {tmp_path}/wrong ] && sleep 4714.5 ;;"))
+    program = benchmark(("a.c",), {"a.c": b"int f(void) { return 1; }\n"}, freestanding=True)
+    with pytest.raises(CompilationError, match="a question for its headers"):
+        compilation(compiler, program).object_file()
+    (tmp_path / "wrong").unlink()
+    assert compilation(compiler, program).object_file()
+
+
+def test_a_compile_that_hangs_is_stopped_and_for_longer_tried_again(make, script, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     hang = tmp_path / "hang"
     hang.touch()
     compiler = make(script(f"*main.c) [ -e {hang} ] && sleep 4714.5 ;;"))
     started = time.monotonic()
-    for limits in (Limits(0.3, 4 << 30, math.inf), Limits(60.0, 4 << 30, time.monotonic() + 0.7)):
+    for limits in (
+        Limits(0.3, 4 << 30, math.inf), *[Limits(60.0, 4 << 30, time.monotonic() + late) for late in (0.7, 1.1)]
+    ):
         with pytest.raises(CompilationError, match=r"had not compiled src/main.c after 0\.\d s") as e:
             compilation(compiler, benchmark(), limits=limits).object_file()
         assert e.value.fields == {"reason": "timeout"}
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 10 and compiler.compiles == 3  # a caller's deadline says nothing of the next
     hang.unlink()
     assert compilation(compiler, benchmark()).object_file()
 

@@ -1,9 +1,11 @@
 """Which options a real compiler has, and the file that keeps them."""
 
+import concurrent.futures
 import random
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,6 +33,7 @@ class Counted:
     def __init__(self, place: LocalPlace) -> None:
         self._place = place
         self.name, self.compiler, self.identity, self.root = place.name, place.compiler, place.identity, place.root
+        self.is_apart, self.memory = place.is_apart, place.memory
         self.commands: list[Sequence[str]] = []
 
     def run(
@@ -117,7 +120,7 @@ def test_the_file_is_read_the_second_time(place: LocalPlace, found: CompilerOpti
     assert [path.suffix for path in sorted(cache.iterdir())] == [".json", ".lock"]
 
 
-SOME = CompilerOptions("gcc 99", ())
+SOME = CompilerOptions("gcc 99", (Option("-fgcse", "flag", "", ("-fgcse",)),))
 
 
 def never() -> CompilerOptions:
@@ -133,7 +136,14 @@ def test_what_is_written_is_read(found: CompilerOptions, tmp_path: Path) -> None
         OptionsFile(str(tmp_path), "other", "1").get(never)
 
 
-@pytest.mark.parametrize("damage", ["half", "empty", "other format", "not JSON", "another compiler's", "a folder"])
+def _between(content: bytes, first: bytes, last: bytes, new: bytes) -> bytes:
+    before, _, rest = content.partition(first)
+    return before + first + new + last + rest.partition(last)[2]
+
+
+@pytest.mark.parametrize(
+    "damage", ["half", "empty", "other format", "not JSON", "another compiler's", "no options", "a folder"]
+)
 def test_a_damaged_file_is_as_none(found: CompilerOptions, tmp_path: Path, damage: str) -> None:
     OptionsFile(str(tmp_path), "one", "1").get(lambda: SOME)
     (path,) = tmp_path.glob("*.json")
@@ -148,6 +158,7 @@ def test_a_damaged_file_is_as_none(found: CompilerOptions, tmp_path: Path, damag
                 "empty": b"",
                 "other format": content.replace(b'"format": 1', b'"format": 0'),
                 "not JSON": b"\xff\x00" * 100,
+                "no options": _between(content, b'"options":', b'"dropped":', b"[], "),
                 "another compiler's": content.replace(b'"one"', b'"two"'),
             }[damage]
         )
@@ -165,19 +176,21 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(found: CompilerOptions, 
 
 PROGRAM = """
 import os, resource, sys
+from aiocg.transport.options import Option
 from aiocg.workers.gcc.compiler_options import CompilerOptions
 from aiocg.workers.gcc.options_file import OptionsFile
 
+found = CompilerOptions("gcc 99", (Option("-fgcse", "flag", "", ("-fgcse",)),))
 folder, mark, limit = sys.argv[1:]
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
 
 def discover():
     os.close(os.open(f"{mark}{os.getpid()}", os.O_CREAT))
-    return CompilerOptions("gcc 99", ())
+    return found
 
 print("ready", flush=True)
 sys.stdin.readline()
-assert OptionsFile(folder, "one", "1").get(discover) == CompilerOptions("gcc 99", ())
+assert OptionsFile(folder, "one", "1").get(discover) == found
 """
 
 
@@ -190,6 +203,26 @@ def test_of_several_processes_one_discovers_and_the_others_wait(tmp_path: Path) 
         process.communicate(b"\n")
     assert [process.returncode for process in processes] == [0, 0, 0, 0]
     assert len(list(tmp_path.glob("did-*"))) == 1
+
+
+def test_a_process_that_was_stopped_is_not_waited_for_for_ever(
+    found: CompilerOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiocg.workers.gcc.options_file.PATIENCE", 0.1)
+    begun = threading.Event()
+    end = threading.Event()
+
+    def discover_for_long() -> CompilerOptions:
+        begun.set()
+        assert end.wait(60)
+        return found
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(OptionsFile(str(tmp_path), "one", "1").get, discover_for_long)
+        assert begun.wait(60)
+        assert OptionsFile(str(tmp_path), "one", "1").get(lambda: found) == found
+        end.set()
+        assert first.result() == found
 
 
 def test_a_file_that_there_is_no_room_for_is_not_written(tmp_path: Path) -> None:

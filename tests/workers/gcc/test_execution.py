@@ -32,7 +32,7 @@ class Elsewhere:
 
     def __init__(self, place: LocalPlace) -> None:
         self.name, self.compiler, self.identity, self.root = place.name, place.compiler, place.identity, place.root
-        self.run, self.close = place.run, place.close
+        self.run, self.close, self.memory, self.is_apart = place.run, place.close, place.memory, True
 
 
 @pytest.fixture(scope="module")

@@ -161,3 +161,25 @@ def test_closing_removes_the_folder_and_may_be_repeated(compiler: Path) -> None:
     place.close()
     place.close()
     assert not os.path.exists(place.root)
+
+
+STOPPED = """
+from aiocg.workers.gcc.local import LocalPlace
+place = LocalPlace("gcc")
+print(flush=True)
+print(place.run(["sleep", "0.5"], folder=place.root, timeout=1.5).stopped or "ended", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_time_in_which_all_was_stopped_does_not_count() -> None:
+    """As by Ctrl-Z: what is remembered of a compile must not depend on that."""
+    command = [sys.executable, "-P", "-c", STOPPED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGSTOP)
+        time.sleep(2.5)
+        os.killpg(process.pid, signal.SIGCONT)
+        assert process.stdout.readline() == "ended\n"

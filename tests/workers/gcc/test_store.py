@@ -1,15 +1,18 @@
 """What is kept on disk: for all processes, within bounds, and worth no failure."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from aiocg.workers.gcc.locking import locked
 from aiocg.workers.gcc.results import Results
-from aiocg.workers.gcc.store import Store
+from aiocg.workers.gcc.store import NAME, Store
 
 VALUE = {"asm_size": 12, "asm_hash": "ab", "failure": ["refused", "words"], "asm": [b"\x00\xff" * 50]}
 
@@ -31,6 +34,53 @@ def test_what_was_put_is_there_at_once_and_for_others_when_it_is_written(tmp_pat
     store.flush()
     assert kept(tmp_path, ("key", "facts")) == VALUE
     assert (store.hits, store.misses) == (1, 1)
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Iterator[Callable[[Path], None]]:
+    """Have a process get a lock, and stop it."""
+    processes = []
+
+    def stop(lock: Path) -> None:
+        code = f"import fcntl, signal; f = open({str(lock)!r}, 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True)"
+        process = subprocess.Popen([sys.executable, "-c", f"{code}; signal.pause()"], stdout=subprocess.PIPE)
+        assert process.stdout is not None and process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        processes.append(process)
+
+    yield stop
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_a_stopped_process_keeps_nobody_waiting(
+    tmp_path: Path, stopped: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiocg.workers.gcc.store.PATIENCE", 0.05)
+    stopped(tmp_path / f"{NAME}.lock")
+    waits = []
+    monkeypatch.setattr("aiocg.workers.gcc.store.locked", lambda *how: waits.append(how) or locked(*how))
+    store = Store(tmp_path)
+    for number in range(200):  # more than a batch
+        store.put(number, number)
+        assert store.get(number) in (number, None)  # which it is no more after a batch
+    store.close()
+    assert len(waits) == 1  # for the file is left alone then
+
+
+def test_after_a_rest_the_file_is_used_again(
+    tmp_path: Path, stopped: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiocg.workers.gcc.store.PATIENCE", 0.05)
+    monkeypatch.setattr("aiocg.workers.gcc.store.REST", 0.0)
+    lock = tmp_path / f"{NAME}.lock"
+    stopped(lock)
+    store = Store(tmp_path)
+    lock.unlink()  # as if it had ended
+    store.put("key", 1)
+    store.close()
+    assert kept(tmp_path, "key") == 1
 
 
 def test_closing_writes_and_may_be_repeated(tmp_path: Path) -> None:
