@@ -1,0 +1,136 @@
+"""A GPU as a target of loop nests."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aiocg.transport.messages import FailureCode
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.loops import device_lock
+from aiocg.workers.loops.cuda.device import Device, open_device
+from aiocg.workers.loops.cuda.roof import ROOF_VERSION, measure_roof
+from aiocg.workers.loops.cuda.source import Program, generate
+from aiocg.workers.loops.cuda.timing import time_runs
+from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.nest import Nest
+from aiocg.workers.loops.roofs import remembered
+from aiocg.workers.loops.target import Arrays, Roof, Timing
+
+__all__ = ["CudaKernel", "CudaTarget"]
+
+OPTIONS = ("--std=c++17",)
+KEPT_MODULES = 256
+
+
+class CudaTarget:
+    """The first GPU that this process sees.
+
+    Args:
+        cache_dir: where to remember what was measured; None for nowhere.
+
+    Attributes:
+        name: `cuda`.
+        description: the model, and the versions of what is used.
+
+    Raises:
+        CompilationError: with `FailureCode.UNSUPPORTED`, saying all that is missing on this machine.
+    """
+
+    name = "cuda"
+
+    def __init__(self, cache_dir: Path | None = None) -> None:
+        self._device = open_device()
+        self._cache_dir = cache_dir
+        self._compiled = itertools.count(1)
+        self.description = self._device.description
+
+    def compile(self, computation: Computation, nests: Sequence[Nest]) -> "CudaKernel":
+        """Compile a nest for each stage. Several threads may do so at once.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION` when the device cannot carry out these nests.
+        """
+        program = generate(computation, nests)
+        if next(self._compiled) % KEPT_MODULES == 0:
+            self._device.cupy.clear_memo()  # CuPy would keep all modules there ever were
+        return CudaKernel(self._device, computation, program)
+
+    def roof(self) -> Roof:
+        """Return what the device can do, which takes seconds when it was not measured before."""
+        key = {"target": self.name, "device": self.description, "measured by": ROOF_VERSION}
+        return remembered(self._cache_dir, key, self._measure_roof)
+
+    def _measure_roof(self) -> Roof:
+        with device_lock.held(self._device.lock):
+            return measure_roof(self._device)
+
+
+class CudaKernel:
+    """A computation compiled for a GPU.
+
+    Attributes:
+        source: the CUDA C that was compiled, with the launches as comments.
+    """
+
+    def __init__(self, device: Device, computation: Computation, program: Program) -> None:
+        self.source = program.source
+        self._device = device
+        self._computation = computation
+        self._calls = program.calls
+        module = device.cupy.RawModule(code=program.source, options=OPTIONS)
+        try:
+            with device.use():
+                self._functions = [module.get_function(call.function) for call in program.calls]
+                for function in self._functions:
+                    function.compile()
+        except device.cupy.cuda.compiler.CompileException as error:
+            raise CompilationError(FailureCode.ACTION, f"NVRTC refuses the kernel: {error}") from None
+
+    def run(self, arrays: Arrays) -> None:
+        """Carry out all stages once, in place: inputs are read, the other arrays are written whole.
+
+        Raises:
+            MemoryError: when the device has too little memory.
+            CompilationError: with `FailureCode.OBSERVATION` when it refuses to carry them out.
+        """
+        with self._device.use():
+            memory = self._upload(arrays)
+            self._launch(memory)
+            for array, result in list(zip(arrays, memory, strict=True))[len(self._computation.inputs) :]:
+                result.get(out=array)
+            self._device.stream.synchronize()
+
+    def time(self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
+        """Warm up, then time; nothing else that this library measures runs on the device meanwhile.
+
+        Args:
+            arrays: as for `run`; no element of them changes.
+            samples: how many to take, at least 1.
+            seconds: about how long to measure in all; each sample is of as many runs as fit.
+            deadline: until when to wait for the device, in seconds of the monotonic clock.
+
+        Raises:
+            MemoryError: when the device has too little memory.
+            CompilationError: with `FailureCode.OBSERVATION` when it refuses, or others measure until the deadline.
+        """
+        try:
+            with device_lock.held(self._device.lock, deadline), self._device.use():
+                memory = self._upload(arrays)
+                self._launch(memory)
+                return time_runs(self._device, lambda: self._launch(memory), samples=samples, seconds=seconds)
+        except device_lock.DeviceBusyError as error:
+            raise CompilationError(FailureCode.OBSERVATION, str(error)) from error
+
+    def _upload(self, arrays: Arrays) -> list[Any]:
+        for tensor, array in zip(self._computation.tensors, arrays, strict=True):
+            if array.dtype != np.float32 or array.shape != tensor.shape or not array.flags.c_contiguous:
+                raise ValueError(f"{tensor.name} must be a contiguous array of float32 of shape {tensor.shape}")
+        return [self._device.cupy.asarray(array) for array in arrays]
+
+    def _launch(self, memory: Sequence[Any]) -> None:
+        for function, call in zip(self._functions, self._calls, strict=True):
+            function(call.launch.grid, call.launch.block, tuple(memory[at] for at in call.arguments))
