@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.dataset import PROGRAM, Dataset
 from aiocg.datasets.errors import CacheError, DatasetError, DownloadError, InstallError
 from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.progress import Advance, progress
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from aiocg.env import Env
 
-__all__ = ["ENVIRONMENT", "NOT_RUNNABLE", "Summary", "measure", "measured_row"]
+__all__ = ["ENVIRONMENT", "NOT_RUNNABLE", "Summary", "measure", "measured_row", "require_programs"]
 
 ENVIRONMENT = "llvm-v0"
 """What programs are measured in."""
@@ -101,9 +101,10 @@ async def measure(
         on_row: called with each measurement.
 
     Raises:
-        DatasetError: when the dataset has no end and there is no limit, or the index cannot be written.
+        DatasetError: when the dataset has no programs, or no end and there is no limit, or the index cannot be written.
         WorkerStartError: when no worker can be started, or kept running.
     """
+    require_programs(dataset)
     size = await in_thread(lambda: dataset.size)  # the first time, a list of names may have to be fetched
     if limit is None and not size and not isinstance(dataset, DatasetView):
         raise DatasetError(f"{dataset.name} has no end: give a limit, or take a slice of it")
@@ -116,6 +117,12 @@ async def measure(
         measuring = await in_thread(lambda: _Measuring(dataset, count, llvm, again, run, on_row))
         measuring.advance = stack.enter_context(progress(f"Measuring {dataset.name}", count, unit="programs"))
         return await measuring.work(runtime)
+
+
+def require_programs(dataset: Dataset) -> None:
+    """Raise a `DatasetError` unless a dataset is one of programs, which LLVM can load."""
+    if dataset.kind != PROGRAM:
+        raise DatasetError(f"{dataset.name} has no programs that LLVM could load: its benchmarks are {dataset.kind}s")
 
 
 class _Measuring:

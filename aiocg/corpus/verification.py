@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aiocg.corpus.measure import ENVIRONMENT, TIMEOUT
+from aiocg.corpus.measure import ENVIRONMENT, TIMEOUT, require_programs
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError
@@ -69,9 +69,10 @@ async def verify(
         seed: decides which.
 
     Raises:
-        DatasetError: when it is not installed, or its list of programs is damaged.
+        DatasetError: when it has no programs, is not installed, or its list of programs is damaged.
         ServiceError: when no worker can be started.
     """
+    require_programs(dataset)
     if not dataset.installed:
         raise DatasetError(f"{dataset.name} is not installed; `aiocg dataset install {dataset.name}` does that")
     files, damaged = await in_thread(lambda: _check(dataset))

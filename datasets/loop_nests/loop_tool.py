@@ -12,7 +12,7 @@ from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = ["KIND", "LARGEST", "LoopToolDataset"]
 
-KIND = "sum of vectors"
+KIND = "loop_tool expression"
 """The `Dataset.kind` of these datasets."""
 
 LARGEST = 8 * 1024 * 1024 - 1  # elements

@@ -58,7 +58,7 @@ class Limits(NamedTuple):
     axes: int = 24
     dimensions: int = 8
     nodes: int = 256
-    nesting: int = 64
+    nesting: int = 32
     integer: int = 2**30
     footprint: int = 2**32
     iterations: int = 2**40
