@@ -1,9 +1,9 @@
 """Runs loop nests element by element: slow, and simple enough to be what generated code is compared with.
 
 Everything happens one after another, and what may happen in any order happens from the last turn to the first: those
-of parallel and vectorized loops, blocks and threads. A tile is filled at the begin of each turn of its loop, as the
-first thread of the block would, and what is staged is read from the tile alone, where nothing but what was copied is
-a number.
+of parallel and vectorized loops, blocks and threads. A tile is filled by the first thread of a block that comes to a
+turn of its loop, for all of them; what is staged is read from there alone, where nothing but what was copied is a
+number.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiocg.workers.loops.expression import REDUCERS, Affine, Call, Computation, Expression, Number, Read
-from aiocg.workers.loops.nest import Kind, Loop, Nest
+from aiocg.workers.loops.nest import THREADS, Kind, Loop, Nest, Staging
 from aiocg.workers.loops.tile import Tile, staged_tile
 
 __all__ = ["iterations", "run"]
@@ -51,11 +51,13 @@ def iterations(nest: Nest) -> Iterator[Variables]:
 def _run_stage(nest: Nest, memory: Mapping[str, Array]) -> None:
     stage = nest.stage
     result = memory[stage.tensor]
-    tiles = {staging.tensor: _Staged(nest, staged_tile(nest, staging), memory) for staging in nest.stagings}
     fills: dict[str, list[_Staged]] = {}
+    tiles: dict[str, Callable[[tuple[int, ...]], np.float32]] = {}
     for staging in nest.stagings:
-        fills.setdefault(staging.variable, []).append(tiles[staging.tensor])
-    body = _compiled(stage.body, {name: tile.read for name, tile in tiles.items()}, memory)
+        staged = _Staged(nest, staged_tile(nest, staging), staging, memory)
+        fills.setdefault(staging.variable, []).append(staged)
+        tiles[staging.tensor] = staged.read
+    body = _compiled(stage.body, tiles, memory)
     where = tuple(axis.name for axis in stage.spatial)
     if not stage.reducer:
         for variables in _iterations(nest, fills):
@@ -89,25 +91,40 @@ def _turns(loop: Loop) -> range:
 
 
 class _Staged:
-    """A tile in the memory that a block's threads share, and the place that it was copied from."""
+    """What a tensor's tiles hold in the memory that a block's threads share, and the places they were copied from."""
 
-    def __init__(self, nest: Nest, tile: Tile, memory: Mapping[str, Array]) -> None:
+    def __init__(self, nest: Nest, tile: Tile, staging: Staging, memory: Mapping[str, Array]) -> None:
         self._nest = nest
         self._tile = tile
         self._whole = memory[tile.tensor]
-        self._copy = np.empty(tile.shape, np.float32)
+        variables = [loop.variable for loop in nest.loops]
+        self._outside = [
+            loop.variable
+            for loop in nest.loops[: variables.index(staging.variable) + 1]
+            if loop.kind not in THREADS
+        ]
+        self._filled: dict[tuple[int, ...], tuple[tuple[int, ...], Array]] = {}
         self._start: tuple[int, ...] = ()
+        self._copy = np.empty(tile.shape, np.float32)
 
     def fill(self, loops: Variables) -> None:
-        """Copy what the turns inside may read; what is beyond the tensor, or was there before, is no number."""
+        """Copy what all threads read in a turn, unless another thread has done so."""
+        key = tuple(loops[variable] for variable in self._outside)
+        if key not in self._filled:
+            self._filled[key] = self._copied(loops)
+        self._start, self._copy = self._filled[key]
+
+    def _copied(self, loops: Variables) -> tuple[tuple[int, ...], Array]:
+        """Return where a tile begins, and the tile; what is beyond the tensor is no number."""
         still = {variable: value for variable, value in loops.items() if variable not in self._tile.inside}
         variables = self._nest.values(dict.fromkeys(self._tile.inside, 0) | still)
-        self._start = tuple(_index(start, variables) for start in self._tile.start)
-        self._copy.fill(np.nan)
+        start = tuple(_index(index, variables) for index in self._tile.start)
+        copy = np.full(self._tile.shape, np.nan, np.float32)
         for place in np.ndindex(self._tile.shape):
-            source = tuple(begin + offset for begin, offset in zip(self._start, place, strict=True))
+            source = tuple(begin + offset for begin, offset in zip(start, place, strict=True))
             if all(0 <= index < extent for index, extent in zip(source, self._whole.shape, strict=True)):
-                self._copy[place] = self._whole[source]
+                copy[place] = self._whole[source]
+        return start, copy
 
     def read(self, place: tuple[int, ...]) -> np.float32:
         """Return an element by its place in the whole tensor."""

@@ -152,6 +152,17 @@ class Nest:
         return found
 
     @cached_property
+    def sources(self) -> Mapping[str, Relation]:
+        """The relation that computes each variable which is no loop's."""
+        found: dict[str, Relation] = {}
+        for relation in self.relations:
+            if isinstance(relation, Split):
+                found[relation.parent] = relation
+            else:
+                found[relation.outer] = found[relation.inner] = relation
+        return found
+
+    @cached_property
     def depth(self) -> Mapping[str, int]:
         """The position of the innermost loop that each variable depends on: there it can be computed."""
         position = {loop.variable: index for index, loop in enumerate(self.loops)}

@@ -5,7 +5,7 @@ from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine
-from aiocg.workers.loops.nest import THREADS, Fusion, Nest, Relation, Split, Staging
+from aiocg.workers.loops.nest import THREADS, Fusion, Nest, Staging
 from aiocg.workers.loops.primitives import Refusal
 
 __all__ = ["Tile", "span", "staged_tile"]
@@ -69,7 +69,7 @@ def span(nest: Nest, variable: str, inside: Set[str]) -> int | None:
         return nest.extent[variable]
     if not loops & inside:
         return 1
-    relation = _source(nest, variable)
+    relation = nest.sources[variable]
     if isinstance(relation, Fusion):
         return None
     outer, inner = span(nest, relation.outer, inside), span(nest, relation.inner, inside)
@@ -90,11 +90,3 @@ def _range(nest: Nest, indices: Sequence[Affine], inside: Set[str]) -> tuple[int
         low += min(0, factor * (values - 1))
     return extent, Affine(low, indices[0].terms)
 
-
-def _source(nest: Nest, variable: str) -> Relation:
-    """Return the relation that computes a variable which is no loop's."""
-    for relation in nest.relations:
-        left = (relation.parent,) if isinstance(relation, Split) else (relation.outer, relation.inner)
-        if variable in left:
-            return relation
-    raise KeyError(variable)

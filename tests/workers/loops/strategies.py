@@ -8,12 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.schedule import Schedule, Step, steps
+
+ALWAYS_THE_SAME = settings(
+    derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=60
+)
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
