@@ -45,11 +45,6 @@ def test_all_of_the_originals_ids_are_known() -> None:
         assert env.reward_space == "ObjectTextSizeOz"
 
 
-def test_compilers_that_there_are_none_of_are_told() -> None:
-    with pytest.raises(compiler_gym.errors.EnvironmentNotSupported, match="loop_tool-v0 is not available"):
-        compiler_gym.make("loop_tool-v0")
-
-
 def test_an_environment_has_the_interface_of_gym() -> None:
     with gym.make("llvm-autophase-ic-v0", benchmark=GCD) as env:
         assert isinstance(env, gym.Env)

@@ -15,6 +15,8 @@ from aiocg.workers.loops.targets import open_target
 
 __all__ = ["KernelSession"]
 
+GRACE = 1.0  # seconds before the worker is killed, to say that others have kept the device busy
+
 
 @dataclass
 class _Measurement:
@@ -106,7 +108,8 @@ class KernelSession(CompilationSession):
         """
         if self._measurement.timing is None or name in self._told:
             samples, seconds = self.parameters
-            self._measurement.timing = self.kernels.measure(self.schedule, samples, seconds)
+            patience = self.deadline - GRACE - 2 * seconds
+            self._measurement.timing = self.kernels.measure(self.schedule, samples, seconds, patience)
             self._told = frozenset()
         self._told |= {name}
         return self._measurement.timing

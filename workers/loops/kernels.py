@@ -1,5 +1,6 @@
 """Kernels of one device: compiled once for each schedule, compared with NumPy once, and then measured."""
 
+import math
 import os
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -104,17 +105,18 @@ class Kernels:
             raise _failure("compilation", entry.refusal)
         return entry.kernel
 
-    def measure(self, schedule: Schedule, samples: int, seconds: float) -> Timing:
+    def measure(self, schedule: Schedule, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
         """Measure the kernel of a schedule; the first time, compare its results with NumPy's before.
 
         Args:
             schedule: the schedule.
             samples: how many to take.
             seconds: about how long to measure in all.
+            deadline: until when to wait for others that measure, in seconds of the monotonic clock.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` and a `reason`, when there is no kernel, its results are
-                wrong, or memory is short.
+            CompilationError: with `FailureCode.OBSERVATION`, when there is no kernel, its results are wrong, or memory
+                is short, which the `reason` in its fields tells; or when others measured until the deadline.
         """
         kernel = self.kernel(schedule)
         entry = self._entries[schedule.digest]
@@ -127,7 +129,7 @@ class Kernels:
             if entry.wrong:
                 raise _failure("wrong result", f"the kernel computes something else: {entry.wrong}")
             self.measurements += 1
-            return kernel.time(workload.arrays, samples=samples, seconds=seconds)
+            return kernel.time(workload.arrays, samples=samples, seconds=seconds, deadline=deadline)
         except MemoryError:
             self._workloads.clear()
             bytes_ = schedule.computation.footprint

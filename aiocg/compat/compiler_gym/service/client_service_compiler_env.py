@@ -15,7 +15,7 @@ import numpy as np
 from aiocg.compat.compiler_gym.compiler_env_state import CompilerEnvState
 from aiocg.compat.compiler_gym.datasets import Dataset, Datasets
 from aiocg.compat.compiler_gym.envs.compiler_env import UNCHANGED
-from aiocg.compat.compiler_gym.errors import BenchmarkInitError, ServiceError, SessionNotFound
+from aiocg.compat.compiler_gym.errors import BenchmarkInitError, EnvironmentNotSupported, ServiceError, SessionNotFound
 from aiocg.compat.compiler_gym.service.connection import CompilerGymServiceConnection, ConnectionOpts
 from aiocg.compat.compiler_gym.service.proto.py_converters import make_message_default_converter
 from aiocg.compat.compiler_gym.service.settings import EnvironmentSettings
@@ -194,6 +194,8 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         for attempt in range(1, attempts + 1):
             try:
                 return self.service.start_session(self._benchmark_in_use, action_space, timeout)
+            except EnvironmentNotSupported:
+                raise
             except (ServiceError, TimeoutError) as error:
                 if isinstance(error, BenchmarkInitError) or attempt == attempts:
                     raise OSError(

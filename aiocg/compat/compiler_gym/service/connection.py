@@ -18,7 +18,11 @@ from aiocg.compat.compiler_gym.errors import (
     SessionNotFound,
 )
 from aiocg.compat.compiler_gym.service.backend import Backend, Reply, Session
-from aiocg.compat.compiler_gym.service.endpoints import GCC_SERVICE_BINARY, LLVM_SERVICE_BINARY
+from aiocg.compat.compiler_gym.service.endpoints import (
+    GCC_SERVICE_BINARY,
+    LLVM_SERVICE_BINARY,
+    LOOP_TOOL_SERVICE_BINARY,
+)
 
 __all__ = [
     "CompilerGymServiceConnection",
@@ -79,7 +83,7 @@ class CompilerGymServiceConnection:
     """A service, and its sessions by number.
 
     Args:
-        endpoint: `LLVM_SERVICE_BINARY` or `GCC_SERVICE_BINARY`; the path of a script that calls
+        endpoint: `LLVM_SERVICE_BINARY`, `GCC_SERVICE_BINARY` or `LOOP_TOOL_SERVICE_BINARY`; the path of a script that calls
             `create_and_run_compiler_gym_service`; or the `connection.url` of another connection of this process.
         opts: settings.
 
@@ -122,6 +126,10 @@ class CompilerGymServiceConnection:
             from aiocg.compat.compiler_gym.envs.gcc.backend import GccBackend
 
             return GccBackend(self.opts.script_env.get("CC", "gcc"))
+        if path == LOOP_TOOL_SERVICE_BINARY:
+            from aiocg.compat.compiler_gym.envs.loop_tool.backend import LoopToolBackend
+
+            return LoopToolBackend()
         if isinstance(self.endpoint, str) and not path.is_file():
             shared = _connections.get(self.endpoint)
             if shared is None:

@@ -1,8 +1,8 @@
-"""What stands for CompilerGym's services of LLVM and GCC, which were programs in files."""
+"""What stands for CompilerGym's services of LLVM, GCC and loop_tool, which were programs in files."""
 
 from pathlib import Path
 
-__all__ = ["GCC_SERVICE_BINARY", "LLVM_SERVICE_BINARY"]
+__all__ = ["GCC_SERVICE_BINARY", "LLVM_SERVICE_BINARY", "LOOP_TOOL_SERVICE_BINARY"]
 
 _ENVS = Path(__file__).parents[1] / "envs"
 
@@ -11,3 +11,6 @@ LLVM_SERVICE_BINARY = _ENVS / "llvm/service/compiler_gym-llvm-service"
 
 GCC_SERVICE_BINARY = _ENVS / "gcc/service/compiler_gym-gcc-service"
 """The same for GCC; which GCC, the variable `CC` of the connection's `script_env` says."""
+
+LOOP_TOOL_SERVICE_BINARY = _ENVS / "loop_tool/service/compiler_gym-loop_tool-service"
+"""The same for loop_tool."""

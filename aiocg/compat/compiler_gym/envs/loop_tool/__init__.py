@@ -1,16 +1,32 @@
-"""CompilerGym's environment `loop_tool-v0`, which aiocg does not have."""
+"""CompilerGym's environment of loop_tool."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from aiocg.compat.compiler_gym.envs.compiler_env import CompilerEnv
-from aiocg.compat.compiler_gym.errors import EnvironmentNotSupported
+from aiocg.compat.compiler_gym.service.endpoints import LOOP_TOOL_SERVICE_BINARY
 
-__all__ = ["LoopToolEnv"]
+_HOMES = {
+    "FLOPSReward": "flops_reward",
+    "LoopToolCPUDataset": "datasets",
+    "LoopToolCUDADataset": "datasets",
+    "LoopToolEnv": "loop_tool_env",
+}
+_MODULES = ("datasets", "flops_reward", "loop_tool_env")
 
+__all__ = ["LOOP_TOOL_SERVICE_BINARY", "FLOPSReward", "LoopToolCPUDataset", "LoopToolCUDADataset", "LoopToolEnv"]
 
-class LoopToolEnv(CompilerEnv):
-    """The environment of loop_tool, which aiocg does not have: making one raises EnvironmentNotSupported."""
+if TYPE_CHECKING:
+    from aiocg.compat.compiler_gym.envs.loop_tool.datasets import LoopToolCPUDataset, LoopToolCUDADataset
+    from aiocg.compat.compiler_gym.envs.loop_tool.flops_reward import FLOPSReward
+    from aiocg.compat.compiler_gym.envs.loop_tool.loop_tool_env import LoopToolEnv
+else:
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "LoopToolEnv":
-        """Refuse."""
-        raise EnvironmentNotSupported("loop_tool-v0 is not available: aiocg has no workers for loop_tool")
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*__all__, *_MODULES})
