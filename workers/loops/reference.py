@@ -228,7 +228,7 @@ class _StageEvaluation:
         stage = self._stage
         shape = stage.result.shape
         values = np.empty(shape, np.float32)
-        tolerance = None if self._exact and not self._inherits else np.empty(shape, np.float32)
+        tolerance = None if self._exact else np.empty(shape, np.float32)
         extents = self._block_extents()
         for block in _blocks(stage.spatial, extents):
             value, error = self._reduced(block, extents)
@@ -238,10 +238,6 @@ class _StageEvaluation:
                 bound = 1.000001 * (error + np.abs(values[here] - value))  # more than rounding to float32 takes away
                 tolerance[here] = np.where(np.isfinite(bound) & np.isfinite(value), bound, np.inf)
         return Expected(values, tolerance)
-
-    @property
-    def _inherits(self) -> bool:
-        return any(self._known[read.tensor].tolerance is not None for read in self._stage.reads())
 
     def _block_extents(self) -> dict[str, int]:
         """Return how much of each axis is evaluated together: the longest are cut until all fits."""
@@ -307,17 +303,18 @@ class _StageEvaluation:
         """Sum a product of reads over a block."""
         views = [_view(self._known[read.tensor].values, read, block).astype(np.float64) for read in reads]
         value = factor * self._summed(views, block)
-        if self._exact and not self._inherits:
+        if self._exact:
             return _Partial(value, 0.0, 0.0)
         sizes = [np.abs(view) for view in views]
-        absolute = exact = abs(factor) * self._summed(sizes, block)
-        for size, read in zip(sizes, reads, strict=True):
-            if (tolerance := self._known[read.tensor].tolerance) is not None:
-                size += _view(tolerance, read, block)
-        if self._inherits:
+        absolute = plain = abs(factor) * self._summed(sizes, block)
+        tolerances = [self._known[read.tensor].tolerance for read in reads]
+        if any(tolerance is not None for tolerance in tolerances):
+            for size, read, tolerance in zip(sizes, reads, tolerances, strict=True):
+                if tolerance is not None:
+                    size += _view(tolerance, read, block)
             absolute = abs(factor) * self._summed(sizes, block)
-        rounding = 0.0 if self._exact else growth(len(reads) + (factor != 1))
-        return _Partial(value, absolute - exact + rounding * absolute, (1 + rounding) * absolute)
+        rounding = growth(len(reads) + (factor != 1))
+        return _Partial(value, absolute - plain + rounding * absolute, (1 + rounding) * absolute)
 
     def _summed(self, views: Sequence[NDArray[np.float64]], block: Block) -> NDArray[np.float64]:
         """Multiply arrays, whose dimensions are those of a block or 1, and sum over what is reduced."""

@@ -61,9 +61,9 @@ def scale_of_array(array: NDArray[np.float32]) -> Scale | None:
     """Return the scale of an array's elements; None when they are not finite."""
     magnitude, grid = 0.0, PRECISION
     for chunk in _chunks(array):
-        magnitude = max(magnitude, float(np.abs(chunk).max(initial=0.0)))
-        if not math.isfinite(magnitude):
+        if not np.isfinite(chunk).all():
             return None
+        magnitude = max(magnitude, float(np.abs(chunk).max()))
         mantissa, exponent = np.frexp(chunk[chunk != 0])
         whole = (np.abs(mantissa) * 2**PRECISION).astype(np.int32)
         _, zeros = np.frexp((whole & -whole).astype(np.float32))  # one more than how many zeros each ends with
