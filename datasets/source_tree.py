@@ -21,8 +21,9 @@ class SourceTree:
             compiler's own headers and the libraries', which are where it runs.
         include: relative paths of the folders to look for headers in, as for `-I`.
         flags: for the compiler, such as `-DNDEBUG` or `-std=gnu17`; without paths, and none that optimise.
-        language: "c" or "c++".
+        language: "c", or "c++" if a unit is in C++.
         freestanding: nothing but the compiler's own headers is used beside `files`.
+        units_in_c: those units of a program in C++ that are in C; a worker may be told of none.
     """
 
     units: tuple[str, ...]
@@ -31,10 +32,13 @@ class SourceTree:
     flags: tuple[str, ...] = ()
     language: str = "c"
     freestanding: bool = False
+    units_in_c: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """Return it as a worker takes it."""
         import msgspec
 
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if not self.units_in_c:
+            del fields["units_in_c"]
         return msgspec.msgpack.encode({"version": VERSION, **fields, "files": dict(self.files)}, order="sorted")

@@ -1,5 +1,6 @@
 """Making benchmarks of C and C++ sources of one's own, of one file or of several that make a program."""
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,8 +38,8 @@ def make_benchmark(
     the compiler. The sources are read when the content is asked for.
 
     Args:
-        inputs: `.c .cc .cpp .cxx` files, or sources by name and content, among which there may be headers. All units
-            are in the same language.
+        inputs: `.c .cc .cpp .cxx` files, or sources by name and content, among which there may be headers. Each unit
+            is in the language that its suffix says, and the program is linked by the driver for C++ if one is in that.
         flags: for the compiler: `-I`, `-D`, `-U`, `-std` and such; relative folders in them are relative to the working
             directory. Those for linking, such as `-lm`, are given to the compiler when the program is linked.
         name: what it is called in its URI; by default after the first unit.
@@ -47,17 +48,20 @@ def make_benchmark(
 
     Raises:
         BenchmarkNotFound: when there is no such file.
-        BenchmarkInitError: when an input cannot be a unit, there is none, or they are in two languages.
+        BenchmarkInitError: when an input cannot be a unit, or there is none.
         TypeError: for an input of another type.
     """
     single = isinstance(inputs, (str, os.PathLike, BenchmarkSource))
     paths, texts = _parted([inputs] if single else list(inputs))  # type: ignore[list-item,arg-type]
     words = tuple(flags) if texts else absolute_flags(flags)
     units = [*map(os.fspath, paths), *(name for name in texts if _suffix(name) in LANGUAGES)]
-    language = _language(units)
+    languages = _languages(units)
+    language = max(languages)
 
     def source_tree() -> SourceTree:
-        return gather_texts(units, texts, words, language) if texts else gather_files(paths, words, language)
+        tree = gather_texts(units, texts, words, language) if texts else gather_files(paths, words, language)
+        in_c = tuple([unit for unit, one in zip(tree.units, languages, strict=True) if one != language])
+        return dataclasses.replace(tree, units_in_c=in_c)
 
     driver = "{clang++}" if language == "c++" else "{clang}"
     program = BenchmarkProgram(
@@ -97,21 +101,18 @@ def _suffix(name: str) -> str:
     return os.path.splitext(name)[1]
 
 
-def _language(units: Sequence[str]) -> str:
-    """Return the language of all units.
+def _languages(units: Sequence[str]) -> list[str]:
+    """Return the language of each unit, "c" or "c++".
 
     Raises:
-        BenchmarkInitError: when there is none, or there are two.
+        BenchmarkInitError: when there is no unit, or a file is none.
     """
     if not units:
         raise BenchmarkInitError("make_benchmark", f"there is no unit to compile: no {', '.join(LANGUAGES)} file")
     for unit in units:
         if _suffix(unit) not in LANGUAGES:
             raise BenchmarkInitError(unit, f"is no source: expected one of {', '.join(LANGUAGES)}")
-    languages = sorted({LANGUAGES[_suffix(unit)] for unit in units})
-    if len(languages) > 1:
-        raise BenchmarkInitError("make_benchmark", "the units are in C and in C++: make a benchmark of those in each")
-    return languages[0]
+    return [LANGUAGES[_suffix(unit)] for unit in units]
 
 
 def _uri(paths: Sequence[Path], texts: Mapping[str, bytes], flags: Sequence[str], name: str) -> BenchmarkUri:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from aiocg.gcc.benchmarks import make_benchmark
 from aiocg.validation import ErrorKind
 
 from .engine import client, engine, gcc_image
+from .written import ADD, GREET
 
 __all__ = ["client", "engine", "gcc_image"]
 
@@ -45,6 +47,17 @@ def fragile() -> Iterator[Any]:
     """A program that stands on the C library, and whose output some options change."""
     source = BenchmarkSource("nan.c", NOT_A_NUMBER.encode())
     return make_benchmark(source, runs={"only": ProgramRun()})
+
+
+async def test_units_in_c_and_in_cxx_make_one_program(env: aiocg.Env, tmp_path: Path) -> None:
+    (tmp_path / "expected").write_bytes(b"three 3\n")
+    units = [BenchmarkSource("greet.cc", GREET), BenchmarkSource("add.c", ADD)]
+    program = make_benchmark(units, ["-std=c++17"], runs={"only": ProgramRun(expected_output_path=tmp_path / "expected")})
+    await env.reset(benchmark=program)
+    for line in ("gcc -O1", "gcc -O2 -fno-inline"):
+        await env.step_texts([line])
+        (run,) = await env.observe("execution")
+        assert not run["problem"] and run["stdout"]["head"] == "three 3\n"
 
 
 async def test_a_program_is_timed_as_often_as_one_asks_for(env: aiocg.Env) -> None:

@@ -3,9 +3,15 @@
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.source_tree import SourceTree
 
-__all__ = ["LOOP", "program"]
+__all__ = ["ADD", "GREET", "LOOP", "program"]
 
 LOOP = "int f(int n) { int s = 0; for (int i = 0; i < n; i++) s += i * n; return s; }\n"
+GREET = b"""#include <iostream>
+#include <string>
+extern "C" int add(int, int);
+int main() { std::string word = "three"; std::cout << word << " " << add(1, 2) << std::endl; }
+"""
+ADD = b"int add(int new, int class) { return new + class; }\n"  # which is no C++
 
 
 def program(*units: str, **files: str) -> Benchmark:

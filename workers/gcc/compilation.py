@@ -187,7 +187,9 @@ class Compilation:
         self._words = words
         self._limits = limits._replace(memory=min(limits.memory, compiler.place.memory))
         sources = benchmark.sources
-        libraries = "" if sources.freestanding else compiler.libraries(sources.language, limits)
+        libraries = ""
+        if not sources.freestanding:
+            libraries = " ".join([compiler.libraries(language, limits) for language in sources.languages])
         self._key = f"{VERSION} {compiler.place.identity} {libraries} {digest}"
 
     def assembly(self) -> list[bytes]:
@@ -275,7 +277,7 @@ class Compilation:
         with _outputs(folder) as outputs:
             out = os.path.join(os.pardir, os.path.basename(outputs))
             for index, unit in enumerate(sources.units):
-                command = [*options, f"-frandom-seed={unit}", "-x", sources.language]
+                command = [*options, f"-frandom-seed={unit}", "-x", sources.language_of(unit)]
                 command += ["-S", _as_file(unit), "-o", f"{out}/{index}.s"]
                 if dump:
                     command += ["-fdump-noaddr", f"{_RTL_DUMP}={out}/{index}.rtl"]

@@ -28,7 +28,17 @@ class Sources(msgspec.Struct, frozen=True):
     flags: tuple[str, ...]
     language: str
     freestanding: bool
+    units_in_c: tuple[str, ...] = ()
     digest: str = ""
+
+    def language_of(self, unit: str) -> str:
+        """Return "c" or "c++"."""
+        return "c" if unit in self.units_in_c else self.language
+
+    @property
+    def languages(self) -> list[str]:
+        """Those of all units, each once, in a fixed order."""
+        return sorted({self.language_of(unit) for unit in self.units})
 
     @property
     def text(self) -> str:

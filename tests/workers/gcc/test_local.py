@@ -3,6 +3,9 @@
 import os
 import resource
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
