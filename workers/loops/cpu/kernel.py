@@ -59,15 +59,21 @@ class CpuKernel:
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` when others measure on the device until the deadline.
         """
+        taken, runs = self.sample(arrays, samples=samples, seconds=seconds, deadline=deadline)
+        low, median, high = (float(value) for value in np.percentile(taken, (25, 50, 75)))
+        return Timing(median, low, high, samples, runs)
+
+    def sample(
+        self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf
+    ) -> tuple[list[float], int]:
+        """Return the samples that `time` sums up, in seconds, and of how many runs each is the mean."""
         self._check(arrays)
         try:
             with device_lock.held(DEVICE, deadline):
                 runs = self._warm_up(arrays, seconds / samples / NANO)
-                taken = [NANO * self._nanoseconds(arrays, runs) / runs for _ in range(samples)]
+                return [NANO * self._nanoseconds(arrays, runs) / runs for _ in range(samples)], runs
         except device_lock.DeviceBusyError as error:
             raise CompilationError(FailureCode.OBSERVATION, str(error)) from error
-        low, median, high = (float(value) for value in np.percentile(taken, (25, 50, 75)))
-        return Timing(median, low, high, samples, runs)
 
     def _warm_up(self, arrays: Arrays, nanoseconds: float) -> int:
         """Return how many runs fit into some time."""

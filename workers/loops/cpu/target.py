@@ -11,13 +11,18 @@ from aiocg.workers.loops.cpu import jit
 from aiocg.workers.loops.cpu.driver import Step, write_driver
 from aiocg.workers.loops.cpu.kernel import CpuKernel
 from aiocg.workers.loops.cpu.loops import INDEX
+from aiocg.workers.loops.cpu.peak import measure_roof
 from aiocg.workers.loops.cpu.stages import write_stage
 from aiocg.workers.loops.cpu.team import Team
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.nest import Nest
+from aiocg.workers.loops.roofs import remembered
 from aiocg.workers.loops.target import Roof
 
 __all__ = ["CpuTarget", "processors"]
+
+
+VERSION = 1  # of how roofs are measured
 
 
 def processors() -> int:
@@ -64,7 +69,11 @@ class CpuTarget:
 
     def roof(self) -> Roof:
         """Return what the processor can do, which takes seconds when it was not measured before."""
-        raise NotImplementedError
+        key: dict[str, str | int] = {
+            "device": self.name, "model": _model(), "llvm": jit.cpu_name(), "threads": self.threads,
+            "vector": jit.vector_length(), "version": VERSION,
+        }  # fmt: skip
+        return remembered(self.cache_dir, key, lambda: measure_roof(self._team))
 
 
 def _model() -> str:

@@ -1,0 +1,117 @@
+"""What the processor can do: the rates of a kernel that only computes, and of kernels that only copy."""
+
+import math
+from pathlib import Path
+
+from llvmlite import ir
+
+from aiocg.workers.loops.arrays import aligned
+from aiocg.workers.loops.cpu import jit
+from aiocg.workers.loops.cpu.driver import Step, write_driver
+from aiocg.workers.loops.cpu.functions import FLOAT, call, splat
+from aiocg.workers.loops.cpu.kernel import CpuKernel
+from aiocg.workers.loops.cpu.loops import INDEX, Loops
+from aiocg.workers.loops.cpu.stages import write_stage
+from aiocg.workers.loops.cpu.team import Team
+from aiocg.workers.loops.expression import Affine, Axis, Computation, Read, Stage, Tensor
+from aiocg.workers.loops.nest import Loop, Nest, Split
+from aiocg.workers.loops.target import Roof
+
+__all__ = ["copy_nest", "measure_roof"]
+
+CHAINS = 12  # of operations that wait for each other: enough for two units with a latency of up to 6 cycles
+TURNS = 4096  # of the loop that computes
+SMALLEST = 1 << 13  # bytes of what a copy works on, for each thread
+BEYOND_CACHES = 4  # times the last cache
+MOST = 1 << 29  # bytes
+SAMPLES = 12
+SECONDS = 0.08  # for each kernel
+UNROLLED = 4
+
+
+def measure_roof(team: Team) -> Roof:
+    """Measure with all threads of a team at once, and copying also with one, which is faster when there is little to
+    copy; this takes some seconds."""
+    smallest = SMALLEST * team.threads
+    largest = min(MOST, max(16 * smallest, BEYOND_CACHES * _last_cache()))
+    sizes = [smallest << step for step in range(1 + math.ceil(math.log2(largest / smallest)))]
+    teams = {1, team.threads}
+    return Roof(_flops(team), tuple((size, max(_bandwidth(team, size, count) for count in teams)) for size in sizes))
+
+
+def copy_nest(size: int, threads: int) -> tuple[Computation, Nest]:
+    """Return the computation that copies so many elements, and its loops: each thread has one part, by long vectors.
+
+    `size` is a multiple of all of them.
+    """
+    place = (Affine(0, (("i", 1),)),)
+    stage = Stage("B", (Axis("i", size),), (), "", Read("A", place))
+    part, width = size // threads, jit.vector_length()
+    extents = {"i": size, "t": threads, "p": part, "o": part // (width * UNROLLED), "w": width * UNROLLED,
+               "u": UNROLLED, "v": width}  # fmt: skip
+    relations = (Split("i", "t", "p", part), Split("p", "o", "w", width * UNROLLED), Split("w", "u", "v", width))
+    kinds = {"t": "parallel", "o": "serial", "u": "unrolled", "v": "vectorized"}
+    loops = tuple(Loop(name, extents[name], kind) for name, kind in kinds.items())  # type: ignore[arg-type]
+    return Computation((Tensor("A", (size,)),), (stage,)), Nest(stage, loops, relations, tuple(extents.items()))
+
+
+def _bandwidth(team: Team, size: int, threads: int) -> float:
+    """Return how many bytes a second copying moves, where both arrays have so many bytes together."""
+    elements = size // 8
+    computation, nest = copy_nest(elements, threads)
+    module = ir.Module("copy")
+    function = jit.declare(module, "copy", ir.FunctionType(ir.VoidType(), [ir.PointerType()] * 2 + [INDEX, INDEX]))
+    write_stage(function, nest, computation.tensors)
+    write_driver(module, [Step(function, threads, True)], 2)
+    kernel = CpuKernel(computation, jit.Code(module), team, threads)
+    arrays = [aligned((elements,)) for _ in range(2)]
+    for array in arrays:
+        array.fill(0)
+    return size / min(kernel.sample(arrays, samples=SAMPLES, seconds=SECONDS)[0])
+
+
+def _flops(team: Team) -> float:
+    """Return how many multiplications and additions a second are possible."""
+    width = jit.vector_length()
+    tensor = Tensor("S", (team.threads, width))
+    module = ir.Module("peak")
+    function = jit.declare(module, "peak", ir.FunctionType(ir.VoidType(), [ir.PointerType(), INDEX, INDEX]))
+    _write_chains(function, width)
+    write_driver(module, [Step(function, team.threads, True)], 1)
+    stage = Stage("S", (Axis("t", team.threads), Axis("v", width)), (), "", Read("S", ()))
+    kernel = CpuKernel(Computation((), (stage,)), jit.Code(module), team, team.threads)
+    seconds = min(kernel.sample([aligned(tensor.shape)], samples=SAMPLES, seconds=SECONDS)[0])
+    return 2 * width * CHAINS * TURNS * team.threads / seconds
+
+
+def _write_chains(function: ir.Function, width: int) -> None:
+    """Write a loop of fused multiplications and additions on registers; their sum is stored so that they count."""
+    kind = ir.VectorType(FLOAT, width)
+    sink, first, _ = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    chains = [builder.alloca(kind) for _ in range(CHAINS)]
+    for number, chain in enumerate(chains):
+        builder.store(splat(kind, float(number)), chain)
+
+    def turn(_: ir.Value) -> None:
+        for chain in chains:
+            value = builder.load(chain, typ=kind)
+            builder.store(call(builder, "fma", (value, splat(kind, 0.5), splat(kind, 1.0))), chain)
+
+    Loops(builder, {}).count(INDEX(0), INDEX(TURNS), turn)
+    total = builder.load(chains[0], typ=kind)
+    for chain in chains[1:]:
+        total = builder.fadd(total, builder.load(chain, typ=kind))
+    builder.store(total, builder.gep(sink, [first], source_etype=kind), align=4)
+    builder.ret_void()
+
+
+def _last_cache() -> int:
+    """Return the bytes of the largest cache; 32 MiB where the system does not say."""
+    units = {"K": 1 << 10, "M": 1 << 20}
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text(encoding="ascii").strip()
+        if text[:-1].isdigit() and text[-1] in units:
+            sizes.append(int(text[:-1]) * units[text[-1]])
+    return max(sizes, default=32 << 20)
