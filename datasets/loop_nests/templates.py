@@ -10,6 +10,7 @@ __all__ = ["TEMPLATES", "InvalidParameters", "Template"]
 LARGEST = 2**28  # of an extent; what is too large together is refused by the compiler
 
 Values = Mapping[str, int]
+Derived = Mapping[str, int | str]
 
 
 class InvalidParameters(ValueError):
@@ -31,7 +32,7 @@ class Template(NamedTuple):
     text: str
     parameters: Mapping[str, Integer]
     sizes: tuple[tuple[int, ...], ...]
-    derive: Callable[[Values], Values] = lambda values: {}
+    derive: Callable[[Values], Derived] = lambda values: {}
 
     def values(self, given: Values) -> dict[str, int]:
         """Return the values of all parameters, of which some are given."""
@@ -47,7 +48,7 @@ class Template(NamedTuple):
         return self.text.format_map({**values, **self.derive(values)})
 
 
-def _template(description: str, text: str, *sizes: tuple[int, ...], derive: Callable[[Values], Values] | None = None,
+def _template(description: str, text: str, *sizes: tuple[int, ...], derive: Callable[[Values], Derived] | None = None,
               **defaults: int) -> Template:  # fmt: skip
     parameters = {name: Integer(1, LARGEST, default) for name, default in defaults.items()}
     if derive is None:
@@ -61,19 +62,28 @@ def _window(values: Values, size: str, kernel: str, stride: int) -> int:
     return (values[size] - values[kernel]) // stride + 1
 
 
-def _convolution(values: Values) -> Values:
-    stride = values["stride"]
-    return {"y": _window(values, "h", "r", stride), "x": _window(values, "w", "s", stride)}
+def _windows(values: Values, rows: str, columns: str, stride: int) -> Derived:
+    """Return how many windows there are in an image, and what their number is multiplied by for the place of one."""
+    return {
+        "y": _window(values, "h", rows, stride),
+        "x": _window(values, "w", columns, stride),
+        "by": "" if stride == 1 else f"{stride}*",
+    }
 
 
-def _pooling(values: Values) -> Values:
-    stride = values["stride"]
-    return {"y": _window(values, "h", "r", stride), "x": _window(values, "w", "r", stride)}
+def _convolution(values: Values) -> Derived:
+    return _windows(values, "r", "s", values["stride"])
 
 
-def _stencil(values: Values) -> Values:
-    three = {**values, "three": 3}
-    return {"y": _window(three, "m", "three", 1), "x": _window(three, "n", "three", 1)}
+def _pooling(values: Values) -> Derived:
+    return _windows(values, "r", "r", values["stride"])
+
+
+def _stencil(values: Values) -> Derived:
+    for name in ("m", "n"):
+        if values[name] < 3:
+            raise InvalidParameters(f"{name}={values[name]} leaves nothing inside; it is 3 at least")
+    return {"y": values["m"] - 2, "x": values["n"] - 2}
 
 
 _VECTORS = *((2**power,) for power in range(10, 25, 2)), (1000,), (99_991,)
@@ -140,13 +150,13 @@ TEMPLATES: Mapping[str, Template] = {
         "S[i:{m}] = sum(j:{n}) X[i, j]\n"
         "D[i:{m}, j:{n}] = X[i, j] - S[i] / {n}\n"
         "V[i:{m}] = sum(j:{n}) D[i, j] * D[i, j]\n"
-        "Y[i:{m}, j:{n}] = D[i, j] / sqrt(V[i] / {n} + 1e-5)\n",
+        "Y[i:{m}, j:{n}] = D[i, j] / sqrt(V[i] / {n} + 1e-05)\n",
         *_MATRICES,
         m=64, n=1000,
     ),
     "conv2d": _template(
         "the convolution of images with filters, without padding",
-        "Y[b:{n}, f:{k}, y:{y}, x:{x}] = sum(c:{c}, r:{r}, s:{s}) X[b, c, {stride}*y + r, {stride}*x + s]"
+        "Y[b:{n}, f:{k}, y:{y}, x:{x}] = sum(c:{c}, r:{r}, s:{s}) X[b, c, {by}y + r, {by}x + s]"
         " * K[f, c, r, s]\n",
         (1, 64, 58, 58, 64, 3, 3, 1), (1, 3, 229, 229, 64, 7, 7, 2), (1, 256, 14, 14, 1024, 1, 1, 1),
         (1, 128, 57, 57, 128, 3, 3, 2), (8, 16, 32, 32, 32, 5, 5, 1), (1, 1, 100, 101, 1, 3, 3, 1),
@@ -155,14 +165,14 @@ TEMPLATES: Mapping[str, Template] = {
     ),
     "depthwise_conv2d": _template(
         "the convolution of each channel of images with a filter of its own, without padding",
-        "Y[b:{n}, c:{c}, y:{y}, x:{x}] = sum(r:{r}, s:{s}) X[b, c, {stride}*y + r, {stride}*x + s] * K[c, r, s]\n",
+        "Y[b:{n}, c:{c}, y:{y}, x:{x}] = sum(r:{r}, s:{s}) X[b, c, {by}y + r, {by}x + s] * K[c, r, s]\n",
         (1, 32, 114, 114, 3, 3, 1), (1, 144, 57, 57, 3, 3, 2), (8, 16, 33, 35, 5, 3, 1),
         n=1, c=32, h=114, w=114, r=3, s=3, stride=1,
         derive=_convolution,
     ),
     "max_pool2d": _template(
         "the greatest number of each square window of images",
-        "Y[b:{n}, c:{c}, y:{y}, x:{x}] = max(r:{r}, s:{r}) X[b, c, {stride}*y + r, {stride}*x + s]\n",
+        "Y[b:{n}, c:{c}, y:{y}, x:{x}] = max(r:{r}, s:{r}) X[b, c, {by}y + r, {by}x + s]\n",
         (1, 64, 112, 112, 2, 2), (8, 16, 57, 57, 3, 2),
         n=1, c=64, h=112, w=112, r=2, stride=2,
         derive=_pooling,
