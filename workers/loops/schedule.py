@@ -39,7 +39,7 @@ KINDS: Mapping[str, Kind] = {
     "unroll": "unrolled", "vectorize": "vectorized", "parallel": "parallel", "serial": "serial",
 }  # fmt: skip
 ARGUMENTS: Mapping[str, str] = {"split": "factor", "bind": "to", "stage": "tensor"}
-TEXT = re.compile(r"(?P<primitive>[a-z]+)<loop=(?P<loop>\d{1,6})(?:;(?P<name>[a-z]+)=(?P<value>[a-z0-9.]{1,16}))?>")
+TEXT = re.compile(r"(?P<primitive>[a-z]+)<loop=(?P<loop>[0-9]{1,6})(?:;(?P<name>[a-z]+)=(?P<value>[a-z0-9.]{1,16}))?>")
 
 
 class Step(NamedTuple):
