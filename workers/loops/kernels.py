@@ -132,8 +132,8 @@ class Kernels:
             return kernel.time(workload.arrays, samples=samples, seconds=seconds, deadline=deadline)
         except MemoryError:
             self._workloads.clear()
-            bytes_ = schedule.computation.footprint
-            raise _failure("memory", f"there is no room for tensors of {bytes_:,} bytes and what they should be") from None
+            message = f"there is no room for tensors of {schedule.computation.footprint:,} bytes, and to check them"
+            raise _failure("memory", message) from None
 
     def statistics(self) -> dict[str, int]:
         """Return the counters."""

@@ -99,7 +99,7 @@ _ALL = (
     ),
     Observation(
         ObservationSpec(
-            "source", "text", "What the device's compiler makes of it, or is given.", platform_dependent=True, default=""
+            "source", "text", "The code that the device's compiler is given.", platform_dependent=True, default=""
         ),
         lambda subject: subject.source(),
         compiles=True,
@@ -120,12 +120,12 @@ _ALL = (
     ),
     Observation(
         ObservationSpec(
-            "action_mask", "array", "For each action of the space steps, 1 if it is legal now.", "int8", (-1,), low=0, high=1
+            "action_mask", "array", "1 for each action of the space steps that is legal.", "int8", (-1,), low=0, high=1
         ),
         lambda subject: subject.schedule.legal().astype(np.int8),
     ),
     Observation(
-        ObservationSpec("refusals", "json", "For each action of the space steps that is not legal, why not.", default={}),
+        ObservationSpec("refusals", "json", "For each action of the space steps that is not, why.", default={}),
         lambda subject: subject.schedule.refusals(),
     ),
     Observation(

@@ -40,14 +40,13 @@ def _cpu(options: Mapping[str, Any]) -> Target:
         raise CompilationError(
             FailureCode.UNSUPPORTED, f"kernels for processors need llvmlite (pip install llvmlite): {error}"
         ) from None
-    cache = options.get("cache_dir", "")
-    return CpuTarget(count, Path(cache) if cache else None)
+    return CpuTarget(count, _folder(options))
 
 
 def _cuda(options: Mapping[str, Any]) -> Target:
     from aiocg.workers.loops.cuda.target import CudaTarget
 
-    return CudaTarget()
+    return CudaTarget(_folder(options))
 
 
 def threads(options: Mapping[str, Any]) -> int:
@@ -62,3 +61,8 @@ def threads(options: Mapping[str, Any]) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text)):
         raise CompilationError(FailureCode.UNSUPPORTED, f"threads is a number above 0, or '', not {text!r}")
     return int(text)
+
+
+def _folder(options: Mapping[str, Any]) -> Path | None:
+    folder = options.get("cache_dir", "")
+    return Path(folder) if folder else None

@@ -68,9 +68,8 @@ class LoopToolSession(KernelSession):
         head, _, text = content.partition(b"\n")
         word, _, target = head.decode(errors="replace").strip().partition(" ")
         if word != "target" or target not in TARGETS:
-            raise CompilationError(
-                FailureCode.BENCHMARK, f"the first line is to be 'target {' or target '.join(TARGETS)}', not {head[:40]!r}"
-            )
+            expected = " or ".join(f"'target {name}'" for name in TARGETS)
+            raise CompilationError(FailureCode.BENCHMARK, f"the first line is to be {expected}, not {head[:40]!r}")
         computation = initial_schedule(text, target).computation
         if len(computation.stages) != 1 or len(computation.stages[0].spatial) != 1 or computation.stages[0].reduction:
             raise CompilationError(
@@ -160,7 +159,7 @@ OBSERVATIONS: dict[str, Observation] = {
             _action_state,
         ),
         Observation(
-            ObservationSpec("loop_tree", "text", "The loops around each operation; parallel ones are marked.", default=""),
+            ObservationSpec("loop_tree", "text", "The loops around each operation, parallel ones marked.", default=""),
             _loop_tree,
         ),
         Observation(flops_spec(), flops, compiles=True),

@@ -83,8 +83,8 @@ class CompilerGymServiceConnection:
     """A service, and its sessions by number.
 
     Args:
-        endpoint: `LLVM_SERVICE_BINARY`, `GCC_SERVICE_BINARY` or `LOOP_TOOL_SERVICE_BINARY`; the path of a script that calls
-            `create_and_run_compiler_gym_service`; or the `connection.url` of another connection of this process.
+        endpoint: `LLVM_SERVICE_BINARY`, `GCC_SERVICE_BINARY` or `LOOP_TOOL_SERVICE_BINARY`; the path of a script that
+            calls `create_and_run_compiler_gym_service`; or the `connection.url` of another connection of this process.
         opts: settings.
 
     Attributes:

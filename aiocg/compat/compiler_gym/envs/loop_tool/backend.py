@@ -2,6 +2,7 @@
 
 import operator
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from aiocg.compat.compiler_gym.service.backend import Backend, Reply, Session
 from aiocg.compat.compiler_gym.spaces import Box, NamedDiscrete, Scalar
 from aiocg.compat.compiler_gym.spaces import Sequence as SequenceSpace
 from aiocg.compat.compiler_gym.views.observation_space_spec import ObservationSpaceSpec
+from aiocg.compat.gym.spaces import Space
 from aiocg.gym import CompilerEnv as NativeEnv
 
 __all__ = ["LoopToolBackend", "LoopToolSession"]
@@ -134,7 +136,7 @@ class LoopToolBackend(Backend):
 def _observation_spaces() -> list[ObservationSpaceSpec]:
     """Return CompilerGym's observations in its order; `action_state` has the shape that its values had."""
     any_length = (0, int(np.iinfo(np.int64).max))
-    spaces = {
+    spaces: dict[str, tuple[Space[Any], Callable[[Any], Any], Any]] = {
         "flops": (Scalar(name="flops", dtype=float), float, 0.0),
         "loop_tree": (SequenceSpace(name="loop_tree", size_range=any_length, dtype=str), str, ""),
         "action_state": (
