@@ -1,5 +1,5 @@
-// CUDA C on a processor: as much of it as generated kernels use. A thread of a block is a thread of the machine, and the
-// blocks come one after the other. A barrier that not all threads of a block come to ends the program.
+// CUDA C on a processor: as much of it as generated kernels use. A thread of a block is a thread of the machine, and
+// the blocks come one after the other. A barrier that not all threads of a block come to ends the program.
 
 #include <atomic>
 #include <barrier>

@@ -44,16 +44,23 @@ class Emulator:
         Raises:
             subprocess.CalledProcessError: when the program does something undefined; its `stderr` says what.
         """
-        source = f'#include "cuda_shim.h"\n{program.source}\n{_main(computation, program)}'
-        (self._path / "program.cpp").write_text(source)
-        self._build("program.cpp", "-o", "program")
         tensors = [tensor.shape for tensor in computation.tensors]
-        arrays = [*inputs, *(np.full(shape, np.nan, np.float32) for shape in tensors[len(inputs) :])]
-        content = b"".join(array.tobytes() for array in arrays)
-        done = subprocess.run([self._path / "program"], input=content, capture_output=True, check=True, timeout=60)
-        flat = np.frombuffer(done.stdout, np.float32)
+        results = (np.full(shape, np.nan, np.float32) for shape in tensors[len(inputs) :])
+        flat = self.execute(f"{program.source}\n{_main(computation, program)}", *inputs, *results)
         parts = np.split(flat, np.cumsum([tensor.size for tensor in computation.tensors])[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, tensors, strict=True)][len(inputs) :]
+
+    def execute(self, text: str, *arrays: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return what a text with a `main` writes when it reads arrays.
+
+        Raises:
+            subprocess.CalledProcessError: as `run` does.
+        """
+        (self._path / "program.cpp").write_text(f'#include "cuda_shim.h"\n{text}')
+        self._build("program.cpp", "-o", "program")
+        content = b"".join(array.tobytes() for array in arrays)
+        done = subprocess.run([self._path / "program"], input=content, capture_output=True, check=True, timeout=60)
+        return np.frombuffer(done.stdout, np.float32)
 
     def _build(self, *arguments: str) -> None:
         done = subprocess.run([*self._compiler, *arguments], cwd=self._path, capture_output=True, text=True, timeout=60)

@@ -61,7 +61,7 @@ class CudaTarget:
 
     def roof(self) -> Roof:
         """Return what the device can do, which takes seconds when it was not measured before."""
-        key = {"target": self.name, "device": self.description, "measured by": ROOF_VERSION}
+        key: dict[str, str | int] = {"target": self.name, "device": self.description, "measured by": ROOF_VERSION}
         return remembered(self._cache_dir, key, self._measure_roof)
 
     def _measure_roof(self) -> Roof:

@@ -1,0 +1,78 @@
+"""Schedules for GPUs as people write them. Tests read this file with `runpy.run_path`."""
+
+from aiocg.workers.loops.cuda.source import Program, generate
+from aiocg.workers.loops.language import parse
+from aiocg.workers.loops.schedule import Schedule, Step
+
+
+def scheduled(text: str, steps: str) -> Schedule:
+    """Return the schedule that steps lead to, such as `split<loop=0;factor=8> unroll<loop=1>`."""
+    schedule = Schedule.of(parse(text), "cuda")
+    for step in steps.split():
+        schedule = schedule.apply(Step.parse(step))
+    return schedule
+
+
+def program(schedule: Schedule) -> Program:
+    """Return its program."""
+    return generate(schedule.computation, schedule.nests)
+
+
+def pointwise(size: int, threads: int = 256, each: int = 4) -> Schedule:
+    """Return an addition of vectors: each thread adds some elements that are a block's width apart."""
+    steps = f"""
+        split<loop=0;factor={threads * each}> split<loop=1;factor={threads}> reorder<loop=1>
+        bind<loop=0;to=block.x> bind<loop=1;to=thread.x> unroll<loop=2>
+    """
+    return scheduled(f"C[i:{size}] = A[i] + B[i]", steps)
+
+
+def matmul(n: int, m: int, k: int, tile: int = 16, depth: int = 16) -> Schedule:
+    """Return a product of matrices: a thread for each element of a tile of C, tiles of A and B in shared memory."""
+    steps = f"""
+        split<loop=0;factor={tile}> split<loop=2;factor={tile}> reorder<loop=1> split<loop=4;factor={depth}>
+        bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
+        stage<loop=4;tensor=0> stage<loop=4;tensor=1> unroll<loop=5>
+    """
+    return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
+
+
+def register_matmul(n: int, m: int, k: int, tile: int = 64, each: int = 4, depth: int = 16) -> Schedule:
+    """Return a product of matrices in which each thread has several rows and columns of a tile of C in registers."""
+    steps = f"""
+        split<loop=0;factor={tile}> split<loop=1;factor={each}> split<loop=3;factor={tile}> split<loop=4;factor={each}>
+        split<loop=6;factor={depth}>
+        reorder<loop=2> reorder<loop=1> reorder<loop=3>
+        reorder<loop=5> reorder<loop=4> reorder<loop=6> reorder<loop=5>
+        bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
+        stage<loop=4;tensor=0> stage<loop=4;tensor=1> unroll<loop=5> unroll<loop=6> unroll<loop=7>
+    """
+    return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
+
+
+def transpose(n: int, m: int, tile: int = 16, rows: int = 4) -> Schedule:
+    """Return a transposition: a tile is read along rows, and written along columns of the source."""
+    steps = f"""
+        split<loop=0;factor={tile}> split<loop=2;factor={tile}> reorder<loop=1>
+        split<loop=2;factor={rows}> reorder<loop=3>
+        bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
+        stage<loop=4;tensor=0>
+    """
+    return scheduled(f"B[i:{n}, j:{m}] = A[j, i]", steps)
+
+
+def softmax(rows: int, columns: int, threads: int = 32) -> Schedule:
+    """Return the softmax of rows: a thread for each row, and for each element where nothing is reduced."""
+    text = f"""
+        M[i:{rows}] = max(j:{columns}) X[i, j]
+        E[i:{rows}, j:{columns}] = exp(X[i, j] - M[i])
+        S[i:{rows}] = sum(j:{columns}) E[i, j]
+        Y[i:{rows}, j:{columns}] = E[i, j] / S[i]
+    """
+    steps = f"""
+        split<loop=0;factor={threads}> bind<loop=0;to=block.x> bind<loop=1;to=thread.x>
+        fuse<loop=3> split<loop=3;factor={threads}> bind<loop=3;to=block.x> bind<loop=4;to=thread.x>
+        split<loop=5;factor={threads}> bind<loop=5;to=block.x> bind<loop=6;to=thread.x>
+        bind<loop=8;to=block.x> split<loop=9;factor={threads}> reorder<loop=9> bind<loop=9;to=thread.x>
+    """
+    return scheduled(text, steps)
