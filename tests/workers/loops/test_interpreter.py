@@ -88,7 +88,7 @@ def test_what_may_happen_in_any_order_happens_backwards() -> None:
     forwards = [(values["i"], values["j"]) for values in iterations(set_kind(nest, 1, "unrolled"))]
     assert forwards == [(0, 0), (0, 1), (1, 0), (1, 1)]
     for kind in ("parallel", "block.x", "thread.z"):
-        assert [values["i"] for values in iterations(set_kind(nest, 0, kind))] == [1, 1, 0, 0]  # type: ignore[arg-type]
+        assert [values["i"] for values in iterations(set_kind(nest, 0, kind))] == [1, 1, 0, 0]
     assert [values["j"] for values in iterations(set_kind(nest, 1, "vectorized"))] == [1, 0, 1, 0]
 
 

@@ -170,7 +170,7 @@ def test_nests_are_equal_whatever_the_order_in_which_they_were_made() -> None:
 @st.composite
 def _nests(draw: Callable[[st.SearchStrategy[int]], int]) -> Nest:
     """Nests that primitives make of small ones, with no regard to what a target can do."""
-    stages = draw(STRATEGIES["computations"]()).stages  # type: ignore[call-overload]
+    stages = draw(STRATEGIES["computations"]()).stages
     nest = initial_nest(stages[draw(st.integers(0, len(stages) - 1))])
     for _ in range(draw(st.integers(0, 12))):
         position = draw(st.integers(0, len(nest.loops) - 1))
