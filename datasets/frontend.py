@@ -150,17 +150,22 @@ def compile_words(
         return _read_bitcode(output, name, words)
 
 
-def absolute_flags(flags: Iterable[str]) -> tuple[str, ...]:
-    """Make flags independent of the working directory, each joined to its value: `-I dir` to `-I/…/dir`."""
+def absolute_flags(flags: Iterable[str], directory: str | os.PathLike[str] = "") -> tuple[str, ...]:
+    """Make flags independent of the directory, each joined to its value: `-I dir` to `-I/…/dir`.
+
+    Args:
+        flags: for a compiler.
+        directory: that relative paths are relative to, the working directory if "".
+    """
     result: list[str] = []
     pending = ""
     for flag in flags:
         if pending:
-            result[-1] = pending + (_absolute(flag, pending) if pending in _PATH_FLAGS else flag)
+            result[-1] = pending + (_absolute(flag, pending, directory) if pending in _PATH_FLAGS else flag)
             pending = ""
             continue
         prefix = next((known for known in _PATH_FLAGS if flag.startswith(known) and flag != known), "")
-        result.append(prefix + _absolute(flag.removeprefix(prefix), prefix) if prefix else flag)
+        result.append(prefix + _absolute(flag.removeprefix(prefix), prefix, directory) if prefix else flag)
         pending = flag if flag in (*_PATH_FLAGS, "-D", "-U") else ""
     return tuple(result)
 
@@ -170,10 +175,11 @@ def _known_flags(flags: Iterable[str], toolchain: Toolchain) -> tuple[str, ...]:
     return tuple(flag for flag in flags if flag != "--no-default-config" or toolchain.major >= 16)
 
 
-def _absolute(path: str, flag: str) -> str:
+def _absolute(path: str, flag: str, directory: str | os.PathLike[str]) -> str:
     """Leave alone what is searched for like an `#include`, unless it is a file here."""
-    searched = flag in ("-include", "-imacros") and not os.path.exists(path)
-    return path if searched or path.startswith("=") else os.path.abspath(path)
+    place = os.path.join(directory, path)
+    searched = flag in ("-include", "-imacros") and not os.path.exists(place)
+    return path if searched or path.startswith("=") else os.path.abspath(place)
 
 
 class _Compilation:

@@ -12,7 +12,7 @@ from typing import Literal
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.own.dataset import OwnDataset
 from aiocg.datasets.own.draft import Draft
-from aiocg.datasets.own.manifest import Link, Program
+from aiocg.datasets.own.manifest import Link, Program, Tree
 from aiocg.datasets.own.words import is_harmless
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain
@@ -24,6 +24,7 @@ from aiocg.project.expectations import record_runs
 from aiocg.project.objects import Symbols
 from aiocg.project.runs import RunRequest
 from aiocg.project.targets import Part, Target, TargetFinder, targets_by_symbols
+from aiocg.project.trees import keep_tree
 
 __all__ = ["Creation", "Problem", "create"]
 
@@ -116,7 +117,8 @@ def create(
         modules = _modules(project, draft, problems)
         programs, parts = _programs(modules, project.root, draft, problems)
         found = _targets(project, parts, link, targets or {}, problems)
-        joined = _joined(found, programs, draft, problems)
+        units = {part.name: origin for origin, part in parts.items() if isinstance(origin, Unit)}
+        joined = _joined(found, programs, units, draft, problems)
         failed = {problem.subject for problem in problems} - {one.path for one in joined}  # which is told already
         recorded = record_runs(joined, [run for run in runs if run.target not in failed], draft)
         problems += [Problem(*problem) for problem in recorded.problems]
@@ -212,6 +214,7 @@ def _programs(
                     language=_language(part.cplusplus),
                     flags=tuple(map(_plain, module.flags)),
                     sources=module.sources,
+                    tree=_tree([module.origin] if isinstance(module.origin, Unit) else [], draft),
                 )
             parts[module.origin] = known[module.digest]
     if not programs:
@@ -281,7 +284,11 @@ def _targets(
 
 
 def _joined(
-    targets: Sequence[Target], programs: Mapping[str, Program], draft: Draft, problems: list[Problem]
+    targets: Sequence[Target],
+    programs: Mapping[str, Program],
+    units: Mapping[str, Unit],
+    draft: Draft,
+    problems: list[Problem],
 ) -> list[Program]:
     """Join the modules of each target, and return the programs."""
 
@@ -311,16 +318,26 @@ def _joined(
         path = target.name if target.name not in taken else _free(target.name, taken)
         objects = [part.content for part in target.parts if part.content]
         files = {f"object-{number}.o": draft.keep(content) for number, content in enumerate(objects)}
+        members = tuple(part.name for part in target.parts if not part.content)
         program = Program(
             path=path,
             module=module,
             language=_language(target.cplusplus),
-            members=tuple(part.name for part in target.parts if not part.content),
+            tree=_tree([units[name] for name in members] if units.keys() >= set(members) else [], draft),
+            members=members,
             link=Link(words=(*files, *target.words), files=files) if target.is_program else None,
         )
         taken[path] = program
         result.append(program)
     return result
+
+
+def _tree(units: Sequence[Unit], draft: Draft) -> Tree | None:
+    """Keep the sources of a program's units, where another compiler could do something with them."""
+    try:
+        return keep_tree(units, draft) if units else None
+    except BenchmarkInitError:
+        return None
 
 
 def _name_of(origin: Unit | Path, root: Path) -> str:

@@ -13,7 +13,8 @@ from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InstallError, ToolchainNotFound
 from aiocg.datasets.forks import ForkedLock
 from aiocg.datasets.index import DatasetIndex
-from aiocg.datasets.own.manifest import CONTENT, Program, Run, read, read_header
+from aiocg.datasets.own.manifest import CONTENT, Program, Run, Tree, read, read_header
+from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.toolchain import find_clang, link_flags
 from aiocg.datasets.uri import BenchmarkUri
 
@@ -105,12 +106,14 @@ class OwnDataset(Dataset):
                 f"{self.name} has no program {str(uri).partition(self.name + '/')[2]!r}",
                 [str(BenchmarkUri(self.scheme, self.name, path)) for path in near],
             )
+        tree = program.tree
         return Benchmark(
             uri,
             lambda: self._content(program.module),
             sources=lambda: self._sources(program),
             description=_description(program),
             program=self._how_to_link_and_run(program),
+            source_tree=None if tree is None else lambda: self._source_tree(tree, program.language),
         )
 
     def uninstall(self) -> None:
@@ -140,6 +143,10 @@ class OwnDataset(Dataset):
         for one in (program, *(self.programs[member] for member in program.members)):
             files |= one.sources
         return [BenchmarkSource(name, self._content(digest)) for name, digest in files.items()]
+
+    def _source_tree(self, tree: Tree, language: str) -> SourceTree:
+        files = {name: self._content(digest) for name, digest in tree.files.items()}
+        return SourceTree(tree.units, files, tree.include, tree.flags, language, units_in_c=tree.units_in_c)
 
     def _how_to_link_and_run(self, program: Program) -> BenchmarkProgram | None:
         if program.link is None:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from aiocg.datasets.errors import InstallError, InvalidBenchmarkUri
-from aiocg.datasets.own.words import check_words
+from aiocg.datasets.own.words import check_flags, check_words
 from aiocg.datasets.uri import BenchmarkUri
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Link",
     "Program",
     "Run",
+    "Tree",
     "read",
     "read_header",
     "text",
@@ -91,6 +92,16 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     files: dict[str, Digest] = {}
 
 
+class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What another compiler needs to compile a program: a `SourceTree`, with hashes in place of content."""
+
+    units: tuple[str, ...]
+    files: dict[str, Digest]
+    include: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    units_in_c: tuple[str, ...] = ()
+
+
 class Program(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One program: a translation unit, or a target, which is linked of several.
 
@@ -100,6 +111,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         language: "c", or "c++" if some of it is.
         flags: that a translation unit was compiled with.
         sources: the files it was made from, by their names.
+        tree: those and all others that it can be compiled from elsewhere; None when that is not known.
         members: the paths of the translation units that a target consists of.
         link: how it is linked; None when it is no whole program.
         runs: how it is run.
@@ -111,6 +123,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     language: Literal["c", "c++"]
     flags: tuple[str, ...] = ()
     sources: dict[str, Digest] = {}
+    tree: Tree | None = None
     members: tuple[str, ...] = ()
     link: Link | None = None
     runs: tuple[Run, ...] = ()
@@ -120,6 +133,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Yield the names of all files below `content` that it needs."""
         yield self.module
         yield from self.sources.values()
+        if self.tree is not None:
+            yield from self.tree.files.values()
         if self.link is not None:
             yield from self.link.files.values()
         for run in self.runs:
@@ -212,6 +227,8 @@ def _check(program: Program, dataset: str) -> None:
     for name in files:
         if not re.fullmatch(r"[\w.+-]+\.(?:o|a|so[.\d]*)", name, re.ASCII) or name.startswith(("-", "program.")):
             raise ValueError(f"{name!r} cannot be the name of an object")
+    if program.tree is not None:
+        _check_tree(program.tree)
     if program.link is not None:
         check_words(program.link.words, files)
     names = [run.name for run in program.runs]
@@ -223,6 +240,15 @@ def _check(program: Program, dataset: str) -> None:
         words = (*run.arguments, *run.environment, *run.environment.values())
         if "\0" in "".join(words) or any(not name or "=" in name for name in run.environment):
             raise ValueError(f"no program can be run like its run {run.name!r}")
+
+
+def _check_tree(tree: Tree) -> None:
+    for name in (*tree.files, *(folder for folder in tree.include if folder != ".")):
+        if not _is_below(name):
+            raise ValueError(f"{name!r} is not the name of a file or folder below a folder")
+    if missing := [unit for unit in (*tree.units, *tree.units_in_c) if unit not in tree.files]:
+        raise ValueError(f"its unit {missing[0]!r} is not there")
+    check_flags(tree.flags, tree.files)
 
 
 def _is_below(name: str) -> bool:

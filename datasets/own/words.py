@@ -1,4 +1,4 @@
-"""The words that a dataset may add to the command by which clang links its programs.
+"""The words that a dataset may add to the commands by which its programs are compiled and linked.
 
 A dataset can come from anybody. Options that load plugins, start other programs or read and write files of one's
 choice are not among these.
@@ -7,7 +7,7 @@ choice are not among these.
 import re
 from collections.abc import Container, Iterable
 
-__all__ = ["check_words", "is_harmless"]
+__all__ = ["check_flags", "check_words", "is_harmless"]
 
 _HARMLESS = re.compile(
     r"""-l:?[\w.+-]+ | -L/.+ | /.+/lib[^/]+\.so[.\d]*
@@ -18,6 +18,16 @@ _HARMLESS = re.compile(
         | -Bsymbolic-functions | --sort-common | --no-allow-shlib-undefined | --allow-multiple-definition | -O\d | -s
         | -z,[\w=-]+ | --hash-style=\w+ | --build-id(?:=\w+)? | --defsym[=,]\w+=[\w.+-]+ | --wrap[=,][\w.]+
         | -soname[=,][\w.+-]+ | --exclude-libs[=,][\w.+:-]+ | (?:-rpath|--rpath|-rpath-link|--rpath-link)[=,][^,]+))+
+    """,
+    re.ASCII | re.VERBOSE,
+)
+
+
+_FLAG = re.compile(
+    r"""-[DU].+ | -std=[\w+:]+ | -ansi | -pthread | -undef | -trigraphs | -include | -imacros | -nostdinc(?:\+\+)?
+    | -m[\w-]+(?:=[\w.+-]+)?
+    | -f(?!plugin|dump|profile|sanitize|auto-profile|lto|offload|use-ld|test-coverage|callgraph|stack-usage|coverage)
+        [\w+-]+(?:=[\w.+-]+)?
     """,
     re.ASCII | re.VERBOSE,
 )
@@ -37,3 +47,19 @@ def check_words(words: Iterable[str], files: Container[str]) -> None:
     for word in words:
         if word not in files and not is_harmless(word):
             raise ValueError(f"a dataset may not link with the word {word!r}")
+
+
+def check_flags(words: Iterable[str], files: Container[str]) -> None:
+    """Refuse flags for a compiler that might name a file outside of the dataset or a program to run.
+
+    Raises:
+        ValueError: it names the word.
+    """
+    before = ""
+    for word in words:
+        if before:
+            if word not in files:
+                raise ValueError(f"a dataset may not be compiled with {before} {word!r}, which is not in it")
+        elif not _FLAG.fullmatch(word):
+            raise ValueError(f"a dataset may not be compiled with the word {word!r}")
+        before = word if word in ("-include", "-imacros") and not before else ""

@@ -217,6 +217,12 @@ def test_what_is_not_needed_is_not_kept() -> None:
 # ---------------------------------------------------------------------------------------- manifests of others
 
 
+def tree_of(line: dict[str, Any]) -> dict[str, Any]:
+    """Give a program a tree, and return that."""
+    line["tree"] = {"units": ["a.c"], "files": {"a.c": next(iter(line["sources"].values()))}}
+    return line["tree"]
+
+
 CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "another format": (lambda lines: lines[0].update(format="zip"), "its format is 'zip'"),
     "a later version": (lambda lines: lines[0].update(version=2), "made by a newer aiocg"),
@@ -240,6 +246,15 @@ CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
         lambda lines: lines[1]["link"].update(words=["-o.o"], files={"-o.o": "0" * 64}),
         "cannot be the name of an object",
     ),
+    "a header out of the folder": (
+        lambda lines: tree_of(lines[2])["files"].update({"../x.h": "0" * 64}),
+        "below a folder",
+    ),
+    "a folder out of the folder": (lambda lines: tree_of(lines[2]).update(include=["/etc"]), "below a folder"),
+    "a unit that is not there": (lambda lines: tree_of(lines[2]).update(units=["b.c"]), "'b.c' is not there"),
+    "a plugin of a compiler": (lambda lines: tree_of(lines[2]).update(flags=["-fplugin=x"]), "may not be compiled"),
+    "a file to include": (lambda lines: tree_of(lines[2]).update(flags=["-include", "/etc/x"]), "is not in it"),
+    "a program for a compiler": (lambda lines: tree_of(lines[2]).update(flags=["-wrapper", "sh"]), "may not be comp"),
     "an unknown language": (lambda lines: lines[1].update(language="rust"), "line 2 is damaged"),
     "no time for a run": (lambda lines: lines[1]["runs"][0].update(timeout=0), "has no time"),
     "an argument that cannot be": (lambda lines: lines[1]["runs"][0].update(arguments=["a\0b"]), "no program can"),

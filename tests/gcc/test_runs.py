@@ -52,7 +52,8 @@ def fragile() -> Iterator[Any]:
 async def test_units_in_c_and_in_cxx_make_one_program(env: aiocg.Env, tmp_path: Path) -> None:
     (tmp_path / "expected").write_bytes(b"three 3\n")
     units = [BenchmarkSource("greet.cc", GREET), BenchmarkSource("add.c", ADD)]
-    program = make_benchmark(units, ["-std=c++17"], runs={"only": ProgramRun(expected_output_path=tmp_path / "expected")})
+    runs = {"only": ProgramRun(expected_output_path=tmp_path / "expected")}
+    program = make_benchmark(units, ["-std=c++17"], runs=runs)
     await env.reset(benchmark=program)
     for line in ("gcc -O1", "gcc -O2 -fno-inline"):
         await env.step_texts([line])

@@ -221,8 +221,14 @@ class _GccTools(Tools):
         return [self._compiler]
 
     def expand(self, command: Sequence[str]) -> list[str]:
-        """Put the tools in the place of the words that stand for them; GCC's driver for C has to be told of C++."""
+        """Put the tools in the place of the words that stand for them; GCC's driver for C has to be told of C++.
+
+        What stands between the two words that keep clang from complaining is for clang alone.
+        """
         libraries = ["-lstdc++", "-lm"] if "{clang++}" in command else []
+        begin, end = "--start-no-unused-arguments", "--end-no-unused-arguments"
+        if begin in command and end in command:
+            command = [*command[: command.index(begin)], *command[command.index(end) + 1 :]]
         return [*super().expand(command), *libraries]
 
 
