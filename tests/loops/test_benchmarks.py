@@ -32,7 +32,7 @@ def test_a_file_is_a_benchmark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n\t", "C[i:4] = \ud800"])
 def test_what_is_no_text_is_refused(text: str) -> None:
-    with pytest.raises(BenchmarkInitError, match="empty|UTF-8"):
+    with pytest.raises(BenchmarkInitError, match=r"empty|UTF-8"):
         make_benchmark(text)
 
 

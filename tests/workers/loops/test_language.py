@@ -223,6 +223,7 @@ def _check(text: str | bytes) -> None:
 
 
 @given(st.text() | st.binary())
+@settings(deadline=None)
 def test_any_text_is_parsed_or_refused(text: str | bytes) -> None:
     _check(text)
 
@@ -231,13 +232,13 @@ WORDS = st.sampled_from([*"[](),:=+-*/\n #ijkABC018", "sum(", "max(k:3)", "exp("
 
 
 @given(st.lists(WORDS, max_size=40).map("".join))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_any_words_of_the_language_are_parsed_or_refused(text: str) -> None:
     _check(text)
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 3))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_damaged_texts_are_parsed_or_refused(rng: random.Random, damages: int) -> None:
     text = SOFTMAX
     for _ in range(damages):
@@ -274,7 +275,7 @@ EXPRESSIONS: st.SearchStrategy[Expression] = st.recursive(st.builds(Number, FLOA
 
 
 @given(EXPRESSIONS, st.sampled_from(["", *REDUCERS]))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_a_printed_computation_is_parsed_to_an_equal_one(body: Expression, reducer: str) -> None:
     axes = tuple(Axis(name, extent) for name, extent in EXTENTS.items())
     kept = 1 if reducer else 3
@@ -285,6 +286,7 @@ def test_a_printed_computation_is_parsed_to_an_equal_one(body: Expression, reduc
 
 
 @given(FLOATS)
+@settings(deadline=None)
 def test_a_printed_number_is_the_same_to_the_last_bit(value: float) -> None:
     (found,) = parse(unparse(Computation((), (Stage("C", (Axis("i", 1),), (), "", Number(value)),)))).stages
     assert isinstance(found.body, Number)

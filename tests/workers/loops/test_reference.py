@@ -84,7 +84,7 @@ def _uniform(computation: Computation, seed: int, low: float = -1.0) -> list[NDA
 
 
 @given(computations(), st.integers(0, 9))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_results_are_those_of_evaluating_one_by_one(computation: Computation, seed: int) -> None:
     inputs = random_inputs(computation, seed)
     with np.errstate(all="ignore"):
@@ -97,7 +97,7 @@ def test_results_are_those_of_evaluating_one_by_one(computation: Computation, se
 
 
 @given(computations(), st.integers(0, 9), st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_rounding_to_float32_in_any_order_is_tolerated(computation: Computation, seed: int, rng: random.Random) -> None:
     for inputs in (random_inputs(computation, seed), _uniform(computation, seed)):
         with np.errstate(all="ignore"):
@@ -106,7 +106,7 @@ def test_rounding_to_float32_in_any_order_is_tolerated(computation: Computation,
 
 
 @given(computations(), st.integers(0, 9), st.data())
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_one_wrong_element_is_found(computation: Computation, seed: int, data: st.DataObject) -> None:
     expected = expect(computation, random_inputs(computation, seed))
     got = [one.values.copy() for one in expected]
@@ -279,6 +279,7 @@ def test_expected_values_without_tolerance_are_compared_bit_by_bit() -> None:
 
 
 @given(st.integers(-20, 20), st.lists(st.integers(-(2**24), 2**24), min_size=1, max_size=20))
+@settings(deadline=None)
 def test_the_scale_of_an_array_has_its_lowest_bit(grid: int, numbers: list[int]) -> None:
     array = np.ldexp(np.array(numbers, np.float32), grid).astype(np.float32)
     scale = scale_of_array(array)
