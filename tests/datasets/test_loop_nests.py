@@ -2,6 +2,8 @@
 
 import itertools
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,3 +164,14 @@ def test_expressions_are_drawn_when_they_are_asked_for() -> None:
     assert next(datasets.benchmark_uris(kind=kind)).dataset == "loops-v0"
     assert datasets.random_benchmark(weights={"loops-v0": 1e12}).uri.dataset == "loops-v0"
     assert DATASET[3:9].kind == DATASET.shuffled(1).kind == kind
+
+
+def test_the_page_names_every_template_with_its_defaults() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "loops_language.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| `")]
+    told = {name: row[2].split() for row in rows for name in re.findall("`(.*?)`", row[1])}
+    assert told == {
+        name: [f"{key}={parameter.default}" for key, parameter in template.parameters.items()]
+        for name, template in TEMPLATES.items()
+    }
+    assert f"drawn at random, are {DATASET.size} of them" in page

@@ -3,6 +3,7 @@
 import math
 import random
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -297,3 +298,12 @@ def test_a_printed_number_is_the_same_to_the_last_bit(value: float) -> None:
 def test_texts_of_several_statements_are_printed_as_they_are_written() -> None:
     text = "".join(f"{line.partition('#')[0].strip()}\n" for line in SOFTMAX.splitlines() if line.partition("#")[0])
     assert unparse(parse(SOFTMAX)) == text
+
+
+def test_the_example_of_the_page_is_in_the_language() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "loops_language.md").read_text(encoding="utf-8")
+    example = page.split("\n\n")[2]
+    found = parse(example)
+    assert {tensor.name: tensor.shape for tensor in found.tensors} == {
+        "K": (256, 64), "Q": (64,), "V": (256, 64), "D": (256,), "M": (1,), "E": (256,), "S": (1,), "Y": (64,),
+    }  # fmt: skip
