@@ -60,8 +60,8 @@ class ActionSpaceSpec(msgspec.Struct, array_like=True, frozen=True):
     * `targeted`: one of the targets that the observation `targets` lists for the present state, and one of `actions`
       for it; the text is `target(action)`;
     * `text`: any text of the language;
-    * `options`: a choice for every one of `options` at once; the text is a command line, its first word the name of the
-      compiler, and an option that is not in it is not given;
+    * `options`: a choice for every one of `options` at once; the text is a command line, its first word `program`, and
+      an option that is not in it is not given;
     * `mapping`: the same, as a mapping from the names of options to their choices.
 
     On the wire an action is its text, or, in the first space a compiler has, which is discrete, its index.
@@ -73,6 +73,7 @@ class ActionSpaceSpec(msgspec.Struct, array_like=True, frozen=True):
     description: str = ""
     targets: str = ""
     options: tuple[Option, ...] = ()
+    program: str = "gcc"
 
 
 class ObservationSpec(msgspec.Struct, array_like=True, frozen=True):

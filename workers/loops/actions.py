@@ -1,6 +1,11 @@
 """The actions of `loops-v0`: steps of a schedule, for a loop by its number or for the one at the cursor.
 
 A step for the loop at the cursor is a step without `loop=`: `reorder`, `split<factor=8>`. Two more move the cursor.
+
+A recipe is a whole schedule as one action: up to `PLACES` steps, which are done to the computation as it is at first.
+Those that are refused are left out. `schedule 1:split<loop=2;factor=8> 3:reorder<loop=0>` has two, at the first and the
+third place. So a schedule is a choice for each place, as a compiler's command line is one for each option, and what
+searches those searches schedules.
 """
 
 import re
@@ -8,11 +13,16 @@ from functools import cache
 from typing import NamedTuple
 
 from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec
+from aiocg.transport.options import UNSET, Option, OptionReader
 from aiocg.workers.loops.schedule import MAX_LOOPS, Step, steps
 
-__all__ = ["CURSOR_MOVES", "action_spaces", "at_cursor", "offered", "resolve"]
+__all__ = ["CURSOR_MOVES", "PLACES", "RECIPE", "action_spaces", "at_cursor", "offered", "read_recipe", "resolve"]
 
 CURSOR_MOVES = {"cursor_up": -1, "cursor_down": 1}
+RECIPE = "schedule"  # the first word of one
+PLACES = 12  # for steps, in a recipe
+_LOOPS = 12  # whose steps recipes can have; there are seldom more
+_FACTORS = (2, 4, 8, 16, 32, 64)  # of splits that recipes can have
 
 _AT_CURSOR = re.compile(r"(?P<primitive>[a-z]+)(?:<(?P<argument>[a-z]+=[a-z0-9.]+)>)?")
 
@@ -69,7 +79,7 @@ def at_cursor(action: str) -> bool:
 
 
 def action_spaces(target: str) -> tuple[ActionSpaceSpec, ...]:
-    """Return the spaces for a target, which are three views of one language."""
+    """Return the spaces for a target, which are views of one language."""
     primitives = _primitives(target)
     return (
         ActionSpaceSpec(
@@ -96,7 +106,44 @@ def action_spaces(target: str) -> tuple[ActionSpaceSpec, ...]:
             ),
             description="moves of a cursor, and changes of the loop that it is at",
         ),
+        ActionSpaceSpec(
+            "recipes",
+            kind="options",
+            options=_places(target),
+            program=RECIPE,
+            description=f"whole schedules: {PLACES} steps from the start, or fewer",
+        ),
     )
+
+
+def read_recipe(target: str, text: str) -> tuple[Step, ...]:
+    """Return the steps of a recipe.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    options = _places(target)
+    choices = _reader(target).read(text.split(" ")[1:])
+    made = (option.word(choice) for option, choice in zip(options, choices, strict=True) if choice != UNSET)
+    return tuple(Step.parse(word.partition(":")[2]) for word in made)
+
+
+@cache
+def _places(target: str) -> tuple[Option, ...]:
+    texts = [
+        step.text
+        for step in steps(target, loops=_LOOPS)
+        if step.primitive not in ("split", "serial") or step.argument in _FACTORS
+    ]
+    return tuple(
+        Option(str(place), "enum", f"the step at place {place}", tuple(f"{place}:{text}" for text in texts))
+        for place in range(1, PLACES + 1)
+    )
+
+
+@cache
+def _reader(target: str) -> OptionReader:
+    return OptionReader(_places(target))
 
 
 def _primitives(target: str) -> tuple[_Primitive, ...]:

@@ -1,16 +1,17 @@
 """The environment `loops-v0` as a worker sees it: the schedule of a computation."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.actions import CURSOR_MOVES, action_spaces, at_cursor, offered, resolve
+from aiocg.workers.loops.actions import CURSOR_MOVES, RECIPE, action_spaces, at_cursor, offered, read_recipe, resolve
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.kernel_session import KernelSession
 from aiocg.workers.loops.language import LanguageError, parse
 from aiocg.workers.loops.observations import NEEDS_KERNEL, OBSERVATIONS, observation_spaces
-from aiocg.workers.loops.schedule import MAX_LOOPS, Refusal, Schedule
+from aiocg.workers.loops.schedule import MAX_LOOPS, Refusal, Schedule, Step
 
 __all__ = ["LoopsSession"]
 
@@ -51,7 +52,7 @@ class LoopsSession(KernelSession):
 
     @classmethod
     def check_action(cls, action: Any) -> None:
-        """Raise when an action is neither a step, nor one at the cursor, nor a move of it, nor the index of a step.
+        """Raise when an action is no step, none at the cursor, no move of it, no recipe and no index of a step.
 
         Raises:
             CompilationError: with `FailureCode.ACTION_UNKNOWN`.
@@ -60,15 +61,15 @@ class LoopsSession(KernelSession):
             super().check_action(action)
         elif action not in CURSOR_MOVES:
             try:
-                step = resolve(action, 0)
+                found = read_recipe(cls.target, action) if _is_recipe(action) else (resolve(action, 0),)
             except ValueError as error:
                 raise CompilationError(FailureCode.ACTION_UNKNOWN, str(error)) from None
-            if step.loop >= MAX_LOOPS:
+            if any(step.loop >= MAX_LOOPS for step in found):
                 raise CompilationError(FailureCode.ACTION_UNKNOWN, f"there are never more than {MAX_LOOPS} loops")
 
     def __init__(self, benchmark: Schedule) -> None:
         super().__init__(self.target)
-        self._schedule = benchmark
+        self._first = self._schedule = benchmark
         self.cursor = 0
 
     @property
@@ -83,16 +84,21 @@ class LoopsSession(KernelSession):
         if action in CURSOR_MOVES:
             self.acted(changed=False)
             return self._go(self.cursor + CURSOR_MOVES[action])
+        if _is_recipe(action):
+            return self._become(_applied(self._first, read_recipe(self.target, action)))
         step = resolve(action, self.cursor)
-        try:
-            after = self._schedule.apply(step)
-        except Refusal:
-            self.acted(changed=False)
-            return False
-        self._schedule = after
-        self.acted(changed=True)
-        self._go(self.cursor + (step.primitive == "reorder" and at_cursor(action)))  # the loop takes it along
-        return True
+        changed = self._become(_applied(self._schedule, (step,)))
+        if changed and step.primitive == "reorder" and at_cursor(action):
+            self._go(self.cursor + 1)  # the loop takes it along
+        return changed
+
+    def _become(self, schedule: Schedule) -> bool:
+        changed = schedule.nests != self._schedule.nests
+        if changed:
+            self._schedule = schedule
+            self._go(self.cursor)
+        self.acted(changed)
+        return changed
 
     def _go(self, cursor: int) -> bool:
         """Move the cursor, as far as there are loops."""
@@ -118,6 +124,18 @@ class LoopsSession(KernelSession):
     def state_hash(self) -> int:
         """Return a hash of the schedule and the cursor."""
         return (int(self._schedule.digest[:16], 16) + self.cursor) % 2**64
+
+
+def _is_recipe(action: str) -> bool:
+    return action.partition(" ")[0] == RECIPE
+
+
+def _applied(schedule: Schedule, steps: Iterable[Step]) -> Schedule:
+    """Return what steps make of a schedule, without those that are refused."""
+    for step in steps:
+        with contextlib.suppress(Refusal):
+            schedule = schedule.apply(step)
+    return schedule
 
 
 def initial_schedule(content: bytes, target: str) -> Schedule:

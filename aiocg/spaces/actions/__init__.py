@@ -1,7 +1,7 @@
 """Action spaces: different selections from the one language of actions that a compiler understands."""
 
 from aiocg.spaces.actions.catalog import ActionSpaceLike, ActionSpaces
-from aiocg.spaces.actions.command_line import PROGRAM, CommandLine
+from aiocg.spaces.actions.command_line import PROGRAM, ChoiceLine, CommandLine
 from aiocg.spaces.actions.discrete import DiscreteActions
 from aiocg.spaces.actions.free_text import TextActions
 from aiocg.spaces.actions.language import (
@@ -26,6 +26,7 @@ __all__ = [
     "ActionSpaceLike",
     "ActionSpaces",
     "ChoiceActions",
+    "ChoiceLine",
     "CommandLine",
     "CommandLineActions",
     "DiscreteActions",

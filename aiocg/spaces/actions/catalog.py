@@ -39,8 +39,9 @@ class ActionSpaces(Mapping[str, ActionSpace]):
     def __init__(
         self, specs: Sequence[ActionSpaceSpec], notation: Callable[[ActionLanguage], Notation | None] | None = None
     ) -> None:
-        options = next((spec.options for spec in specs if spec.options), ())  # all that have them have the same
-        self.language = ActionLanguage(specs[0], options=options)
+        # All spaces of a compiler that have options have the same.
+        options, program = next(((one.options, one.program) for one in specs if one.options), ((), ""))
+        self.language = ActionLanguage(specs[0], options=options, program=program)
         if notation is not None:
             self.language.notation = notation(self.language)
         kinds = {**_KINDS, "text": CommandLineActions} if options else _KINDS

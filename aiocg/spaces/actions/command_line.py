@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from aiocg.errors import InvalidAction
 from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption, words
 
-__all__ = ["PROGRAM", "CommandLine"]
+__all__ = ["PROGRAM", "ChoiceLine", "CommandLine", "choice_line"]
 
 PROGRAM = "gcc"  # the word that such a text begins with, whatever the compiler's file is called
 
@@ -23,32 +23,79 @@ _NEAREST = 3
 _DIGITS = 30  # of a number that are read; no option takes as many
 
 
-class CommandLine:
-    """The command lines that some options can make.
+class ChoiceLine:
+    """The texts that a choice for every one of some options has.
 
-    Each list of choices has one text: `gcc`, and the words of the options that are given, in the order of the options,
-    with one blank between. `read` takes more than that: what is found in a Makefile, or in a line for a shell.
+    Each list of choices has one text: the program's name, and the words of the options that are given, in the order of
+    the options, with one blank between.
+
+    Args:
+        options: the options.
+        program: the first word.
     """
 
-    def __init__(self, options: Sequence[Option]) -> None:
+    def __init__(self, options: Sequence[Option], program: str) -> None:
         self.options = tuple(options)
+        self.program = program
         self._reader = OptionReader(options)
 
     def write(self, choices: Sequence[int]) -> str:
         """Return the text of a choice for every option."""
-        return " ".join((PROGRAM, *words(self.options, choices)))
+        return " ".join((self.program, *words(self.options, choices)))
 
     def begins(self, text: str) -> bool:
-        """Does a text begin with the name of a compiler?"""
-        return _PROGRAM.fullmatch(text.split(None, 1)[0]) is not None if text.strip() else False
+        """Does a text begin with the name of the program?"""
+        return text.split(None, 1)[:1] == [self.program]
 
     def canonical(self, text: str) -> str:
-        """Return the text of what a command line says.
+        """Return the one text of what a text says.
 
         Raises:
             InvalidAction: as `read`.
         """
         return self.write(self.read(text))
+
+    def read(self, text: str) -> list[int]:
+        """Return the choice that a text makes for every option; of several for one option the last counts.
+
+        Raises:
+            InvalidAction: for a word that is no choice of any option.
+        """
+        choices = [UNSET] * len(self.options)
+        for word in text.split()[self.begins(text) :]:
+            index, choice = self.read_word(word)
+            choices[index] = choice
+        return choices
+
+    def read_word(self, word: str) -> tuple[int, int]:
+        """Return the index of the option that a word is of, and the choice that it makes.
+
+        Raises:
+            InvalidAction: as `read`.
+        """
+        try:
+            return self._reader.read_word(word)
+        except UnknownOption as error:
+            raise InvalidAction(f"{error} of {self.program}") from None
+
+
+def choice_line(options: Sequence[Option], program: str) -> ChoiceLine:
+    """Return the texts for some options of a program, command lines if that is a compiler's."""
+    return CommandLine(options) if program == PROGRAM else ChoiceLine(options, program)
+
+
+class CommandLine(ChoiceLine):
+    """The command lines that some options of GCC can make.
+
+    `read` takes more than what `write` writes: what is found in a Makefile, or in a line for a shell.
+    """
+
+    def __init__(self, options: Sequence[Option]) -> None:
+        super().__init__(options, PROGRAM)
+
+    def begins(self, text: str) -> bool:
+        """Does a text begin with the name of a compiler?"""
+        return _PROGRAM.fullmatch(text.split(None, 1)[0]) is not None if text.strip() else False
 
     def read(self, text: str) -> list[int]:
         """Return the choice that a command line makes for every option; of several for one option the last counts.

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from aiocg.errors import InvalidAction, UnknownName
+from aiocg.spaces.actions.command_line import PROGRAM
 from aiocg.spaces.actions.language import ActionLanguage
 from aiocg.spaces.actions.space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
@@ -86,9 +87,12 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
         index: int | None = self._decoded.get(self.language.encode(text))
         if index is None:
             line = self.language.line
-            whole = line is not None and line.begins(text)
-            hint = "(this is a whole command line, an action of other spaces: action_space='command_line')"
-            raise UnknownName("action", text, self._indices, hint if whole else "")
+            hint = ""
+            if line is not None and line.begins(text):
+                hint = "(this is a whole command line, an action of other spaces: action_space='command_line')"
+                if line.program != PROGRAM:
+                    hint = f"(this is a whole {line.program}, an action of another space)"
+            raise UnknownName("action", text, self._indices, hint)
         return index
 
     def indices(self, actions: Any) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from aiocg.errors import InvalidAction, NotExpressible, UnknownName
-from aiocg.spaces.actions.command_line import CommandLine
+from aiocg.spaces.actions.command_line import PROGRAM, ChoiceLine, choice_line
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
 from aiocg.transport.options import Option
 
@@ -44,14 +44,18 @@ class ActionLanguage:
     """
 
     def __init__(
-        self, first: ActionSpaceSpec, notation: "Notation | None" = None, options: Sequence[Option] = ()
+        self,
+        first: ActionSpaceSpec,
+        notation: "Notation | None" = None,
+        options: Sequence[Option] = (),
+        program: str = PROGRAM,
     ) -> None:
         self.actions: tuple[ActionSpec, ...] = first.actions
         self.names = tuple(action.name for action in first.actions)
         self.indices = {alias: i for i, action in enumerate(first.actions) for alias in action.aliases}
         self.indices |= {name: i for i, name in enumerate(self.names)}
         self.notation = notation
-        self.line = CommandLine(options) if options else None
+        self.line: ChoiceLine | None = choice_line(options, program) if options else None
 
     def encode(self, text: str) -> Action:
         """Return the form on the wire of an action given as text: the index, if it has one, so that forms are unique.

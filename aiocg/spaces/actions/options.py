@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from aiocg.errors import InvalidAction
-from aiocg.spaces.actions.command_line import CommandLine
+from aiocg.spaces.actions.command_line import choice_line
 from aiocg.spaces.actions.language import ActionLanguage
 from aiocg.spaces.actions.space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec
@@ -35,7 +35,7 @@ class OptionActions(ActionSpace):
         self.name = spec.name
         self.description = spec.description
         self.language = language
-        self.line = language.line if language.line is not None else CommandLine(spec.options)
+        self.line = language.line if language.line is not None else choice_line(spec.options, spec.program)
         self.options: tuple[Option, ...] = self.line.options
         self.counts = tuple(len(option) + 1 for option in self.options)
 

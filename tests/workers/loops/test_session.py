@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aiocg.transport.messages import Expand, FailureCode, Load, Open
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.loops.actions import CURSOR_MOVES, action_spaces, offered, resolve
+from aiocg.workers.loops.actions import CURSOR_MOVES, PLACES, action_spaces, offered, read_recipe, resolve
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.kernel_session import KernelSession
 from aiocg.workers.loops.kernels import Kernels
@@ -56,7 +56,7 @@ def after(session: LoopsSession, *actions: Any) -> list[bool]:
 
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
 def test_the_three_spaces_have_the_same_steps(target: str) -> None:
-    steps, primitives, cursor = action_spaces(target)
+    steps, primitives, cursor, recipes = action_spaces(target)
     texts = [action.text or action.name for action in steps.actions]
     assert texts == list(offered(target)) and len(texts) == len(set(texts))
     made = set()
@@ -71,6 +71,8 @@ def test_the_three_spaces_have_the_same_steps(target: str) -> None:
     assert made == set(texts)
     at_three = {resolve(action.name, 3).text for action in cursor.actions if action.name not in CURSOR_MOVES}
     assert at_three == {text for text in texts if "<loop=3" in text}
+    assert len(recipes.options) == PLACES
+    assert {word.partition(":")[2] for option in recipes.options for word in option.texts} < set(texts)
 
 
 def test_an_index_a_step_and_one_at_the_cursor_are_the_same() -> None:
@@ -80,6 +82,20 @@ def test_an_index_a_step_and_one_at_the_cursor_are_the_same() -> None:
     assert after(third, "cursor_down", "split<factor=4>", "cursor_up") == [True, True, True]
     assert first.schedule == second.schedule == third.schedule
     assert first.state_hash() == second.state_hash() == third.state_hash()
+
+
+def test_a_recipe_is_a_schedule_from_the_start_without_what_is_refused() -> None:
+    session, again = opened(), opened()
+    recipe = "schedule 1:split<loop=0;factor=8> 2:vectorize<loop=0> 4:reorder<loop=1> 12:parallel<loop=0>"
+    assert [step.primitive for step in read_recipe("cpu", recipe)] == ["split", "vectorize", "reorder", "parallel"]
+    after(session, "split<loop=0;factor=2>", "cursor_down", "fuse<loop=2>")
+    assert after(session, recipe, recipe) == [True, False]
+    after(again, "split<loop=0;factor=8>", "reorder<loop=1>", "parallel<loop=0>", "cursor_down")
+    assert session.state_hash() == again.state_hash()
+    assert after(session, "schedule") == [True] and session.schedule == opened().schedule
+    for text in ("schedule 13:reorder<loop=0>", "schedule reorder<loop=0>", "schedule 1:reorder<loop=20>", "schedules"):
+        with pytest.raises(CompilationError):
+            LoopsSession.check_action(text)
 
 
 def test_a_step_that_is_refused_changes_nothing_and_the_mask_says_so() -> None:
@@ -96,7 +112,7 @@ def test_a_step_that_is_refused_changes_nothing_and_the_mask_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "action", ["", "split", "split<loop=0>", "reorder<loop=24>", "cursor", "fuse<loop=a>", -1, 528, None, 1.5, "mem2reg"]
+    "action", ["", "split", "split<loop=0>", "reorder<loop=24>", "cursor", "fuse<loop=a>", -1, 528, None, 1.5, "gvn"]
 )
 def test_what_is_no_action_is_told_before_anything_is_done(action: object) -> None:
     with pytest.raises(CompilationError) as caught:
@@ -245,7 +261,7 @@ def test_a_wrong_result_is_an_error_and_no_speed_and_is_found_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"C[i:4] = A[i", b"\xff", b"x" * 100, b"C[i:1073741824] = A[i]", b"define i32 @main() { ret i32 0 }"]
+    "content", [b"", b"C[i:4] = A[i", b"\xff", b"x" * 100, b"C[i:1073741824] = A[i]", b"int main(void) {}"]
 )
 def test_what_is_no_computation_is_no_benchmark(content: bytes) -> None:
     with pytest.raises(CompilationError) as caught:
