@@ -22,6 +22,7 @@ __all__ = ["EXIT_STATUS", "Device", "missing", "open_device"]
 
 EXIT_STATUS = 70  # of a process whose context is lost; EX_SOFTWARE of sysexits.h
 NEEDED = "CUDA needs an NVIDIA GPU with its driver, and CuPy (pip install 'aiocg[cuda]')"
+NOTHING = 'extern "C" __global__ void nothing() {}'
 DRIVER = "libcuda.so.1"
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
@@ -50,6 +51,12 @@ class Device:
             f"{self.multiprocessors} multiprocessors, driver for CUDA {major}.{minor // 10}, NVRTC {nvrtc}"
         )
         self.lock = "cuda-" + runtime.deviceGetPCIBusId(0).replace(":", "-").lower()
+
+    def try_out(self) -> None:
+        """Compile a kernel and run it, which takes all the libraries that there must be."""
+        with self.stream:
+            self.cupy.RawModule(code=NOTHING).get_function("nothing")((1,), (1,), ())
+            self.stream.synchronize()
 
     def free_memory(self) -> int:
         """Return how many bytes are free."""
@@ -103,7 +110,9 @@ def open_device() -> Device:
     # New kernels come by the thousand in a search, and hardly ever a second time: none is written to ~/.cupy.
     os.environ.setdefault("CUPY_CACHE_IN_MEMORY", "1")
     try:
-        return Device(importlib.import_module("cupy"))
+        device = Device(importlib.import_module("cupy"))
+        device.try_out()
+        return device
     except Exception as error:  # an ImportError, one of the loader's, or CUDA's: all say what does not fit together
         raise _unsupported(
             "CuPy does not work here, as when libraries of the CUDA toolkit are missing: "

@@ -1,0 +1,153 @@
+"""Kernels on a GPU: their results, how long they take, and what becomes of failures. Skipped where there is none."""
+
+import runpy
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from aiocg.workers.compilation import CompilationError
+from aiocg.workers.loops.cuda.device import EXIT_STATUS
+from aiocg.workers.loops.cuda.target import CudaTarget
+from aiocg.workers.loops.reference import compare, expect, random_inputs
+from aiocg.workers.loops.schedule import Schedule
+
+HERE = Path(__file__)
+SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
+STRATEGIES: Any = runpy.run_path(str(HERE.with_name("strategies.py")))
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+@pytest.fixture(scope="module")
+def target() -> CudaTarget:
+    try:
+        return CudaTarget()
+    except CompilationError as error:
+        pytest.skip(error.message)
+
+
+def arrays(schedule: Schedule) -> list[Any]:
+    """Return inputs, and room for results that are no numbers yet."""
+    computation = schedule.computation
+    results = (np.full(stage.result.shape, np.nan, np.float32) for stage in computation.stages)
+    return [*random_inputs(computation, seed=1), *results]
+
+
+def check(target: CudaTarget, schedule: Schedule) -> None:
+    """Run a schedule's kernels, and compare all results with NumPy's."""
+    computation, memory = schedule.computation, arrays(schedule)
+    kernel = target.compile(computation, schedule.nests)
+    kernel.run(memory)
+    inputs, results = memory[: len(computation.inputs)], memory[len(computation.inputs) :]
+    mismatch = compare(computation, results, expect(computation, inputs))
+    assert mismatch is None, f"{mismatch}\n{kernel.source}"
+
+
+def seconds(target: CudaTarget, schedule: Schedule) -> float:
+    kernel = target.compile(schedule.computation, schedule.nests)
+    return kernel.time(arrays(schedule), samples=5, seconds=0.05).seconds
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        pytest.param(SCHEDULES["pointwise"](1000003), id="a remainder"),
+        pytest.param(SCHEDULES["matmul"](131, 100, 77), id="tiles"),
+        pytest.param(SCHEDULES["register_matmul"](300, 200, 100), id="tiles and registers"),
+        pytest.param(SCHEDULES["register_matmul"](512, 512, 512), id="no remainder"),
+        pytest.param(SCHEDULES["transpose"](1000, 130), id="a tile, transposed"),
+        pytest.param(SCHEDULES["softmax"](100, 1000), id="several stages"),
+        pytest.param(SCHEDULES["scheduled"]("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"), id="no accumulators"),
+    ],
+)
+def test_what_people_write(target: CudaTarget, schedule: Schedule) -> None:
+    check(target, schedule)
+
+
+@settings(UNHURRIED, max_examples=50)
+@given(schedule=STRATEGIES["schedules"]("cuda"))
+def test_all_schedules_compute_the_same(target: CudaTarget, schedule: Schedule) -> None:
+    check(target, schedule)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(UNHURRIED, max_examples=1000)
+@given(schedule=STRATEGIES["schedules"]("cuda", most_steps=20))
+def test_many_schedules_compute_the_same(target: CudaTarget, schedule: Schedule) -> None:
+    check(target, schedule)
+
+
+def test_several_threads_compile_at_once(target: CudaTarget) -> None:
+    schedules = [SCHEDULES["matmul"](60 + size, 50, 40) for size in range(16)]
+    with ThreadPoolExecutor(4) as pool:
+        kernels = list(pool.map(lambda one: target.compile(one.computation, one.nests), schedules))
+    for schedule, kernel in zip(schedules, kernels, strict=True):
+        memory = arrays(schedule)
+        kernel.run(memory)
+        assert compare(schedule.computation, memory[2:], expect(schedule.computation, memory[:2])) is None
+
+
+def test_a_timing_is_of_many_runs_and_says_how_it_varies(target: CudaTarget) -> None:
+    schedule = SCHEDULES["pointwise"](1 << 16)
+    timing = target.compile(schedule.computation, schedule.nests).time(arrays(schedule), samples=7, seconds=0.1)
+    assert 0 < timing.low <= timing.seconds <= timing.high
+    assert timing.samples == 7
+    assert timing.runs > 10
+    assert timing.seconds < 0.001  # 768 KiB
+
+
+def test_more_work_takes_longer(target: CudaTarget) -> None:
+    assert seconds(target, SCHEDULES["pointwise"](1 << 26)) > 4 * seconds(target, SCHEDULES["pointwise"](1 << 22))
+
+
+def test_a_schedule_makes_a_difference(target: CudaTarget) -> None:
+    plain = SCHEDULES["scheduled"]("C[i:128, j:128] = sum(k:128) A[i, k] * B[k, j]", "")
+    assert seconds(target, plain) > 10 * seconds(target, SCHEDULES["register_matmul"](128, 128, 128))
+
+
+def test_the_roof_is_above_what_is_under_it(target: CudaTarget) -> None:
+    roof = target.roof()
+    sizes = [size for size, _ in roof.bandwidths]
+    assert sizes == sorted(sizes)
+    schedule = SCHEDULES["pointwise"](1 << 24)
+    moved = schedule.computation.traffic / seconds(target, schedule)
+    assert 0.5 < moved / roof.bandwidths[-1][1] < 1.2
+    product = SCHEDULES["register_matmul"](1024, 1024, 1024)
+    assert product.computation.flops / seconds(target, product) < roof.flops
+
+
+def test_what_does_not_fit_in_memory_is_an_error_and_the_device_goes_on(target: CudaTarget) -> None:
+    schedule = SCHEDULES["pointwise"](1 << 10)
+    with pytest.raises(MemoryError), target._device.use():
+        target._device.cupy.empty(1 << 46, np.float32)
+    check(target, schedule)
+
+
+def test_a_launch_that_the_device_refuses_is_an_error_and_the_device_goes_on(target: CudaTarget) -> None:
+    device = target._device
+    nothing = device.cupy.RawModule(code='extern "C" __global__ void nothing() {}').get_function("nothing")
+    with pytest.raises(CompilationError, match="refuses"), device.use():
+        nothing((1,), (4096,), ())
+    check(target, SCHEDULES["pointwise"](1 << 10))
+
+
+def test_an_access_outside_of_all_memory_ends_the_process(target: CudaTarget) -> None:
+    script = (
+        "from aiocg.workers.loops.cuda.device import open_device\n"
+        "device = open_device()\n"
+        "code = 'extern \"C\" __global__ void wrong(float *nowhere) { nowhere[threadIdx.x] = 1; }'\n"
+        "with device.use():\n"
+        "    device.cupy.RawModule(code=code).get_function('wrong')((1,), (32,), (0,))\n"
+        "    device.stream.synchronize()\n"
+        "print('not reached')\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == EXIT_STATUS, done.stderr
+    assert "context is lost" in done.stderr
+    assert "not reached" not in done.stdout
