@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.dataset import PROGRAM
+from aiocg.datasets.loop_nests import dataset as loop_nests
+from aiocg.datasets.loop_nests import loop_tool
 from aiocg.errors import UnknownName
 from aiocg.rewards import Reward, llvm_rewards
 from aiocg.spaces import ObservationSpace
@@ -42,6 +45,7 @@ class EnvironmentSpec:
         parameters: those that the client answers, by key, in place of the worker.
         settings: options of the compiler that `make` takes, by name, with what they are; such as which one it is.
             Environments with other settings have other workers.
+        kind: the `Dataset.kind` of the datasets whose benchmarks it takes.
         takes_sources: the compiler takes a benchmark's source form.
         start_timeout: seconds that a worker may take to start at least, whatever the policy says.
         prepare: gets, given the settings, what takes longer than a worker may take to start, before any does.
@@ -60,6 +64,7 @@ class EnvironmentSpec:
     notation: Callable[[ActionLanguage, Mapping[str, str]], Notation] | None = None
     parameters: Mapping[str, ParameterHandler] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    kind: str = PROGRAM
     takes_sources: bool = False
     start_timeout: float = 0.0
     prepare: Callable[[Mapping[str, str]], None] | None = None
@@ -273,6 +278,7 @@ def _register_loops() -> None:
             rewards=_loops_rewards,
             options=_loops_options,
             settings={"target": "cpu", "threads": ""},
+            kind=loop_nests.KIND,
             start_timeout=120.0,  # a GPU's driver may take its time
         )
     )
@@ -286,6 +292,7 @@ def _register_loops() -> None:
             reward_space="flops",
             rewards=_loop_tool_rewards,
             options=_loops_options,
+            kind=loop_tool.KIND,
             start_timeout=120.0,
         )
     )

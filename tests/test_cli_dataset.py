@@ -199,6 +199,14 @@ def test_without_the_network_nothing_is_installed_and_nothing_indexed(
 # ------------------------------------------------------------------------------------------- measuring, showing
 
 
+def test_tensor_expression_is_shown_as_its_text_and_not_compiled(aiocg: Run) -> None:
+    found = aiocg("show", "loops-v0/relu?m=3", "--json").json
+    assert (found["text"], found["measured"]) == ("Y[i:3, j:1024] = max(X[i, j], 0)\n", None)
+    assert "Y[i:3, j:1024] = max(X[i, j], 0)" in aiocg("show", "loops-v0/relu?m=3").out
+    assert aiocg("show", "programs-v0/gcd", "--json").json["text"] is None
+    assert "loops-v0 has no programs that LLVM could load" in aiocg("index", "loops-v0").err
+
+
 def test_own_dataset_is_measured_in_parts_and_then_selected_from(aiocg: Run, own: str) -> None:
     first = aiocg("index", own, "--limit", "3", "--workers", "1", "--json").json
     assert (first["measured"], first["skipped"], first["statuses"]) == (3, 0, {"ok": 3})

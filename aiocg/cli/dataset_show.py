@@ -14,7 +14,7 @@ from aiocg.cli.loop import run
 from aiocg.cli.output import Json, console, counted, fail, print_json, print_line
 from aiocg.datasets import default_datasets, resolve
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.dataset import PROGRAM, Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, IndexNotFound, InvalidBenchmarkUri
 from aiocg.datasets.uri import BenchmarkUri
 
@@ -244,7 +244,8 @@ def _show(target: str, fetch: bool, json: bool) -> None:
     dataset = datasets[name] if name and name in datasets else None
     row = _row_of(dataset, benchmark.uri) if dataset is not None else None
     available = fetch or dataset is None or dataset.installed
-    if available and row is None:
+    is_program = dataset is None or dataset.kind == PROGRAM
+    if available and is_program and row is None:
         row = run(_measure(benchmark))
     program = benchmark.program
     found = {
@@ -256,6 +257,7 @@ def _show(target: str, fetch: bool, json: bool) -> None:
         "sources": [{"name": one.filename, "bytes": len(one.contents)} for one in benchmark.sources]
         if available
         else None,
+        "text": None if is_program else benchmark.content.decode(),
         "measured": _measurements(row),
     }
     if json:
@@ -297,6 +299,7 @@ def _print_program(found: dict[str, Any], dataset: Dataset | None) -> None:
         ("language", found["language"]),
         ("runs", ", ".join(found["runs"])),
         *(("source", f"{one['name']}, {one['bytes']} bytes") for one in sources),
+        ("text", (found["text"] or "").rstrip()),
         *_measured_lines(found["measured"]),
     ]
     for key, text in lines:

@@ -159,7 +159,7 @@ class ShellSession:
         """
         datasets = self.runtime.datasets
         if target == "-":
-            return await in_thread(lambda: datasets.random_benchmark(self._benchmarks))
+            return await in_thread(lambda: datasets.random_benchmark(self._benchmarks, kind=self.env.spec.kind))
         name = target.partition("://")[2] or target
         if name in datasets:
             return await in_thread(lambda: datasets[name].random_benchmark(self._benchmarks))

@@ -93,7 +93,7 @@ def benchmarks(shell: "Shell", word: str) -> Iterator[Suggestion]:
     name, slash, _ = rest.partition("/")
     known = shell.session.runtime.datasets
     if not slash:
-        for dataset in known.datasets():
+        for dataset in known.datasets(kind=shell.session.env.spec.kind):
             if not mark or dataset.scheme == scheme:
                 yield Suggestion(f"{scheme}{mark}{dataset.name}/", dataset.description)
     elif name in known and (dataset := known[name]).installed:

@@ -1,6 +1,7 @@
 """The history of a session: back and forth, failures, other settings, and what others do to its environment."""
 
 import asyncio
+import dataclasses
 import os
 import signal
 
@@ -149,6 +150,13 @@ async def test_a_dataset_stands_for_one_of_its_programs(session: ShellSession) -
     assert all(str(benchmark.uri).startswith("benchmark://scripted-v0/") for benchmark in drawn)
     assert (await session.find_benchmark("benchmark://scripted-v0")).uri.path.isdecimal()
     assert (await session.find_benchmark("-")).uri.dataset
+
+
+async def test_any_benchmark_is_one_that_the_environment_takes(
+    session: ShellSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session.env, "spec", dataclasses.replace(session.env.spec, kind="tensor expression"))
+    assert {(await session.find_benchmark("-")).uri.dataset for _ in range(5)} == {"loops-v0"}
 
 
 async def test_saved_states_are_come_back_to(session: ShellSession) -> None:

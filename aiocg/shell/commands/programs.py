@@ -38,10 +38,10 @@ async def list_datasets(shell: "Shell", words: list[str]) -> "RenderableType":
 
 
 async def list_benchmarks(shell: "Shell", words: list[str]) -> "RenderableType":
-    """Show the programs of a dataset, or some of each that is installed."""
+    """Show the programs of a dataset, or some of each that is installed and that the environment takes."""
     known = shell.session.runtime.datasets
     if not words:
-        installed = known.datasets(installed_only=True)
+        installed = known.datasets(installed_only=True, kind=shell.session.env.spec.kind)
         uris = await in_thread(
             lambda: [str(uri) for dataset in installed for uri in islice(dataset.benchmark_uris(), OF_EACH)]
         )
