@@ -13,7 +13,7 @@ second, and so on. A step is a primitive, the number of a loop, and what else th
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -152,13 +152,14 @@ class Schedule:
 
     def legal(self) -> NDArray[np.uint8]:
         """Return 1 for each of the target's `steps` that is legal and 0 for the others: uint8, shape (steps,)."""
-        offered = steps(self.rules.target)
-        refused = {step for step, _ in self._refusals(offered)}
-        return np.fromiter((step not in refused for step in offered), dtype=np.uint8, count=len(offered))
+        offered, count = steps(self.rules.target), len(self.loops)
+        legal = (step.loop < count and self._refusal(step) is None for step in offered)
+        return np.fromiter(legal, dtype=np.uint8, count=len(offered))
 
     def refusals(self) -> dict[str, str]:
         """Return why steps are not legal: a sentence for the text of each one of `steps` that is not."""
-        return {step.text: reason for step, reason in self._refusals(steps(self.rules.target))}
+        reasons = ((step, self._refusal(step)) for step in steps(self.rules.target))
+        return {step.text: reason for step, reason in reasons if reason is not None}
 
     @cached_property
     def text(self) -> str:
@@ -197,12 +198,12 @@ class Schedule:
             case kind:
                 return primitives.set_kind(nest, position, KINDS[kind])
 
-    def _refusals(self, offered: tuple[Step, ...]) -> Iterator[tuple[Step, str]]:
-        for step in offered:
-            try:
-                self.apply(step)
-            except Refusal as refusal:
-                yield step, refusal.reason
+    def _refusal(self, step: Step) -> str | None:
+        try:
+            self.apply(step)
+        except Refusal as refusal:
+            return refusal.reason
+        return None
 
 
 _BINDING: Mapping[object, Kind] = {kind: kind for kind in BINDINGS}
