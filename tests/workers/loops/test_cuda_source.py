@@ -179,6 +179,18 @@ def test_tensors_and_axes_may_be_called_what_the_kernel_uses_itself() -> None:
     assert "int_2[" in " ".join(lines)
 
 
+def test_the_page_about_cuda_shows_the_schedule_that_is_tested() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "loops_cuda.md").read_text(encoding="utf-8")
+    steps = page.partition('steps = """')[2].partition('"""')[0]
+    schedule = SCHEDULES["scheduled"]("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", steps)
+    assert schedule == SCHEDULES["register_matmul"](512, 512, 512)
+    shown = page.partition("```c\n")[2].partition("```")[0]
+    source = SCHEDULES["program"](schedule).source
+    for part in re.split(r"\.\.\..*\n|\.\.\.", shown):
+        lines = [line.strip() for line in part.splitlines() if len(line.strip()) > 1]
+        assert all(line in source for line in lines), lines
+
+
 def test_equal_schedules_have_equal_sources() -> None:
     one, other = (SCHEDULES["program"](SCHEDULES["matmul"](48, 40, 56)) for _ in range(2))
     assert one == other

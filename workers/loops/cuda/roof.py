@@ -77,5 +77,4 @@ def _flops(device: Device, module: Any) -> float:
 
 
 def _seconds(device: Device, run: Any) -> float:
-    run()
     return time_runs(device, run, samples=SAMPLES, seconds=SECONDS).seconds

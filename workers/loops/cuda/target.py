@@ -120,7 +120,6 @@ class CudaKernel:
         try:
             with device_lock.held(self._device.lock, deadline), self._device.use():
                 memory = self._upload(arrays)
-                self._launch(memory)
                 return time_runs(self._device, lambda: self._launch(memory), samples=samples, seconds=seconds)
         except device_lock.DeviceBusyError as error:
             raise CompilationError(FailureCode.OBSERVATION, str(error)) from error

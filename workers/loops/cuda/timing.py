@@ -23,7 +23,7 @@ def time_runs(device: Device, run: Callable[[], None], *, samples: int, seconds:
 
     Args:
         device: what the run is for.
-        run: launches what is timed, and nothing else; it has been called before.
+        run: launches what is timed, and nothing else; its kernels are compiled.
         samples: how many to take, at least 1.
         seconds: about how long to measure in all.
     """
@@ -36,7 +36,8 @@ def time_runs(device: Device, run: Callable[[], None], *, samples: int, seconds:
             break
         runs = max(runs + 1, min(int(runs * span / max(taken, 1e-9)), 16 * runs, MOST_RUNS))
     launches = max(1, int(span / taken))
-    _elapsed(device, graph, launches)
+    if launches > 1:
+        _elapsed(device, graph, launches)
     times = [_elapsed(device, graph, launches) / (launches * runs) for _ in range(samples)]
     low, median, high = (float(value) for value in np.percentile(times, (25, 50, 75)))
     return Timing(median, low, high, samples, launches * runs)
