@@ -21,7 +21,7 @@ from bench.measure import MILLI, Budget, Effort, Results, alternate
 IMAGE = os.environ.get("AIOCG_BENCH_IMAGE", "gcc:13")
 SOURCE = "int square(int x) { return x * x; }\n"
 OPTIONS = ("-O1", "-c", "t.c", "-o", "t.o")
-ATTACHED = Budget(3.0)  # ms, of which most is that `timeout` is started
+ATTACHED = Budget(1.0)  # ms
 
 
 async def measure(effort: Effort) -> Results:
@@ -37,13 +37,10 @@ async def measure(effort: Effort) -> Results:
         if local is not None and _version(local) != _version(place):
             results.note(f"No compile outside: this machine's gcc is another one than that of {IMAGE}.")
         elif local is not None:
-            sides = [_compile(place), _compile(local), _compile(local, "timeout", "-s", "KILL", "60")]
-            inside, outside, timed = await alternate(sides, effort.choose(200, 10))
+            inside, outside = await alternate([_compile(place), _compile(local)], effort.choose(200, 10))
             results.add("a compile outside", [taken * MILLI for taken in outside], "ms")
             more = [(a - b) * MILLI for a, b in zip(inside, outside, strict=True)]
             results.add("more in a container, by an attached shell", more, "ms", ATTACHED)
-            more = [(a - b) * MILLI for a, b in zip(timed, outside, strict=True)]
-            results.add("of that, what `timeout` takes to start", more, "ms")
         sides = [_compile(place), _exec(place), _container(place)]
         attached, executed, started = await alternate(sides, effort.choose(20, 3))
         for what, times in (("an exec", executed), ("a container", started)):
@@ -70,14 +67,14 @@ def _timed(work: Callable[[], Any]) -> Callable[[], Awaitable[float]]:
     return once
 
 
-def _compile(place: Place, *before: str) -> Callable[[], Awaitable[float]]:
+def _compile(place: Place) -> Callable[[], Awaitable[float]]:
     """Compile as workers do."""
     folder = Path(place.root, "bench")
     folder.mkdir(exist_ok=True)
     (folder / "t.c").write_text(SOURCE)
 
     def work() -> None:
-        done = place.run([*before, place.compiler, *OPTIONS], folder=str(folder), timeout=60)
+        done = place.run([place.compiler, *OPTIONS], folder=str(folder), timeout=60)
         assert done.status == 0, done
 
     return _timed(work)

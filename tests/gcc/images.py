@@ -19,7 +19,7 @@ HEADERS = (
     *("signal.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h"),
     *("strings.h", "sys/time.h", "sys/types.h", "sys/wait.h", "unistd.h"),
 )
-TOOLS = ("sh", "cat", "mkfifo", "sleep", "timeout")  # what containers need beside the compiler; some tests sleep
+TOOLS = ("sh", "cat", "mkfifo", "sleep")  # what containers need beside the compiler; some tests sleep
 DEBIAN = "http://deb.debian.org/debian"
 SUITES = {9: "bullseye", 10: "bullseye", 11: "bookworm", 12: "bookworm", 13: "trixie", 14: "trixie"}
 

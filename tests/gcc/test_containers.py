@@ -127,7 +127,7 @@ def test_container_goes_with_a_worker_that_is_killed_in_the_middle_of_a_command(
         root = worker.stdout.readline().strip()
         worker.kill()
     shutil.rmtree(root)
-    wait_until(lambda: containers(client) == before)
+    wait_until(lambda: set(containers(client)) <= set(before))
 
 
 # ------------------------------------------------------------------------------------------ what it may do
@@ -321,14 +321,14 @@ def test_image_without_gcc_is_an_error_that_says_so(client: Any, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("without", "said"), [("sh", '"sh"'), ("timeout", "there is no timeout")])
+@pytest.mark.parametrize(("without", "said"), [("sh", '"sh"'), ("cat", "(there is no cat|cat: not found)")])
 def test_image_without_the_needed_commands_is_an_error_that_names_them(
     without: str, said: str, client: Any, tmp_path: Path
 ) -> None:
     image = make_image(client, tmp_path, f"without:{without}", compiler="", without=without)
-    with pytest.raises(CompilationError, match="which are sh, cat, timeout and gcc") as caught:
+    with pytest.raises(CompilationError, match="which are sh, cat and gcc") as caught:
         ContainerPlace(image)
-    assert said in caught.value.message
+    assert re.search(said, caught.value.message)
 
 
 @pytest.mark.slow
@@ -445,4 +445,4 @@ async def test_environment_goes_on_after_its_container_was_killed(gcc_image: str
             await env.step("gcc -O3 -fno-gcse")
             await outside.step("gcc -O3 -fno-gcse")
             assert await env.observe("obj_hash") == await outside.observe("obj_hash")
-    wait_until(lambda: containers(client) == before)
+    wait_until(lambda: set(containers(client)) <= set(before))

@@ -15,7 +15,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.attached_shell import AttachedShell, Kills
 from aiocg.workers.gcc.engine import Image, failure, said
 from aiocg.workers.gcc.place import ENVIRONMENT
-from aiocg.workers.gcc.shell_loop import FILES, KEEPER, LOOP
+from aiocg.workers.gcc.shell_loop import FILES, KEEPER, KILL, LOOP
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -99,7 +99,8 @@ class Container:
                 undo.callback(os.close, descriptor)
             folder = os.path.join(self._shells, name)
             made = self._client.exec_create(self._id, ["sh", "-c", LOOP, "sh", folder], stdin=True)
-            shell = AttachedShell(_socket(self._client.exec_start(made["Id"], socket=True)), files, self._kills)
+            stream = _socket(self._client.exec_start(made["Id"], socket=True))
+            shell = AttachedShell(stream, folder, files, self._kills)
             undo.pop_all()
             return shell
 
@@ -121,6 +122,15 @@ class Container:
                     os.fchown(files[name], self.user, -1)
             undo.pop_all()
             return files
+
+    def kill(self, mark: str) -> None:
+        """End all processes with a mark, as far as the engine can; it may take some time."""
+        from docker.errors import DockerException
+        from requests.exceptions import RequestException
+
+        with contextlib.suppress(DockerException, RequestException, OSError):  # whoever waits for their end will tell
+            made = self._client.exec_create(self._id, ["sh", "-c", KILL, "sh", mark])
+            self._client.exec_start(made["Id"], detach=True)
 
     def has_ended(self) -> bool:
         """Has the engine closed the connection to the first process?"""
@@ -257,7 +267,7 @@ class Container:
                 "folder that it sees, too; an engine on another machine sees none"
             )
         elif "not found" in problem or "there is no " in problem:
-            reason = f"it lacks commands that are needed there, which are sh, cat, timeout and gcc: {problem}"
+            reason = f"it lacks commands that are needed there, which are sh, cat and gcc: {problem}"
         else:
             reason = problem
         return failure(f"no container of the image {name!r} can be used: {reason}", reason="container")

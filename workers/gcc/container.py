@@ -5,6 +5,7 @@ A shell for each thread that has a command, because to start one takes an engine
 
 import contextlib
 import errno
+import functools
 import os
 import shlex
 import stat
@@ -68,7 +69,8 @@ class ContainerPlace:
         try:
             if container.user != os.geteuid():
                 _give_away(self.root, folder, container.user)
-            done = shell.run(command, folder, timeout, stdin, memory or self._limits.memory)
+            kill = functools.partial(self._kill, container)
+            done = shell.run(command, folder, timeout, stdin, memory or self._limits.memory, kill)
         except ShellLost as lost:
             shell.close()
             raise failure(
@@ -109,6 +111,10 @@ class ContainerPlace:
                 return self._container, self._container.idle.pop()
             return self._container, self._container.open_shell()
 
+    def _kill(self, container: Container, mark: str) -> None:
+        with self._lock:
+            container.kill(mark)
+
     def _drop(self, container: Container) -> str:
         """Let the next command have another container, and return what has become of this one."""
         with self._lock:
@@ -126,7 +132,8 @@ class ContainerPlace:
         """
         container, shell = self._take_shell()
         try:
-            done = shell.run(["sh", "-c", "cat && command -v gcc"], self.root, _LOOK_TIMEOUT, b".", self._limits.memory)
+            look = ["sh", "-c", "cat && command -v gcc"]
+            done = shell.run(look, self.root, _LOOK_TIMEOUT, b".", self._limits.memory, container.kill)
         except ShellLost as lost:
             shell.close()
             raise container.explain(str(lost)) from None

@@ -1,18 +1,30 @@
-"""What runs in a container: a process that ends it with its client, and shells that carry out commands.
+"""What runs in a container: a process that ends it with its client, shells that carry out commands, and their end.
 
-Both are plain POSIX shell, for the shells of GNU systems and of busybox alike. A shell is told by a line that there is
+All are plain POSIX shell, for the shells of GNU systems and of busybox alike. A shell is told by a line that there is
 a command in the file `command` of its folder, which it shares with the client; standard input, output and errors are
 files there as well, so that nothing but a short line goes either way through the engine.
 """
 
-import math
 import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from aiocg.workers.gcc.place import ENVIRONMENT
 
-__all__ = ["COMMAND", "ERRORS", "FILES", "INPUT", "KEEPER", "LOOP", "OUTPUT", "Answer", "command_file", "read_answer"]
+__all__ = [
+    "COMMAND",
+    "ERRORS",
+    "FILES",
+    "INPUT",
+    "KEEPER",
+    "KILL",
+    "LOOP",
+    "OUTPUT",
+    "Answer",
+    "command_file",
+    "mark",
+    "read_answer",
+]
 
 COMMAND, INPUT, OUTPUT, ERRORS = "command", "input", "output", "errors"  # what a shell's folder has
 FILES = COMMAND, INPUT, OUTPUT, ERRORS
@@ -22,26 +34,18 @@ FILES = COMMAND, INPUT, OUTPUT, ERRORS
 # its parent. (Without the second command it would become `cat`, which buries nobody.)
 KEEPER = "cat >/dev/null; exit 0"
 
-# `timeout` of GNU makes a process group, which it kills when the time is over, and which is killed here when the
-# command has ended otherwise; that of busybox does neither, but busybox has `setsid`. What has left the group is a
-# child of the first process then, beside its `cat`, and has the command's mark in its environment. Shells read a line
-# byte by byte, but a file in blocks, and a command is long: hence a file. Processes that the kernel has killed for want
-# of memory are counted in one of two places.
+# What a command has left when it has ended is a child of the first process then, beside its `cat`, and has its mark in
+# its environment. Shells read a line byte by byte, but a file in blocks, and a command is long: hence a file.
+# Processes that the kernel has killed for want of memory are counted in one of two places.
 LOOP = r"""
 refuse() {
     read -r turn # nothing is to be said before
     echo "there is no $1" >&2
     exit 1
 }
-for needed in cat timeout; do
-    command -v $needed >/dev/null || refuse $needed
-done
+command -v cat >/dev/null || refuse cat
 cd "$1" 2>/dev/null || refuse "$1"
 ulimit -c 0
-case $(timeout --help 2>&1) in
-    *--foreground*) alone= exact=1 ;;
-    *) alone=setsid exact= ;;
-esac
 counters=
 for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
     [ -r "$file" ] && counters=$file
@@ -51,7 +55,6 @@ while read -r turn; do
     . ./command &
     wait $!
     status=$?
-    kill -KILL -$! 2>/dev/null
     found=1
     while [ "$found" ]; do
         found= keeper= left=
@@ -73,6 +76,26 @@ done
 """
 
 
+# Ends a command whose time is over, with all that it has started: whatever has its mark. Nobody starts a process for
+# each command to watch over its time, as that takes as long as some commands do: the client starts this if it must.
+KILL = r"""
+found=1
+while [ "$found" ]; do
+    found=
+    for process in /proc/[0-9]*; do
+        case $(cat "$process/environ") in
+            *"RUN_OF_AIOCG=$1"*) kill -KILL "${process#/proc/}" && found=1 ;;
+        esac
+    done
+done 2>/dev/null
+"""
+
+
+def mark(folder: str, turn: int) -> str:
+    """Return what all processes of a command have in their environment, by which `KILL` finds them."""
+    return f"{folder}:{turn}."
+
+
 class Answer(NamedTuple):
     """What a shell says of a command.
 
@@ -87,13 +110,12 @@ class Answer(NamedTuple):
     killed: int
 
 
-def command_file(command: Sequence[str], folder: str, timeout: float, memory: int, file_size: int, stdin: bool) -> str:
+def command_file(command: Sequence[str], folder: str, memory: int, file_size: int, stdin: bool) -> str:
     """Return what is to stand in a shell's file `command`.
 
     Args:
         command: program and arguments.
         folder: the working folder.
-        timeout: seconds; less than none is hardly any. Busybox has them rounded up to whole ones.
         memory: bytes of address space for each process.
         file_size: bytes that each file may have that is written.
         stdin: the file `input` is to be the standard input, which is empty otherwise.
@@ -104,8 +126,7 @@ def command_file(command: Sequence[str], folder: str, timeout: float, memory: in
         f"ulimit -v {max(memory // 1024, 1)}\n"
         f"cd {shlex.quote(folder)} || exit 126\n"
         f"export PWD={ENVIRONMENT['PWD']}\n"  # in which `cd` has put a name that is another one each time
-        f"if [ $exact ]; then limit={max(timeout, 0.001):.3f}; else limit={max(math.ceil(timeout), 1)}; fi\n"
-        f"exec $alone timeout -s KILL $limit {shlex.join(command)}\n"
+        f"exec {shlex.join(command)}\n"
     )
 
 

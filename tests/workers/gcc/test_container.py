@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import engine
-from aiocg.workers.gcc.shell_loop import FILES, KEEPER, LOOP, OUTPUT, command_file, read_answer
+from aiocg.workers.gcc.shell_loop import FILES, KEEPER, KILL, LOOP, OUTPUT, command_file, mark, read_answer
 
 SHELLS = {"sh": ["sh"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
 docker = pytest.importorskip("docker", reason="needs docker-py: pip install 'aiocg[docker]'")
@@ -32,26 +33,31 @@ class Shell:
         self.folder = folder
         for name in FILES:
             (folder / name).touch()
-        environment = os.environ
+        environment = dict(os.environ)
         if command[0] == "busybox":  # has its own `timeout`, too
             tools = folder / "tools"
             tools.mkdir()
-            for tool in ("timeout", "setsid", "cat", "sh", "sleep"):
+            for tool in ("setsid", "cat", "sh", "sleep"):
                 (tools / tool).symlink_to(str(shutil.which("busybox")))
             environment = os.environ | {"PATH": str(tools)}
             command = [str(shutil.which("busybox")), *command[1:]]
+        self.command, self.environment = command, environment
         self.process = subprocess.Popen(
             [*command, "-c", LOOP, "sh", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
 
     def ask(self, turn: int, *command: str, timeout: float = 30.0, stdin: bool = False, **more: int) -> int:
         limits = {"memory": 1 << 30, "file_size": 1 << 20} | more
-        text = command_file(command, str(self.folder), timeout, stdin=stdin, **limits)
+        text = command_file(command, str(self.folder), stdin=stdin, **limits)
         (self.folder / "command").write_text(text)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(b"%d\n" % turn)
         self.process.stdin.flush()
+        while not select.select([self.process.stdout], [], [], max(timeout, 0.0))[0]:
+            kill = [*self.command, "-c", KILL, "sh", mark(str(self.folder), turn)]
+            subprocess.run(kill, env=self.environment, check=False)
+            timeout = 1.0
         answer = read_answer(self.process.stdout.readline())
         assert answer.turn == turn
         return answer.status
@@ -63,8 +69,8 @@ class Shell:
 @pytest.fixture(params=SHELLS)
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
     command = SHELLS[request.param]
-    if shutil.which(command[0]) is None or shutil.which("timeout") is None:
-        pytest.skip(f"needs {command[0]} and timeout")
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"needs {command[0]}")
     shell = Shell(command, tmp_path)
     yield shell
     with shell.process:
@@ -88,7 +94,7 @@ def test_shell_gives_a_command_its_words_and_its_input_and_tells_how_it_ended(sh
 
 def test_shell_ends_what_takes_too_long_with_all_that_it_has_started(shell: Shell) -> None:
     sleep = f"sleep {5000 + os.getpid()}"
-    assert shell.ask(1, "sh", "-c", f"{sleep} & {sleep}", timeout=0.3) == -9
+    assert shell.ask(1, "sh", "-c", f"{sleep} & setsid {sleep} & {sleep}", timeout=0.3) == -9
     patience = time.monotonic() + 10
     while any(" ".join(words) == sleep for words in commands()):
         assert time.monotonic() < patience
