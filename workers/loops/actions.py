@@ -3,9 +3,10 @@
 A step for the loop at the cursor is a step without `loop=`: `reorder`, `split<factor=8>`. Two more move the cursor.
 
 A recipe is a whole schedule as one action: up to `PLACES` steps, which are done to the computation as it is at first.
-Those that are refused are left out. `schedule 1:split<loop=2;factor=8> 3:reorder<loop=0>` has two, at the first and the
-third place. So a schedule is a choice for each place, as a compiler's command line is one for each option, and what
-searches those searches schedules.
+Those that are refused are left out, and numbers of loops start again at 0 where there are not as many: so most steps
+mean something. `schedule 1:split<loop=2;factor=8> 3:reorder<loop=0>` has two, at the first and the third place. So a
+schedule is a choice for each place, as a compiler's command line is one for each option, and what searches those
+searches schedules.
 """
 
 import re

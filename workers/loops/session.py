@@ -1,6 +1,5 @@
 """The environment `loops-v0` as a worker sees it: the schedule of a computation."""
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -85,9 +84,9 @@ class LoopsSession(KernelSession):
             self.acted(changed=False)
             return self._go(self.cursor + CURSOR_MOVES[action])
         if _is_recipe(action):
-            return self._become(_applied(self._first, read_recipe(self.target, action)))
+            return self._become(_cooked(self._first, read_recipe(self.target, action)))
         step = resolve(action, self.cursor)
-        changed = self._become(_applied(self._schedule, (step,)))
+        changed = self._become(_applied(self._schedule, step))
         if changed and step.primitive == "reorder" and at_cursor(action):
             self._go(self.cursor + 1)  # the loop takes it along
         return changed
@@ -130,11 +129,18 @@ def _is_recipe(action: str) -> bool:
     return action.partition(" ")[0] == RECIPE
 
 
-def _applied(schedule: Schedule, steps: Iterable[Step]) -> Schedule:
-    """Return what steps make of a schedule, without those that are refused."""
-    for step in steps:
-        with contextlib.suppress(Refusal):
-            schedule = schedule.apply(step)
+def _applied(schedule: Schedule, step: Step) -> Schedule:
+    """Return what a step makes of a schedule: the same if it is refused."""
+    try:
+        return schedule.apply(step)
+    except Refusal:
+        return schedule
+
+
+def _cooked(schedule: Schedule, recipe: Iterable[Step]) -> Schedule:
+    """Return what the steps of a recipe make of a schedule, each for one of the loops that there are."""
+    for step in recipe:
+        schedule = _applied(schedule, step._replace(loop=step.loop % len(schedule.loops)))
     return schedule
 
 

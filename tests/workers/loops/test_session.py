@@ -93,6 +93,8 @@ def test_a_recipe_is_a_schedule_from_the_start_without_what_is_refused() -> None
     after(again, "split<loop=0;factor=8>", "reorder<loop=1>", "parallel<loop=0>", "cursor_down")
     assert session.state_hash() == again.state_hash()
     assert after(session, "schedule") == [True] and session.schedule == opened().schedule
+    after(session, "schedule 3:parallel<loop=3> 4:split<loop=10;factor=2>")  # 10 of 3 loops is 1
+    assert [loop.variable for loop in session.schedule.nests[0].loops] == ["i", "j.0", "j.1", "k"]
     for text in ("schedule 13:reorder<loop=0>", "schedule reorder<loop=0>", "schedule 1:reorder<loop=20>", "schedules"):
         with pytest.raises(CompilationError):
             LoopsSession.check_action(text)
