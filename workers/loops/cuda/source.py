@@ -345,7 +345,7 @@ def _number(value: float) -> str:
     if np.isinf(single):
         return BITS[float(single)]
     text = str(single)
-    return f"({text}f)" if single < 0 else f"{text}f"
+    return f"({text}f)" if text.startswith("-") else f"{text}f"
 
 
 def _affine(affine: Affine, values: Mapping[str, str]) -> str:

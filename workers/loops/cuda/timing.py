@@ -15,6 +15,7 @@ from aiocg.workers.loops.target import Timing
 __all__ = ["time_runs"]
 
 MOST_RUNS = 1024  # in a graph
+RESOLUTION = 5e-7  # seconds, of the device's clock
 ENOUGH = 0.5  # of the time for one sample: a warm-up of so long says how many runs fit
 
 
@@ -34,7 +35,7 @@ def time_runs(device: Device, run: Callable[[], None], *, samples: int, seconds:
         taken = _elapsed(device, graph, 1)
         if taken >= ENOUGH * span or runs == MOST_RUNS:
             break
-        runs = max(runs + 1, min(int(runs * span / max(taken, 1e-9)), 16 * runs, MOST_RUNS))
+        runs = max(runs + 1, min(int(runs * span / taken), 16 * runs, MOST_RUNS))
     launches = max(1, int(span / taken))
     if launches > 1:
         _elapsed(device, graph, launches)
@@ -50,6 +51,7 @@ def _record(device: Device, run: Callable[[], None], runs: int) -> Any:
             run()
     finally:
         graph = device.stream.end_capture()
+    graph.upload(device.stream)
     return graph
 
 
@@ -63,4 +65,4 @@ def _elapsed(device: Device, graph: Any, launches: int) -> float:
     end.record(stream)
     end.synchronize()
     milliseconds: float = cuda.get_elapsed_time(start, end)
-    return milliseconds / 1000
+    return max(milliseconds / 1000, RESOLUTION)
