@@ -4,6 +4,7 @@ Tests read this file with `runpy.run_path`. A computation is small enough for a 
 evaluations of a body. Its values stay tame if the inputs are between -4 and 4.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.language import parse
+from aiocg.workers.loops.nest import BLOCKS, THREADS
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.schedule import Schedule, Step, steps
 
@@ -105,14 +107,36 @@ def schedules(
     *,
     most_steps: int = 12,
 ) -> Schedule:
-    """A schedule that legal steps lead to, chosen so that each primitive comes up about as often, `bind` more often."""
+    """A schedule that legal steps lead to: often some that people would choose, then any, of each primitive as many."""
     schedule = Schedule.of(draw(computations() if of is None else of), target_name)
+    if draw(st.booleans()):
+        for stage in range(len(schedule.nests)):
+            schedule = _usual(draw, schedule, stage)
     for _ in range(draw(st.integers(0, most_steps))):
-        step = draw(_step(schedule))
-        try:
+        schedule = schedule.apply(draw(_step(schedule)))
+    return schedule
+
+
+def _usual(draw: Draw, schedule: Schedule, stage: int) -> Schedule:
+    """Take the steps that use a target for one stage, as far as they are legal, the loops at the ends split before."""
+    first, end = (sum(len(nest.loops) for nest in schedule.nests[:last]) for last in (stage, stage + 1))
+    factors = st.sampled_from((2, 3, 4, 8))
+    if draw(st.booleans()):
+        schedule = _tried(schedule, Step("split", end - 1, draw(factors)))
+    if draw(st.booleans()):
+        schedule = _tried(schedule, Step("split", first, draw(factors)))
+    last = sum(len(nest.loops) for nest in schedule.nests[: stage + 1]) - 1
+    if schedule.rules.target == "cpu":
+        return _tried(schedule, Step("parallel", first), Step("vectorize", last))
+    block, thread = draw(st.sampled_from(BLOCKS)), draw(st.sampled_from(THREADS))
+    staged = [Step("stage", draw(st.integers(first, last)), tensor) for tensor in range(draw(st.integers(0, 3)))]
+    return _tried(schedule, Step("bind", first, block), Step("bind", first + 1, thread), *staged)
+
+
+def _tried(schedule: Schedule, *attempts: Step) -> Schedule:
+    for step in attempts:
+        with contextlib.suppress(Refusal):
             schedule = schedule.apply(step)
-        except Refusal:  # only splits by factors that are not offered, when there are as many loops as can be
-            assert step.primitive == "split"
     return schedule
 
 
@@ -123,7 +147,7 @@ def _step(schedule: Schedule) -> st.SearchStrategy[Step]:
     for index in np.flatnonzero(schedule.legal()):
         legal.setdefault(offered[index].primitive, []).append(offered[index])
     splits = {step.loop: _split(schedule, step.loop) for step in legal.pop("split", [])}
-    groups = [st.sampled_from(group) for name, group in legal.items() for _ in range(3 if name == "bind" else 1)]
+    groups = [st.sampled_from(group) for group in legal.values()]
     return st.one_of(*groups, *([st.one_of(*splits.values())] if splits else []))
 
 
