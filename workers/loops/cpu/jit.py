@@ -3,6 +3,7 @@
 Everything that a module is made of lies in a context of its own, so that several threads can compile at once.
 """
 
+import weakref
 from functools import cache
 
 from llvmlite import binding as llvm
@@ -33,19 +34,26 @@ class Code:
     def __init__(self, module: ir.Module) -> None:
         self.ir = str(module)
         machine = _machine()
-        self._context = llvm.create_context()
+        context = llvm.create_context()
         try:
-            compiled = llvm.parse_assembly(self.ir, self._context)
+            compiled = llvm.parse_assembly(self.ir, context)
             compiled.verify()
         except RuntimeError as error:
             raise CompilationError(FailureCode.INTERNAL, f"LLVM does not accept the code: {error}") from error
         _optimize(compiled, machine)
         self._engine = llvm.create_mcjit_compiler(compiled, machine)
         self._engine.finalize_object()
+        weakref.finalize(self, _free, self._engine, context)
 
     def address(self, name: str) -> int:
         """Return where a function is."""
         return int(self._engine.get_function_address(name))
+
+
+def _free(engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
+    """Free a module's code, and then what it lies in: the garbage collector knows of no order, and LLVM needs this."""
+    engine.close()
+    context.close()
 
 
 def assembly(code: Code) -> str:
