@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+OPTIONS = (b"--std=c++17", b"--device-as-default-execution-space", b"-ftz=true")  # those of CuPy
 WHEELS = ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc")
 
 
@@ -34,7 +35,7 @@ class Compiler:
         """
         library, program = self._library, ctypes.c_void_p()
         self._must(library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"loops.cu", 0, None, None))
-        options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17"]
+        options = [f"--gpu-architecture={architecture}".encode(), *OPTIONS]
         try:
             result = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
             log = self._get(program, "ProgramLog").rstrip(b"\0\n").decode()

@@ -132,7 +132,7 @@ def test_the_kernels_that_measure_a_device_do_what_they_should(emulator: Any) ->
     np.testing.assert_allclose(result, 8 * 2.0)  # each of 8 chains comes to 2, which x / 2 + 1 leaves as it is
 
 
-@settings(UNHURRIED, max_examples=8)
+@settings(UNHURRIED, max_examples=6)
 @given(schedule=STRATEGIES["schedules"]("cuda"))
 def test_all_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> None:
     check(emulator, schedule)

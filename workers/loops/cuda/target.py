@@ -89,6 +89,8 @@ class CudaKernel:
                     function.compile()
         except device.cupy.cuda.compiler.CompileException as error:
             raise CompilationError(FailureCode.ACTION, f"NVRTC refuses the kernel: {error}") from None
+        except MemoryError as error:
+            raise CompilationError(FailureCode.OBSERVATION, f"the device has no room for the kernel: {error}") from None
 
     def run(self, arrays: Arrays) -> None:
         """Carry out all stages once, in place: inputs are read, the other arrays are written whole.

@@ -22,6 +22,8 @@ ENOUGH = 0.5  # of the time for one sample: a warm-up of so long says how many r
 def time_runs(device: Device, run: Callable[[], None], *, samples: int, seconds: float) -> Timing:
     """Warm up, then time, inside of `Device.use`.
 
+    A run that takes longer than all samples should is its own and only one: that of a single thread takes seconds.
+
     Args:
         device: what the run is for.
         run: launches what is timed, and nothing else; its kernels are compiled.
@@ -33,6 +35,8 @@ def time_runs(device: Device, run: Callable[[], None], *, samples: int, seconds:
     while True:
         graph = _record(device, run, runs)
         taken = _elapsed(device, graph, 1)
+        if runs == 1 and taken >= seconds:
+            return Timing(taken, taken, taken, 1, 1)
         if taken >= ENOUGH * span or runs == MOST_RUNS:
             break
         runs = max(runs + 1, min(int(runs * span / taken), 16 * runs, MOST_RUNS))
