@@ -13,7 +13,7 @@ second, and so on. A step is a primitive, the number of a loop, and what else th
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from aiocg.workers.loops import primitives
 from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest, initial_nest
+from aiocg.workers.loops.language import unparse
+from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest, Split, initial_nest
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import RULES, Rules, check
 
@@ -163,12 +164,21 @@ class Schedule:
 
     @cached_property
     def text(self) -> str:
-        """All that tells this schedule from others, in one line for each nest. Equal schedules have equal texts."""
-        lines = (
-            f"{nest.stage} loops {_plain(nest.loops)} relations {_plain(nest.relations)} staged {_plain(nest.stagings)}"
-            for nest in self.nests
-        )
-        return "\n".join((f"{self.rules.target} {self.computation.inputs}", *lines))
+        """All that tells this schedule from others, for people and for `digest`. Equal schedules have equal texts.
+
+            cuda
+            input A[64, 128]
+            input B[128, 96]
+            C[i:64, j:96] = sum(k:128) A[i, k] * B[k, j]
+              loops i:64 block.x, j:96 thread.x, k.0:16, k.1:8 unrolled
+              k = k.0*8 + k.1
+              stage A in k.0
+        """
+        lines = [self.rules.target]
+        lines += [f"input {tensor.name}[{', '.join(map(str, tensor.shape))}]" for tensor in self.computation.inputs]
+        for statement, nest in zip(unparse(self.computation).splitlines(), self.nests, strict=True):
+            lines += (statement, *(f"  {line}" for line in _described(nest)))
+        return "".join(f"{line}\n" for line in lines)
 
     @cached_property
     def digest(self) -> str:
@@ -213,5 +223,14 @@ def _takes(primitive: str) -> str:
     return f"a loop and a {name}" if (name := ARGUMENTS.get(primitive)) else "a loop alone"
 
 
-def _plain(values: tuple[tuple[object, ...], ...]) -> str:
-    return " ".join(",".join(map(str, value)) for value in values)
+def _described(nest: Nest) -> Iterator[str]:
+    """Say all about a nest but its stage."""
+    kinds = {loop.variable: "" if loop.kind == "serial" else f" {loop.kind}" for loop in nest.loops}
+    yield "loops " + ", ".join(f"{loop.variable}:{loop.extent}{kinds[loop.variable]}" for loop in nest.loops)
+    for relation in nest.relations:
+        if isinstance(relation, Split):
+            yield f"{relation.parent} = {relation.outer}*{relation.factor} + {relation.inner}"
+        else:
+            yield f"{relation.outer}, {relation.inner} = divmod({relation.fused}, {relation.extent})"
+    for staging in nest.stagings:
+        yield f"stage {staging.tensor} in {staging.variable}"

@@ -294,6 +294,22 @@ def test_undone_steps_lead_back() -> None:
     assert start.apply(Step("fuse", 0)).apply(Step("split", 0, 96)).digest == start.digest
 
 
+def test_text_says_all_about_a_schedule() -> None:
+    schedule = _after("R[i:8, j:6] = X[j, i] * 0.5\nS[o:1] = max(i:8, j:6) R[i, j]", "cuda", "fuse<loop=0>",
+                      "split<loop=0;factor=32>", "bind<loop=0;to=block.x>", "stage<loop=2;tensor=1>")  # fmt: skip
+    assert schedule.text == (
+        "cuda\n"
+        "input X[6, 8]\n"
+        "R[i:8, j:6] = X[j, i] * 0.5\n"
+        "  loops (i*j).0:2 block.x, (i*j).1:32\n"
+        "  i, j = divmod((i*j), 6)\n"
+        "  (i*j) = (i*j).0*32 + (i*j).1\n"
+        "S[o:1] = max(i:8, j:6) R[i, j]\n"
+        "  loops o:1, i:8, j:6\n"
+        "  stage R in o\n"
+    )
+
+
 def test_digest_tells_what_differs() -> None:
     schedules = [
         _after(MATMUL, "cpu"), _after(MATMUL, "cuda"), _after(MATMUL.replace("96", "95"), "cpu"),
