@@ -38,6 +38,7 @@ class Scope:
         numbers: the variables of unrolled loops around it.
         values: those of other loops around it.
         conditions: what has not been tested yet.
+        rolled: whether loops that are to be unrolled stay loops here, since this code is rarely used.
         mask: for each element of a vector whether it counts; None when all do.
         computed: what was computed already where this place can use it.
     """
@@ -45,6 +46,7 @@ class Scope:
     numbers: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, ir.Value] = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
+    rolled: bool = False
     mask: ir.Value | None = None
     computed: ChainMap[object, ir.Value] = field(default_factory=ChainMap)
 

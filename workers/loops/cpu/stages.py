@@ -11,6 +11,7 @@ out, the results in memory are initialised before them, and the local ones added
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -28,7 +29,9 @@ from aiocg.workers.loops.nest import Loop, Nest
 
 __all__ = ["write_stage"]
 
-LARGEST = 1 << 16  # operations on vectors that a processor has, in one function; more takes LLVM too long
+LARGEST = 1 << 14  # operations on vectors that a processor has, in one function; more takes LLVM too long
+LONG_FUNCTIONS = {"exp": 16, "log": 24, "tanh": 40}  # operations that these are
+MOST_APART = 64  # copies of the code that have tests of their own; where there are more, loops are not unrolled
 KINDS = ("serial", "unrolled", "vectorized", "parallel")
 
 
@@ -94,12 +97,12 @@ class _Stage:
         """The position of the outermost loop that is reduced over."""
         return next((position for position, loop in enumerate(self.loops) if self._reduced(loop)), None)
 
-    @cached_property
-    def root(self) -> int | None:
-        """The position of the loop around which results are kept in local variables."""
+    def _root(self, rolled: bool) -> int | None:
+        """Return the position of the loop around which results are kept in local variables."""
+        kinds = ("vectorized",) if rolled else ("unrolled", "vectorized")
         for position, loop in enumerate(self.loops):
             inside = (one for one in self.loops[position:] if not self._reduced(one))
-            if self._reduced(loop) and all(one.variable in self.copied for one in inside):
+            if self._reduced(loop) and all(one.kind in kinds for one in inside):
                 return position
         return None
 
@@ -119,7 +122,7 @@ class _Stage:
             self._versions(position, scope, tiles, leaf)
             return
         if leaf is None:
-            if position == self.root:
+            if position == self._root(scope.rolled):
                 self._keep_results(position, scope)
                 return
             if position == self.first_reduced:
@@ -134,7 +137,7 @@ class _Stage:
         loop = self.loops[position]
         if (results_only and self._reduced(loop)) or loop.kind == "vectorized":
             inside(scope)
-        elif loop.kind == "unrolled":
+        elif loop.kind == "unrolled" and not scope.rolled:
             for turn in range(loop.extent):
                 self._bound(scope.number(loop.variable, turn), inside)
         else:
@@ -197,14 +200,19 @@ class _Stage:
         return names if all(condition.form.factor(name) for name in names) else frozenset()
 
     def _versions(self, position: int, scope: Scope, tiles: tuple[Condition, ...], leaf: Body | None) -> None:
-        """Write the code twice: for when conditions hold for all copies, and for when each copy has to test them."""
+        """Write the code twice: for when conditions hold for all copies, and for when each copy has to test them.
+
+        The second one is for the last turns of loops only. With many copies it would take LLVM longer than all else.
+        """
         holds: ir.Value | bool = True
         for one in tiles:
             last = {name: self.nest.extent[name] - 1 for name in self._copies(one, scope)}
             farthest = one.form.where(last, self.nest.extent)
             holds = self.code.both(holds, self.code.below(farthest, one.bound, scope))
         apart = (replace(one, apart=True) if one in tiles else one for one in scope.conditions)
-        partial = replace(scope.inner(), conditions=tuple(apart))
+        copies = math.prod(loop.extent for loop in self.loops[position:] if loop.kind == "unrolled")
+        rolled = scope.rolled or (leaf is None and copies > MOST_APART)
+        partial = replace(scope.inner(), conditions=tuple(apart), rolled=rolled)
         self.code.either(
             holds,
             lambda: self._walk(position, scope.without(tiles).inner(), leaf),
@@ -300,7 +308,8 @@ class _Stage:
 
     def _value(self, expression: Expression, scope: Scope) -> ir.Value:
         """Compute an expression: a vector where it depends on the vectorised loop, otherwise a scalar."""
-        self.size += max(1, self.memory.width // 16)
+        operations = LONG_FUNCTIONS.get(expression.function, 1) if isinstance(expression, Call) else 1
+        self.size += operations * max(1, self.memory.width // 16)
         if self.size > LARGEST:
             raise _refuse(f"{self.stage.tensor} needs too much code: unroll less")
         if isinstance(expression, Number):
