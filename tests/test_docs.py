@@ -34,6 +34,7 @@ PUBLIC = (
     "aiocg.gym.wrappers",
     "aiocg.gym.wrappers.vector",
     "aiocg.llvm",
+    "aiocg.loops",
     "aiocg.metrics",
     "aiocg.minimize",
     "aiocg.project",
