@@ -30,7 +30,7 @@ __all__ = ["Expected", "Mismatch", "compare", "evaluate", "expect", "random_inpu
 
 CONTRACTED = 1 << 21  # elements of an operand of BLAS
 BROADCAST = 1 << 17  # elements of an expression that are evaluated together
-COMPARED = 1 << 20  # elements that are compared together
+COMPARED = FILLED = 1 << 20  # elements that are compared, or made up, together
 
 _LETTERS = string.ascii_letters  # for the axes, of which a stage has fewer
 _ILL_DEFINED = {"div", "log", "sqrt"}  # somewhere, which is why they get positive numbers
@@ -92,9 +92,12 @@ def random_inputs(computation: Computation, seed: int = 0) -> list[Floats]:
     lowest = 1 if positive else -(2**bits)
     arrays = []
     for tensor in computation.inputs:
-        array = rng.integers(lowest, 2**bits, tensor.shape, np.int32, endpoint=True).astype(np.float32)
-        array *= np.float32(2.0**-bits)
-        arrays.append(array)
+        array = np.empty(tensor.size, np.float32)
+        for start in range(0, tensor.size, FILLED):
+            part = array[start : start + FILLED]
+            part[:] = rng.integers(lowest, 2**bits, part.size, np.int32, endpoint=True)
+            part *= np.float32(2.0**-bits)
+        arrays.append(array.reshape(tensor.shape))
     return arrays
 
 
