@@ -95,7 +95,8 @@ def test_all_schedules_become_ptx(nvrtc: Any, schedule: Schedule) -> None:
 
 
 @pytest.mark.slow
-@settings(UNHURRIED, max_examples=1000)
+@pytest.mark.timeout(1800)
+@settings(UNHURRIED, max_examples=500)
 @given(schedule=STRATEGIES["schedules"]("cuda", most_steps=20))
 def test_many_schedules_become_machine_code(nvrtc: Any, schedule: Schedule) -> None:
     nvrtc.compile(generate(schedule.computation, schedule.nests).source, "sm_90")
