@@ -130,6 +130,8 @@ def test_number_of_loops_is_bounded() -> None:
     assert len(full.loops) == MAX_LOOPS
     assert _refusal(full, "split<loop=0;factor=2>") == "there would be more than 24 loops"
     assert not full.legal()[: MAX_LOOPS * len(FACTORS)].any()
+    assert len(full.apply(Step("fuse", 0)).apply(Step("split", 5, 8)).loops) == MAX_LOOPS
+    full.apply(Step("parallel", 21))
     computation = full.computation
     with pytest.raises(Refusal, match="there are 27 loops, more than 24"):
         Schedule.of(replace(computation, stages=(*computation.stages, computation.stages[0])), "cpu")
