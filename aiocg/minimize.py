@@ -1,6 +1,7 @@
-"""Shrinking a list of actions that breaks something to the few that matter."""
+"""Shrinking a list of actions that breaks something, or a line of options that was found, to the few that matter."""
 
 import functools
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,12 +10,16 @@ from typing import Any
 from aiocg.env import Env
 from aiocg.errors import AiocgError
 from aiocg.reduction import Strategy, bisect_prefix, delta_debug
+from aiocg.search.command_lines import option_space
 from aiocg.search.lanes import open_lanes, spread
+from aiocg.search.result import reward_space_of
 
-__all__ = ["Hypothesis", "MinimizationError", "Minimized", "minimize", "validation_fails"]
+__all__ = ["Hypothesis", "MinimizationError", "Minimized", "minimize", "minimize_line", "validation_fails"]
 
 Hypothesis = Callable[[Env], Awaitable[bool]]
 """Tells whether what is looked for is true of an environment at its present state."""
+
+_Test = Callable[[Env, tuple[str, ...]], Awaitable[bool]]
 
 
 class MinimizationError(AiocgError):
@@ -95,14 +100,79 @@ async def minimize(
     if flakiness < 1:
         raise ValueError(f"flakiness must be at least 1, not {flakiness}")
     started = time.monotonic()
-    smallest = tuple(env.action_texts if actions is None else actions)
+    whole = tuple(env.action_texts if actions is None else actions)
     async with open_lanes(env, lanes) as crew:
-        trial = _Trial(crew, hypothesis, flakiness, failing)
-        if await trial.first([smallest]) is None:
-            raise MinimizationError(smallest, flakiness)
-        for strategy in strategies:
-            smallest = await _follow(strategy, smallest, trial, progress)
+        trial = _Trial(crew, functools.partial(_holds, hypothesis, failing), flakiness)
+        smallest = await _shrink(whole, strategies, trial, progress)
     return Minimized(smallest, trial.evaluations, time.monotonic() - started)
+
+
+async def minimize_line(
+    env: Env,
+    line: str | None = None,
+    hypothesis: Hypothesis | None = None,
+    *,
+    strategies: Iterable[Strategy[str]] = (delta_debug,),
+    lanes: int | None = None,
+    progress: Callable[[tuple[str, ...]], None] | None = None,
+) -> Minimized:
+    """Drop the options of a command line without which it is worth as much, or without which a hypothesis still holds.
+
+    What searches find has many options that do nothing. With the default strategy the result is 1-minimal: without any
+    one of its options it is worth less. The environment is left at some line that was tried: reset it.
+
+    Args:
+        env: of a compiler with options, such as `gcc-v0`, on the program in question.
+        line: the command line, such as `SearchResult.actions[0]`; that of the last action, if None.
+        hypothesis: as for `minimize`; if None, that the reward is not less than that of the whole line, which needs a
+            reward that is always the same.
+        strategies: applied one after the other; see `aiocg.reduction`.
+        lanes: environments that share the work, one per worker if None.
+        progress: called with the options of each smaller line.
+
+    Returns:
+        The smallest line found, as the one action in `actions`.
+
+    Raises:
+        MinimizationError: when the hypothesis does not hold with the whole line, or that does not compile.
+        ValueError: when the compiler has no options, the environment no reward space and there is no hypothesis, or no
+            line is given and the environment is at none.
+        InvalidAction: for a word that is no option.
+        AiocgError: what resetting, or the hypothesis, raises.
+    """
+    started = time.monotonic()
+    language = option_space(env).line
+    if line is None:
+        line = next((text for text in env.action_texts[-1:] if language.begins(text)), None)
+        if line is None:
+            raise ValueError("the last action is no command line: say which is to be minimized")
+    program, *options = language.canonical(line).split(" ")
+
+    def actions(words: tuple[str, ...]) -> tuple[str, ...]:
+        return (" ".join((program, *words)),)
+
+    async with open_lanes(env, lanes) as crew:
+        if hypothesis is not None:
+            test = functools.partial(_holds, hypothesis, None)
+        else:
+            test = functools.partial(_earns, await _reward(env, actions(tuple(options))))
+        trial = _Trial(crew, lambda lane, words: test(lane, actions(words)), 1)
+        smallest = await _shrink(tuple(options), strategies, trial, progress)
+    return Minimized(actions(smallest), trial.evaluations, time.monotonic() - started)
+
+
+async def _shrink(
+    items: tuple[str, ...],
+    strategies: Iterable[Strategy[str]],
+    trial: "_Trial",
+    progress: Callable[[tuple[str, ...]], None] | None,
+) -> tuple[str, ...]:
+    """Apply strategies one after the other."""
+    if await trial.first([items]) is None:
+        raise MinimizationError(items, trial.flakiness)
+    for strategy in strategies:
+        items = await _follow(strategy, items, trial, progress)
+    return items
 
 
 async def _follow(
@@ -127,13 +197,10 @@ async def _follow(
 class _Trial:
     """Tries lists of actions, several at a time, and remembers the verdicts."""
 
-    def __init__(
-        self, lanes: Sequence[Env], hypothesis: Hypothesis, flakiness: int, failing: Callable[[Exception], bool] | None
-    ) -> None:
+    def __init__(self, lanes: Sequence[Env], test: _Test, flakiness: int) -> None:
         self._lanes = lanes
-        self._hypothesis = hypothesis
-        self._flakiness = flakiness
-        self._failing = failing
+        self._test = test
+        self.flakiness = flakiness
         self._verdicts: dict[tuple[str, ...], bool] = {}
         self.evaluations = 0
 
@@ -153,16 +220,32 @@ class _Trial:
 
     async def _try(self, lane: Env, actions: tuple[str, ...]) -> None:
         self.evaluations += 1
-        for _ in range(self._flakiness):
-            if await self._holds(lane, actions):
+        for _ in range(self.flakiness):
+            if await self._test(lane, actions):
                 self._verdicts[actions] = True
                 return
         self._verdicts[actions] = False
 
-    async def _holds(self, lane: Env, actions: tuple[str, ...]) -> bool:
-        await lane.reset()
-        if actions:
-            _, _, terminated, _, info = await lane.step_texts(actions, observation_spaces=[], reward_spaces=[])
-            if terminated:
-                return self._failing is not None and self._failing(info["error"])
-        return await self._hypothesis(lane)
+
+async def _holds(
+    hypothesis: Hypothesis, failing: Callable[[Exception], bool] | None, lane: Env, actions: tuple[str, ...]
+) -> bool:
+    """Does a hypothesis hold after these actions?"""
+    await lane.reset()
+    if actions:
+        _, _, terminated, _, info = await lane.step_texts(actions, observation_spaces=[], reward_spaces=[])
+        if terminated:
+            return failing is not None and failing(info["error"])
+    return await hypothesis(lane)
+
+
+async def _earns(reward: float, lane: Env, actions: tuple[str, ...]) -> bool:
+    """Do these actions earn so much?"""
+    return await _reward(lane, actions) >= reward
+
+
+async def _reward(lane: Env, actions: tuple[str, ...]) -> float:
+    """Return what actions earn from the start, which a lane is at; not a number if they fail."""
+    reward_space_of(lane)
+    (candidate,) = await lane.expand_texts([actions], observation_spaces=[])
+    return math.nan if candidate.error is not None else float(candidate.reward)

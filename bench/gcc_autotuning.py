@@ -1,7 +1,7 @@
 """How much smaller than -Os a search makes programs by GCC's options: the protocol of CompilerGym's paper, on our own.
 
     python -m bench.gcc_autotuning --quick                        # one small program, some seconds
-    python -m bench.gcc_autotuning --results gcc.json             # 12 programs, 3 searches, 3 seeds: hours
+    python -m bench.gcc_autotuning --results gcc.json             # 12 programs, 4 searches, 3 seeds: hours
     python -m bench.gcc_autotuning --results gcc.json --report    # the table of what is stored
 
 As there (Cummins et al., CGO 2022, section VII.D): each search may compile a program 1,000 times, is repeated with
@@ -40,6 +40,7 @@ SEARCHES: dict[str, Search] = {
     "random": aiocg.search.random,
     "hill-climb": aiocg.search.hill_climb,
     "genetic": aiocg.search.genetic,
+    "screening": aiocg.search.screening,
 }
 
 

@@ -1,6 +1,7 @@
 """`aiocg search`: find good passes, or good options, for a program."""
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from aiocg.cli.loop import run
 from aiocg.cli.output import Json, check_writable, console, fail, print_json, print_line, write_file
 from aiocg.cli.search_report import Finding, progress_line
 from aiocg.env import Env
+from aiocg.minimize import minimize_line
 from aiocg.runtime import Runtime
 from aiocg.search.command_lines import option_space
 from aiocg.search.lanes import go_to
@@ -56,6 +58,9 @@ Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Write the optimised program: bitcode, or GCC's object file.")
 ]
 State = Annotated[Path | None, typer.Option("--state", help="Write the best state as JSON, for `aiocg replay`.")]
+Minimize = Annotated[
+    bool, typer.Option("--minimize", help="At the end, drop the options that do nothing for the reward.")
+]
 
 SearchFunction = Callable[[Env, search.Budget, Callable[[Progress], None]], Awaitable[SearchResult]]
 
@@ -69,6 +74,7 @@ class Job:
     """What all searches have in common.
 
     Attributes:
+        minimize: the command line found is to be made as short as it can be.
         whole_lines: a compiler with options is searched by whole command lines, unless an action space is named.
     """
 
@@ -83,6 +89,7 @@ class Job:
     json: bool
     action_space: str | None = None
     evaluations: int | None = None
+    minimize: bool = False
     whole_lines: bool = False
     latest: Progress | None = field(default=None)
 
@@ -117,6 +124,8 @@ class Job:
                     result = await function(env, search.Budget(self.seconds, self.evaluations), progress)
                 except ImportError as error:  # of a library that is installed on request
                     fail(str(error))
+                if self.minimize and result.actions:
+                    result = await _minimized(env, result)
                 await go_to(env, result.actions)
             finding = await Finding.observe(self.algorithm, env, result)
             program = await env.observe(product) if product is not None else b""
@@ -148,6 +157,13 @@ class Job:
                 live.update(progress_line(self.algorithm, env, progress))
 
             yield show
+
+
+async def _minimized(env: Env, result: SearchResult) -> SearchResult:
+    """Return a result without the options that do nothing for it; what it takes to find them is not counted."""
+    actions = (await minimize_line(env, result.actions[0])).actions
+    await go_to(env, actions)
+    return dataclasses.replace(result, actions=actions, reward=env.episode_reward or 0.0)
 
 
 def _default_reward(env: Env) -> str:
@@ -207,7 +223,8 @@ def random(
     """
     if budget is None and evaluations is None:
         budget = 10.0
-    job = Job("random", target, env, reward, budget, workers, output, state, json, action_space, evaluations, True)
+    job = Job("random", target, env, reward, budget, workers, output, state, json, action_space, evaluations)
+    job.whole_lines = True
     job.run(
         lambda env, budget, progress: search.random(env, budget=budget, progress=progress, seed=seed, patience=patience)
     )
@@ -244,6 +261,7 @@ def hill_climb(
     action_space: ActionSpaceName = None,
     budget: Seconds = None,
     evaluations: Evaluations = None,
+    minimize: Minimize = False,
     workers: Workers = None,
     output: Output = None,
     state: State = None,
@@ -256,7 +274,9 @@ def hill_climb(
     """
     if budget is None and evaluations is None:
         evaluations = DEFAULT_EVALUATIONS
-    job = Job("hill-climb", target, env, reward, budget, workers, output, state, json, action_space, evaluations)
+    job = Job(
+        "hill-climb", target, env, reward, budget, workers, output, state, json, action_space, evaluations, minimize
+    )
     job.run(lambda env, budget, progress: search.hill_climb(env, budget=budget, progress=progress, seed=seed))
 
 
@@ -269,6 +289,7 @@ def genetic(
     budget: Seconds = None,
     evaluations: Evaluations = None,
     population: Annotated[int, typer.Option(help="Command lines that are kept.", min=17)] = 50,
+    minimize: Minimize = False,
     workers: Workers = None,
     output: Output = None,
     state: State = None,
@@ -283,9 +304,36 @@ def genetic(
     """
     if budget is None and evaluations is None:
         evaluations = DEFAULT_EVALUATIONS
-    job = Job("genetic", target, env, reward, budget, workers, output, state, json, action_space, evaluations)
+    job = Job("genetic", target, env, reward, budget, workers, output, state, json, action_space, evaluations, minimize)
     job.run(
         lambda env, budget, progress: search.genetic(
             env, budget=budget, progress=progress, seed=seed, population=population
         )
     )
+
+
+@app.command("screening")
+def screening(
+    target: Target,
+    env: Environment = "gcc-v0",
+    reward: RewardSpace = None,
+    action_space: ActionSpaceName = None,
+    budget: Seconds = None,
+    evaluations: Evaluations = None,
+    minimize: Minimize = False,
+    workers: Workers = None,
+    output: Output = None,
+    state: State = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Change many options of the best command line of GCC at once, and learn which ones do harm.
+
+    Example: aiocg search screening programs-v0/qsort --evaluations 300 --minimize
+    """
+    if budget is None and evaluations is None:
+        evaluations = DEFAULT_EVALUATIONS
+    job = Job(
+        "screening", target, env, reward, budget, workers, output, state, json, action_space, evaluations, minimize
+    )
+    job.run(lambda env, budget, progress: search.screening(env, budget=budget, progress=progress, seed=seed))

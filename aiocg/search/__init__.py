@@ -5,8 +5,8 @@ Each is an async function that takes an environment, made but not necessarily re
     env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/qsort")
     best = await aiocg.search.greedy(env)
 
-`greedy`, `beam` and `random` look for lists of actions; `hill_climb`, `genetic` and, in an action space of that kind,
-`random` for a choice for all options of a compiler at once.
+`greedy`, `beam` and `random` look for lists of actions; `screening`, `hill_climb`, `genetic` and, in an action space of
+that kind, `random` for a choice for all options of a compiler at once.
 
 All take a `Budget`, a progress callback and a state to resume from, and can be cancelled at any time. Without a time
 limit the result depends on nothing but the arguments: not on the number of workers, nor on what becomes of them.
@@ -20,6 +20,7 @@ from aiocg.search.greedy import greedy
 from aiocg.search.hill_climb import hill_climb
 from aiocg.search.random import random
 from aiocg.search.result import Progress, SearchResult, SearchState
+from aiocg.search.screening import screening
 
 __all__ = [
     "Budget",
@@ -32,4 +33,5 @@ __all__ = [
     "greedy",
     "hill_climb",
     "random",
+    "screening",
 ]

@@ -17,7 +17,7 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
     """Where a search stands: enough to go on from there, and plain enough for JSON.
 
     Attributes:
-        algorithm: "random", "greedy", "beam", "hill_climb" or "genetic".
+        algorithm: "random", "greedy", "beam", "hill_climb", "genetic" or "screening".
         environment, benchmark, reward_space, action_space: what is searched.
         actions, reward: the best found, texts of actions and the return that they earn.
         frontier: the action lists that the search would extend next.

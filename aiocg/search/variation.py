@@ -30,13 +30,14 @@ class Variation:
 
     Attributes:
         starts: what needs no luck: no option given, and each optimisation level alone.
+        shares: how likely each option is the one that a change of one option touches, as float64, shape (options,).
     """
 
     def __init__(self, options: Sequence[Option]) -> None:
         self._options = tuple(options)
         self._levels = [index for index, option in enumerate(options) if option.kind == "level"]
         weights = np.array([NUMBERS if option.template else 1.0 for option in options])
-        self._shares = weights / weights.sum()
+        self.shares = weights / weights.sum()
         nothing = (UNSET,) * len(self._options)
         self.starts: tuple[Choices, ...] = (
             nothing,
@@ -59,13 +60,25 @@ class Variation:
     def change(self, choices: Sequence[int], rng: np.random.Generator) -> Choices:
         """Return choices with some drawn anew: an option that is given is dropped or given otherwise."""
         changed = list(choices)
-        for index in rng.choice(len(changed), size=self._count(rng), p=self._shares):
-            option, present = self._options[index], changed[index]
-            if present != UNSET and rng.random() < 0.5:
-                changed[index] = UNSET
-            else:
-                changed[index] = self._choice(option, rng, present)
+        for index in rng.choice(len(changed), size=self._count(rng), p=self.shares):
+            changed[index] = self.redraw(index, changed[index], rng)
         return tuple(changed)
+
+    def redraw(self, index: int, present: int, rng: np.random.Generator, *, least: float = 0.0) -> int:
+        """Draw another choice of one option: one that is given is dropped or given otherwise.
+
+        Args:
+            index: of the option.
+            present: its choice.
+            rng: the source of randomness.
+            least: how often a number is the least that the option takes.
+        """
+        option = self._options[index]
+        if present != UNSET and rng.random() < 0.5:
+            return UNSET
+        if least and option.template and rng.random() < least:
+            return len(option.texts)
+        return self._choice(option, rng, present)
 
     def _count(self, rng: np.random.Generator) -> int:
         """Draw how many options to change, by the inverse of the power law's distribution function."""

@@ -11,7 +11,18 @@ import pytest
 import pytest_asyncio
 
 import aiocg
-from aiocg.search import Budget, Progress, SearchResult, SearchState, compare, genetic, greedy, hill_climb, random
+from aiocg.search import (
+    Budget,
+    Progress,
+    SearchResult,
+    SearchState,
+    compare,
+    genetic,
+    greedy,
+    hill_climb,
+    random,
+    screening,
+)
 from aiocg.search.command_lines import FAILED, WINDOW, search_command_lines
 from aiocg.search.variation import Choices, Variation
 
@@ -49,11 +60,12 @@ async def make(runtime: aiocg.Runtime) -> AsyncIterator[Make]:
         await env.close()
 
 
-@pytest.fixture(params=["random", "hill_climb", "genetic"])
+@pytest.fixture(params=["random", "hill_climb", "genetic", "screening"])
 def search(request: pytest.FixtureRequest) -> Search:
     if request.param == "genetic":
         pytest.importorskip("pymoo", reason="the genetic search needs pymoo, of the extra search")
-    found: Search = {"random": random, "hill_climb": hill_climb, "genetic": genetic}[request.param]
+    searches = {"random": random, "hill_climb": hill_climb, "genetic": genetic, "screening": screening}
+    found: Search = searches[request.param]
     return found
 
 

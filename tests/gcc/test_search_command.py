@@ -22,7 +22,7 @@ def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
     return runner(monkeypatch, capfd, "search")
 
 
-@pytest.mark.parametrize("algorithm", ["random", "hill-climb", "genetic"])
+@pytest.mark.parametrize("algorithm", ["random", "hill-climb", "genetic", "screening"])
 def test_search_on_the_command_line(command: Run, tmp_path: Path, algorithm: str) -> None:
     if algorithm == "genetic":
         pytest.importorskip("pymoo", reason="the genetic search needs pymoo, of the extra search")
@@ -39,6 +39,13 @@ def test_search_on_the_command_line(command: Run, tmp_path: Path, algorithm: str
     assert found["actions"][0] in done.out.splitlines()  # as one line that can be pasted
 
 
+def test_a_command_line_is_found_and_made_shorter(command: Run) -> None:
+    words = ("screening", SMALLEST, "--evaluations", 60, "--seed", 0, "--json")
+    found, shorter = command(*words).json, command(*words, "--minimize").json
+    assert set(shorter["actions"][0].split()) < set(found["actions"][0].split())
+    assert shorter["reward"] >= found["reward"] and shorter["metrics"]["found"] <= found["metrics"]["found"]
+
+
 def test_the_compiler_is_chosen_by_the_id_of_the_environment(command: Run) -> None:
     compiler = shutil.which("gcc")
     words = ("hill-climb", SMALLEST, "--env", f"gcc-v0?gcc_bin={compiler}", "--evaluations", 3, "--json")
@@ -52,5 +59,5 @@ def test_the_bench_runs_and_goes_on_where_it_was(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "bench.gcc_autotuning", "--quick", "--results", str(tmp_path / "gcc.json")]
     first = subprocess.run(line, cwd=root, capture_output=True, text=True, check=True)
     again = subprocess.run(line, cwd=root, capture_output=True, text=True, check=True)
-    assert "outputs checked in 3 of 3 runs" in first.stdout
+    assert "outputs checked in 4 of 4 runs" in first.stdout
     assert first.stdout.endswith(again.stdout) and len(again.stdout) < len(first.stdout)
