@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ import pytest_asyncio
 import aiocg
 from aiocg.errors import EnvironmentNotSupported, ObservationFailed, WorkerFailure
 from aiocg.supervision import Policy
+from aiocg.workers.gcc.discovery import discover
+from aiocg.workers.gcc.local import LocalPlace
+from aiocg.workers.gcc.options_file import OptionsFile
 
 from .written import LOOP, program
 
@@ -48,8 +52,13 @@ class Wrapper:
 
 
 @pytest.fixture(scope="module")
-def wrapper(gcc: str, tmp_path_factory: pytest.TempPathFactory) -> Wrapper:
-    return Wrapper(tmp_path_factory.mktemp("bin"), gcc)
+def wrapper(gcc: str, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Wrapper:
+    """A compiler whose options are known, since finding that takes seconds: they are those of the other."""
+    made = Wrapper(tmp_path_factory.mktemp("bin"), gcc)
+    with closing(LocalPlace(gcc)) as inner, closing(LocalPlace(str(made))) as outer:
+        found = discover(inner, str(cache))
+        OptionsFile(str(cache), outer.identity, found.version).get(lambda: found)
+    return made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

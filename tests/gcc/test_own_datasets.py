@@ -14,7 +14,7 @@ from aiocg.project import Project, create, parse_run
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
 
 FILES = {
-    "src/main.cc": '#include "add.h"\n#include <iostream>\nint main() { std::cout << add(1, N) << std::endl; }\n',
+    "src/main.cc": '#include "add.h"\n#include <stdio.h>\nint main() { printf("%d\\n", *new int(add(1, N))); }\n',
     "src/add.c": '#include "add.h"\nint add(int new, int class) { return new + class; }\n',
     "include/add.h": """#ifdef __cplusplus
 extern "C"

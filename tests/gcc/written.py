@@ -6,11 +6,10 @@ from aiocg.datasets.source_tree import SourceTree
 __all__ = ["ADD", "GREET", "LOOP", "program"]
 
 LOOP = "int f(int n) { int s = 0; for (int i = 0; i < n; i++) s += i * n; return s; }\n"
-GREET = b"""#include <iostream>
-#include <string>
+GREET = b"""#include <stdio.h>
 extern "C" int add(int, int);
-int main() { std::string word = "three"; std::cout << word << " " << add(1, 2) << std::endl; }
-"""
+int main() { int *sum = new int(add(1, 2)); printf("three %d\\n", *sum); delete sum; }
+"""  # which needs the library of C++
 ADD = b"int add(int new, int class) { return new + class; }\n"  # which is no C++
 
 
