@@ -1,4 +1,4 @@
-"""A runtime of real GCC workers, shared by the tests of this folder that ask for it."""
+"""A runtime of real GCC workers, and a container engine, shared by the tests of this folder that ask for them."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +12,10 @@ import aiocg
 from aiocg.datasets.cache import cache_directory
 from aiocg.supervision import Policy
 
+from .engine import client, engine, gcc_image
 from .written import LOOP, program
+
+__all__ = ["cache", "client", "engine", "gcc", "gcc_image", "make", "runtime"]
 
 
 @pytest.fixture(scope="session")

@@ -27,11 +27,9 @@ from aiocg.workers.gcc.container import ContainerPlace, Limits
 from aiocg.workers.gcc.discovery import discover
 from aiocg.workers.gcc.place import ENVIRONMENT, Completed
 
-from .engine import IMAGES, client, engine, gcc_image, own_docker
+from .engine import IMAGES, own_docker
 from .images import SUITES, debian_rootfs, host_rootfs, import_image
 from .registry import registry
-
-__all__ = ["client", "engine", "gcc_image"]
 
 PROGRAM = '#include <stdio.h>\n#include <math.h>\nint main(void) { printf("%.3f\\n", sqrt(2.0)); return 3; }\n'
 SLEEP = ("sh", "-c", "sleep 60")

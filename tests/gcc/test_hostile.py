@@ -23,10 +23,6 @@ from aiocg.workers.gcc.results import Results
 from aiocg.workers.gcc.sources import read_sources
 from aiocg.workers.programs.linking import write_files
 
-from .engine import client, engine, gcc_image
-
-__all__ = ["client", "engine", "gcc_image"]
-
 LIMITS = Limits(20.0, 1 << 30, math.inf)
 SECRET = b"nobody's business\n"
 

@@ -15,10 +15,7 @@ from aiocg.workers.gcc.results import Results
 from aiocg.workers.gcc.session import GccSession
 from aiocg.workers.gcc.sources import read_sources
 
-from .engine import client, engine, gcc_image
 from .written import LOOP, program
-
-__all__ = ["client", "engine", "gcc_image"]
 
 
 @pytest.fixture

@@ -15,10 +15,7 @@ from aiocg.errors import ObservationFailed
 from aiocg.gcc.benchmarks import make_benchmark
 from aiocg.validation import ErrorKind
 
-from .engine import client, engine, gcc_image
 from .written import ADD, GREET
-
-__all__ = ["client", "engine", "gcc_image"]
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
