@@ -98,6 +98,18 @@ async def test_a_computation_of_ones_own(make: Make) -> None:
         await env.reset(benchmark=make_benchmark("Y[i:7] = X[j]"))
 
 
+async def test_the_roof_is_above_what_is_measured_and_a_reward_of_its_own(make: Make) -> None:
+    env = await make("generator://loops-v0/matmul?m=64&n=64&k=64", reward_space="roof_fraction")
+    actions = ("reorder<loop=1>", "split<loop=2;factor=32>", "vectorize<loop=3>")
+    fractions = list((await env.step([], observation_spaces=["roof_fraction"]))[0])
+    for action in actions:
+        (fraction,), reward, *_ = await env.step(action, observation_spaces=["roof_fraction"])
+        assert reward == pytest.approx(fraction - fractions[-1])
+        fractions.append(fraction)
+    assert all(0 < fraction < 2 for fraction in fractions)  # a machine that others use is at times slower than itself
+    assert fractions[-1] > 2 * fractions[0]
+
+
 # ----------------------------------------------------------------------------------------------- when it goes wrong
 
 
@@ -127,11 +139,11 @@ async def test_a_kernel_that_faults_ends_its_episode_only(runtime: aiocg.Runtime
     assert await other.observe("schedule") == kept
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.6])
+@pytest.mark.parametrize("delay", [0.05, 0.4])
 async def test_a_fault_among_candidates_costs_one_at_most(runtime: aiocg.Runtime, make: Make, delay: float) -> None:
     env = await make("generator://loops-v0/matmul?m=96&n=96&k=96", reward_space=None)
-    await env.send_parameter("seconds", "0.1")
-    actions = [f"split<loop={loop};factor={factor}>" for loop in range(3) for factor in (2, 3, 4, 6, 8)]
+    await env.send_parameter("seconds", "0.05")
+    actions = [f"split<loop={loop};factor={factor}>" for loop in range(3) for factor in (2, 3, 8)]
     expansion = asyncio.ensure_future(env.expand(actions, observation_spaces=["flops"]))
     await asyncio.sleep(delay)
     os.kill(runtime.worker_pids()[0], signal.SIGSEGV)
@@ -204,6 +216,8 @@ async def test_loop_tool_splits(make: Make) -> None:
 async def test_gymnasium_has_both() -> None:
     def use() -> None:
         with gymnasium.make("loops-v0", benchmark=SMALL, observation_space="features") as env:
+            env.reset()
+            env.send_params(("samples", "1"), ("seconds", "0.001"))
             observation, _ = env.reset(seed=1)
             assert env.observation_space.contains(observation)
             for _ in range(3):
