@@ -62,7 +62,7 @@ class Kernel(Protocol):
 
         Args:
             arrays: as for `run`.
-            samples: how many to take, at least 1.
+            samples: how many to take, at least 1; they become fewer when one run takes longer than its share.
             seconds: about how long to measure in all; each sample is of as many runs as fit.
             deadline: until when to wait for the device, in seconds of the monotonic clock.
 

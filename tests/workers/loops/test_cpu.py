@@ -22,7 +22,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
 from aiocg.workers.loops.arrays import aligned
-from aiocg.workers.loops.cpu import indices, kernel
+from aiocg.workers.loops.cpu import indices, jit, kernel
 from aiocg.workers.loops.cpu.target import CpuTarget
 from aiocg.workers.loops.expression import Computation, Stage
 from aiocg.workers.loops.language import parse
@@ -193,6 +193,20 @@ def test_where_many_copies_would_be_tested_apart_loops_are_kept(target: CpuTarge
     assert 80 <= calls < 2 * 80
 
 
+@pytest.mark.skipif(jit.vector_length() < 16, reason="looks for instructions of AVX-512")
+def test_tiles_of_results_stay_in_registers(target: CpuTarget) -> None:
+    computation = parse(MATMUL.format(500, 500, 500))
+    nest = _nest(computation.stages[0], "io jo k ii! ji#", i=8, j=32)
+    lines = jit.assembly(target.compile(computation, [nest]).source).splitlines()
+    additions = [number for number, line in enumerate(lines) if "vfmadd" in line and "{%k" not in line]
+    start = next(number for number in reversed(range(additions[0])) if lines[number].startswith(".L"))
+    end = next(number for number in range(additions[0], len(lines)) if lines[number].strip().startswith("j"))
+    loop = [line.split("#")[0].strip() for line in lines[start:end]]
+    assert sum("vfmadd" in line and "zmm" in line for line in loop) == 16
+    stores = [line for line in loop if line.startswith("vmov") and line.endswith(")")]
+    assert stores == []
+
+
 @settings(max_examples=25, deadline=None)
 @given(STRATEGIES["schedules"]("cpu"))
 def test_random_schedules(schedule: Schedule) -> None:
@@ -292,6 +306,14 @@ def test_time_is_told_with_its_spread(target: CpuTarget) -> None:
         assert timing.samples == 5 and timing.runs >= 1
         np.testing.assert_array_equal(arrays[2], np.full((32, 32), 32, np.float32))
         assert "define" in compiled.source
+
+
+def test_what_takes_long_is_not_measured_often(target: CpuTarget) -> None:
+    computation = parse(MATMUL.format(128, 128, 128))
+    arrays = [np.ones(tensor.shape, np.float32) for tensor in computation.tensors]
+    compiled = target.compile(computation, [initial_nest(computation.stages[0])])
+    timing = compiled.time(arrays, samples=1000, seconds=1e-6)
+    assert (timing.samples, timing.runs) == (1, 1)
 
 
 def test_who_measures_waits_until_the_deadline(

@@ -6,6 +6,7 @@ wait for each other at a barrier. Who waits spins, since what they wait for take
 others run, in case that there are more threads than processors.
 """
 
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,7 +22,6 @@ SENSE = 64  # bytes from the beginning
 SPINS = 1 << 12
 POINTER = ir.PointerType()
 COUNT = ir.IntType(32)
-CLOCK_MONOTONIC = 1
 NANOSECONDS = 1_000_000_000
 
 
@@ -144,10 +144,10 @@ def _clock(module: ir.Module) -> ir.Function:
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
     pair = ir.ArrayType(INDEX, 2)
-    time = builder.alloca(pair)
-    builder.call(read, [COUNT(CLOCK_MONOTONIC), time])
+    place = builder.alloca(pair)
+    builder.call(read, [COUNT(time.CLOCK_MONOTONIC), place])
     seconds, rest = (
-        builder.load(builder.gep(time, [INDEX(0), INDEX(number)], source_etype=pair), typ=INDEX) for number in (0, 1)
+        builder.load(builder.gep(place, [INDEX(0), INDEX(number)], source_etype=pair), typ=INDEX) for number in (0, 1)
     )
     builder.ret(builder.add(builder.mul(seconds, INDEX(NANOSECONDS)), rest))
     return function

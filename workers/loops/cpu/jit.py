@@ -12,7 +12,7 @@ from llvmlite import ir
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 
-__all__ = ["Code", "cpu_name", "declare", "vector_length"]
+__all__ = ["Code", "assembly", "cpu_name", "declare", "vector_length"]
 
 
 class _Attributes(ir.FunctionAttributes):  # type: ignore[misc]
@@ -56,10 +56,10 @@ def _free(engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
     context.close()
 
 
-def assembly(code: Code) -> str:
-    """Return what a module is for the processor, as text."""
+def assembly(source: str) -> str:
+    """Return the processor's instructions for a module, as text."""
     machine = _machine()
-    compiled = llvm.parse_assembly(code.ir, llvm.create_context())
+    compiled = llvm.parse_assembly(source, llvm.create_context())
     _optimize(compiled, machine)
     return str(machine.emit_assembly(compiled))
 

@@ -52,7 +52,7 @@ class CpuKernel:
 
         Args:
             arrays: as for `run`.
-            samples: how many to take, at least 1.
+            samples: how many to take, at least 1; they become fewer when one run takes longer than its share.
             seconds: about how long to measure in all; each sample is of as many runs as fit.
             deadline: until when to wait for the device, in seconds of the monotonic clock.
 
@@ -61,7 +61,7 @@ class CpuKernel:
         """
         taken, runs = self.sample(arrays, samples=samples, seconds=seconds, deadline=deadline)
         low, median, high = (float(value) for value in np.percentile(taken, (25, 50, 75)))
-        return Timing(median, low, high, samples, runs)
+        return Timing(median, low, high, len(taken), runs)
 
     def sample(
         self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf
@@ -70,19 +70,20 @@ class CpuKernel:
         self._check(arrays)
         try:
             with device_lock.held(DEVICE, deadline):
-                runs = self._warm_up(arrays, seconds / samples / NANO)
-                return [NANO * self._nanoseconds(arrays, runs) / runs for _ in range(samples)], runs
+                runs, taken = self._warm_up(arrays, seconds / samples / NANO)
+                fitting = max(1, min(samples, round(seconds / (NANO * taken * runs))))
+                return [NANO * self._nanoseconds(arrays, runs) / runs for _ in range(fitting)], runs
         except device_lock.DeviceBusyError as error:
             raise CompilationError(FailureCode.OBSERVATION, str(error)) from error
 
-    def _warm_up(self, arrays: Arrays, nanoseconds: float) -> int:
-        """Return how many runs fit into some time."""
+    def _warm_up(self, arrays: Arrays, nanoseconds: float) -> tuple[int, float]:
+        """Return how many runs fit into some time, at least 1, and how long one takes."""
         runs = 1
         while True:
             taken = max(1, self._nanoseconds(arrays, runs))
             fitting = max(1, int(runs * nanoseconds / taken))
             if taken >= ENOUGH * nanoseconds:
-                return fitting
+                return fitting, taken / runs
             runs = min(fitting, 16 * runs)
 
     def _nanoseconds(self, arrays: Arrays, runs: int) -> int:

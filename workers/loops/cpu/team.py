@@ -1,5 +1,6 @@
 """The threads that carry out kernels, each on a processor of its own as far as there are enough."""
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -38,6 +39,7 @@ class Team:
         self._pool = ThreadPoolExecutor(self.threads, "kernel", self._sit)
 
     def _sit(self) -> None:
-        """Bind this thread to a processor."""
+        """Bind this thread to a processor, where the system lets it."""
         processors = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {processors[next(self._seats) % len(processors)]})
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, {processors[next(self._seats) % len(processors)]})
