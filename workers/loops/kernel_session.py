@@ -60,9 +60,8 @@ class KernelSession(CompilationSession):
         """Compile what is to be observed, on all processors; measuring comes one by one."""
         if cls.needs_kernel.isdisjoint(names):
             return
-        for target in {session.kernels.target.name for session in sessions}:
-            there = [session for session in sessions if session.kernels.target.name == target]
-            cls.device(target).prepare(session.schedule for session in there)
+        for kernels in {id(session.kernels): session.kernels for session in sessions}.values():
+            kernels.prepare(session.schedule for session in sessions if session.kernels is kernels)
 
     @classmethod
     def statistics(cls) -> dict[str, Any]:

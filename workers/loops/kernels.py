@@ -110,7 +110,7 @@ class Kernels:
 
         Args:
             schedule: the schedule.
-            samples: how many to take.
+            samples: how many to take, at least 1; they become fewer when one run takes longer than its share.
             seconds: about how long to measure in all.
             deadline: until when to wait for others that measure, in seconds of the monotonic clock.
 
