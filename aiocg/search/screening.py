@@ -9,6 +9,7 @@ from aiocg.search.budget import Budget
 from aiocg.search.command_lines import FAILED, search_command_lines
 from aiocg.search.result import ProgressCallback, SearchResult, SearchState
 from aiocg.search.variation import Choices, Variation
+from aiocg.transport.options import UNSET
 
 __all__ = ["screening"]
 
@@ -33,9 +34,10 @@ async def screening(
     time. What does well clears all options that were changed, what does not is blamed on them, most on those that have
     done harm before. Options that are probably harmless are drawn first.
 
-    It begins with no option at all, and with each optimisation level alone. A command line that does not compile is
-    worth nothing, and counts as one that was evaluated. The lines found have many options that do nothing:
-    `aiocg.minimize.minimize_line` drops those.
+    It begins with no option at all, and with each optimisation level alone. Of two lines that are worth the same the
+    one with fewer options is kept: options that do nothing for the size can make compiles slow. Those that are left,
+    `aiocg.minimize.minimize_line` drops. A command line that does not compile is worth nothing, and counts as one that
+    was evaluated.
 
     Args:
         env: of a compiler with options, such as `gcc-v0`, with a reward space. If its action space is none of whole
@@ -86,7 +88,7 @@ class _Screener:
                 merged = np.array(self._best)
                 merged[touched] = np.array(choices)[touched]
                 self._merged.append(tuple(merged.tolist()))
-        if reward >= self._reward and reward != FAILED:
+        if (reward, -_given(choices)) >= (self._reward, -_given(self._best)) and reward != FAILED:
             self._best, self._reward = choices, reward
 
     def _harm(self) -> np.ndarray:
@@ -109,3 +111,8 @@ class _Screener:
         for index in order[:count]:
             changed[index] = self._variation.redraw(index, changed[index], self._rng, least=LEAST)
         return tuple(changed)
+
+
+def _given(choices: Choices) -> int:
+    """Return how many options are given."""
+    return sum(choice != UNSET for choice in choices)

@@ -41,7 +41,7 @@ def search(seed: int, evaluations: int) -> tuple[_Screener, list[Choices]]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_finds_what_matters_among_many_options_within_few_evaluations(seed: int) -> None:
-    _, asked = search(seed, 300)
+    _, asked = search(seed, 400)
     assert max(map(worth, asked)) >= 60.0, "each option and value alone would take 603"
 
 
@@ -74,6 +74,19 @@ def test_two_changes_that_were_made_at_the_same_time_are_joined() -> None:
     for choices in made:
         screener.tell(choices, worth(choices))
     assert screener.ask() == (*made[0][:111], GOOD[111], *made[0][112:])
+
+
+def test_of_equal_lines_the_one_with_fewer_options_is_kept() -> None:
+    screener = _Screener(Variation(OPTIONS), 0)
+    for _ in range(4):
+        screener.tell(choices := screener.ask(), worth(choices))
+    best = screener._best
+    screener.ask()
+    screener.tell((*best[:-3], 0, *best[-2:]), worth(best))
+    assert screener._best == best
+    screener.ask()
+    screener.tell((UNSET,) * len(best), worth(best))
+    assert screener._best == (UNSET,) * len(best)
 
 
 def test_the_same_seed_is_the_same_search() -> None:
