@@ -194,7 +194,11 @@ def report(runs: Sequence[Run]) -> str:
         bare = f"{sizes['Os'] / sizes['bare']:.3f}"
         lines.append(f"| {program} | {sizes['Os']:,} | {bare} | {' | '.join(cells)} | {best:,} |")
     bare = f"{geometric_mean([run.sizes['Os'] / run.sizes['bare'] for run in runs]):.3f}"
-    cells = [_mean([run for run in runs if run.algorithm == name]) for name in algorithms]
+    cells = []
+    for name in algorithms:
+        mine = [run for run in runs if run.algorithm == name]
+        complete = len({run.program for run in mine}) == len(programs)  # or else it is the mean of something else
+        cells.append(_mean(mine) if complete else "")
     lines.append(f"| geometric mean | | {bare} | {' | '.join(cells)} | |")
     return "\n".join(lines)
 
