@@ -193,7 +193,8 @@ def report(runs: Sequence[Run]) -> str:
         best = min(run.found for run in mine)
         bare = f"{sizes['Os'] / sizes['bare']:.3f}"
         lines.append(f"| {program} | {sizes['Os']:,} | {bare} | {' | '.join(cells)} | {best:,} |")
-    bare = f"{geometric_mean([run.sizes['Os'] / run.sizes['bare'] for run in runs]):.3f}"
+    sizes_of = {run.program: run.sizes for run in runs}
+    bare = f"{geometric_mean([sizes['Os'] / sizes['bare'] for sizes in sizes_of.values()]):.3f}"
     cells = []
     for name in algorithms:
         mine = [run for run in runs if run.algorithm == name]
