@@ -15,7 +15,7 @@ from bench.loops.measurements import measure
 from bench.measure import Effort, Measurement
 from bench.processes import MachineUse
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "performance"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "performance" / "loops"
 LOOPS = Measurement("loops", "generated loops beside copies and NumPy", measure)
 
 

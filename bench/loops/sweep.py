@@ -14,7 +14,7 @@ from bench.loops.schedules import ADD, applied
 from bench.loops.sides import Ours
 from bench.measure import Effort
 
-STORED, PLOT = "loops.json", "loops_sweep.svg"
+STORED, PLOT = "sweep.json", "sweep.svg"
 PIECES = (1, 2, 4, 16, 64, 256)
 INNER = (1, 4, 16, 64)
 

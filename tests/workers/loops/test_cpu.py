@@ -352,6 +352,19 @@ def test_threads_compile_and_run_at_once(target: CpuTarget) -> None:
         list(pool.map(work, range(10, 22)))
 
 
+def test_kernels_that_are_gone_leave_no_memory_behind(target: CpuTarget) -> None:
+    computation = parse(MATMUL.format(100, 101, 99))
+    nest = _nest(computation.stages[0], "io jo k ii! ji#", i=4, j=16)
+
+    def resident(kernels: int) -> int:
+        for _ in range(kernels):
+            target.compile(computation, [nest])
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident(20)
+    assert resident(60) - before < 3 << 20  # what llvmlite does not free by itself are 6 MiB
+
+
 def test_a_forked_process_has_threads_of_its_own() -> None:
     script = """
 import os, sys

@@ -1,6 +1,7 @@
 """LLVM: modules are optimised for this machine's processor and become code in this process.
 
-Everything that a module is made of lies in a context of its own, so that several threads can compile at once.
+Everything that a module is made of lies in a context of its own, so that several threads can compile at once; what they
+do in LLVM itself they do one after another, for llvmlite has one lock, but Python runs meanwhile.
 """
 
 import weakref
@@ -108,4 +109,7 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     options.loop_vectorization = options.slp_vectorization = False
     options.loop_interleaving = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:  # llvmlite 0.50 hides what frees it: 0.1 MiB each time
+        llvm.NewPassManager._dispose(passes)
