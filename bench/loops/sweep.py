@@ -80,7 +80,7 @@ def draw(folder: Path) -> Path:
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
             axes.set_xlabel("elements that are added")
-            axes.legend()
+            axes.legend(loc="lower center", ncols=2)
             axes.grid(axis="x")
             plain(axes, "y")
         save(drawn, folder / PLOT)
