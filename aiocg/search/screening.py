@@ -15,6 +15,8 @@ __all__ = ["screening"]
 
 PRIOR = 0.1  # how likely an option does harm of which nothing is known
 UNHARMED = 0.5  # how likely none of the options of one change does harm
+FEW = 1 / 3  # how often a change is as in hill climbing, of few options and whatever is known of them
+DRIFT = 100  # options that a line may give for nothing
 LEAST = 0.33  # how often a number is the least there is, which is often what switches something off
 
 
@@ -32,12 +34,13 @@ async def screening(
     Most options do nothing for a program, so several are tested by one evaluation, as in the group tests of Dorfman
     (The detection of defective members of large populations, 1943): it tells most when it comes out well every other
     time. What does well clears all options that were changed, what does not is blamed on them, most on those that have
-    done harm before. Options that are probably harmless are drawn first.
+    done harm before. Options that are probably harmless are drawn first. One change in three is as in `hill_climb`: an
+    option that did harm once may do good in another place.
 
-    It begins with no option at all, and with each optimisation level alone. Of two lines that are worth the same the
-    one with fewer options is kept: options that do nothing for the size can make compiles slow. Those that are left,
-    `aiocg.minimize.minimize_line` drops. A command line that does not compile is worth nothing, and counts as one that
-    was evaluated.
+    It begins with no option at all, and with each optimisation level alone. Of lines that are worth the same the latest
+    is kept, so that it moves along plateaus, but a long one only if it has no more options than the one before: options
+    that do nothing for the size can make compiles slow. `aiocg.minimize.minimize_line` drops them. A command line that
+    does not compile is worth nothing, and counts as one that was evaluated.
 
     Args:
         env: of a compiler with options, such as `gcc-v0`, with a reward space. If its action space is none of whole
@@ -76,7 +79,9 @@ class _Screener:
         self._parents.append((self._best, self._reward))
         if self._starts:
             return self._starts.popleft()
-        return self._merged.popleft() if self._merged else self._change()
+        if self._merged:
+            return self._merged.popleft()
+        return self._variation.change(self._best, self._rng) if self._rng.random() < FEW else self._change()
 
     def tell(self, choices: Choices, reward: float) -> None:
         """Learn from how it compares with its parent, and go on from what is not worse than the best."""
@@ -88,7 +93,9 @@ class _Screener:
                 merged = np.array(self._best)
                 merged[touched] = np.array(choices)[touched]
                 self._merged.append(tuple(merged.tolist()))
-        if (reward, -_given(choices)) >= (self._reward, -_given(self._best)) and reward != FAILED:
+        if reward == FAILED or reward < self._reward:
+            return
+        if reward > self._reward or _given(choices) <= max(_given(self._best), DRIFT):
             self._best, self._reward = choices, reward
 
     def _harm(self) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aiocg.search.command_lines import FAILED, WINDOW
-from aiocg.search.screening import _Screener
+from aiocg.search.screening import DRIFT, _Screener
 from aiocg.search.variation import Choices, Variation
 from aiocg.transport.options import UNSET, Option
 
@@ -76,17 +76,18 @@ def test_two_changes_that_were_made_at_the_same_time_are_joined() -> None:
     assert screener.ask() == (*made[0][:111], GOOD[111], *made[0][112:])
 
 
-def test_of_equal_lines_the_one_with_fewer_options_is_kept() -> None:
+def test_of_equal_lines_the_latest_is_kept_and_of_long_ones_the_shorter() -> None:
     screener = _Screener(Variation(OPTIONS), 0)
-    for _ in range(4):
-        screener.tell(choices := screener.ask(), worth(choices))
-    best = screener._best
+    nothing = (UNSET,) * len(OPTIONS)
     screener.ask()
-    screener.tell((*best[:-3], 0, *best[-2:]), worth(best))
-    assert screener._best == best
-    screener.ask()
-    screener.tell((UNSET,) * len(best), worth(best))
-    assert screener._best == (UNSET,) * len(best)
+    screener.tell(nothing, 0.0)
+    harmless = [index for index in range(100, 300) if index not in (*GOOD, *BROKEN)]
+    for given, kept in ((DRIFT, True), (DRIFT + 1, False), (DRIFT - 5, True), (DRIFT, True)):
+        choices = tuple(0 if index in harmless[:given] else UNSET for index in range(len(OPTIONS)))
+        before = screener._best
+        screener.ask()
+        screener.tell(choices, 0.0)
+        assert screener._best == (choices if kept else before)
 
 
 def test_the_same_seed_is_the_same_search() -> None:
