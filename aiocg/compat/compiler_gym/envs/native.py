@@ -30,11 +30,12 @@ class NativeSession(Session, Generic[E]):
         self.env = env
         self._backend = backend
 
-    def open(self, benchmark: Any, timeout: float) -> None:
+    def open(self, benchmark: Any, action_space: int, timeout: float) -> None:
         """Start an episode; raises aiocg's errors.
 
         Args:
             benchmark: of aiocg.
+            action_space: its number, where the service has several.
             timeout: seconds that it may take.
         """
         self.env.reset(benchmark=benchmark, timeout=timeout)
@@ -121,7 +122,7 @@ class NativeBackend(Backend, Generic[E]):
                 env = self._idle.pop() if self._idle else None
             session = self._session(env if env is not None else self._make())
             try:
-                session.open(benchmark.native, timeout)
+                session.open(benchmark.native, action_space, timeout)
             except BaseException as error:
                 session.close()
                 self._explain(benchmark, error)

@@ -28,9 +28,9 @@ class GccSession(NativeSession[NativeEnv]):
         self._count = len(backend.action_spaces[0].names)
         self._set = 0  # actions of the environment that set choices, which are none here
 
-    def open(self, benchmark: Any, timeout: float) -> None:
+    def open(self, benchmark: Any, action_space: int, timeout: float) -> None:
         """Start an episode; see `NativeSession.open`."""
-        super().open(benchmark, timeout)
+        super().open(benchmark, action_space, timeout)
         if self.env.parameters.get("timeout", DEFAULT_TIMEOUT) != DEFAULT_TIMEOUT:  # which outlasts resets
             self.env.send_param("timeout", DEFAULT_TIMEOUT)
 

@@ -33,9 +33,9 @@ class LlvmSession(NativeSession[NativeEnv]):
         super().__init__(backend, env)
         self._cache_parameter = backend.cache_parameter
 
-    def open(self, benchmark: Any, timeout: float) -> None:
+    def open(self, benchmark: Any, action_space: int, timeout: float) -> None:
         """Start an episode; see `NativeSession.open`."""
-        super().open(benchmark, timeout)
+        super().open(benchmark, action_space, timeout)
         if any(self.env.parameters.get(key) != value for key, value in DEFAULTS.items()):  # which outlast resets
             self.env.send_params(*DEFAULTS.items())
 
