@@ -4,6 +4,7 @@ import gc
 import itertools
 import math
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -417,6 +418,60 @@ def test_too_much_code_is_refused(target: CpuTarget) -> None:
     with pytest.raises(CompilationError, match="too much code") as raised:
         target.compile(computation, [_nest(computation.stages[0], "i! j! k#")])
     assert raised.value.code == FailureCode.ACTION
+
+
+@pytest.mark.parametrize("order", ["a! b! i#", "i! a! b#"])
+def test_too_many_addresses_are_refused(target: CpuTarget, order: str) -> None:
+    computation = parse("C[a:64, i:16, b:16] = A[a, b, i]")
+    with pytest.raises(CompilationError, match="too much code") as raised:
+        target.compile(computation, [_nest(computation.stages[0], order)])
+    assert raised.value.code == FailureCode.ACTION
+
+
+def test_stages_share_what_there_is_of_room(target: CpuTarget) -> None:
+    computation = parse("\n".join(f"C{n}[i{n}:4, j{n}:64, k{n}:16] = tanh(A[i{n}, j{n}, k{n}])" for n in range(8)))
+    nests = [_nest(stage, f"i{n} j{n}! k{n}#") for n, stage in enumerate(computation.stages)]
+    for stage, nest in zip(computation.stages, nests, strict=True):
+        target.compile(Computation(computation.inputs, (stage,)), [nest])
+    with pytest.raises(CompilationError, match="too much code"):
+        target.compile(computation, nests)
+
+
+def test_tensors_are_read_backwards(target: CpuTarget) -> None:
+    computation = parse("C[i:4, j:8] = A[31 - 8*i - j] + A[i]")
+    (stage,) = computation.stages
+    for nest in (initial_nest(stage), _nest(stage, "i! j#"), _nest(stage, "i jo ji#", j=4)):
+        _check(target, computation, [nest])
+        source = target.compile(computation, [nest]).source
+        assert not re.search("mul nuw.* -", source)  # such a product is poison, of which LLVM may make anything
+
+
+def test_threads_that_cannot_be_started_leave_none_waiting() -> None:
+    limited = """if 1:
+        import os, resource, sys, time
+        import numpy as np
+        from aiocg.workers.compilation import CompilationError
+        from aiocg.workers.loops.cpu.target import CpuTarget
+        from aiocg.workers.loops.language import parse
+        from aiocg.workers.loops.schedule import Schedule, Step
+        computation = parse("C[i:64] = A[i] * 2")
+        kernel = CpuTarget(64).compile(computation, Schedule.of(computation, "cpu").apply(Step("parallel", 0)).nests)
+        arrays = [np.ones(64, np.float32), np.zeros(64, np.float32)]
+        size = 4096 * int(open("/proc/self/statm").read().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (size + (200 << 20), resource.RLIM_INFINITY))
+        try:
+            kernel.run(arrays)
+        except CompilationError as error:
+            print(error.fields["reason"])
+        before = time.process_time()
+        time.sleep(0.2)
+        assert time.process_time() - before < 0.1
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+        kernel.run(arrays)
+        print(arrays[1].sum())
+    """
+    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, timeout=100)
+    assert done.stdout.split() == ["threads", "128.0"], done.stderr
 
 
 def test_arrays_that_do_not_fit_are_refused(target: CpuTarget) -> None:

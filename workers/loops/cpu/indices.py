@@ -1,6 +1,7 @@
 """Indices as sums of multiples: of loops' variables, and of quotients and remainders where loops were fused.
 
-Everything here is a natural number, so that bounds are found by taking each part at its largest.
+All that loops are counted and bounded by is a natural number, so that bounds are found by taking each part at its
+largest. Only where a tensor is read, from its end backwards, may factors be negative.
 """
 
 import math
@@ -27,7 +28,7 @@ class Form(NamedTuple):
     """A sum of multiples of atoms and a constant.
 
     Attributes:
-        terms: atoms, each once, and their factors, which are positive.
+        terms: atoms, each once, and their factors, which are positive but where a tensor is read backwards.
         constant: what does not depend on an atom.
     """
 
@@ -38,6 +39,11 @@ class Form(NamedTuple):
     def variables(self) -> frozenset[str]:
         """The loops' variables that it depends on."""
         return frozenset(_variables(self))
+
+    @property
+    def natural(self) -> bool:
+        """Are there no negative factors, so that no part of the sum is less than 0?"""
+        return all(factor > 0 for _, factor in self.terms)
 
     def factor(self, name: str) -> int | None:
         """Return what a variable is multiplied by, 0 if it does not occur, None if it is not just multiplied."""

@@ -12,7 +12,8 @@ __all__ = ["BIT", "INDEX", "Condition", "Loops", "Scope"]
 
 INDEX = ir.IntType(64)
 BIT = ir.IntType(1)
-NATURAL = ("nuw", "nsw")  # nothing overflows
+NATURAL = ("nuw", "nsw")  # nothing overflows, and nothing is less than 0
+INTEGER = ("nsw",)
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,12 @@ class Loops:
             return None
         found = scope.computed.get(form.terms)
         if found is None:
+            flags = NATURAL if form.natural else INTEGER
             for atom, factor in form.terms:
                 value = self._atom(atom, scope)
                 if factor != 1:
-                    value = self.builder.mul(value, ir.Constant(INDEX, factor), flags=NATURAL)
-                found = value if found is None else self.builder.add(found, value, flags=NATURAL)
+                    value = self.builder.mul(value, ir.Constant(INDEX, factor), flags=flags)
+                found = value if found is None else self.builder.add(found, value, flags=flags)
             scope.computed[form.terms] = found
         return found
 

@@ -111,10 +111,13 @@ class Memory:
         return mask
 
     def _address(self, pointer: ir.Value, offset: Form, scope: Scope) -> ir.Value:
-        """Return the address of an element; the constant is added last, since code that is unrolled shares the rest."""
+        """Return the address of an element; the constant is added last, since code that is unrolled shares the rest.
+
+        On the way there it is inside of the tensor, unless an index counts backwards or the element is left out.
+        """
         offset = self.code.resolved(offset, scope)
         moving = self.code.moving(offset, scope)
-        whole = scope.mask is None
+        whole = scope.mask is None and offset.natural
         if moving is not None:
             pointer = self.builder.gep(pointer, [moving], inbounds=whole, source_etype=FLOAT)
         if offset.constant:

@@ -11,7 +11,7 @@ from aiocg.workers.loops.cpu.driver import Step, write_driver
 from aiocg.workers.loops.cpu.functions import FLOAT, call, splat
 from aiocg.workers.loops.cpu.kernel import CpuKernel
 from aiocg.workers.loops.cpu.loops import INDEX, Loops
-from aiocg.workers.loops.cpu.stages import write_stage
+from aiocg.workers.loops.cpu.stages import Room, write_stage
 from aiocg.workers.loops.cpu.team import Team
 from aiocg.workers.loops.expression import Affine, Axis, Computation, Read, Stage, Tensor
 from aiocg.workers.loops.nest import Loop, Nest, Split
@@ -61,7 +61,7 @@ def _bandwidth(team: Team, size: int, threads: int) -> float:
     computation, nest = copy_nest(elements, threads)
     module = ir.Module("copy")
     function = jit.declare(module, "copy", ir.FunctionType(ir.VoidType(), [ir.PointerType()] * 2 + [INDEX, INDEX]))
-    write_stage(function, nest, computation.tensors)
+    write_stage(function, nest, computation.tensors, Room())
     write_driver(module, [Step(function, threads, True)], 2)
     kernel = CpuKernel(computation, jit.Code(module), team, threads)
     arrays = [aligned((elements,)) for _ in range(2)]

@@ -27,22 +27,59 @@ from aiocg.workers.loops.cpu.memory import Memory
 from aiocg.workers.loops.expression import REDUCERS, Call, Expression, Number, Read, Tensor
 from aiocg.workers.loops.nest import Loop, Nest
 
-__all__ = ["write_stage"]
+__all__ = ["Room", "write_stage"]
 
-LARGEST = 1 << 14  # operations on vectors that a processor has, in one function; more takes LLVM too long
+LARGEST = 1 << 14  # operations on vectors that a processor has, in one kernel; more takes LLVM too long
+MOST_INSTRUCTIONS = 1 << 15  # of LLVM IR in one kernel; many compute addresses, and time grows with the square
 LONG_FUNCTIONS = {"exp": 16, "log": 24, "tanh": 40}  # operations that these are
 MOST_APART = 64  # copies of the code that have tests of their own; where there are more, loops are not unrolled
 KINDS = ("serial", "unrolled", "vectorized", "parallel")
 
 
-def write_stage(function: ir.Function, nest: Nest, tensors: Sequence[Tensor]) -> None:
+class Room:
+    """How much code the stages of a kernel may still become: what they need is known only when it is written.
+
+    Attributes:
+        operations: on vectors that a processor has.
+        instructions: of LLVM IR.
+    """
+
+    def __init__(self) -> None:
+        self.operations = LARGEST
+        self.instructions = MOST_INSTRUCTIONS
+
+    def take(self, operations: int, instructions: int) -> None:
+        """Take some of it.
+
+        Raises:
+            CompilationError: with `FailureCode.ACTION` when there is not so much.
+        """
+        self.operations -= operations
+        self.instructions -= instructions
+        if self.operations < 0 or self.instructions < 0:
+            raise _refuse("this needs too much code: unroll less, or vectorise where elements lie beside each other")
+
+
+class _Builder(ir.IRBuilder):  # type: ignore[misc]
+    """Writes instructions as long as there is room."""
+
+    def __init__(self, block: ir.Block, room: Room) -> None:
+        super().__init__(block)
+        self._room = room
+
+    def _insert(self, instruction: ir.Instruction) -> None:
+        self._room.take(0, 1)
+        super()._insert(instruction)
+
+
+def write_stage(function: ir.Function, nest: Nest, tensors: Sequence[Tensor], room: Room) -> None:
     """Write a nest into an empty function of a pointer for each tensor, and the first and the end of the outermost
     loop's turns.
 
     Raises:
         CompilationError: with `FailureCode.ACTION` when there is no such code, or too much.
     """
-    _Stage(function, nest, tensors).write()
+    _Stage(function, nest, tensors, room).write()
 
 
 def _refuse(message: str) -> CompilationError:
@@ -50,7 +87,7 @@ def _refuse(message: str) -> CompilationError:
 
 
 class _Stage:
-    def __init__(self, function: ir.Function, nest: Nest, tensors: Sequence[Tensor]) -> None:
+    def __init__(self, function: ir.Function, nest: Nest, tensors: Sequence[Tensor], room: Room) -> None:
         self.nest = nest
         self.stage = nest.stage
         self.loops = nest.loops
@@ -58,13 +95,13 @@ class _Stage:
         *pointers, self.begin, self.end = function.args
         self.pointers = {tensor.name: pointer for tensor, pointer in zip(tensors, pointers, strict=True)}
         self.shapes = {tensor.name: tensor.shape for tensor in tensors}
-        self.builder = ir.IRBuilder(function.append_basic_block())
+        self.room = room
+        self.builder = _Builder(function.append_basic_block(), room)
         self.code = Loops(self.builder, nest.extent)
         self.vector = self._vector()
         self.memory = Memory(self.code, self.vector)
         self.copied = frozenset(loop.variable for loop in self.loops if loop.kind in ("unrolled", "vectorized"))
         self.offsets: dict[Read, Form] = {}
-        self.size = 0
 
     def write(self) -> None:
         """Write all."""
@@ -309,9 +346,7 @@ class _Stage:
     def _value(self, expression: Expression, scope: Scope) -> ir.Value:
         """Compute an expression: a vector where it depends on the vectorised loop, otherwise a scalar."""
         operations = LONG_FUNCTIONS.get(expression.function, 1) if isinstance(expression, Call) else 1
-        self.size += operations * max(1, self.memory.width // 16)
-        if self.size > LARGEST:
-            raise _refuse(f"{self.stage.tensor} needs too much code: unroll less")
+        self.room.take(operations * max(1, self.memory.width // 16), 0)
         if isinstance(expression, Number):
             return ir.Constant(FLOAT, expression.value)
         if isinstance(expression, Read):

@@ -12,7 +12,7 @@ from aiocg.workers.loops.cpu.driver import Step, write_driver
 from aiocg.workers.loops.cpu.kernel import CpuKernel
 from aiocg.workers.loops.cpu.loops import INDEX
 from aiocg.workers.loops.cpu.peak import measure_roof
-from aiocg.workers.loops.cpu.stages import write_stage
+from aiocg.workers.loops.cpu.stages import Room, write_stage
 from aiocg.workers.loops.cpu.team import Team
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.nest import Nest
@@ -57,10 +57,10 @@ class CpuTarget:
         """
         module = ir.Module("nests")
         kind = ir.FunctionType(ir.VoidType(), [*[ir.PointerType()] * len(computation.tensors), INDEX, INDEX])
-        steps = []
+        steps, room = [], Room()
         for number, nest in enumerate(nests):
             function = jit.declare(module, f"stage{number}.{nest.stage.tensor}", kind)
-            write_stage(function, nest, computation.tensors)
+            write_stage(function, nest, computation.tensors, room)
             parallel = bool(nest.loops) and nest.loops[0].kind == "parallel"
             steps.append(Step(function, nest.loops[0].extent if nest.loops else 1, parallel))
         write_driver(module, steps, len(computation.tensors))
