@@ -39,6 +39,13 @@ async def test_speed_is_the_default_reward_and_spaces_are_chosen_by_name(make: M
     assert env.observation_spaces["features"].space.contains(features) and cursor == 0
 
 
+@pytest.mark.parametrize("id, benchmark", [("loops-v0", SMALL), ("loop_tool-v0", "loop_tool-cpu-v0/64")])
+async def test_every_observation_is_in_its_space(make: Make, id: str, benchmark: str) -> None:
+    env = await make(benchmark, id=id)
+    for name, space in env.observation_spaces.items():
+        assert space.space.contains(await env.observe(name)), name
+
+
 async def test_the_same_step_in_each_space_leads_to_the_same_state(make: Make) -> None:
     states = set()
     for space, actions in (

@@ -75,7 +75,7 @@ def _sized(spec: ObservationSpec, actions: int) -> ObservationSpec:
 
 def _measured(name: str, kind: Any, description: str, default: Any, **bounds: Any) -> ObservationSpec:
     return ObservationSpec(
-        name, kind, description, deterministic=False, platform_dependent=True, default=default, **bounds
+        name, kind, description, "float64", deterministic=False, platform_dependent=True, default=default, **bounds
     )
 
 
@@ -146,7 +146,6 @@ _ALL = (
             "array",
             "The first and the third quartile of the samples, in seconds.",
             None,
-            dtype="float64",
             shape=(2,),
             low=0,
         ),
