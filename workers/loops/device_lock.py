@@ -45,7 +45,7 @@ def held(device: str, deadline: float = math.inf, folder: Path = FOLDER) -> Iter
 
 def _open(path: Path) -> int:
     """Open the file, for reading: the system lets nobody write, or create, what another user has made in /tmp."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # somebody may have made a pipe of that name
     while True:
         try:
             return os.open(path, flags)

@@ -1,10 +1,11 @@
 """Kernels of one device: compiled once for each schedule, compared with NumPy once, and then measured."""
 
+import contextlib
 import math
 import os
 from collections import OrderedDict
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -91,16 +92,25 @@ class Kernels:
         """Compile at the same time what is not compiled yet. What fails does so again when it is asked for."""
         missing = {one.digest: one for one in schedules if one.digest not in self._entries}
         if len(missing) > 1:
-            for digest, entry in zip(missing, self._pool.map(self._compiled, missing.values()), strict=True):
-                self._keep(digest, entry)
+            compiling: dict[str, Future[_Entry]] = {}
+            with contextlib.suppress(RuntimeError):  # the system refuses another thread
+                for digest, schedule in missing.items():
+                    compiling[digest] = self._pool.submit(self._compiled, schedule)
+            for digest, future in compiling.items():
+                if future.exception() is None:
+                    self._keep(digest, future.result())
 
     def kernel(self, schedule: Schedule) -> Kernel:
         """Return the kernel of a schedule.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, when the device cannot carry out these loops.
+            CompilationError: with `FailureCode.OBSERVATION`, when the device cannot carry out these loops, or memory is
+                short.
         """
-        entry = self._entry(schedule)
+        try:
+            entry = self._entry(schedule)
+        except MemoryError:
+            raise _failure("memory", "there is no room to compile these loops") from None
         if entry.kernel is None:
             raise _failure("compilation", entry.refusal)
         return entry.kernel

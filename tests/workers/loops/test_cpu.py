@@ -444,6 +444,13 @@ def test_tensors_are_read_backwards(target: CpuTarget) -> None:
         _check(target, computation, [nest])
         source = target.compile(computation, [nest]).source
         assert not re.search("mul nuw.* -", source)  # such a product is poison, of which LLVM may make anything
+    schedule = Schedule.of(parse("T[a:1, b:128, c:15] = A[127 - b, 29 - 2*c + a + b, 1]"), "cpu")
+    for primitive, loop, factor in (
+        ("fuse", 0, None), ("reorder", 0, None), ("fuse", 0, None), ("split", 0, 4), ("split", 0, 69),
+        ("split", 1, 65), ("reorder", 0, None), ("reorder", 1, None), ("fuse", 0, None), ("unroll", 2, None),
+    ):  # fmt: skip
+        schedule = schedule.apply(Step(primitive, loop, factor))
+    _check(target, schedule.computation, schedule.nests)  # as it did
 
 
 def test_threads_that_cannot_be_started_leave_none_waiting() -> None:

@@ -15,6 +15,7 @@ from aiocg.workers.loops.cuda.source import generate
 from aiocg.workers.loops.expression import Axis, Computation, Number, Stage
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.nest import Loop, Nest, initial_nest
+from aiocg.workers.loops.schedule import Schedule, Step
 
 SCHEDULES: Any = runpy.run_path(str(Path(__file__).with_name("cuda_schedules.py")))
 
@@ -134,6 +135,15 @@ def test_indices_have_64_bits_only_where_32_are_too_few() -> None:
 
     assert "for (int i0" in filled(2**15, 2**16 - 1)
     assert "for (long long i0" in filled(2**15, 2**16)
+
+
+def test_tiles_of_which_a_part_lies_beyond_32_bits_begin_at_64() -> None:
+    computation = parse(f"B[i:1024] = A[{2**20}*i]")
+    schedule = Schedule.of(computation, "cuda")
+    for text in ("split<loop=0;factor=1023>", "split<loop=1;factor=1022>"):
+        schedule = schedule.apply(Step.parse(text))
+    assert "long long i" in generate(computation, schedule.nests).source
+    assert "int i" in generate(computation, Schedule.of(computation, "cuda").nests).source
 
 
 @pytest.mark.parametrize(

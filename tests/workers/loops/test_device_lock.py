@@ -81,3 +81,9 @@ def test_everyone_may_open_the_file_and_a_link_is_not_followed(tmp_path: Path) -
     with pytest.raises(OSError), held("cpu", folder=tmp_path):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_pipe_in_its_place_stops_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "aiocg-measures-on-cpu.lock")
+    with held("cpu", time.monotonic(), tmp_path):
+        pass

@@ -2,13 +2,18 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
+from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import kernels
+from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.kernels import Kernels
 from aiocg.workers.loops.language import parse
+from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops.target import Kernel
 from aiocg.workers.loops.targets import open_target
 
 FREEING = """
@@ -42,6 +47,24 @@ def test_only_the_kernels_that_were_used_last_are_kept(monkeypatch: pytest.Monke
     assert kept.kernel(schedules[3]) is kept.kernel(schedules[3])
     assert (kept.compiles, kept.hits) == (4, 2)
     assert kept.kernel(schedules[0]) is not first and kept.compiles == 5
+
+
+def test_what_fails_when_several_are_compiled_fails_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kernels(open_target("cpu", {"threads": "1"}))
+    schedules = [Schedule.of(parse(f"C[i:{size}] = A[i] + 1"), "cpu") for size in range(1, 5)]
+    compile_ = kept.target.compile
+
+    def short_of_memory(computation: Computation, nests: Sequence[Nest]) -> Kernel:
+        if computation is schedules[1].computation:
+            raise MemoryError
+        return compile_(computation, nests)
+
+    monkeypatch.setattr(kept.target, "compile", short_of_memory)
+    kept.prepare(schedules)
+    assert kept.compiles == 3
+    with pytest.raises(CompilationError, match="no room") as raised:
+        kept.kernel(schedules[1])
+    assert raised.value.fields == {"reason": "memory"}
 
 
 def test_arrays_of_the_computation_that_was_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -336,7 +336,12 @@ class _Kernel:
                 greatest[relation.outer] = greatest[relation.fused] // relation.extent
                 greatest[relation.inner] = relation.extent - 1
         sizes = (tensor.size for tensor in self._tensors.values())
-        return max(*greatest.values(), *sizes) <= LONGEST_INDEX
+        indices = (
+            abs(index.constant) + sum(abs(factor) * greatest[axis] for axis, factor in index.terms)
+            for read in self._nest.stage.reads()
+            for index in read.indices
+        )
+        return max(*greatest.values(), *sizes, *indices) <= LONGEST_INDEX
 
 
 def _number(value: float) -> str:
