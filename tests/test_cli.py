@@ -183,7 +183,7 @@ def test_search_prints_a_table_that_ends_with_what_it_took(aiocg: Run, words: tu
     before, _, _, found = map(int, counts.groups())
     assert found < before
     assert re.fullmatch(
-        r"wall time   [\d.]+ s, \d+ programs evaluated(, ended by its budget)?", done.out.splitlines()[-1]
+        r"wall time   [\d.]+ s, \d+ evaluations(, ended by its budget)?", done.out.splitlines()[-1]
     )
 
 

@@ -48,7 +48,7 @@ def test_recording_has_the_rows_that_the_command_prints(place: Any) -> None:
     recording = next(block for block in blocks("text") if block.startswith("$ aiocg search"))
     done = place.run("bash", "-c", recording.splitlines()[0].removeprefix("$ "))
     assert done.returncode == 0, done.stderr
-    for label in ("-O3", "-Oz", "found", "instructions", "relative to -Oz", "reward  ", "passes  ", "wall time  "):
+    for label in ("-O3", "-Oz", "found", "instructions", "relative to -Oz", "reward  ", "actions  ", "wall time  "):
         assert label in recording
         assert label in done.stdout
 

@@ -1,4 +1,4 @@
-"""`aiocg search`: find good passes, or good options, for a program."""
+"""`aiocg search`: find good passes, options or schedules for a program."""
 
 import contextlib
 import dataclasses
@@ -23,12 +23,16 @@ from aiocg.search.lanes import go_to
 from aiocg.search.result import Progress, SearchResult
 from aiocg.spaces.actions import join_texts
 
-app = typer.Typer(help="Search for better passes or, with --env gcc-v0, options of GCC.", no_args_is_help=True)
+app = typer.Typer(
+    help="Search for better passes or, with --env, options of GCC or schedules of loops.", no_args_is_help=True
+)
 
 Target = Annotated[
     str, typer.Argument(help="A benchmark such as programs-v0/qsort, or your own .c .cc .cpp .ll or .bc file.")
 ]
-Environment = Annotated[str, typer.Option("--env", help="Id of the environment, such as gcc-v0?gcc_bin=gcc-12.")]
+Environment = Annotated[
+    str, typer.Option("--env", help="Id of the environment, such as gcc-v0?gcc_bin=gcc-12 or loops-v0.")
+]
 RewardSpace = Annotated[
     str | None,
     typer.Option(
@@ -49,7 +53,7 @@ Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 Evaluations = Annotated[
     int | None,
     typer.Option(
-        help="Stop after this many command lines; reproducible with --seed where no --budget is.",
+        help="Stop after this many evaluations; reproducible with --seed where no --budget is.",
         min=1,
         show_default="1000 without --budget",
     ),
@@ -59,13 +63,14 @@ Output = Annotated[
 ]
 State = Annotated[Path | None, typer.Option("--state", help="Write the best state as JSON, for `aiocg replay`.")]
 Minimize = Annotated[
-    bool, typer.Option("--minimize", help="At the end, drop the options that do nothing for the reward.")
+    bool, typer.Option("--minimize", help="At the end, drop the choices that do nothing for the reward.")
 ]
 
 SearchFunction = Callable[[Env, search.Budget, Callable[[Progress], None]], Awaitable[SearchResult]]
 
 DEFAULT_EVALUATIONS = 1000
 REWARDS = ("IrInstructionCountOz", "obj_text_size_Os")  # for environments without one of their own
+OF_LINES = ("hill-climb", "genetic", "screening")  # searches over whole command lines
 PRODUCTS = ("Bitcode", "obj")  # observations that are the optimised program
 
 
@@ -112,6 +117,7 @@ class Job:
             )
             if env.reward_space is None:
                 env.reward_space = _default_reward(env)
+            self._check(env)
             if self.whole_lines and self.action_space is None and env.action_spaces.language.line is not None:
                 env.action_space = option_space(env)
             product = next((name for name in PRODUCTS if name in env.observation_spaces), None)
@@ -139,6 +145,16 @@ class Job:
                     print_json(finding.as_json(self.output))
                 else:
                     finding.print()
+
+    def _check(self, env: Env) -> None:
+        """End with a message where the search could only fail, perhaps late."""
+        if self.algorithm in OF_LINES:
+            try:
+                option_space(env)
+            except ValueError as error:
+                fail(str(error))
+        if self.minimize and env.reward_space is not None and not env.reward_spaces[env.reward_space].deterministic:
+            fail(f"{env.reward_space} is measured and never twice the same: --minimize cannot tell what does nothing")
 
     @contextlib.contextmanager
     def _display(self, env: Env) -> Iterator[Callable[[Progress], None]]:
@@ -206,7 +222,7 @@ def random(
     ] = None,
     evaluations: Annotated[
         int | None,
-        typer.Option(help="Stop after this many programs; reproducible with --seed where no --budget is.", min=1),
+        typer.Option(help="Stop after this many evaluations; reproducible with --seed where no --budget is.", min=1),
     ] = None,
     patience: Annotated[
         int | None, typer.Option(help="Steps without improvement before a walk is given up.", min=1)
@@ -217,7 +233,7 @@ def random(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Walk at random and remember the best program seen; with --env gcc-v0, draw whole command lines at random.
+    """Walk at random and remember the best state seen; of GCC and loops, draw whole command lines and schedules.
 
     Example: aiocg search random programs-v0/crc32 --budget 30 --seed 1
     """
@@ -238,14 +254,14 @@ def beam(
     action_space: ActionSpaceName = None,
     budget: Seconds = None,
     width: Annotated[int, typer.Option(help="States kept per level.", min=1)] = 4,
-    depth: Annotated[int, typer.Option(help="Levels: the longest pass list.", min=1)] = 20,
+    depth: Annotated[int, typer.Option(help="Levels: the longest list of actions.", min=1)] = 20,
     workers: Workers = None,
     output: Output = None,
     state: State = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Extend the best few programs by every action, level by level. It makes no random choices.
+    """Extend the best few states by every action, level by level. It makes no random choices.
 
     Example: aiocg search beam my_program.c --width 8 --depth 15 --budget 60
     """
@@ -268,7 +284,7 @@ def hill_climb(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Change the best command line of GCC a little, again and again, and keep what is not worse.
+    """Change the best command line, or schedule of loops, a little, again and again, and keep what is not worse.
 
     Example: aiocg search hill-climb programs-v0/qsort --evaluations 300 --seed 1
     """
@@ -296,7 +312,7 @@ def genetic(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Breed command lines of GCC: cross two good ones, change a few options, and let the worst go.
+    """Breed command lines, or schedules of loops: cross two good ones, change a few choices, and let the worst go.
 
     Needs pymoo: pip install 'aiocg[search]'.
 
@@ -327,7 +343,7 @@ def screening(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Change many options of the best command line of GCC at once, and learn which ones do harm.
+    """Change many choices of the best command line, or schedule of loops, at once, and learn which ones do harm.
 
     Example: aiocg search screening programs-v0/qsort --evaluations 300 --minimize
     """

@@ -60,7 +60,7 @@ class Finding:
             print_line(line)
         nothing = "none is better than the program as it is"
         if self._line is None:
-            print_line(f"passes      {len(result.actions)}")
+            print_line(f"actions     {len(result.actions)}")
             print_line(join_texts(result.actions) or nothing)
         else:
             print_line(f"options     {_options(self._line)}")
@@ -69,8 +69,8 @@ class Finding:
             print_line(NOTHING_TO_DO)
         ending = "" if result.complete else ", ended by its budget"
         failed = sum(outcome is None for outcome in result.state.outcomes)
-        failures = f", {failed} of them did not compile" if failed else ""
-        print_line(f"wall time   {result.elapsed:.1f} s, {result.evaluations} programs evaluated{failures}{ending}")
+        failures = f", {failed} of them failed" if failed else ""
+        print_line(f"wall time   {result.elapsed:.1f} s, {result.evaluations} evaluations{failures}{ending}")
 
     def as_json(self, output: Path | None) -> dict[str, Any]:
         """Return it for programs; `output` is the file that was written."""
@@ -141,13 +141,11 @@ def _options(line: str) -> int:
 
 
 def shown(env: Env, actions: Sequence[str]) -> str:
-    """Return how many actions there are, and of what kind they are: passes, edits of options, or options."""
+    """Return how many actions there are or, of an action that is a whole command line or recipe, how many choices."""
     line = env.action_spaces.language.line
-    if line is None:
-        return f"{len(actions)} passes"
-    if len(actions) == 1 and line.begins(actions[0]):
-        return f"{_options(actions[0])} options"
-    return f"{len(actions)} edits"
+    if line is not None and len(actions) == 1 and line.begins(actions[0]):
+        return f"{_options(actions[0])} choices"
+    return f"{len(actions)} actions"
 
 
 def progress_line(algorithm: str, env: Env, progress: Progress) -> Text:
@@ -155,6 +153,6 @@ def progress_line(algorithm: str, env: Env, progress: Progress) -> Text:
     rate = progress.evaluations / max(progress.elapsed, 1e-9)
     text = Text(f"{algorithm} {env.benchmark.uri}  ", no_wrap=True, overflow="ellipsis")
     text.append(f"reward {progress.reward:.4f}", style="bold green")
-    text.append(f"  {shown(env, progress.actions)}  round {progress.round}  {progress.evaluations} programs")
+    text.append(f"  {shown(env, progress.actions)}  round {progress.round}  {progress.evaluations} evaluations")
     text.append(f"  {rate:.0f}/s  {progress.elapsed:.1f} s")
     return text

@@ -3,7 +3,7 @@
 import gymnasium
 
 from aiocg.gym.env import CompilerEnv
-from aiocg.registry import environment, environments
+from aiocg.registry import EnvironmentSpec, environment, environments
 
 __all__ = ["environment_class", "register_all"]
 
@@ -42,5 +42,13 @@ def register_all() -> None:
             vector_entry_point="aiocg.gym.vector:CompilerVectorEnv",
             order_enforce=False,
             disable_env_checker=True,
+            nondeterministic=_is_measured(spec),
             kwargs={"environment": spec.id},
         )
+
+
+def _is_measured(spec: EnvironmentSpec) -> bool:
+    """Is the default reward of an environment another one each time, because it is measured?"""
+    if spec.reward_space is None:
+        return False
+    return any(reward.name == spec.reward_space and not reward.deterministic for reward in spec.rewards())

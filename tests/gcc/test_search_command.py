@@ -31,7 +31,7 @@ def test_search_on_the_command_line(command: Run, tmp_path: Path, algorithm: str
     assert done.status == 0, done.err
     assert f"{algorithm} search, benchmark://{SMALLEST}" in done.out
     assert all(heading in done.out for heading in ("before", "-O2", "-Os", "found", "obj_text_size", "against -Os"))
-    assert "passes" not in done.out and "20 programs evaluated" in done.out
+    assert "passes" not in done.out and "20 evaluations" in done.out
     assert (tmp_path / "best.o").read_bytes()[:4] == b"\x7fELF"
     found = command(*words, "--json").json
     assert found["reward_space"] == "obj_text_size_Os" and found["action_space"] == "choices"

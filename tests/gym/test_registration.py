@@ -31,6 +31,17 @@ def test_gymnasiums_checker_finds_nothing_wrong(name: str) -> None:
         check_env(env.unwrapped)
 
 
+@pytest.mark.parametrize(
+    ("name", "benchmark", "observation"),
+    [("loops-v0", "loops-v0/sum?m=6&n=5", "action_mask"), ("loop_tool-v0", "loop_tool-cpu-v0/64", "action_state")],
+)
+def test_gymnasiums_checker_knows_that_a_reward_is_measured(name: str, benchmark: str, observation: str) -> None:
+    env = gymnasium.make(name, benchmark=benchmark, observation_space=observation)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env.unwrapped)
+
+
 def test_made_environment_is_bare_and_has_its_spec() -> None:
     with gymnasium.make("llvm-ic-v0", benchmark="programs-v0/gcd") as env:
         assert type(env) is aiocg.gym.LlvmEnv

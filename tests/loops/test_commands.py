@@ -26,3 +26,25 @@ def test_a_recipe_is_found_on_the_command_line(command: Run) -> None:
     done = command("hill-climb", SMALL, "--env", "loops-v0", "--evaluations", 10, "--seed", 1)
     assert done.status == 0, done.err
     assert "hill-climb search, generator://loops-v0/sum" in done.out
+    assert "passes" not in done.out and "10 evaluations" in done.out and "\nactions  " in done.out
+
+
+@pytest.mark.parametrize("algorithm", ["hill-climb", "screening", "genetic"])
+def test_what_has_no_whole_schedules_is_not_searched_by_them(command: Run, algorithm: str) -> None:
+    done = command(algorithm, "loop_tool-cpu-v0/64", "--env", "loop_tool-v0", "--evaluations", 3)
+    assert done.status == 1 and "loop_tool-v0 has no options to choose" in done.err
+    assert "`greedy`, `beam` or `random`" in done.err
+
+
+def test_what_is_measured_is_not_minimized(command: Run) -> None:
+    done = command("hill-climb", SMALL, "--env", "loops-v0", "--evaluations", 3, "--minimize")
+    assert done.status == 1 and "flops is measured" in done.err
+
+
+def test_the_shell_shows_what_an_action_changed_of_the_loops(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "action split<loop=0;factor=2>; diff"
+    done = runner(monkeypatch, capfd, "shell")("--env", "loops-v0", "--benchmark", SMALL, "-c", line)
+    assert done.status == 0, done.err
+    assert "-for i in 6" in done.out and "+for i.0 in 3" in done.out

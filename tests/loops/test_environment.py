@@ -39,7 +39,7 @@ async def test_speed_is_the_default_reward_and_spaces_are_chosen_by_name(make: M
     assert env.observation_spaces["features"].space.contains(features) and cursor == 0
 
 
-@pytest.mark.parametrize("id, benchmark", [("loops-v0", SMALL), ("loop_tool-v0", "loop_tool-cpu-v0/64")])
+@pytest.mark.parametrize(("id", "benchmark"), [("loops-v0", SMALL), ("loop_tool-v0", "loop_tool-cpu-v0/64")])
 async def test_every_observation_is_in_its_space(make: Make, id: str, benchmark: str) -> None:
     env = await make(benchmark, id=id)
     for name, space in env.observation_spaces.items():

@@ -88,7 +88,7 @@ async def validate(shell: "Shell", words: list[str]) -> "RenderableType":
     return Text("\n".join([*lines, f"valid: the actions lead to the same program again, and {compared}"]))
 
 
-_TEXTS = ("Ir", "asm")  # the observations that are the program as text, of one compiler each
+_TEXTS = ("Ir", "asm", "loop_tree")  # the observations that are the program as text, of one compiler each
 
 
 async def diff(shell: "Shell", words: list[str]) -> "RenderableType":
