@@ -86,7 +86,7 @@ class KernelSession(CompilationSession):
     @property
     def roof(self) -> Roof:
         """What the device can do."""
-        return self.kernels.roof
+        return self.kernels.roof(self.deadline - GRACE)
 
     def source(self) -> str:
         """Return what the device's compiler is given, or makes of it.

@@ -21,6 +21,7 @@ from aiocg.workers.loops.target import Kernel, Roof, Target, Timing
 __all__ = ["Kernels", "Workload"]
 
 KEPT_KERNELS = 256
+KEPT_WORKLOADS = 256
 KEPT_BYTES = 1 << 30  # of arrays of all computations; the latest one's are kept in any case
 
 
@@ -80,13 +81,22 @@ class Kernels:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.compiles = self.checks = self.measurements = self.hits = 0
+        self._roof: Roof | None = None
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._workloads: OrderedDict[Computation, Workload] = OrderedDict()
 
-    @cached_property
-    def roof(self) -> Roof:
-        """What the device can do, which takes seconds where it was not measured before."""
-        return self.target.roof()
+    def roof(self, deadline: float = math.inf) -> Roof:
+        """Return what the device can do, which takes seconds where it was not measured before.
+
+        Args:
+            deadline: until when to wait for others that measure, in seconds of the monotonic clock.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION`, when others measured until the deadline.
+        """
+        if self._roof is None:
+            self._roof = self.target.roof(deadline)
+        return self._roof
 
     def prepare(self, schedules: Iterable[Schedule]) -> None:
         """Compile at the same time what is not compiled yet. What fails does so again when it is asked for."""
@@ -184,9 +194,12 @@ class Kernels:
     def _workload(self, computation: Computation) -> Workload:
         found = self._workloads.pop(computation, None) or Workload(computation)
         self._workloads[computation] = found
-        while len(self._workloads) > 1 and sum(one.footprint for one in self._workloads) > KEPT_BYTES:
+        while len(self._workloads) > 1 and self._workloads_are_many():
             self._workloads.popitem(last=False)
         return found
+
+    def _workloads_are_many(self) -> bool:
+        return len(self._workloads) > KEPT_WORKLOADS or sum(one.footprint for one in self._workloads) > KEPT_BYTES
 
 
 def _failure(reason: str, message: str) -> CompilationError:

@@ -89,5 +89,12 @@ class Target(Protocol):
             CompilationError: with `FailureCode.ACTION` when the device cannot carry out these nests.
         """
 
-    def roof(self) -> Roof:
-        """Return what the device can do, which takes seconds when it was not measured before."""
+    def roof(self, deadline: float = math.inf) -> Roof:
+        """Return what the device can do, which takes seconds when it was not measured before.
+
+        Args:
+            deadline: until when to wait for the device, in seconds of the monotonic clock.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` when others measure on the device until the deadline.
+        """

@@ -329,6 +329,8 @@ def test_who_measures_waits_until_the_deadline(
         compiled.time(arrays, samples=1, seconds=0.001, deadline=time.monotonic() + 0.02)
     assert raised.value.code == FailureCode.OBSERVATION
     assert compiled.time(arrays, samples=1, seconds=0.001).samples == 1
+    with device_lock.held(kernel.DEVICE), pytest.raises(CompilationError, match="others measured"):
+        target.roof(time.monotonic() + 0.02)
 
 
 def test_other_threads_run_meanwhile(target: CpuTarget) -> None:

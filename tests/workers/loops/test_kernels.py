@@ -73,3 +73,11 @@ def test_arrays_of_the_computation_that_was_used_last_are_kept(monkeypatch: pyte
     for size in (600, 300, 200, 5000):
         kept.measure(Schedule.of(parse(f"C[i:{size}] = A[i] + 1"), "cpu"), 1, 0.001)
     assert [computation.stages[0].result.size for computation in kept._workloads] == [5000]
+
+
+def test_of_many_small_computations_the_last_ones_arrays_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "KEPT_WORKLOADS", 2)
+    kept = Kernels(open_target("cpu", {"threads": "1"}))
+    for size in (3, 4, 5, 4):
+        kept.measure(Schedule.of(parse(f"C[i:{size}] = A[i] + 1"), "cpu"), 1, 0.001)
+    assert [computation.stages[0].result.size for computation in kept._workloads] == [5, 4]

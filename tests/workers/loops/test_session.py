@@ -1,6 +1,7 @@
 """The environment `loops-v0` in process: actions, observations, measurements, and what becomes of wrong kernels."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -244,8 +245,8 @@ class WrongTarget:
             raise CompilationError(FailureCode.ACTION, "too much code")
         return WrongKernel(self._target.compile(computation, nests))
 
-    def roof(self) -> Roof:
-        return self._target.roof()
+    def roof(self, deadline: float = math.inf) -> Roof:
+        return self._target.roof(deadline)
 
 
 def test_a_wrong_result_is_an_error_and_no_speed_and_is_found_once() -> None:

@@ -29,14 +29,15 @@ SECONDS = 0.08  # for each kernel
 UNROLLED = 4
 
 
-def measure_roof(team: Team) -> Roof:
+def measure_roof(team: Team, deadline: float = math.inf) -> Roof:
     """Measure with all threads of a team at once, and copying also with one, which is faster when there is little to
-    copy; this takes some seconds."""
+    copy; this takes some seconds. Others that measure are waited for until the deadline."""
     smallest = SMALLEST * team.threads
     largest = min(MOST, max(16 * smallest, BEYOND_CACHES * _last_cache()))
     sizes = [smallest << step for step in range(1 + math.ceil(math.log2(largest / smallest)))]
     teams = {1, team.threads}
-    return Roof(_flops(team), tuple((size, max(_bandwidth(team, size, count) for count in teams)) for size in sizes))
+    bandwidths = tuple((size, max(_bandwidth(team, size, count, deadline) for count in teams)) for size in sizes)
+    return Roof(_flops(team, deadline), bandwidths)
 
 
 def copy_nest(size: int, threads: int) -> tuple[Computation, Nest]:
@@ -55,7 +56,7 @@ def copy_nest(size: int, threads: int) -> tuple[Computation, Nest]:
     return Computation((Tensor("A", (size,)),), (stage,)), Nest(stage, loops, relations, tuple(extents.items()))
 
 
-def _bandwidth(team: Team, size: int, threads: int) -> float:
+def _bandwidth(team: Team, size: int, threads: int, deadline: float) -> float:
     """Return how many bytes a second copying moves, where both arrays have so many bytes together."""
     elements = size // 8
     computation, nest = copy_nest(elements, threads)
@@ -67,10 +68,10 @@ def _bandwidth(team: Team, size: int, threads: int) -> float:
     arrays = [aligned((elements,)) for _ in range(2)]
     for array in arrays:
         array.fill(0)
-    return size / min(kernel.sample(arrays, samples=SAMPLES, seconds=SECONDS)[0])
+    return size / min(kernel.sample(arrays, samples=SAMPLES, seconds=SECONDS, deadline=deadline)[0])
 
 
-def _flops(team: Team) -> float:
+def _flops(team: Team, deadline: float) -> float:
     """Return how many multiplications and additions a second are possible."""
     width = jit.vector_length()
     tensor = Tensor("S", (team.threads, width))
@@ -80,7 +81,7 @@ def _flops(team: Team) -> float:
     write_driver(module, [Step(function, team.threads, True)], 1)
     stage = Stage("S", (Axis("t", team.threads), Axis("v", width)), (), "", Read("S", ()))
     kernel = CpuKernel(Computation((), (stage,)), jit.Code(module), team, team.threads)
-    seconds = min(kernel.sample([aligned(tensor.shape)], samples=SAMPLES, seconds=SECONDS)[0])
+    seconds = min(kernel.sample([aligned(tensor.shape)], samples=SAMPLES, seconds=SECONDS, deadline=deadline)[0])
     return 2 * width * CHAINS * TURNS * team.threads / seconds
 
 

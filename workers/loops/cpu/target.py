@@ -1,5 +1,6 @@
 """The processor as a target of loop nests."""
 
+import math
 import os
 import platform
 from collections.abc import Sequence
@@ -67,13 +68,20 @@ class CpuTarget:
         threads = self.threads if any(step.parallel for step in steps) else 1
         return CpuKernel(computation, jit.Code(module), self._team, threads)
 
-    def roof(self) -> Roof:
-        """Return what the processor can do, which takes seconds when it was not measured before."""
+    def roof(self, deadline: float = math.inf) -> Roof:
+        """Return what the processor can do, which takes seconds when it was not measured before.
+
+        Args:
+            deadline: until when to wait for the device, in seconds of the monotonic clock.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` when others measure on the device until the deadline.
+        """
         key: dict[str, str | int] = {
             "device": self.name, "model": _model(), "llvm": jit.cpu_name(), "threads": self.threads,
             "vector": jit.vector_length(), "version": VERSION,
         }  # fmt: skip
-        return remembered(self.cache_dir, key, lambda: measure_roof(self._team))
+        return remembered(self.cache_dir, key, lambda: measure_roof(self._team, deadline))
 
 
 def _model() -> str:

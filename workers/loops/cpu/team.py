@@ -58,10 +58,10 @@ class Team:
 
     def _renew(self) -> None:
         """Begin anew; a process that was forked off has none of its parent's threads."""
-        self._started = False
+        self._started: bool = False
         self._busy = threading.Lock()
         self._seats = iter(range(self.threads))
-        self._pool = ThreadPoolExecutor(self.threads, "kernel", self._sit)
+        self._pool: ThreadPoolExecutor = ThreadPoolExecutor(self.threads, "kernel", self._sit)
 
     def _sit(self) -> None:
         """Bind this thread to a processor, where the system lets it."""

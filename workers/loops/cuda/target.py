@@ -59,14 +59,24 @@ class CudaTarget:
             self._device.cupy.clear_memo()  # CuPy would keep all modules there ever were
         return CudaKernel(self._device, computation, program)
 
-    def roof(self) -> Roof:
-        """Return what the device can do, which takes seconds when it was not measured before."""
-        key: dict[str, str | int] = {"target": self.name, "device": self.description, "measured by": ROOF_VERSION}
-        return remembered(self._cache_dir, key, self._measure_roof)
+    def roof(self, deadline: float = math.inf) -> Roof:
+        """Return what the device can do, which takes seconds when it was not measured before.
 
-    def _measure_roof(self) -> Roof:
-        with device_lock.held(self._device.lock):
-            return measure_roof(self._device)
+        Args:
+            deadline: until when to wait for the device, in seconds of the monotonic clock.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` when others measure on the device until the deadline.
+        """
+        key: dict[str, str | int] = {"target": self.name, "device": self.description, "measured by": ROOF_VERSION}
+        return remembered(self._cache_dir, key, lambda: self._measure_roof(deadline))
+
+    def _measure_roof(self, deadline: float) -> Roof:
+        try:
+            with device_lock.held(self._device.lock, deadline):
+                return measure_roof(self._device)
+        except device_lock.DeviceBusyError as error:
+            raise CompilationError(FailureCode.OBSERVATION, str(error)) from error
 
 
 class CudaKernel:
