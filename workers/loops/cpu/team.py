@@ -22,6 +22,9 @@ class Team:
         threads: how many.
     """
 
+    _pool: ThreadPoolExecutor
+    _started: bool
+
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._renew()
@@ -58,10 +61,10 @@ class Team:
 
     def _renew(self) -> None:
         """Begin anew; a process that was forked off has none of its parent's threads."""
-        self._started: bool = False
+        self._started = False
         self._busy = threading.Lock()
         self._seats = iter(range(self.threads))
-        self._pool: ThreadPoolExecutor = ThreadPoolExecutor(self.threads, "kernel", self._sit)
+        self._pool = ThreadPoolExecutor(self.threads, "kernel", self._sit)
 
     def _sit(self) -> None:
         """Bind this thread to a processor, where the system lets it."""
