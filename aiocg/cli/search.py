@@ -15,8 +15,10 @@ from aiocg import search
 from aiocg.cli.loop import run
 from aiocg.cli.output import Json, check_writable, console, fail, print_json, print_line, write_file
 from aiocg.cli.search_report import Finding, progress_line
+from aiocg.datasets import default_datasets
 from aiocg.env import Env
 from aiocg.minimize import minimize_line
+from aiocg.registry import environments
 from aiocg.runtime import Runtime
 from aiocg.search.command_lines import option_space
 from aiocg.search.lanes import go_to
@@ -148,6 +150,11 @@ class Job:
 
     def _check(self, env: Env) -> None:
         """End with a message where the search could only fail, perhaps late."""
+        dataset = env.benchmark.uri.dataset
+        kind = default_datasets()[dataset].kind if dataset in default_datasets() else env.spec.kind
+        if kind != env.spec.kind:
+            takers = [spec.id for spec in environments().values() if spec.kind == kind]
+            fail(f"{env.benchmark.uri} is a {kind}, which {env.spec.id} does not take: try --env {' or '.join(takers)}")
         if self.algorithm in OF_LINES:
             try:
                 option_space(env)

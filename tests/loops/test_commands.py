@@ -36,6 +36,19 @@ def test_what_has_no_whole_schedules_is_not_searched_by_them(command: Run, algor
     assert "`greedy`, `beam` or `random`" in done.err
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "id", "taker"),
+    [
+        (SMALL, "llvm-v0", "--env loops-v0"),
+        (SMALL, "loop_tool-v0", "loops-v0"),
+        ("programs-v0/gcd", "loops-v0", "llvm"),
+    ],
+)
+def test_what_another_compiler_is_for_is_said_to_be_so(command: Run, benchmark: str, id: str, taker: str) -> None:
+    done = command("greedy", benchmark, "--env", id)
+    assert done.status == 1 and "does not take: try" in done.err.replace("\n", " ") and taker in done.err
+
+
 def test_what_is_measured_is_not_minimized(command: Run) -> None:
     done = command("hill-climb", SMALL, "--env", "loops-v0", "--evaluations", 3, "--minimize")
     assert done.status == 1 and "flops is measured" in done.err
