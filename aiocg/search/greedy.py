@@ -22,6 +22,9 @@ async def greedy(
 ) -> SearchResult:
     """Take the action with the largest reward, again and again, until none has a positive one.
 
+    Where rewards are measured, the largest of many is a lucky one. So the action is evaluated once more, and what it is
+    worth then counts.
+
     All actions of a step are evaluated with `expand`, shared among the workers. Ties go to the action that comes first.
     The environment is left at the best state found.
 
@@ -40,12 +43,15 @@ async def greedy(
     record = Record("greedy", env, meter, progress, resume)
     async with open_lanes(env, lanes) as crew:
         await spread(each(crew, lambda lane: go_to(lane, record.actions)))
+        measured = not env.reward_spaces[str(env.reward_space)].deterministic
         complete = False
         while not complete and meter.allows(len(texts := possible_actions(env))):
             best = await _best_action(crew, record, texts)
             if best is None:
                 break  # the time ran out in the middle of a step
             action, gain = best
+            if gain > 0 and measured:
+                gain = await _again(env, action)
             complete = gain <= 0
             if not complete:
                 record.offer((*record.actions, action), record.reward + gain)
@@ -70,3 +76,8 @@ async def _best_action(crew: list[Env], record: Record, texts: Sequence[str]) ->
         meter.evaluations += len(chunk)
         record.report()
     return best or ("", 0.0)
+
+
+async def _again(env: Env, action: str) -> float:
+    (candidate,) = await evaluate([env], [action])
+    return candidate.reward if candidate.error is None else 0.0

@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from aiocg.errors import UnknownName
+from aiocg.rewards import Reward
 from aiocg.search import Budget, Progress, SearchState, beam, greedy
 from aiocg.spaces import DiscreteActions
 
@@ -161,3 +162,29 @@ async def test_workers_killed_at_random_do_not_change_the_result(calm, killer) -
             disturbed = await greedy(await calm(0, 1000), lanes=3)
             assert (disturbed.actions, disturbed.reward) == (undisturbed.actions, undisturbed.reward)
             assert (disturbed.evaluations, disturbed.complete) == (undisturbed.evaluations, True)
+
+
+class FirstImpression(Reward):
+    """Is worth something the first time that it is measured."""
+
+    deterministic = False
+
+    def __init__(self) -> None:
+        super().__init__("impression", "1 for what was not seen yet, and -1 for what was")
+        self.observation_spaces = ("value",)
+        self._seen: set[tuple[int, int]] = set()
+
+    def reward(self, before, after, baseline) -> float:  # type: ignore[no-untyped-def]
+        """Return whether the step is new."""
+        step = (before["value"], after["value"])
+        new = step not in self._seen
+        self._seen.add(step)
+        return 1.0 if new else -1.0
+
+
+async def test_what_was_measured_is_measured_again_before_it_is_taken(calm) -> None:  # type: ignore[no-untyped-def]
+    env = await calm()
+    env.reward_spaces["impression"] = FirstImpression()
+    env.reward_space = "impression"
+    result = await asyncio.wait_for(greedy(env, budget=Budget(evaluations=200), lanes=1), 60)
+    assert (result.complete, list(result.actions), result.reward) == (True, [], 0.0)

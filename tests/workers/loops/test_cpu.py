@@ -295,6 +295,20 @@ def test_division_is_exact_and_infinities_remain(target: CpuTarget) -> None:
 # ------------------------------------------------------------------------------------------------ timing
 
 
+def test_what_takes_all_the_time_there_is_runs_once(target: CpuTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    computation = parse(MATMUL.format(64, 64, 64))
+    compiled = target.compile(computation, [initial_nest(computation.stages[0])])
+    runs, nanoseconds = [], kernel.CpuKernel._nanoseconds
+
+    def counted(self: Any, arrays: Any, count: int) -> int:
+        runs.append(count)
+        return nanoseconds(self, arrays, count)
+
+    monkeypatch.setattr(kernel.CpuKernel, "_nanoseconds", counted)
+    timing = compiled.time([aligned(tensor.shape) for tensor in computation.tensors], samples=7, seconds=1e-9)
+    assert (runs, timing.samples, timing.runs) == ([1], 1, 1)
+
+
 def test_time_is_told_with_its_spread(target: CpuTarget) -> None:
     computation = parse(MATMUL.format(32, 32, 32))
     arrays = [aligned(tensor.shape) for tensor in computation.tensors]
