@@ -53,9 +53,13 @@ def check(emulator: Any, schedule: Schedule, program: Program | None = None) -> 
     [
         pytest.param(SCHEDULES["pointwise"](1003, threads=32), id="a remainder"),
         pytest.param(SCHEDULES["register_matmul"](21, 18, 13, tile=8, each=2, depth=4), id="tiles and registers"),
-        pytest.param(SCHEDULES["transpose"](13, 22, tile=8, rows=2), id="a tile, transposed"),
+        pytest.param(SCHEDULES["transpose"](13, 22, tile=8, rows=2), id="a tile, transposed", marks=pytest.mark.slow),
         pytest.param(SCHEDULES["softmax"](11, 33, threads=8), id="several stages"),
-        pytest.param(SCHEDULES["scheduled"]("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"), id="no accumulators"),
+        pytest.param(
+            SCHEDULES["scheduled"]("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"),
+            id="no accumulators",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             SCHEDULES["scheduled"](
                 "Y[o:5, y:9, x:10] = sum(c:3, r:3, s:3) X[c, y + r, x + s] * W[o, c, r, s]",
@@ -73,6 +77,7 @@ def test_what_people_write(emulator: Any, schedule: Schedule) -> None:
     check(emulator, schedule)
 
 
+@pytest.mark.slow
 def test_barriers_keep_the_copies_of_a_tile_apart_from_its_uses(race_detector: Any) -> None:
     schedule = SCHEDULES["matmul"](9, 10, 11, tile=4, depth=4)
     check(race_detector, schedule)
@@ -87,6 +92,7 @@ def test_barriers_keep_the_copies_of_a_tile_apart_from_its_uses(race_detector: A
         assert b"data race" in caught.value.stderr
 
 
+@pytest.mark.slow
 def test_a_guard_around_a_barrier_would_be_found(emulator: Any) -> None:
     schedule = SCHEDULES["matmul"](9, 10, 11, tile=4, depth=4)
     program = generate(schedule.computation, schedule.nests)
@@ -97,6 +103,7 @@ def test_a_guard_around_a_barrier_would_be_found(emulator: Any) -> None:
     assert b"a thread was done when others came to a barrier" in caught.value.stderr
 
 
+@pytest.mark.slow
 def test_a_missing_guard_would_be_found(emulator: Any) -> None:
     schedule = SCHEDULES["pointwise"](1003, threads=32)
     program = generate(schedule.computation, schedule.nests)
@@ -132,7 +139,7 @@ def test_the_kernels_that_measure_a_device_do_what_they_should(emulator: Any) ->
     np.testing.assert_allclose(result, 8 * 2.0)  # each of 8 chains comes to 2, which x / 2 + 1 leaves as it is
 
 
-@settings(UNHURRIED, max_examples=6)
+@settings(UNHURRIED, max_examples=3)
 @given(schedule=STRATEGIES["schedules"]("cuda"))
 def test_all_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> None:
     check(emulator, schedule)
