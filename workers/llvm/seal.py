@@ -9,7 +9,7 @@ instruction there may have parts that the C file does not know of.
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from ctypes import Structure, byref, c_char_p, c_int, c_uint, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ _NEEDED = (
     f"_ZNK4llvm11LLVMContext20getOperandBundleTagsE{_NAMES}",
 )
 _FUNCTION_WORDS, _MODULE_WORDS = 24, 64  # how far to look; the tables are at words 13 to 15 of LLVM 14 to 22
-_EXPERIMENTS = 4  # one in some hundred finds two places, where memory that was freed still looks like a table
+_EXPERIMENTS = 16  # a few in a hundred find two places, where memory that was freed still looks like a table
 _TABLE = 40  # bytes of a table of names, with its counter
 
 
@@ -112,25 +112,26 @@ class Seals:
 def find_layout(library: Library) -> Layout | None:
     """Find out where the library keeps tables of names, or return None."""
     try:
-        with Memory.open() as memory:
-            experiments = (_find_layout(library, memory) for _ in range(_EXPERIMENTS))
+        # What one experiment has in memory is kept, so that the next one does not get the same.
+        with Memory.open() as memory, ExitStack() as kept:
+            experiments = (_find_layout(library, memory, kept) for _ in range(_EXPERIMENTS))
             return next(filter(None, experiments), None)
     except OSError:
         return None
 
 
-def _find_layout(library: Library, memory: "Memory") -> Layout | None:
-    with _specimen(library, discard=False) as named, _specimen(library, discard=True) as discarding:
-        pairs = enumerate(zip(memory.words(named.function, _FUNCTION_WORDS),
-                              memory.words(discarding.function, _FUNCTION_WORDS), strict=True))  # fmt: skip
-        # Only a function whose names are kept has a table.
-        places = [place for place, (there, not_there) in pairs if there and not not_there]
-        found = [(place, counter) for place in places for counter in _function_counters(memory, named, place)]
-        if len(found) != 1:
-            return None
-        function_table, counter = found[0]
-        modules = _module_tables(memory, named, counter)
-        return Layout(function_table, modules[0], counter) if len(modules) == 1 else None
+def _find_layout(library: Library, memory: "Memory", kept: ExitStack) -> Layout | None:
+    named, discarding = (kept.enter_context(_specimen(library, discard=discard)) for discard in (False, True))
+    pairs = enumerate(zip(memory.words(named.function, _FUNCTION_WORDS),
+                          memory.words(discarding.function, _FUNCTION_WORDS), strict=True))  # fmt: skip
+    # Only a function whose names are kept has a table.
+    places = [place for place, (there, not_there) in pairs if there and not not_there]
+    found = [(place, counter) for place in places for counter in _function_counters(memory, named, place)]
+    if len(found) != 1:
+        return None
+    function_table, counter = found[0]
+    modules = _module_tables(memory, named, counter)
+    return Layout(function_table, modules[0], counter) if len(modules) == 1 else None
 
 
 class Memory:

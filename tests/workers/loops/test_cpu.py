@@ -217,7 +217,7 @@ def test_random_schedules(schedule: Schedule) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(STRATEGIES["schedules"]("cpu", most_steps=30))
 def test_many_random_schedules(schedule: Schedule) -> None:
     _check(SHARED, schedule.computation, schedule.nests)

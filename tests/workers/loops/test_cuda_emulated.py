@@ -147,7 +147,7 @@ def test_all_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(UNHURRIED, max_examples=400)
+@settings(UNHURRIED, max_examples=60)
 @given(schedule=STRATEGIES["schedules"]("cuda", most_steps=20))
 def test_many_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> None:
     check(emulator, schedule)
@@ -155,7 +155,7 @@ def test_many_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(UNHURRIED, max_examples=100)
+@settings(UNHURRIED, max_examples=15)
 @given(schedule=STRATEGIES["schedules"]("cuda", most_steps=20))
 def test_no_schedule_races(race_detector: Any, schedule: Schedule) -> None:
     check(race_detector, schedule)

@@ -96,7 +96,7 @@ def test_all_schedules_become_ptx(nvrtc: Any, schedule: Schedule) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(UNHURRIED, max_examples=500)
+@settings(UNHURRIED, max_examples=200)
 @given(schedule=STRATEGIES["schedules"]("cuda", most_steps=20))
 def test_many_schedules_become_machine_code(nvrtc: Any, schedule: Schedule) -> None:
     nvrtc.compile(generate(schedule.computation, schedule.nests).source, "sm_90")
