@@ -110,14 +110,22 @@ def _in_memory(content: bytes, name: str) -> Path:
 def _build(source: Path, compiler: Path) -> bytes:
     """Compile in the folder for temporary files: linkers die of a signal where a disk is full, we do not."""
     try:
-        with tempfile.TemporaryDirectory(prefix="aiocg-", ignore_cleanup_errors=True) as scratch:
-            errors = _compile(source, compiler, Path(scratch), output := Path(scratch) / "linked.so")
-            if not errors:
-                return output.read_bytes()
-            if shutil.disk_usage(scratch).free < ROOM:
-                errors.append(f"No space is left in {scratch}: free some, or set TMPDIR to another folder")
+        try:
+            return _build_in(tempfile.gettempdir(), source, compiler)
+        except FileNotFoundError:  # somebody has tidied up: a worker's folder is below its runtime's
+            os.makedirs(tempfile.gettempdir(), mode=0o700, exist_ok=True)
+            return _build_in(tempfile.gettempdir(), source, compiler)
     except OSError as error:
         raise failure(f"cannot compile in the folder for temporary files: {error}. Set TMPDIR") from None
+
+
+def _build_in(folder: str, source: Path, compiler: Path) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="aiocg-", dir=folder, ignore_cleanup_errors=True) as scratch:
+        errors = _compile(source, compiler, Path(scratch), output := Path(scratch) / "linked.so")
+        if not errors:
+            return output.read_bytes()
+        if shutil.disk_usage(scratch).free < ROOM:  # raises when it is not there any more
+            errors.append(f"No space is left in {scratch}: free some, or set TMPDIR to another folder")
     raise failure("cannot compile the C file that examines programs: " + "\n".join(errors))
 
 

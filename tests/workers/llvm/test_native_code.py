@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,14 @@ def test_leftovers_of_a_killed_build_do_no_harm(source: Path, folder: Path) -> N
     folder.mkdir(parents=True)
     (folder / ".dead.so").write_bytes(b"\x7fELF")
     assert answer_of(find_or_build(source, CLANG, folder, "1")) == 42
+
+
+def test_folder_for_temporary_files_that_was_removed_is_made_anew(
+    source: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "runtime" / "worker"))
+    assert answer_of(find_or_build(source, CLANG, folder, "1")) == 42
+    assert (tmp_path / "runtime" / "worker").stat().st_mode & 0o077 == 0
 
 
 def test_missing_clang_is_reported_with_what_to_do(source: Path, folder: Path) -> None:
