@@ -109,12 +109,14 @@ def _in_memory(content: bytes, name: str) -> Path:
 
 def _build(source: Path, compiler: Path) -> bytes:
     """Compile in the folder for temporary files: linkers die of a signal where a disk is full, we do not."""
+    # Where the folder is not there, `gettempdir` would take another one, where nobody clears up after a killed worker.
+    folder = tempfile.tempdir or os.environ.get("TMPDIR") or tempfile.gettempdir()
     try:
         try:
-            return _build_in(tempfile.gettempdir(), source, compiler)
+            return _build_in(folder, source, compiler)
         except FileNotFoundError:  # somebody has tidied up: a worker's folder is below its runtime's
-            os.makedirs(tempfile.gettempdir(), mode=0o700, exist_ok=True)
-            return _build_in(tempfile.gettempdir(), source, compiler)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            return _build_in(folder, source, compiler)
     except OSError as error:
         raise failure(f"cannot compile in the folder for temporary files: {error}. Set TMPDIR") from None
 

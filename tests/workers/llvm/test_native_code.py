@@ -96,7 +96,8 @@ def test_leftovers_of_a_killed_build_do_no_harm(source: Path, folder: Path) -> N
 def test_folder_for_temporary_files_that_was_removed_is_made_anew(
     source: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "runtime" / "worker"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "runtime" / "worker"))
     assert answer_of(find_or_build(source, CLANG, folder, "1")) == 42
     assert (tmp_path / "runtime" / "worker").stat().st_mode & 0o077 == 0
 
