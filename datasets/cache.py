@@ -71,7 +71,7 @@ def _write_unnamed(target: Path, payload: bytes) -> bool:
     """Write to a file that has no name before it is whole, so that nothing stays of it if we are killed.
 
     Returns:
-        Whether the file system has such files.
+        Whether that can be done here: the file system has such files, and gives them names.
     """
     try:
         descriptor = os.open(target.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -86,12 +86,15 @@ def _write_unnamed(target: Path, payload: bytes) -> bool:
         folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for _ in range(ATTEMPTS):
-                with contextlib.suppress(FileExistsError):  # another writer's, or an old one
+                try:
                     # With a descriptor of a folder the link is followed to the file, as it must be.
                     os.link(f"/proc/self/fd/{descriptor}", target.name, dst_dir_fd=folder)
-                    break
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(target.name, dir_fd=folder)
+                    return True
+                except FileExistsError:  # another writer's, or an old one
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(target.name, dir_fd=folder)
+                except OSError:  # such as without /proc
+                    return False
         finally:
             os.close(folder)
     return True

@@ -52,6 +52,7 @@ async def greedy(
             action, gain = best
             if gain > 0 and measured:
                 gain = await _again(env, action)
+                meter.evaluations += 1
             complete = gain <= 0
             if not complete:
                 record.offer((*record.actions, action), record.reward + gain)

@@ -131,6 +131,15 @@ def test_without_unnamed_files_entries_are_written_all_the_same(
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
 
 
+def test_without_proc_entries_are_written_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: str, *_: object, **__: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "no such file", source)
+
+    monkeypatch.setattr(os, "link", refuse)
+    Cache(tmp_path).write(KEY, b"payload")
+    assert Cache(tmp_path).read(KEY) == b"payload"
+
+
 def test_of_several_writers_of_one_entry_one_is_the_last(tmp_path: Path) -> None:
     cache, payloads = Cache(tmp_path), [bytes([number]) * 5000 for number in range(8)]
     with ThreadPoolExecutor(8) as pool:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -180,10 +180,20 @@ def _names() -> list[str]:
 
 
 def _remove(name: str) -> None:
-    for pid in _ip("netns", "pids", name).split():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid), signal.SIGKILL)
+    """Kill what runs in a namespace, the janitors last: they have folders to remove when the others are dead."""
+    _kill(name, lambda command: b"janitor.py" not in command)
+    patience = time.monotonic() + 5.0
+    while _ip("netns", "pids", name) and time.monotonic() < patience:
+        time.sleep(0.02)
+    _kill(name, lambda command: True)
     _ip("netns", "delete", name)
+
+
+def _kill(name: str, chosen: Callable[[bytes], bool]) -> None:
+    for pid in _ip("netns", "pids", name).split():
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            if chosen(Path(f"/proc/{pid}/cmdline").read_bytes()):
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def _ip(*arguments: str) -> str:

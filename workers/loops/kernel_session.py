@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.loops.kernels import Kernels
+from aiocg.workers.loops.observations import Observation
 from aiocg.workers.loops.parameters import Parameters, exchange
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.target import Roof, Timing
@@ -38,7 +39,7 @@ class KernelSession(CompilationSession):
 
     lookahead = 8
     options: ClassVar[Mapping[str, Any]] = {}
-    needs_kernel: ClassVar[frozenset[str]] = frozenset()  # names of observations
+    observations: ClassVar[Mapping[str, Observation]] = {}  # by name
     _devices: ClassVar[dict[str, Kernels]] = {}
 
     @classmethod
@@ -58,7 +59,7 @@ class KernelSession(CompilationSession):
     @classmethod
     def anticipate(cls, sessions: Sequence[Self], names: Sequence[str]) -> None:
         """Compile what is to be observed, on all processors; measuring comes one by one."""
-        if cls.needs_kernel.isdisjoint(names):
+        if not any(name in cls.observations and cls.observations[name].compiles for name in names):
             return
         for kernels in {id(session.kernels): session.kernels for session in sessions}.values():
             kernels.prepare(session.schedule for session in sessions if session.kernels is kernels)
@@ -112,6 +113,21 @@ class KernelSession(CompilationSession):
             self._told = frozenset()
         self._told |= {name}
         return self._measurement.timing
+
+    def get_observation(self, name: str) -> Any:
+        """Compute an observation of the state.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION`, the `reason` in its fields when there is no right kernel;
+                or `FailureCode.OBSERVATION_UNKNOWN`.
+        """
+        observation = self.observations.get(name)
+        if observation is None:
+            raise CompilationError(
+                FailureCode.OBSERVATION_UNKNOWN,
+                f"{name!r} is not an observation space: there are {', '.join(self.observations)}",
+            )
+        return observation.compute(self)
 
     def acted(self, changed: bool) -> None:
         """Take note of an action, and whether the schedule is another one now."""

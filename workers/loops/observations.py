@@ -13,7 +13,7 @@ from aiocg.workers.loops.roofline import least_seconds
 from aiocg.workers.loops.schedule import MAX_LOOPS, Schedule
 from aiocg.workers.loops.target import Roof, Timing
 
-__all__ = ["NEEDS_KERNEL", "OBSERVATIONS", "Observation", "Subject", "flops", "flops_spec", "observation_spaces"]
+__all__ = ["OBSERVATIONS", "Observation", "Subject", "flops", "flops_spec", "observation_spaces"]
 
 
 class Subject(Protocol):
@@ -174,4 +174,3 @@ _ALL = (
 )
 
 OBSERVATIONS: dict[str, Observation] = {observation.spec.name: observation for observation in _ALL}
-NEEDS_KERNEL = frozenset(name for name, observation in OBSERVATIONS.items() if observation.compiles)

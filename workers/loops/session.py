@@ -9,7 +9,7 @@ from aiocg.workers.loops.actions import CURSOR_MOVES, RECIPE, action_spaces, at_
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.kernel_session import KernelSession
 from aiocg.workers.loops.language import LanguageError, parse
-from aiocg.workers.loops.observations import NEEDS_KERNEL, OBSERVATIONS, observation_spaces
+from aiocg.workers.loops.observations import OBSERVATIONS, observation_spaces
 from aiocg.workers.loops.schedule import MAX_LOOPS, Refusal, Schedule, Step
 
 __all__ = ["LoopsSession"]
@@ -21,7 +21,7 @@ class LoopsSession(KernelSession):
     Nothing is compiled before something is observed that needs it.
     """
 
-    needs_kernel = NEEDS_KERNEL
+    observations = OBSERVATIONS
     target: ClassVar[str] = "cpu"
 
     @classmethod
@@ -104,21 +104,6 @@ class LoopsSession(KernelSession):
         before = self.cursor
         self.cursor = min(max(cursor, 0), len(self._schedule.loops) - 1)
         return self.cursor != before
-
-    def get_observation(self, name: str) -> Any:
-        """Compute an observation of the schedule.
-
-        Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, the `reason` in its fields when there is no right kernel;
-                or `FailureCode.OBSERVATION_UNKNOWN`.
-        """
-        observation = OBSERVATIONS.get(name)
-        if observation is None:
-            raise CompilationError(
-                FailureCode.OBSERVATION_UNKNOWN,
-                f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
-            )
-        return observation.compute(self)
 
     def state_hash(self) -> int:
         """Return a hash of the schedule and the cursor."""

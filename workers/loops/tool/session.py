@@ -38,10 +38,37 @@ class Benchmark(NamedTuple):
     computation: Computation
 
 
+def _action_state(session: "LoopToolSession") -> NDArray[np.int64]:
+    loop = session.structure.current
+    return np.array([session.structure.cursor, loop.size, loop.tail], np.int64)
+
+
+def _loop_tree(session: "LoopToolSession") -> str:
+    return listing(session.structure, session.stage, MARKS[session.benchmark.target])
+
+
+OBSERVATIONS: dict[str, Observation] = {
+    observation.spec.name: observation
+    for observation in (
+        Observation(
+            ObservationSpec(
+                "action_state", "array", "The cursor, and size and tail of the loop that it is at.", shape=(3,), low=0
+            ),
+            _action_state,
+        ),
+        Observation(
+            ObservationSpec("loop_tree", "text", "The loops around each operation, parallel ones marked.", default=""),
+            _loop_tree,
+        ),
+        Observation(flops_spec(), flops, compiles=True),
+    )
+}
+
+
 class LoopToolSession(KernelSession):
     """One environment: a computation of vectors, the sizes of its loops, and which of them are parallel."""
 
-    needs_kernel = frozenset({"flops"})
+    observations = OBSERVATIONS
     compiler_version = "loop_tool, as aiocg has it"
     action_spaces = (
         ActionSpaceSpec("simple", SIMPLE, description="the sizes of three loops, and which are parallel"),
@@ -119,49 +146,7 @@ class LoopToolSession(KernelSession):
             self._schedule = None
         return self.structure != before
 
-    def get_observation(self, name: str) -> Any:
-        """Compute an observation of the loops.
-
-        Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, the `reason` in its fields when there is no right kernel;
-                or `FailureCode.OBSERVATION_UNKNOWN`.
-        """
-        observation = OBSERVATIONS.get(name)
-        if observation is None:
-            raise CompilationError(
-                FailureCode.OBSERVATION_UNKNOWN,
-                f"{name!r} is not an observation space: there are {', '.join(OBSERVATIONS)}",
-            )
-        return observation.compute(self)
-
     def state_hash(self) -> int:
         """Return a hash of the computation, its loops, the cursor and the mode."""
         text = repr((self.benchmark, self.structure))
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
-
-
-def _action_state(session: LoopToolSession) -> NDArray[np.int64]:
-    loop = session.structure.current
-    return np.array([session.structure.cursor, loop.size, loop.tail], np.int64)
-
-
-def _loop_tree(session: LoopToolSession) -> str:
-    return listing(session.structure, session.stage, MARKS[session.benchmark.target])
-
-
-OBSERVATIONS: dict[str, Observation] = {
-    observation.spec.name: observation
-    for observation in (
-        Observation(
-            ObservationSpec(
-                "action_state", "array", "The cursor, and size and tail of the loop that it is at.", shape=(3,), low=0
-            ),
-            _action_state,
-        ),
-        Observation(
-            ObservationSpec("loop_tree", "text", "The loops around each operation, parallel ones marked.", default=""),
-            _loop_tree,
-        ),
-        Observation(flops_spec(), flops, compiles=True),
-    )
-}
