@@ -19,21 +19,29 @@ _HOMES = {
     "AiocgError": "aiocg.errors",
     "Benchmark": "aiocg.datasets",
     "BenchmarkUri": "aiocg.datasets",
-    "Candidate": "aiocg.candidate",
-    "CompilerEnvState": "aiocg.state",
-    "CompilerEnvStateReader": "aiocg.state_files",
-    "CompilerEnvStateWriter": "aiocg.state_files",
-    "CostReward": "aiocg.rewards",
+    "Candidate": "aiocg.env.candidate",
+    "CompilerEnvState": "aiocg.states.state",
+    "CompilerEnvStateReader": "aiocg.states.files",
+    "CompilerEnvStateWriter": "aiocg.states.files",
+    "CostReward": "aiocg.spaces.rewards",
     "Dataset": "aiocg.datasets",
     "Datasets": "aiocg.datasets",
-    "Env": "aiocg.env",
+    "Env": "aiocg.env.env",
     "ObservationSpace": "aiocg.spaces",
-    "Reward": "aiocg.rewards",
+    "Reward": "aiocg.spaces.rewards",
     "Runtime": "aiocg.runtime",
-    "Snapshot": "aiocg.snapshot",
-    "prefetch": "aiocg.prefetching",
+    "Snapshot": "aiocg.env.snapshot",
+    "prefetch": "aiocg.programs.prefetching",
 }
-_MODULES = ("corpus", "errors", "llvm", "metrics", "minimize", "search", "validation")
+_MODULES = {
+    "corpus": "aiocg.programs.corpus",
+    "errors": "aiocg.errors",
+    "llvm": "aiocg.llvm",
+    "metrics": "aiocg.search.metrics",
+    "minimize": "aiocg.validation.minimize",
+    "search": "aiocg.search",
+    "validation": "aiocg.validation",
+}
 
 __all__ = [
     "AiocgError",
@@ -63,23 +71,26 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from aiocg import corpus, errors, llvm, metrics, minimize, search, validation
-    from aiocg.candidate import Candidate
+    from aiocg import errors, llvm, search, validation
     from aiocg.datasets import Benchmark, BenchmarkUri, Dataset, Datasets
-    from aiocg.env import Env
+    from aiocg.env.candidate import Candidate
+    from aiocg.env.env import Env
+    from aiocg.env.snapshot import Snapshot
     from aiocg.errors import AiocgError
-    from aiocg.prefetching import prefetch
-    from aiocg.rewards import CostReward, Reward
+    from aiocg.programs import corpus
+    from aiocg.programs.prefetching import prefetch
     from aiocg.runtime import Runtime
-    from aiocg.snapshot import Snapshot
+    from aiocg.search import metrics
     from aiocg.spaces import ObservationSpace
-    from aiocg.state import CompilerEnvState
-    from aiocg.state_files import CompilerEnvStateReader, CompilerEnvStateWriter
+    from aiocg.spaces.rewards import CostReward, Reward
+    from aiocg.states.files import CompilerEnvStateReader, CompilerEnvStateWriter
+    from aiocg.states.state import CompilerEnvState
+    from aiocg.validation import minimize
 else:
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
-            return import_module(f"aiocg.{name}")
+            return import_module(_MODULES[name])
         if name in _HOMES:
             return getattr(import_module(_HOMES[name]), name)
         raise AttributeError(f"module 'aiocg' has no attribute {name!r}")

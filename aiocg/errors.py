@@ -5,27 +5,30 @@
     AiocgError
     ├── UnknownName              an environment, action, observation or reward that does not exist
     ├── InvalidAction            an action of the wrong type or out of range, or text that the compiler does not know
-    ├── NotExpressible           actions that another tool's notation has no form for
+    ├── NotExpressible           another tool cannot express the actions
     ├── ResetNeeded              step before reset, or after the episode has ended
+    ├── Unsettled                it is unknown whether a cancelled step was executed: await `Env.settled`
     ├── EnvClosed, RuntimeClosed
-    ├── TooManyPending           submit called far ahead of what the worker has done
-    ├── ServiceError             the worker side could not do its part
+    ├── ForkedProcess            an object was used in a fork of the process that it belongs to
+    ├── TooManyPending           too many requests submitted without waiting for results
+    ├── ServiceError             something went wrong on the worker's side
     │   ├── WorkerStartError     a worker process cannot be started
     │   │   ├── EnvironmentNotSupported   its compiler is missing or unusable on this machine
     │   │   └── BudgetExhausted  it died too often
     │   ├── NodeUnreachable      the node that runs the workers cannot be used
     │   ├── WorkerCrashed        the compiler died while executing this request
     │   │   ├── DeadlineExceeded the compiler overran its deadline (also a TimeoutError)
-    │   │   └── Quarantined      it was not tried, because it has killed its worker before
+    │   │   └── Quarantined      not tried, because the same request killed workers before
     │   ├── SessionLost          the session could not be rebuilt after its worker died
-    │   ├── Interrupted          the request was given up, by `Runtime.interrupt` or with one before it
+    │   ├── Interrupted          abandoned, by `Runtime.interrupt` or because an earlier request was cancelled
     │   └── WorkerFailure        the worker reported a failure, by code
     │       ├── ActionFailed, ObservationFailed, ParameterFailed
     └── (datasets) DatasetError  benchmarks and datasets, see `aiocg.datasets.errors`
 
-Values are attributes, so that nobody parses messages.
+The values in a message are also attributes, so nobody needs to parse it.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar
@@ -39,6 +42,7 @@ __all__ = [
     "DeadlineExceeded",
     "EnvClosed",
     "EnvironmentNotSupported",
+    "ForkedProcess",
     "Interrupted",
     "InvalidAction",
     "NodeUnreachable",
@@ -52,6 +56,7 @@ __all__ = [
     "SessionLost",
     "TooManyPending",
     "UnknownName",
+    "Unsettled",
     "WorkerCrashed",
     "WorkerFailure",
     "WorkerStartError",
@@ -67,15 +72,15 @@ class UnknownName(AiocgError):
 
     Attributes:
         kind: what was looked up, e.g. `"observation space"`.
-        name: what was asked for.
-        nearest: names that exist and look alike, best first.
+        name: the name.
+        nearest: similar names that exist, best first.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
         self.kind = kind
         self.name = name
         spelt = set(known := list(known))
-        known = [one for one in known if not one.startswith("-") or one.lstrip("-") not in spelt]  # each one once
+        known = [one for one in known if not one.startswith("-") or one.lstrip("-") not in spelt]  # one spelling each
         self.nearest = get_close_matches(name, known, n=5, cutoff=0.4)
         if self.nearest:
             advice = f"did you mean {', '.join(self.nearest)}?"
@@ -91,11 +96,15 @@ class InvalidAction(AiocgError):
 
 
 class NotExpressible(AiocgError):
-    """An action has no form in the notation that was asked for, such as a command line for another tool."""
+    """An action cannot be written in the requested notation, such as a command line for another tool."""
 
 
 class ResetNeeded(AiocgError):
-    """The environment has no episode: it was not reset yet, or its episode has ended."""
+    """The environment has no episode: it has not been reset, or its episode has ended."""
+
+
+class Unsettled(AiocgError):
+    """The environment's state is unknown, as a cancelled step may have been executed or not: await `Env.settled`."""
 
 
 class EnvClosed(AiocgError):
@@ -106,12 +115,27 @@ class RuntimeClosed(AiocgError):
     """The runtime was closed, or never entered."""
 
 
+class ForkedProcess(AiocgError):
+    """An object was used in a fork of the process that it belongs to, where its event loop does not run.
+
+    Attributes:
+        owner: id of the process that the object belongs to.
+    """
+
+    def __init__(self, owner: int) -> None:
+        self.owner = owner
+        super().__init__(
+            f"this runtime belongs to process {owner}, and this process ({os.getpid()}) is a fork of it: "
+            "make another runtime here, or let environments use the default one"
+        )
+
+
 class TooManyPending(AiocgError):
     """Too many requests are in flight; await some of them before submitting more.
 
     Attributes:
         pending: number of requests in flight.
-        whose: of this environment, or of all on its worker.
+        whose: "this environment", or "the environments on this worker".
     """
 
     def __init__(self, pending: int, whose: str) -> None:
@@ -121,14 +145,14 @@ class TooManyPending(AiocgError):
 
 
 class ServiceError(AiocgError):
-    """The worker side could not do its part."""
+    """Something went wrong on the worker's side."""
 
 
 class WorkerStartError(ServiceError):
     """A worker process cannot be started or keeps dying at start.
 
     Attributes:
-        stderr: last lines the worker wrote.
+        stderr: the last lines that the worker wrote.
     """
 
     def __init__(self, message: str, stderr: str = "") -> None:
@@ -141,24 +165,24 @@ class EnvironmentNotSupported(WorkerStartError):
 
 
 class BudgetExhausted(WorkerStartError):
-    """Workers died so often that no further one is started.
+    """Workers died so often that no more are started.
 
     Attributes:
-        limit: the number of `aiocg.supervision.Policy` that allows no more.
+        limit: name of the parameter of `aiocg.fleet.supervision.Policy` that was exceeded.
         allowed: its value.
-        deaths: how many there were.
-        seconds: in what time.
-        cause: of the last one.
+        deaths: number of deaths.
+        seconds: the time in which they happened.
+        cause: cause of the last death.
     """
 
     _WHAT: ClassVar[dict[str, tuple[str, str]]] = {
-        "max_failed_starts": ("failed to start", "see why in its last words, below"),
-        "max_death_rate": ("died for no visible reason", "see why in its last words, below, and in the system's log"),
+        "max_failed_starts": ("failed to start", "see its last output, below"),
+        "max_death_rate": ("died for no visible reason", "see its last output, below, and the system's log"),
         "max_explained_rate": (
             "was killed, or died over a program,",
             "find out what kills it, such as the system's out-of-memory killer (dmesg, Runtime's memory_limit)",
         ),
-        "max_deaths": ("died", "look at the causes in the log, aiocg.supervisor"),
+        "max_deaths": ("died", "look at the causes in the log, aiocg.fleet.supervisor"),
     }
 
     def __init__(
@@ -172,17 +196,17 @@ class BudgetExhausted(WorkerStartError):
         what, advice = self._WHAT[limit]
         super().__init__(
             f"{whose} {what} {deaths} times in {seconds:.0f} s (the last time: {cause}); giving up: {advice}. "
-            f"Policy({limit}={allowed}) says how often is too often. It wrote:",
+            f"Policy({limit}={allowed}) sets the limit. It wrote:",
             stderr or "nothing",
         )
         self.stderr = stderr
 
 
 class NodeUnreachable(ServiceError):
-    """The node that runs the workers does not let us in, was not heard of for too long, or never was.
+    """The node that runs the workers rejects us, does not answer, or has been silent for too long.
 
     Attributes:
-        address: of the node.
+        address: address of the node.
     """
 
     def __init__(self, address: str, reason: str) -> None:
@@ -195,7 +219,7 @@ class WorkerCrashed(ServiceError):
 
     Attributes:
         cause: e.g. `"signal SIGSEGV"`.
-        stderr: last lines the compiler wrote.
+        stderr: the last lines that the compiler wrote.
     """
 
     def __init__(self, cause: str, doing: str, stderr: str = "") -> None:
@@ -210,7 +234,7 @@ class DeadlineExceeded(WorkerCrashed, TimeoutError):
     """The compiler overran its deadline and was killed.
 
     Attributes:
-        timeout: the deadline, in seconds after the start of execution.
+        timeout: seconds from the start of the execution to the deadline.
     """
 
     def __init__(self, timeout: float, doing: str, stderr: str = "") -> None:
@@ -219,12 +243,12 @@ class DeadlineExceeded(WorkerCrashed, TimeoutError):
 
 
 class Quarantined(WorkerCrashed):
-    """The request was not tried, because it has killed its worker before; see `Runtime.quarantine`.
+    """The request was not tried, because the same one killed workers before; see `Runtime.quarantine`.
 
     Attributes:
         program: URI of the program.
-        doing: what was to be done to it.
-        causes: how the workers died before.
+        doing: the request in words.
+        causes: how those workers died.
     """
 
     def __init__(self, program: str, doing: str, causes: Sequence[str]) -> None:
@@ -236,13 +260,13 @@ class Quarantined(WorkerCrashed):
         ServiceError.__init__(
             self,
             f"not tried: {doing} on {program} has killed the worker {len(causes)} times before "
-            f"({', '.join(causes)}); runtime.quarantine.clear() lets it be tried again, "
-            "Policy(quarantine_deaths=0) everything at any time",
+            f"({', '.join(causes)}); runtime.quarantine.clear() allows another try, "
+            "and Policy(quarantine_deaths=0) switches the quarantine off",
         )
 
 
 class SessionLost(ServiceError):
-    """A session could not be rebuilt after its worker died, because replaying its actions gave another state.
+    """A session could not be rebuilt after its worker died, because replaying its actions led to another state.
 
     Attributes:
         expected, found: 64-bit state hashes before the worker died and after the replay.
@@ -258,18 +282,18 @@ class SessionLost(ServiceError):
 
 
 class Interrupted(ServiceError):
-    """The request was given up, by `Runtime.interrupt` or because one that was made before it was cancelled.
+    """The request was abandoned, by `Runtime.interrupt` or because an earlier request was cancelled.
 
-    The environment is where its last finished request left it.
+    The environment is in the state after its last completed request.
     """
 
 
 class WorkerFailure(ServiceError):
-    """The worker reported a failure; two are equal that say the same, as in two episodes with the same actions.
+    """The worker reported a failure. Failures with the same content are equal.
 
     Attributes:
         code: one of `aiocg.transport.messages.FailureCode`.
-        fields: values that belong to the failure.
+        fields: details of the failure.
     """
 
     def __init__(self, code: str, message: str, fields: Mapping[str, Any] | None = None) -> None:
@@ -296,7 +320,7 @@ class ObservationFailed(WorkerFailure):
 
 
 class ParameterFailed(WorkerFailure):
-    """A session parameter is not known or has a bad value."""
+    """A session parameter is unknown or has a bad value."""
 
 
 _BY_CODE: dict[str, type[WorkerFailure]] = {

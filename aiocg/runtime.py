@@ -14,33 +14,31 @@ from aiocg import __version__
 from aiocg.datasets import default_datasets, resolve
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
-from aiocg.datasets.uri import BenchmarkUri
-from aiocg.env import Env
-from aiocg.errors import Interrupted, RuntimeClosed, WorkerStartError
-from aiocg.launcher import Place
-from aiocg.local import LocalPlace
+from aiocg.env.preparation import BenchmarkLike, run_once
+from aiocg.errors import ForkedProcess, Interrupted, RuntimeClosed, WorkerStartError
+from aiocg.fleet import queries
+from aiocg.fleet.placement import choose_worker
+from aiocg.fleet.quarantine import Quarantine
+from aiocg.fleet.session import Session
+from aiocg.fleet.slot import WorkerSlot
+from aiocg.fleet.supervision import Policy
+from aiocg.fleet.supervisor import Supervisor
+from aiocg.host.launcher import Machine
+from aiocg.host.local import LocalMachine
+from aiocg.host.threads import in_thread
 from aiocg.node import NODE_TIMEOUT
-from aiocg.placement import choose_worker
-from aiocg.preparation import in_thread
-from aiocg.quarantine import Quarantine
 from aiocg.registry import EnvironmentSpec, environment
-from aiocg.rewards import Reward, rewards_of_observations
-from aiocg.session import Session
-from aiocg.spaces import ObservationSpace
-from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
-from aiocg.state import CompilerEnvState
-from aiocg.supervision import Policy
-from aiocg.supervisor import Supervisor
+from aiocg.states.state import CompilerEnvState, LegacyState
 from aiocg.telemetry.logs import configure_from_environment
 from aiocg.transport.messages import Welcome
-from aiocg.worker import Worker
 
 if TYPE_CHECKING:
+    from aiocg.env.env import Env
+    from aiocg.spaces import ObservationSpace
+    from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
+    from aiocg.spaces.rewards import Reward
     from aiocg.transport.security import ClientSecurity
-
-__all__ = ["BenchmarkLike", "Runtime"]
-
-BenchmarkLike = str | os.PathLike[str] | BenchmarkUri | Benchmark
+    from aiocg.validation import ValidationResult
 
 GIB = 1 << 30
 DEFAULT_MEMORY_LIMIT = 16 * GIB
@@ -57,19 +55,19 @@ class Runtime:
     Workers start with the first environment that needs them. Leaving the block, or `close`, ends them all.
 
     Attributes:
-        datasets: where benchmark URIs lead.
-        quarantine: what has killed its worker so often that it is not tried again; to look at and to clear.
+        datasets: where benchmark URIs are looked up.
+        quarantine: requests that are not tried again because they killed workers; to inspect and to clear.
 
     Args:
-        workers: processes per compiler; as many as there are usable processors if None.
-        datasets: where benchmark URIs lead; the built-in datasets if None.
+        workers: processes per compiler; one per usable processor if None.
+        datasets: where benchmark URIs are looked up; the built-in datasets if None.
         memory_limit: address space of each worker in bytes, 0 for no limit.
-        options: for the compiler, in addition to what it gets by default.
-        policy: the supervisor's numbers.
-        node: address of a node that runs the workers, `tcp://HOST:PORT`; AIOCG_NODE if None, and here if that is not
-            set, or "".
-        keys: our key pair and the node's public key; those that `aiocg keys` has stored if None.
-        node_timeout: seconds without a word from the node after which everything fails with `NodeUnreachable`.
+        options: options for the compiler, in addition to the defaults.
+        policy: the parameters of supervision.
+        node: address of a node that runs the workers, `tcp://HOST:PORT`; if None, the environment variable AIOCG_NODE.
+            Empty or unset, the workers run on this machine.
+        keys: our key pair and the node's public key; the keys stored by `aiocg keys` if None.
+        node_timeout: seconds of silence from the node after which everything fails with `NodeUnreachable`.
     """
 
     def __init__(
@@ -89,7 +87,7 @@ class Runtime:
         try:
             json.dumps(dict(options or {}))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"options must be what JSON can say, for they go to another process: {error}") from error
+            raise ValueError(f"options must be JSON values, as they are sent to another process: {error}") from error
         configure_from_environment()
         self.datasets = datasets if datasets is not None else default_datasets()
         self._count = workers
@@ -98,11 +96,12 @@ class Runtime:
         self._policy = policy
         self.quarantine = Quarantine((policy or Policy()).quarantine_deaths)
         node = os.environ.get("AIOCG_NODE", "") if node is None else node
-        self._place: Place = _node(node, keys, node_timeout) if node else LocalPlace()
+        self._machine: Machine = _node(node, keys, node_timeout) if node else LocalMachine()
         self._supervisors: dict[tuple[str, ...], Supervisor] = {}  # by pool
         self._spaces: dict[str, tuple[ActionSpaces, dict[str, ObservationSpace]]] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None  # the one that the workers were started on
-        self._lock = asyncio.Lock()  # held while anything is started, so that `close` finds it
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop that the workers were started on
+        self._owner = 0  # id of the process that started them
+        self._lock = asyncio.Lock()  # held while workers are started, so that `close` finds them
         self._closed = False
 
     # ----------------------------------------------------------------------------------- environments
@@ -114,34 +113,38 @@ class Runtime:
         benchmark: BenchmarkLike | None = None,
         observation_space: str | None = None,
         reward_space: str | None = None,
-        action_space: ActionSpaceLike | None = None,
+        action_space: "ActionSpaceLike | None" = None,
         extra_actions: Sequence[str] = (),
-        rewards: Iterable[Reward] = (),
+        rewards: "Iterable[Reward]" = (),
         **settings: str,
-    ) -> Env:
+    ) -> "Env":
         """Make an environment; `reset` it to start.
 
         Args:
             id: such as `"llvm-v0"`; `aiocg envs` lists them.
             benchmark: a URI, the path of a source or bitcode file, or a `Benchmark`.
             observation_space, reward_space: defaults for every step.
-            action_space: the name of one that the compiler declares, the first if None; or the texts of the actions of
-                a discrete space of your own, any that the compiler understands.
-            extra_actions: texts of more actions, to be added to a discrete space.
-            rewards: of your own, to be added to those that there are.
-            settings: of the environment, such as `gcc_bin="gcc-12"`; they may stand in the id as well.
+            action_space: name of an action space of the compiler, the first if None; or a list of texts that the
+                compiler understands, which become the actions of a discrete space.
+            extra_actions: texts of more actions, added to a discrete space.
+            rewards: rewards of your own, added to those of the environment.
+            settings: settings of the environment, such as `gcc_bin="gcc-12"`; the id may contain them as well.
 
         Raises:
             UnknownName: for an environment, a setting, a space or an action that does not exist.
-            InvalidAction: for a text that the compiler does not take for an action; the error has its words.
+            InvalidAction: for a text that is no action, with the compiler's message.
             DatasetError: for a benchmark that does not exist.
-            WorkerStartError: when no worker can be started; EnvironmentNotSupported when its compiler is missing.
+            WorkerStartError: if no worker can be started; EnvironmentNotSupported if its compiler is missing.
         """
         spec = environment(id)
         spec = spec.configured(settings) if settings else spec
         target = await self.find_benchmark(benchmark if benchmark is not None else spec.benchmark)
         supervisor = await self._supervisor(spec)
-        session = Session(self._choose(supervisor))  # before waiting, so that it counts for the next one's choice
+        session = Session(self._choose(supervisor))  # before waiting, so that concurrent calls see it
+        await run_once((_import_spaces,))  # while the workers start
+        from aiocg.env.env import Env
+        from aiocg.spaces.rewards import rewards_of_observations
+
         welcome = await asyncio.shield(session.worker.welcome)
         spaces = self._spaces_of(spec, welcome)
         known = {reward.name: reward for reward in spec.rewards()}
@@ -154,16 +157,24 @@ class Runtime:
             await env.choose_actions(action_space, extra_actions)
         return env
 
-    async def replay(self, state: CompilerEnvState, *, action_space: ActionSpaceLike | None = None) -> Env:
+    async def validate(
+        self, env: "Env", state: CompilerEnvState | LegacyState | None = None, **options: Any
+    ) -> "ValidationResult":
+        """Validate a state of an environment, the current one if None: see `Env.validate`."""
+        from aiocg.validation.state import validate_env  # loaded on demand, as few programs validate
+
+        return await validate_env(self, env, state, **options)
+
+    async def replay(self, state: CompilerEnvState, *, action_space: "ActionSpaceLike | None" = None) -> "Env":
         """Make an environment and bring it to a state, whatever action spaces the actions came from.
 
         Args:
-            state: such as `Env.state`.
-            action_space: of the environment, as for `make`.
+            state: a state such as `Env.state`.
+            action_space: action space of the environment, as for `make`.
 
         Raises:
-            UnknownName, InvalidAction: when an action of the state does not exist in the compiler at hand.
-            ServiceError: when an action fails.
+            UnknownName, InvalidAction: if an action of the state does not exist in this compiler.
+            ServiceError: if an action fails.
         """
         env = await self.make(
             state.environment,
@@ -187,15 +198,15 @@ class Runtime:
         """Return the benchmark of a URI or path.
 
         Raises:
-            DatasetError: when there is none.
+            DatasetError: if there is none.
         """
         return target if isinstance(target, Benchmark) else resolve(target, self.datasets)
 
     async def find_benchmark(self, target: BenchmarkLike) -> Benchmark:
-        """Do as `benchmark`, in a thread: the first name of a dataset may need a list of names to be fetched.
+        """Return the benchmark of a URI or path, looked up in a thread, as a dataset may have to fetch its names.
 
         Raises:
-            DatasetError: when there is none.
+            DatasetError: if there is none.
         """
         return target if isinstance(target, Benchmark) else await in_thread(lambda: self.benchmark(target))
 
@@ -207,8 +218,8 @@ class Runtime:
             if self._closed:
                 raise RuntimeClosed("the runtime was closed")
             if spec.pool not in self._supervisors:
-                self._loop = asyncio.get_running_loop()
-                launcher = await self._place.launcher(spec, self._options, self._memory_limit)
+                self._loop, self._owner = asyncio.get_running_loop(), os.getpid()
+                launcher = await self._machine.launcher(spec, self._options, self._memory_limit)
                 self._supervisors[spec.pool] = Supervisor(
                     spec.worker,
                     self.worker_count,
@@ -220,20 +231,25 @@ class Runtime:
         return self._supervisors[spec.pool]
 
     def _check_loop(self) -> None:
+        if self._loop is not None and self._owner != os.getpid():
+            raise ForkedProcess(self._owner)
         if self._loop not in (None, asyncio.get_running_loop()):
             raise RuntimeError(
-                "this runtime belongs to another event loop: use and close it there, and make another runtime here"
+                "this runtime belongs to another event loop: use and close it there, or make another runtime here"
             )
 
-    def _choose(self, supervisor: Supervisor) -> Worker:
+    def _choose(self, supervisor: Supervisor) -> WorkerSlot:
         index = choose_worker([worker.load_now() for worker in supervisor.workers])
         if index is None:
             raise supervisor.workers[0].failure or WorkerStartError("no worker is left")
         return supervisor.workers[index]
 
-    def _spaces_of(self, spec: EnvironmentSpec, welcome: Welcome) -> tuple[ActionSpaces, dict[str, ObservationSpace]]:
-        """Build the spaces once per kind of environment: a thousand of them share them."""
+    def _spaces_of(self, spec: EnvironmentSpec, welcome: Welcome) -> "tuple[ActionSpaces, dict[str, ObservationSpace]]":
+        """Return the spaces of an environment, which are built once for all environments of an id."""
         if spec.id not in self._spaces:
+            from aiocg.spaces import ObservationSpace
+            from aiocg.spaces.actions import ActionSpaces
+
             observations = [*map(ObservationSpace.from_spec, welcome.observation_spaces), *spec.derived()]
             self._spaces[spec.id] = (
                 ActionSpaces(welcome.action_spaces, spec.notation_of),
@@ -247,23 +263,23 @@ class Runtime:
 
     @property
     def worker_count(self) -> int:
-        """Number of worker processes per compiler; on a node, unless it was given, known once it has answered."""
-        return self._count or self._place.workers or len(os.sched_getaffinity(0))
+        """Number of worker processes per compiler; a node's default is known once the node has answered."""
+        return self._count or self._machine.workers or len(os.sched_getaffinity(0))
 
     @property
     def folder(self) -> Path | None:
-        """The private folder with the sockets of workers on this machine, None while there is none."""
-        return self._place.path if isinstance(self._place, LocalPlace) else None
+        """The private folder with the sockets of workers on this machine, None if there are none."""
+        return self._machine.path if isinstance(self._machine, LocalMachine) else None
 
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers that are up."""
         return [pid for supervisor in self._supervisors.values() for pid in supervisor.processes()]
 
     def interrupt(self) -> None:
-        """Give up all that the environments are doing, which fails with `Interrupted`: say, for the user's Ctrl-C.
+        """Abandon all requests of all environments, which fail with `Interrupted`; for example on the user's Ctrl-C.
 
-        They are then where their last finished request left them, and can be used at once, as the workers that were
-        busy are replaced. Cancelling an await does so for that request alone, where it takes longer.
+        Each environment is then in the state after its last completed request and can be used at once, because busy
+        workers are replaced. To abandon a single request, cancel its await.
         """
         for supervisor in self._supervisors.values():
             supervisor.interrupt(Interrupted("this was interrupted"))
@@ -271,35 +287,35 @@ class Runtime:
     async def statistics(self) -> list[dict[str, Any]]:
         """Return every worker's counters."""
         workers = [worker for supervisor in self._supervisors.values() for worker in supervisor.workers]
-        return list(await asyncio.gather(*(worker.statistics() for worker in workers if worker.usable)))
+        return list(await asyncio.gather(*(queries.statistics(worker) for worker in workers if worker.usable)))
 
     def supervisors(self) -> list[Supervisor]:
-        """Return what keeps the workers alive, one for each kind in use."""
+        """Return the supervisors, one for each kind of worker in use."""
         return list(self._supervisors.values())
 
     def metrics(self) -> str:
-        """Return the numbers of workers, sessions and requests in Prometheus' text format.
+        """Return metrics of workers, sessions and requests in Prometheus' text format.
 
         Raises:
-            AiocgError: when the extra `telemetry` is not installed.
+            AiocgError: if the extra `telemetry` is not installed.
         """
-        from aiocg.telemetry.metrics import of_runtime, text
+        from aiocg.telemetry.metrics import of_runtime, text  # needs an extra
 
         return text(of_runtime(self))
 
     # ------------------------------------------------------------------------------------------ close
 
     async def close(self) -> None:
-        """End all workers and remove everything on disk; what is in flight fails with `RuntimeClosed`."""
+        """End all workers and remove all files; pending requests fail with `RuntimeClosed`."""
         self._check_loop()
         self._closed = True
-        self._place.stop()
-        with anyio.CancelScope(shield=True):  # in a scope that was cancelled nothing could be waited for
+        self._machine.stop()
+        with anyio.CancelScope(shield=True):  # so that a cancelled caller can still wait for the workers
             async with self._lock:
                 try:
                     await asyncio.gather(*(supervisor.close() for supervisor in self._supervisors.values()))
                 finally:
-                    await self._place.close()
+                    await self._machine.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -308,10 +324,15 @@ class Runtime:
         await self.close()
 
 
-def _node(address: str, keys: "ClientSecurity | None", timeout: float) -> Place:
-    from aiocg.node.client import NodePlace  # what it needs is not for those to wait for who are here alone
+def _import_spaces() -> None:
+    """Import Gymnasium and NumPy, which takes as long as starting a worker."""
+    import aiocg.env.env  # noqa: F401
 
-    return NodePlace(address, keys, timeout)
+
+def _node(address: str, keys: "ClientSecurity | None", timeout: float) -> Machine:
+    from aiocg.node.client import NodeMachine  # loaded on demand: local workers do not need its imports
+
+    return NodeMachine(address, keys, timeout)
 
 
 def _patient(policy: Policy, spec: EnvironmentSpec) -> Policy:

@@ -15,7 +15,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.registry import EnvironmentSpec, register
-from aiocg.rewards import CostReward, Reward
+from aiocg.spaces.rewards import CostReward, Reward
 
 __all__ = ["SCRIPTED", "ScriptedDataset", "scripted_benchmark"]
 
@@ -60,6 +60,7 @@ SCRIPTED = EnvironmentSpec(
     benchmark=scripted_benchmark(1),
     observation_space="value",
     rewards=_rewards,
+    forked=True,
 )
 
 register(SCRIPTED)

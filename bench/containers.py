@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.container import ContainerPlace
+from aiocg.workers.gcc.container import ContainerRunner
 from aiocg.workers.gcc.engine import connect
-from aiocg.workers.gcc.local import LocalPlace
-from aiocg.workers.gcc.place import Place
+from aiocg.workers.gcc.local import LocalRunner
+from aiocg.workers.gcc.runner import CommandRunner
 from bench.measure import MILLI, Budget, Effort, Results, alternate
 
 IMAGE = os.environ.get("AIOCG_BENCH_IMAGE", "gcc:13")
@@ -28,33 +28,33 @@ async def measure(effort: Effort) -> Results:
     """Measure where there is an engine that has the image."""
     results = Results()
     try:
-        place = ContainerPlace(IMAGE)
+        runner = ContainerRunner(IMAGE)
     except CompilationError as error:
         results.note(f"Not measured: {error.message}")
         return results
-    local = LocalPlace("gcc") if shutil.which("gcc") else None
+    local = LocalRunner("gcc") if shutil.which("gcc") else None
     try:
-        if local is not None and _version(local) != _version(place):
+        if local is not None and _version(local) != _version(runner):
             results.note(f"No compile outside: this machine's gcc is another one than that of {IMAGE}.")
         elif local is not None:
-            inside, outside = await alternate([_compile(place), _compile(local)], effort.choose(200, 10))
+            inside, outside = await alternate([_compile(runner), _compile(local)], effort.choose(200, 10))
             results.add("a compile outside", [taken * MILLI for taken in outside], "ms")
             more = [(a - b) * MILLI for a, b in zip(inside, outside, strict=True)]
             results.add("more in a container, by an attached shell", more, "ms", ATTACHED)
-        sides = [_compile(place), _exec(place), _container(place)]
+        sides = [_compile(runner), _exec(runner), _container(runner)]
         attached, executed, started = await alternate(sides, effort.choose(20, 3))
         for what, times in (("an exec", executed), ("a container", started)):
             more = [(a - b) * MILLI for a, b in zip(times, attached, strict=True)]
             results.add(f"more again by {what} for each compile", more, "ms")
     finally:
-        place.close()
+        runner.close()
         if local is not None:
             local.close()
     return results
 
 
-def _version(place: Place) -> bytes:
-    return place.run([place.compiler, "--version"], folder=place.root, timeout=60).output
+def _version(runner: CommandRunner) -> bytes:
+    return runner.run([runner.compiler, "--version"], folder=runner.root, timeout=60).output
 
 
 def _timed(work: Callable[[], Any]) -> Callable[[], Awaitable[float]]:
@@ -67,39 +67,39 @@ def _timed(work: Callable[[], Any]) -> Callable[[], Awaitable[float]]:
     return once
 
 
-def _compile(place: Place) -> Callable[[], Awaitable[float]]:
+def _compile(runner: CommandRunner) -> Callable[[], Awaitable[float]]:
     """Compile as workers do."""
-    folder = Path(place.root, "bench")
+    folder = Path(runner.root, "bench")
     folder.mkdir(exist_ok=True)
     (folder / "t.c").write_text(SOURCE)
 
     def work() -> None:
-        done = place.run([place.compiler, *OPTIONS], folder=str(folder), timeout=60)
+        done = runner.run([runner.compiler, *OPTIONS], folder=str(folder), timeout=60)
         assert done.status == 0, done
 
     return _timed(work)
 
 
-def _exec(place: ContainerPlace) -> Callable[[], Awaitable[float]]:
+def _exec(runner: ContainerRunner) -> Callable[[], Awaitable[float]]:
     """Compile by a command of the engine's in the same container."""
     client = connect()
-    (container,) = client.containers(filters={"label": f"aiocg.folder={place.root}"})
+    (container,) = client.containers(filters={"label": f"aiocg.folder={runner.root}"})
 
     def work() -> None:
-        made = client.exec_create(container["Id"], [place.compiler, *OPTIONS], workdir=f"{place.root}/bench")
+        made = client.exec_create(container["Id"], [runner.compiler, *OPTIONS], workdir=f"{runner.root}/bench")
         client.exec_start(made["Id"])
 
     return _timed(work)
 
 
-def _container(place: ContainerPlace) -> Callable[[], Awaitable[float]]:
+def _container(runner: ContainerRunner) -> Callable[[], Awaitable[float]]:
     """Compile in a container of its own, with the same folder."""
     client = connect()
-    folder = f"{place.root}/bench"
+    folder = f"{runner.root}/bench"
     host = client.create_host_config(binds={folder: {"bind": folder, "mode": "rw"}}, network_mode="none")
 
     def work() -> None:
-        command = [place.compiler, *OPTIONS]
+        command = [runner.compiler, *OPTIONS]
         made = client.create_container(IMAGE, entrypoint=command, working_dir=folder, host_config=host)
         client.start(made["Id"])
         client.wait(made["Id"])

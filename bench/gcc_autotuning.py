@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import aiocg
-from aiocg.metrics import geometric_mean
 from aiocg.search import Budget, Progress, SearchResult
+from aiocg.search.metrics import geometric_mean
 from bench.machine import describe_machine
 
 PROGRAMS = (
@@ -33,7 +33,8 @@ PROGRAMS = (
     *("fir", "huffman", "matmul", "qsort", "sha256", "stackvm"),
 )
 REWARD = "obj_text_size"
-BARE = "gcc -Os -fno-asynchronous-unwind-tables"  # what needs no search: x86-64's unwind tables are large, C needs none
+NO_TABLES = "-fno-asynchronous-unwind-tables -fno-unwind-tables"  # needs no search: C needs none of x86-64's tables
+BARE = f"gcc -Os {NO_TABLES}"
 
 Search = Callable[..., Awaitable[SearchResult]]
 SEARCHES: dict[str, Search] = {
@@ -57,6 +58,7 @@ class Run:
         seconds: that the search took.
         right: index in `improvements` of the best whose program prints what it should, -1 if none does; None when the
             outputs have not been checked.
+        bare: bytes of that one without unwind tables; None where that was not measured.
     """
 
     program: str
@@ -70,6 +72,7 @@ class Run:
     failed: int
     seconds: float
     right: int | None = None
+    bare: int | None = None
 
     @property
     def key(self) -> tuple[str, str, int, int, str]:
@@ -86,6 +89,11 @@ class Run:
     def ratio(self) -> float:
         """How many times smaller than at -Os."""
         return self.sizes["Os"] / self.found
+
+    @property
+    def bare_ratio(self) -> float | None:
+        """How many times smaller than at -Os, both without unwind tables."""
+        return self.sizes["bare"] / self.bare if self.bare else None
 
 
 class Results:
@@ -155,6 +163,8 @@ async def check(env: aiocg.Env, run: Run) -> None:
             return  # nothing here can run programs
         if result.okay():
             run.right = index
+            await env.step(f"{run.improvements[index][2]} {NO_TABLES}")
+            run.bare = await env.observe(REWARD)
             return
     run.right = -1
 
@@ -181,7 +191,10 @@ async def measure(options: argparse.Namespace, results: Results) -> None:
 
 
 def report(runs: Sequence[Run]) -> str:
-    """Return a table in Markdown: bytes at -Os and how many times smaller each search made the program."""
+    """Return a table in Markdown: bytes at -Os and how many times smaller each search made the program.
+
+    Behind the slash both are without unwind tables, so that what one option earns does not count.
+    """
     algorithms = [name for name in SEARCHES if any(run.algorithm == name for run in runs)]
     lines = [f"| program | -Os | -Os without unwind tables | {' | '.join(algorithms)} | best |"]
     lines.append("|---|" + "---:|" * (3 + len(algorithms)))
@@ -221,7 +234,11 @@ def notes(runs: Sequence[Run]) -> str:
 
 
 def _mean(runs: Sequence[Run]) -> str:
-    return f"{geometric_mean([run.ratio for run in runs]):.3f}" if runs else ""
+    if not runs:
+        return ""
+    bare = [run.bare_ratio for run in runs if run.bare_ratio is not None]
+    further = f" / {geometric_mean(bare):.3f}" if len(bare) == len(runs) else ""
+    return f"{geometric_mean([run.ratio for run in runs]):.3f}{further}"
 
 
 def _several(values: Iterable[int]) -> str:

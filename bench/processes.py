@@ -48,6 +48,11 @@ def processor_seconds(pids: Iterable[int]) -> float:
     return sum(time.clock_gettime(_processor_clock(pid)) for pid in pids)
 
 
+def children(pid: int) -> list[int]:
+    """Return the process ids of the children of a process of one thread."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def main_thread_seconds(pid: int) -> float:
     """Return the processor time of a process's first thread; up to date where that thread is waiting."""
     return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9

@@ -38,7 +38,7 @@ KINDS: tuple[tuple[str, str, str], ...] = (
     ("LLVM: verifying", "libLLVM", r"Verif"),
     ("LLVM: printing text", "libLLVM", r"AssemblyWriter|AsmWriter|SlotTracker|raw_.*ostream|::print"),
     ("LLVM: passes, and the rest", "libLLVM", ""),
-    ("our C: walks, seals, comparing, hashing", r"-[0-9a-f]{20}-[0-9a-f]{20}\.so$|_blake2", ""),
+    ("our C: canonical order, fingerprints, counting", r"-[0-9a-f]{20}-[0-9a-f]{20}\.so$|_blake2", ""),
     ("memory: malloc, free, copying", r"libc\.so|ld-linux|libc\+\+", ""),
     ("messages: ZeroMQ, msgspec", r"zmq|_core\.cpython", ""),
     ("event loop", r"^loop\.cpython|_asyncio", ""),

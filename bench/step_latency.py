@@ -49,12 +49,7 @@ class Subject:
 
 NAPPING = Subject("scripted-v0 napping", {"id": "scripted-v0"}, {}, ("nap",))
 SCRIPTED = Subject("scripted-v0", {"id": "scripted-v0"}, {}, ("increment", "double", "square"))
-_LLVM = {
-    "id": "llvm-v0",
-    "benchmark": USUAL,
-    "observation_space": "Autophase",
-    "reward_space": "IrInstructionCountOz",
-}
+_LLVM = {"id": "llvm-v0", "benchmark": USUAL, "observation_space": "Autophase", "reward_space": "IrInstructionCountOz"}
 REMEMBERING = Subject("llvm-v0", _LLVM, {}, PASSES, alike=True)
 FORGETTING = Subject("llvm-v0, no memo", _LLVM, {"transition_cache_bytes": 0}, PASSES)
 

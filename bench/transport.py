@@ -1,9 +1,9 @@
 """A request that does nothing: one at a time, and 1,000 per turn of the event loop.
 
-Three sides take turns: aiocg's channel to a worker that only answers, the same channel to a worker of the scripted
-compiler (the whole host loop: sessions, deadlines, state hashes), and what one would write without aiocg,
-`zmq.asyncio` with a message and a future for each request, to a worker that only answers. A blocking client of that
-last worker shows what ZeroMQ and the system's scheduler take by themselves.
+Three sides take turns: aiocg's channel to a worker that only answers, the same to a worker of the scripted compiler
+(the whole host loop: sessions, deadlines, state hashes), and what one would write without aiocg, `zmq.asyncio` with a
+message and a future for each request, to a worker that only answers. A blocking client of that last worker shows what
+libzmq and the system's scheduler take by themselves.
 """
 
 import asyncio
@@ -16,15 +16,16 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import zmq
 import zmq.asyncio
 
+from aiocg.host.endpoint import SocketFile
 from aiocg.transport.messages import Load, Open, Reply, Step
 from aiocg.transport.status import StatusPage
-from aiocg.transport.streams import ClientStream
 from bench.measure import MICRO, Budget, Effort, Results, alternate, ratios
 from bench.scripting import SCRIPTS
 from bench.scripts.zmq_asyncio_worker import Done as BaselineDone
@@ -64,9 +65,9 @@ class Client(ABC):
 class ChannelClient(Client):
     """aiocg's channel, with the least that can be done with replies."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, endpoint: SocketFile) -> None:
         super().__init__()
-        self._channel = ClientStream(address, on_replies=self._receive, on_error=self._fail)
+        self._channel = endpoint.connect(self._receive, self._fail)
 
     def submit(self) -> "asyncio.Future[Any]":
         future = self.register()
@@ -194,18 +195,18 @@ async def _throughput(client: Client, turns: int) -> float:
 async def _clients() -> AsyncIterator[tuple[list[Client], BlockingClient]]:
     """Start the three workers and connect to them."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        names = ("unix", "echo"), ("unix", "scripted"), ("ipc", "baseline")
-        addresses = [f"{scheme}://{folder}/{name}" for scheme, name in names]
-        stack.enter_context(_process([str(SCRIPTS / "echo_worker.py"), addresses[0]]))
-        stack.enter_context(_scripted_worker(addresses[1]))
-        stack.enter_context(_process([str(SCRIPTS / "zmq_asyncio_worker.py"), addresses[2]]))
-        echo, scripted = ChannelClient(addresses[0]), ChannelClient(addresses[1])
-        clients: list[Client] = [echo, scripted, BaselineClient(addresses[2])]
-        blocking = BlockingClient(addresses[2])
+        baseline = f"ipc://{folder}/baseline"
+        echo, scripted = SocketFile(Path(folder, "echo")), SocketFile(Path(folder, "scripted"))
+        stack.enter_context(_process([str(SCRIPTS / "echo_worker.py"), echo.address]))
+        stack.enter_context(_scripted_worker(scripted.address))
+        stack.enter_context(_process([str(SCRIPTS / "zmq_asyncio_worker.py"), baseline]))
+        session = ChannelClient(scripted)
+        clients: list[Client] = [ChannelClient(echo), session, BaselineClient(baseline)]
+        blocking = BlockingClient(baseline)
         stack.callback(blocking.close)
         for client in clients:
             stack.callback(client.close)
-        await scripted.open_session()
+        await session.open_session()
         yield clients, blocking
 
 

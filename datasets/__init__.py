@@ -6,7 +6,7 @@
     benchmark = resolve("programs-v0/qsort", datasets)  # or resolve("my_program.c", datasets)
     benchmark.content  # bitcode, compiled on first use and cached
 
-A benchmark is made at once; only its content costs anything. Names are imported on first use: `aiocg cc` needs few.
+Making a benchmark is cheap; only its content costs time. Names are imported on first use, since `aiocg cc` needs few.
 """
 
 if __name__ != "aiocg.datasets":  # a second copy under another name would make every class exist twice
@@ -16,40 +16,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
-    "Benchmark": "benchmark",
-    "BenchmarkInitError": "errors",
-    "BenchmarkNotFound": "errors",
-    "BenchmarkProgram": "benchmark",
-    "BenchmarkSource": "benchmark",
-    "BenchmarkUri": "uri",
-    "CacheError": "errors",
-    "CacheWarning": "errors",
-    "CompilationCancelled": "errors",
-    "Dataset": "dataset",
-    "DatasetError": "errors",
-    "DatasetIndex": "index",
-    "DatasetNotFound": "errors",
-    "DatasetView": "views",
-    "Datasets": "collection",
-    "DownloadError": "errors",
-    "FilesDataset": "files",
-    "IndexNotFound": "errors",
-    "InstallError": "errors",
-    "InvalidBenchmarkUri": "errors",
-    "Mixture": "mixture",
-    "ProgramRun": "benchmark",
-    "ProgramsDataset": "programs",
-    "TarDataset": "tar",
-    "TarDatasetWithManifest": "tar",
-    "Toolchain": "toolchain",
-    "ToolchainNotFound": "errors",
-    "cancellable": "frontend",
-    "compile_file": "frontend",
-    "compile_source": "frontend",
-    "default_datasets": "registry",
-    "find_toolchain": "toolchain",
-    "mix": "mixture",
-    "resolve": "resolution",
+    name: home
+    for home, names in {
+        "benchmark": "Benchmark BenchmarkSource",
+        "collection": "Datasets",
+        "dataset": "Dataset DatasetView",
+        "errors": "BenchmarkInitError BenchmarkNotFound CacheError CacheWarning CompilationCancelled DatasetError "
+        "DatasetNotFound DownloadError IndexNotFound InstallError InvalidBenchmarkUri ToolchainNotFound",
+        "files": "FilesDataset",
+        "frontend": "cancellable compile_file compile_source",
+        "index": "DatasetIndex",
+        "mixture": "Mixture",
+        "programs": "ProgramsDataset",
+        "recipe": "BenchmarkProgram ProgramRun",
+        "registry": "default_datasets mix resolve",
+        "tar": "TarDataset TarDatasetWithManifest",
+        "toolchain": "Toolchain find_toolchain",
+        "uri": "BenchmarkUri",
+    }.items()
+    for name in names.split()
 }
 
 __all__ = [
@@ -90,9 +75,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
+    from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
     from aiocg.datasets.collection import Datasets
-    from aiocg.datasets.dataset import Dataset
+    from aiocg.datasets.dataset import Dataset, DatasetView
     from aiocg.datasets.errors import (
         BenchmarkInitError,
         BenchmarkNotFound,
@@ -110,14 +95,13 @@ if TYPE_CHECKING:
     from aiocg.datasets.files import FilesDataset
     from aiocg.datasets.frontend import cancellable, compile_file, compile_source
     from aiocg.datasets.index import DatasetIndex
-    from aiocg.datasets.mixture import Mixture, mix
+    from aiocg.datasets.mixture import Mixture
     from aiocg.datasets.programs import ProgramsDataset
-    from aiocg.datasets.registry import default_datasets
-    from aiocg.datasets.resolution import resolve
+    from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
+    from aiocg.datasets.registry import default_datasets, mix, resolve
     from aiocg.datasets.tar import TarDataset, TarDatasetWithManifest
     from aiocg.datasets.toolchain import Toolchain, find_toolchain
     from aiocg.datasets.uri import BenchmarkUri
-    from aiocg.datasets.views import DatasetView
 else:
 
     def __getattr__(name: str) -> Any:

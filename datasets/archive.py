@@ -1,49 +1,30 @@
-"""Unpacking what strangers have packed: tar archives, compressed or not, and zip archives.
+"""Unpacking untrusted archives: tar, compressed or not, and zip.
 
-An archive is unpacked into a new folder beside the target, which takes the target's name when all is there. What may
-be in one is decided here, for all formats and all versions of Python alike (`tarfile` learned to filter in 3.11.4):
+An archive is unpacked into a new folder beside the target, which is renamed to the target when complete. The rules are
+the same for all formats and all versions of Python (`tarfile` has filters since 3.11.4):
 
-- Files and folders are unpacked if their path is a relative one of printable text without `..`, and nothing else is
-  there. Of their modes only "executable" is taken.
-- A link, symbolic or hard, to a file of the archive becomes a second name of that file; so there are no symbolic links
-  in the result. One to a folder, or to nothing, is left out. One that leads out of the archive is an error.
+- Paths must be relative, printable and without `..`, and must not collide. Of the modes only "executable" is kept.
+- A link, symbolic or hard, to a file of the archive becomes a hard link, so the result has no symbolic links. Links to
+  folders, and dangling ones, are left out. A link that leads out of the archive is an error.
 - Devices, pipes, sparse files and encrypted files are errors.
-- No path has more than 100 parts: deeper folders could not be removed again.
-- There is no more in it than the disk can take, and not suspiciously more than its own size.
+- No path has more than 100 parts, so that `shutil.rmtree` can remove the result.
+- The content must fit on the disk, and must not be suspiciously larger than the archive.
 """
 
-import bz2
 import contextlib
-import gzip
-import io
 import lzma
 import os
-import re
 import shutil
-import stat
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
 
+from aiocg.datasets.archive_members import CHUNK, Entry, Limits, Refused, entries, parts_of
 from aiocg.datasets.errors import InstallError
 from aiocg.datasets.locking import locked
-from aiocg.datasets.process import check_cancelled
-from aiocg.datasets.progress import Advance, progress
-
-__all__ = ["remove_tree", "unpack"]
-
-LARGEST_RATIO = 300  # between what is unpacked and what is packed
-HARMLESS = 256 << 20  # bytes that may be unpacked whatever the ratio
-RESERVE = 64 << 20  # bytes of the disk that are left free
-LOOK_EVERY = 4 << 20  # bytes between looks at the disk
-BLOCK = 4 << 10  # bytes that a file takes at least
-DEEPEST = 100  # folders in each other, with the file in the last one
-CHUNK = 1 << 20  # bytes that are read at once; no header is longer
+from aiocg.datasets.progress import progress
 
 _DAMAGED = (
     tarfile.TarError,
@@ -57,19 +38,18 @@ _DAMAGED = (
     LookupError,
     struct.error,
 )
-_STRANGE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def unpack(archive: Path, target: Path, *, strip_prefix: str = "", description: str = "") -> None:
-    """Unpack an archive, so that the target is there as a whole or not at all. If it is there already, nothing is done.
+    """Unpack an archive atomically. If the target exists already, nothing is done.
 
-    It is safe in several threads and processes at once, and what a killed process has left is removed.
+    Safe in several threads and processes at once; leftovers of killed processes are removed.
 
     Args:
         archive: a .tar, .tar.gz, .tar.bz2, .tar.xz or .zip, whatever its name.
         target: the folder to make.
-        strip_prefix: only what is below this folder of the archive is unpacked, without this beginning of its path.
-        description: what is shown meanwhile; by default "Unpacking" and the archive's name.
+        strip_prefix: unpack only what is below this folder of the archive, and strip it from the paths.
+        description: shown as progress; by default "Unpacking" and the archive's name.
 
     Raises:
         InstallError: when the archive is damaged or has in it what it must not have, or there is no room for it.
@@ -99,7 +79,7 @@ def unpack(archive: Path, target: Path, *, strip_prefix: str = "", description: 
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder with all that is in it, showing that, if it takes long.
+    """Remove a folder with its content, showing progress if it takes long.
 
     Raises:
         OSError: when something cannot be removed.
@@ -109,16 +89,16 @@ def remove_tree(folder: Path) -> None:
 
 
 def _unpack(archive: Path, folder: Path, strip_prefix: str, title: str) -> None:
-    """Unpack into a folder that is empty."""
+    """Unpack into an empty folder."""
     prefix = tuple(part for part in strip_prefix.split("/") if part not in ("", "."))
     writer = _Writer(archive.name, folder, prefix)
     with open(archive, "rb") as packed, progress(title, archive.stat().st_size, unit="bytes") as advance:
-        limits = _Limits(packed, folder, advance)
+        limits = Limits(packed, folder, advance)
         try:
-            for entry in _entries(packed, limits):
+            for entry in entries(packed, limits):
                 writer.add(entry)
             writer.finish(limits)
-        except _Refused as error:
+        except Refused as error:
             raise _refusal(archive, limits.member, str(error)) from None
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise _refusal(archive, limits.member, "stands where another one is") from error
@@ -127,7 +107,7 @@ def _unpack(archive: Path, folder: Path, strip_prefix: str, title: str) -> None:
         except OSError as error:
             if error.errno is not None:
                 raise
-            # so say gzip and bz2 that what they read makes no sense
+            # gzip and bz2 report corrupt data this way
             raise _refusal(archive, limits.member, f"or what follows it is damaged: {error}") from error
 
 
@@ -136,103 +116,13 @@ def _refusal(archive: Path, member: str, reason: str) -> InstallError:
     return InstallError(archive.name, f"{subject} {reason}; nothing of {archive} was installed; tell its publisher")
 
 
-# ---------------------------------------------------------------------------------------------------- the bounds
-
-
-class _Refused(Exception):
-    """A member is not unpacked, and neither is its archive; the text goes on after the member's name."""
-
-
-class _Limits:
-    """What is read of an archive, and how much.
-
-    Args:
-        packed: the archive's own file.
-        folder: where it is unpacked.
-        advance: told of how much of the archive has been read, in bytes.
-
-    Attributes:
-        member: the name of the member that is being read, for messages; "" before the first.
-    """
-
-    def __init__(self, packed: IO[bytes], folder: Path, advance: Advance) -> None:
-        self.member = ""
-        self._packed = packed
-        self._packed_size = os.fstat(packed.fileno()).st_size
-        self._folder = folder
-        self._advance = advance
-        self._shown = 0
-        self._unpacked = 0
-        self._members = 0
-        self._look_again = 0
-
-    def begin(self, member: str) -> None:
-        """Note which member comes now; each takes a block of the disk at least.
-
-        Raises:
-            Cancelled: when the event of `cancellable` was set.
-        """
-        self.member = member
-        self._members += 1
-        check_cancelled()
-
-    def count(self, size: int) -> None:
-        """Note that so many bytes more have been unpacked.
-
-        Raises:
-            _Refused: when that is too much.
-            Cancelled: when the event of `cancellable` was set.
-        """
-        check_cancelled()
-        self._unpacked += size
-        if self._unpacked > max(HARMLESS, LARGEST_RATIO * self._packed_size):
-            sizes = f"{self._unpacked:,} bytes of an archive of {self._packed_size:,}"
-            raise _Refused(f"makes more than {sizes}, which is no honest one")
-        taken = self._unpacked + self._members * BLOCK
-        if taken >= self._look_again:
-            self._look_again = taken + LOOK_EVERY
-            self._look_at_disk()
-            position = self._packed.tell()
-            self._advance(position - self._shown)
-            self._shown = position
-
-    def _look_at_disk(self) -> None:
-        disk = os.statvfs(self._folder)
-        if disk.f_bavail * disk.f_frsize < RESERVE:
-            raise _Refused(f"leaves only {disk.f_bavail * disk.f_frsize:,} bytes of the disk free")
-        if disk.f_files and disk.f_favail < 1000:
-            raise _Refused("leaves no room on the disk for more files")
-
-
-# ------------------------------------------------------------------------------------------------------- writing
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A member of an archive of whatever format.
-
-    Attributes:
-        name: as it stands in the archive.
-        content: to be read at once; None for all but files.
-        size: of the content, in bytes.
-        executable: whether it is a program.
-        link: for a link, the path to which it leads, from the root of the archive.
-    """
-
-    name: str
-    content: "_Stream | None" = None
-    size: int = 0
-    executable: bool = False
-    link: tuple[str, ...] | None = None
-
-
 class _Writer:
-    """Puts members to their places.
+    """Writes members to their places.
 
     Args:
         archive: its name, for messages.
         folder: the root of all places.
-        prefix: the folders in the archive that are left off; what is elsewhere is left out.
+        prefix: stripped from the paths; members elsewhere are skipped.
     """
 
     def __init__(self, archive: str, folder: Path, prefix: tuple[str, ...]) -> None:
@@ -243,14 +133,14 @@ class _Writer:
         self._files = 0
         self._links: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def add(self, entry: _Entry) -> None:
-        """Put one member to its place, or leave it out.
+    def add(self, entry: Entry) -> None:
+        """Write one member, or skip it.
 
         Raises:
-            _Refused: when its name must not be.
+            Refused: when its name must not be.
             FileExistsError: when its place is taken.
         """
-        parts = _parts(entry.name)
+        parts = parts_of(entry.name)
         if parts[: len(self._prefix)] != self._prefix or len(parts) == len(self._prefix):
             return
         if entry.link is not None:
@@ -263,8 +153,8 @@ class _Writer:
             self._write(self._place(parts), entry)
             self._files += 1
 
-    def finish(self, limits: _Limits) -> None:
-        """Make the links.
+    def finish(self, limits: Limits) -> None:
+        """Create the links.
 
         Raises:
             FileExistsError: when the place of one is taken.
@@ -290,7 +180,7 @@ class _Writer:
             os.makedirs(parent, exist_ok=True)
             self._parent = parent
 
-    def _write(self, place: str, entry: _Entry) -> None:
+    def _write(self, place: str, entry: Entry) -> None:
         assert entry.content is not None
         self._make_parent(place)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -313,144 +203,3 @@ class _Writer:
             raise
         except OSError:  # a file system without links
             shutil.copy(origin, place)
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    """Split the path of a member.
-
-    Raises:
-        _Refused: when it is not a relative path of printable text.
-    """
-    if strange := _STRANGE.search(name):
-        raise _Refused(f"has the character {strange[0]!r} in its name")
-    parts = tuple(part for part in name.split("/") if part not in ("", "."))
-    if name.startswith("/") or ".." in parts:
-        raise _Refused("leads out of the archive")
-    if len(parts) > DEEPEST:
-        raise _Refused(f"lies more than {DEEPEST} folders deep")
-    return parts
-
-
-def _destination(name: str, link: str) -> tuple[str, ...]:
-    """Return where a symbolic link leads to, from the root of the archive.
-
-    Raises:
-        _Refused: when it leads out.
-    """
-    path = list(_parts(name)[:-1])
-    if link.startswith("/"):
-        raise _Refused(f"is a link to {link!r}, which is not in the archive")
-    for part in link.split("/"):
-        if part == "..":
-            if not path:
-                raise _Refused(f"is a link to {link!r}, which is not in the archive")
-            path.pop()
-        elif part not in ("", "."):
-            path.append(part)
-    return tuple(path)
-
-
-# ------------------------------------------------------------------------------------------------------- reading
-
-
-def _entries(packed: IO[bytes], limits: _Limits) -> Iterator[_Entry]:
-    beginning = packed.read(6)
-    packed.seek(0)
-    if beginning.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _zip_entries(packed, limits)
-    if beginning.startswith(b"\x1f\x8b"):
-        return _tar_entries(gzip.GzipFile(fileobj=packed), limits)
-    if beginning.startswith(b"BZh"):
-        return _tar_entries(bz2.BZ2File(packed), limits)
-    if beginning.startswith(b"\xfd7zXZ\x00"):
-        return _tar_entries(lzma.LZMAFile(packed), limits)
-    return _tar_entries(packed, limits)
-
-
-class _Stream(io.RawIOBase):
-    """The content of a compressed file, counted, read from the beginning to the end and never back."""
-
-    def __init__(self, file: Any, limits: _Limits) -> None:
-        self._file = file
-        self._limits = limits
-        self._position = 0
-
-    def read(self, size: int = -1) -> bytes:
-        """Read so many bytes, or fewer at the end; more than a chunk must not be asked for."""
-        if not 0 <= size <= CHUNK:
-            raise ValueError(f"a header of {size:,} bytes")
-        data: bytes = self._file.read(size)
-        self._limits.count(len(data))
-        self._position += len(data)
-        return data
-
-    def seek(self, position: int, whence: int = 0) -> int:
-        """Skip to a later position."""
-        if whence or position < self._position:
-            raise ValueError("a header that leads back")
-        while self._position < position:
-            if not self.read(min(CHUNK, position - self._position)):
-                break
-        return self._position
-
-    def tell(self) -> int:
-        """Return how much has been read."""
-        return self._position
-
-
-class _Member(tarfile.TarInfo):
-    """A header that must be right: `tarfile` takes a damaged one for the end of the archive."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read one header."""
-        try:
-            return super().frombuf(buf, encoding, errors)
-        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
-            raise
-        except tarfile.HeaderError as error:
-            raise tarfile.ReadError(str(error)) from error
-
-
-def _tar_entries(file: Any, limits: _Limits) -> Iterator[_Entry]:
-    stream = _Stream(file, limits)
-    with tarfile.open(fileobj=stream, mode="r:", tarinfo=_Member) as tar:
-        while (member := tar.next()) is not None:
-            tar.members.clear()  # type: ignore[attr-defined]  # or it would keep a million of them
-            limits.begin(member.name)
-            yield _tar_entry(member, stream)
-    while stream.read(CHUNK):  # to the end, where the checksum is
-        pass
-
-
-def _tar_entry(member: tarfile.TarInfo, stream: _Stream) -> _Entry:
-    name = member.name
-    if member.isdir():
-        return _Entry(name)
-    if member.issym() or member.islnk():
-        link = _destination(name, member.linkname) if member.issym() else _parts(member.linkname)
-        return _Entry(name, link=link)
-    if not member.isreg() or member.issparse():
-        raise _Refused("is neither a file nor a folder")
-    stream.seek(member.offset_data)
-    return _Entry(name, stream, member.size, bool(member.mode & stat.S_IXUSR))
-
-
-def _zip_entries(packed: IO[bytes], limits: _Limits) -> Iterator[_Entry]:
-    with zipfile.ZipFile(packed) as archive:
-        for info in archive.infolist():
-            limits.begin(info.orig_filename)
-            mode = info.external_attr >> 16
-            kind = stat.S_IFMT(mode)
-            if info.is_dir():
-                yield _Entry(info.orig_filename)
-                continue
-            if kind not in (0, stat.S_IFREG, stat.S_IFLNK):
-                raise _Refused("is neither a file nor a folder")
-            with archive.open(info) as content:
-                stream = _Stream(content, limits)
-                if kind == stat.S_IFLNK:
-                    link = stream.read(min(info.file_size, CHUNK)).decode(errors="surrogateescape")
-                    yield _Entry(info.orig_filename, link=_destination(info.orig_filename, link))
-                else:
-                    yield _Entry(info.orig_filename, stream, info.file_size, bool(mode & stat.S_IXUSR))

@@ -5,16 +5,16 @@ import dataclasses
 import hashlib
 import os
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, DatasetError
-from aiocg.datasets.forks import ForkedLock
+from aiocg.datasets.locking import ForkedLock
+from aiocg.datasets.program_file import FLAG, ProgramFile
+from aiocg.datasets.recipe import BenchmarkProgram, encode_program, linked_by_compiler
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
-
-__all__ = ["Benchmark", "BenchmarkProgram", "BenchmarkSource", "ProgramRun", "ValidationCallback"]
 
 ValidationCallback = Callable[[Any], Awaitable[Iterable[Any]]]
 """An async function from an environment to `aiocg.validation.ValidationError`s, which are the client's."""
@@ -33,69 +33,6 @@ class BenchmarkSource:
     contents: bytes
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProgramRun:
-    """One way to run a program, and what it must print and write.
-
-    A program runs in a folder of its own, with nothing but what is said here.
-
-    Attributes:
-        arguments: the command line after the program's name.
-        expected_output_path: the file that holds the expected standard output, or None when it is not known.
-        exit_status: the status the program must exit with.
-        stdin: the content of standard input.
-        files: the content of the files it finds in its folder, by name.
-        environment: its environment variables; there are no others.
-        output_files: the files it writes there, by name, with their expected content, or None where that is not known.
-        timeout: seconds after which it is stopped.
-        output_varies: what it prints differs from one time to the next, and is not compared.
-    """
-
-    arguments: tuple[str, ...] = ()
-    expected_output_path: Path | None = None
-    exit_status: int = 0
-    stdin: bytes = b""
-    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
-    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    output_files: Mapping[str, bytes | None] = dataclasses.field(default_factory=dict)
-    timeout: float = 60.0
-    output_varies: bool = False
-
-    def expected_output(self) -> bytes | None:
-        """Read the expected standard output; None when it is not known."""
-        return None if self.expected_output_path is None else self.expected_output_path.read_bytes()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BenchmarkProgram:
-    """How to build, run and check a benchmark that is a whole program.
-
-    Attributes:
-        language: "c" or "c++".
-        freestanding: the program stands on our own runtime and headers, not on the machine's.
-        runs: the runs by name, such as "small", "medium" and "large"; a program without any cannot be run.
-        command: what links it, see `aiocg.datasets.recipe`. When empty, our runtime is linked to a freestanding
-            program, and clang links any other with the machine's libraries.
-        files: the content of files that the command finds in its folder, by name.
-        environment: the environment variables of the command; there are no others.
-        measured: the run whose time is measured if nothing else is said, the first one if empty. It should take long
-            enough that starting the program does not count, and no longer.
-        carried: names of the runs that every environment on the benchmark can do, None for all. The others are done by
-            validation only, so that what they need is not fetched for optimising.
-        sanitizers: names of the sanitizers that may watch it, None for all: some programs have faults of their own.
-    """
-
-    language: str
-    freestanding: bool = False
-    runs: Mapping[str, ProgramRun] = dataclasses.field(default_factory=dict)
-    command: tuple[str, ...] = ()
-    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
-    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    measured: str = ""
-    carried: tuple[str, ...] | None = None
-    sanitizers: tuple[str, ...] | None = None
-
-
 class Benchmark:
     """A program that environments optimise.
 
@@ -110,7 +47,7 @@ class Benchmark:
         description: one line for people.
         program: how to build and run it, if it can run.
         recompile: computes the content again with more flags for clang, if it was compiled from sources.
-        source_tree: computes all that another compiler needs to compile it from its sources, if that is known.
+        source_tree: computes what another compiler needs to compile it from source, if known.
     """
 
     __slots__ = (
@@ -172,7 +109,7 @@ class Benchmark:
     def recipe(self) -> bytes:
         """How to build and run the program, as a worker takes it; empty when there is no `program`.
 
-        It is empty, too, after a warning, when our runtime cannot be compiled: the program can still be optimised.
+        Also empty, after a warning, when our runtime cannot be compiled: the program can still be optimised.
         """
         if self._recipe is None:
             with self._lock:
@@ -181,8 +118,6 @@ class Benchmark:
         return self._recipe
 
     def _encode_program(self) -> bytes:
-        from aiocg.datasets.recipe import encode_program  # it imports this module
-
         assert self.program is not None
         try:
             return encode_program(self.program)
@@ -194,7 +129,7 @@ class Benchmark:
 
     @property
     def key(self) -> str:
-        """SHA-256 of content and recipe, in hexadecimal: what is equal has an equal key, whatever its name."""
+        """SHA-256 of content and recipe, in hexadecimal, independent of the name."""
         if not self._key:
             digest = hashlib.sha256(self.content)
             if self.recipe:
@@ -204,7 +139,7 @@ class Benchmark:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether content and recipe are already there, so that reading them does no work."""
+        """Whether content and recipe are already computed."""
         return self._content is not None and self._recipe is not None
 
     @property
@@ -216,6 +151,8 @@ class Benchmark:
     def from_file(path: str | os.PathLike[str], flags: Iterable[str] = ()) -> "Benchmark":
         """Make a benchmark of a .c, .cc, .cpp, .cxx, .ll or .bc file.
 
+        C and C++ are compiled on first use of the content; `.ll` and `.bc` are taken as they are.
+
         Args:
             path: the file; `~` is expanded.
             flags: for clang; relative directories in them are relative to the working directory.
@@ -224,18 +161,37 @@ class Benchmark:
             BenchmarkNotFound: when there is no such file.
             BenchmarkInitError: when it is a directory, cannot be read, is empty, or has an unknown suffix.
         """
-        from aiocg.datasets.files import benchmark_from_file  # it imports this module
+        file = ProgramFile.given(path, flags)
+        uri = BenchmarkUri.from_file(str(file.path), ((FLAG, flag) for flag in file.flags))
+        return Benchmark.from_program_file(uri, file, file.path.name)
 
-        return benchmark_from_file(path, flags)
+    @staticmethod
+    def from_program_file(uri: BenchmarkUri, file: ProgramFile, filename: str) -> "Benchmark":
+        """Make a benchmark of a checked file.
+
+        Args:
+            uri: the benchmark's name.
+            file: the file, with its flags.
+            filename: what it is called among the benchmark's sources.
+        """
+        return Benchmark(
+            uri,
+            file.content,
+            sources=lambda: [BenchmarkSource(filename, file.read())],
+            description=f"the file {file.path}",
+            program=BenchmarkProgram(file.language) if file.language else None,
+            recompile=file.content if file.language else None,
+            source_tree=file.source_tree if file.language else None,
+        )
 
     @classmethod
     def from_file_contents(cls, uri: BenchmarkUri | str, contents: bytes) -> Self:
-        """Make a benchmark of content that is already at hand (bitcode, or textual IR)."""
+        """Make a benchmark of bitcode or textual IR in memory."""
         data = bytes(contents)
         return cls(uri, lambda: data)
 
     def replace(self, *, program: BenchmarkProgram | None) -> "Benchmark":
-        """Return a benchmark of the same content, and with the same tests, that is built and run otherwise."""
+        """Return a benchmark with the same content and tests, but another program or recipe."""
         other = Benchmark(
             self.uri,
             lambda: self.content,
@@ -248,18 +204,34 @@ class Benchmark:
         other._callbacks = self._callbacks
         return other
 
+    def with_runs(self, names: Sequence[str]) -> "Benchmark":
+        """Return a benchmark with only some of its runs, all carried; it must have a `program`."""
+        program = self.program
+        assert program is not None
+        if list(names) == list(program.runs) and program.carried is None:
+            return self
+        runs = {name: program.runs[name] for name in names}
+        measured = program.measured if program.measured in runs else ""
+        return self.replace(program=dataclasses.replace(program, runs=runs, measured=measured, carried=None))
+
     def recompiled(self, flags: Sequence[str]) -> "Benchmark | None":
         """Return a benchmark of the same sources, compiled with more flags; None when there are no sources."""
-        recompile = self._recompile
+        recompile, tree = self._recompile, self._source_tree
         if recompile is None:
             return None
+
+        def with_flags() -> SourceTree:
+            assert tree is not None
+            known = tree()
+            return dataclasses.replace(known, flags=(*known.flags, *flags))
+
         return Benchmark(
             self.uri,
             lambda: recompile(flags),
             sources=self._sources,
             description=self.description,
             program=self.program,
-            source_tree=self._source_tree,
+            source_tree=with_flags if tree is not None else None,
         )
 
     @property
@@ -275,7 +247,7 @@ class Benchmark:
                 lambda: self.source_tree.encode(),
                 sources=self._sources,
                 description=self.description,
-                program=_linked_by_compiler(self.program),
+                program=linked_by_compiler(self.program),
                 source_tree=self._source_tree,
             )
             form._callbacks = self._callbacks
@@ -283,7 +255,7 @@ class Benchmark:
 
     @property
     def source_tree(self) -> SourceTree:
-        """All that a compiler needs to compile the program from its sources.
+        """What a compiler needs to compile the program from source.
 
         Raises:
             BenchmarkInitError: when the sources are not known, as for what is published as bitcode.
@@ -312,11 +284,11 @@ class Benchmark:
         return tuple(self._callbacks)
 
     def is_validatable(self) -> bool:
-        """Say whether there is a way to find out that the program still does what it should."""
+        """Return whether the program's behaviour can be validated."""
         return bool(self._callbacks) or (self.program is not None and bool(self.program.runs))
 
     async def ivalidate(self, env: Any) -> AsyncIterator[Any]:
-        """Call the tests that were added, one after the other, and yield the errors that they find.
+        """Call the added tests one by one, and yield the errors that they find.
 
         `aiocg.validation` does more: it compares the program with the unoptimised one.
         """
@@ -325,7 +297,7 @@ class Benchmark:
                 yield error
 
     async def validate(self, env: Any) -> list[Any]:
-        """Return all errors that the tests that were added find in the state of an environment."""
+        """Return all errors that the added tests find in the state of an environment."""
         return [error async for error in self.ivalidate(env)]
 
     def write_sources_to_directory(self, directory: str | os.PathLike[str]) -> int:
@@ -355,7 +327,7 @@ class Benchmark:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the content, not the way to it; what is loaded is a plain benchmark, which is not recompiled."""
+        """Pickle the content, not the loader; the copy cannot be recompiled."""
         tree: SourceTree | None = None
         if self._source_tree is not None:
             with contextlib.suppress(DatasetError):
@@ -374,14 +346,6 @@ class Benchmark:
 
     def __repr__(self) -> str:
         return f"<Benchmark {self.uri}>"
-
-
-def _linked_by_compiler(program: BenchmarkProgram | None) -> BenchmarkProgram | None:
-    """Return a program that the compiler at hand links with the libraries that it finds, if nothing else is said."""
-    if program is None or program.command or program.freestanding:
-        return program
-    driver = "{clang++}" if program.language == "c++" else "{clang}"
-    return dataclasses.replace(program, command=(driver, "-o", "program", "program.o", "-lm"))
 
 
 def _unpickled(

@@ -1,17 +1,15 @@
-"""Files kept between runs, by key: each is checksummed, written atomically, and worth no failure."""
+"""A cache of files by key: checksummed, written atomically, and never a cause of failure."""
 
 import contextlib
 import errno
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 import platformdirs
 
 from aiocg.datasets.errors import CacheError
-
-__all__ = ["Cache", "cache_directory"]
+from aiocg.datasets.replacing import replacing
 
 ATTEMPTS = 100  # to put an entry where others put theirs; that of the last one stays
 _HEADER = b"aiocg-cache-1 "
@@ -19,7 +17,7 @@ _HEADER_LENGTH = len(_HEADER) + 64 + 1  # the checksum in hexadecimal, and a new
 
 
 def cache_directory() -> Path:
-    """Return the directory of all caches: `AIOCG_CACHE`, or the one the system gives to users."""
+    """Return the directory of all caches: `AIOCG_CACHE`, or the user's cache directory."""
     chosen = os.environ.get("AIOCG_CACHE")
     return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("aiocg")
 
@@ -27,10 +25,10 @@ def cache_directory() -> Path:
 class Cache:
     """A directory of entries that may vanish at any time.
 
-    Several processes may use one directory. A reader sees a whole entry or none.
+    Several processes may share one directory. Readers see whole entries only.
 
     Args:
-        directory: where the entries lie; made when the first one is written.
+        directory: of the entries; created with the first one.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -46,7 +44,7 @@ class Cache:
         return payload if header == _header(payload) else None
 
     def write(self, key: str, payload: bytes) -> None:
-        """Keep an entry, replacing the one that is there.
+        """Store an entry, replacing any other.
 
         Raises:
             CacheError: when it cannot be written; nothing is left behind then.
@@ -55,7 +53,8 @@ class Cache:
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _write_unnamed(target, payload):
-                _write_beside(target, payload)
+                with replacing(target) as file:
+                    file.write(_header(payload) + payload)
         except OSError as error:
             raise CacheError(str(error.filename or target.parent), error.strerror or str(error)) from error
 
@@ -68,10 +67,10 @@ def _header(payload: bytes) -> bytes:
 
 
 def _write_unnamed(target: Path, payload: bytes) -> bool:
-    """Write to a file that has no name before it is whole, so that nothing stays of it if we are killed.
+    """Write to an unnamed file that is linked when complete, so that being killed leaves nothing behind.
 
     Returns:
-        Whether that can be done here: the file system has such files, and gives them names.
+        Whether the file system supports that.
     """
     try:
         descriptor = os.open(target.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -98,22 +97,3 @@ def _write_unnamed(target: Path, payload: bytes) -> bool:
         finally:
             os.close(folder)
     return True
-
-
-def _write_beside(target: Path, payload: bytes) -> None:
-    temporary = ""
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=target.parent)
-        with open(descriptor, "wb") as file:
-            file.write(_header(payload))
-            file.write(payload)
-        os.replace(temporary, target)
-    finally:
-        _remove(temporary)
-
-
-def _remove(temporary: str) -> None:
-    """Remove a file that was not moved to its place."""
-    if temporary:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)

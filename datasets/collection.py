@@ -4,18 +4,15 @@ import dataclasses
 import difflib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.dataset import PROGRAM, Dataset, RandomGenerator, random_fraction, random_index
+from aiocg.datasets.dataset import PROGRAM, Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, DatasetNotFound
 from aiocg.datasets.files import benchmark_from_file_uri
+from aiocg.datasets.mixture import Mixture
+from aiocg.datasets.places import RandomGenerator, random_fraction, random_index
 from aiocg.datasets.uri import BenchmarkUri
-
-if TYPE_CHECKING:
-    from aiocg.datasets.mixture import Mixture
-
-__all__ = ["Datasets"]
 
 Key = TypeVar("Key", bound=Dataset | str)
 T = TypeVar("T")
@@ -28,7 +25,7 @@ class Datasets:
     the datasets themselves, in the order of `Dataset.sort_order` and name, without the deprecated ones.
 
     Args:
-        datasets: what it holds at first.
+        datasets: the initial ones.
     """
 
     def __init__(self, datasets: Iterable[Dataset] = ()) -> None:
@@ -143,7 +140,7 @@ class Datasets:
             raise DatasetError("the weights must not be negative, and one must be positive")
         return _draw(datasets, chances, random_fraction(rng)).random_benchmark(rng)
 
-    def mix(self, weights: Mapping[Key, float], seed: int = 0) -> "Mixture":
+    def mix(self, weights: Mapping[Key, float], seed: int = 0) -> Mixture:
         """Mix datasets into one endless stream of benchmarks that the seed decides.
 
         Args:
@@ -154,9 +151,13 @@ class Datasets:
             DatasetNotFound: when there is no dataset of a name.
             DatasetError: when there is no dataset, one is given twice or empty, or a weight is not a positive number.
         """
-        from aiocg.datasets.mixture import mix  # it imports this module
-
-        return mix(weights, seed, self)
+        found: dict[Dataset, float] = {}
+        for key, weight in weights.items():
+            dataset = self[key] if isinstance(key, str) else key
+            if dataset in found:
+                raise DatasetError(f"{dataset.root} is given twice")
+            found[dataset] = weight
+        return Mixture(found, seed)
 
     def __getitem__(self, name: str) -> Dataset:
         """Return a dataset by name.

@@ -1,68 +1,37 @@
-"""A named set of benchmarks, enumerated lazily."""
+"""Named sets of benchmarks, enumerated lazily, and views of parts of them in any order.
+
+A view maps its n-th benchmark to another number in the whole dataset. For slices and shuffles the mapping is
+arithmetic, so that a view of a million benchmarks takes no more memory than one of ten; only `select` stores eight
+bytes for each benchmark that it found.
+"""
 
 import abc
+import difflib
 import itertools
+import math
 import operator
-import random
-import re
-import stat
 import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from array import array
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import overload
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, DatasetError, InvalidBenchmarkUri
-from aiocg.datasets.site import site_data_directory
+from aiocg.datasets.index import DatasetIndex
+from aiocg.datasets.named_set import PROGRAM, NamedSet
+from aiocg.datasets.places import Permutation, Places, RandomGenerator, index_of, parts, random_index
 from aiocg.datasets.uri import BenchmarkUri
 
-if TYPE_CHECKING:
-    from aiocg.datasets.views import DatasetView
+__all__ = ["PROGRAM", "Dataset", "DatasetView"]
 
-__all__ = ["PROGRAM", "Dataset", "NumpyGenerator", "RandomGenerator", "random_fraction", "random_index"]
-
-PROGRAM = "program"
-"""The kind of datasets whose benchmarks are programs, for LLVM and GCC."""
+SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
+"""The parts of a split where none are given."""
 
 UNBOUNDED_DRAW = 2**32  # an unbounded dataset draws its index below this
 
-_VERSION = re.compile(r"-v(\d+)$", re.ASCII)
 
-
-class NumpyGenerator(Protocol):
-    """What is used of `numpy.random.Generator`."""
-
-    def integers(self, low: Any, /) -> Any:
-        """Draw an integer from 0 up to, not including, `low`."""
-
-    def random(self) -> Any:
-        """Draw a float from [0, 1)."""
-
-
-RandomGenerator = random.Random | NumpyGenerator
-
-
-def random_index(rng: RandomGenerator | None, size: int) -> int:
-    """Draw an index below `size`; with no generator, one seeded by the operating system."""
-    if rng is None:
-        return random.randrange(size)
-    return rng.randrange(size) if isinstance(rng, random.Random) else int(rng.integers(size))
-
-
-def random_fraction(rng: RandomGenerator | None) -> float:
-    """Draw a float from [0, 1)."""
-    return random.random() if rng is None else float(rng.random())
-
-
-def _size_of(path: Path) -> int:
-    try:
-        status = path.lstat()
-    except FileNotFoundError:  # it is being removed
-        return 0
-    return 0 if stat.S_ISDIR(status.st_mode) else status.st_size
-
-
-class Dataset(abc.ABC):
+class Dataset(NamedSet, abc.ABC):
     """A named set of benchmarks.
 
     To make one, define `benchmark_uris` and `benchmark_from_parsed_uri`; define `size` when the number is
@@ -77,35 +46,8 @@ class Dataset(abc.ABC):
         deprecated: why it should not be used any more; "" when it should.
         validatable: whether its programs can be run and their output checked.
         sort_order: datasets are listed by this number, then by name.
-        kind: what its benchmarks are, which decides for which compilers they are: a `program`, or something else.
+        kind: of its benchmarks, which decides which compilers take them: `program`, or something else.
     """
-
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        *,
-        license: str = "",
-        references: Mapping[str, str] | None = None,
-        deprecated: str = "",
-        validatable: bool = False,
-        sort_order: int = 0,
-        kind: str = PROGRAM,
-    ) -> None:
-        uri = BenchmarkUri.from_string(name)
-        if uri != BenchmarkUri(uri.scheme, uri.dataset) or not uri.dataset:
-            raise InvalidBenchmarkUri(name, "a dataset's name is one word", "programs-v0")
-        version = _VERSION.search(uri.dataset)
-        self.name = uri.dataset
-        self.scheme = uri.scheme
-        self.version = int(version[1]) if version else 0
-        self.description = description
-        self.license = license
-        self.references = dict(references or {})
-        self.deprecated = deprecated
-        self.validatable = validatable
-        self.sort_order = sort_order
-        self.kind = kind
 
     @abc.abstractmethod
     def benchmark_uris(self) -> Iterator[BenchmarkUri]:
@@ -125,39 +67,9 @@ class Dataset(abc.ABC):
         return sum(1 for _ in self.benchmark_uris())
 
     @property
-    def root(self) -> BenchmarkUri:
-        """The URI of the dataset itself."""
-        return BenchmarkUri(self.scheme, self.name)
-
-    @property
-    def site_data_path(self) -> Path:
-        """The directory in which the dataset installs what it needs; it need not exist."""
-        return site_data_directory() / "datasets" / self.scheme / self.name
-
-    @property
-    def site_data_size_in_bytes(self) -> int:
-        """How much disk space the installed files take; 0 when there are none."""
-        return sum(map(_size_of, self.site_data_path.rglob("*")))
-
-    @property
-    def installed(self) -> bool:
-        """Whether the benchmarks can be had without fetching anything. A dataset that needs nothing always is."""
-        return True
-
-    def install(self) -> None:
-        """Fetch what the benchmarks need, unless that has been done. Using a benchmark does it, too.
-
-        Raises:
-            DownloadError: when something cannot be fetched.
-            InstallError: when what was fetched is damaged, or there is no room for it.
-        """
-
-    def uninstall(self) -> None:
-        """Remove what was installed. What was compiled stays in the cache, and what was measured in the index.
-
-        Raises:
-            InstallError: when it cannot be removed.
-        """
+    def extent(self) -> int:
+        """How many benchmarks are drawn from: `size`, or 2**32 when there is no end of them."""
+        return self.size or (UNBOUNDED_DRAW if self._is_endless() else 0)
 
     def uri_at(self, index: int) -> BenchmarkUri:
         """Return the n-th name.
@@ -169,6 +81,10 @@ class Dataset(abc.ABC):
             for uri in itertools.islice(self.benchmark_uris(), index, None):
                 return uri
         raise IndexError(f"{self.name} has no benchmark number {index}")
+
+    def number_at(self, index: int) -> int:
+        """Return the number of the n-th benchmark in the whole dataset."""
+        return index
 
     def position(self, uri: BenchmarkUri) -> int:
         """Return the number of a name: what `uri_at` undoes.
@@ -227,21 +143,37 @@ class Dataset(abc.ABC):
             return BenchmarkUri.from_string(text if "://" in text else f"{self.scheme}://{text}")
         return BenchmarkUri.from_string(f"{self.root}/{text}")
 
+    def _is_endless(self) -> bool:
+        """Return whether the dataset is unbounded rather than empty: both have size 0."""
+        try:
+            return not self.size and self.uri_at(0) is not None
+        except IndexError:
+            return False
+
+    def _not_found(self, uri: BenchmarkUri, names: Iterable[str]) -> BenchmarkNotFound:
+        """Return the error for a URI that names no program, with those of the names that resemble it."""
+        near = difflib.get_close_matches(uri.path, names, n=3)
+        wanted = str(uri).partition(f"{self.name}/")[2]
+        nearest = [str(BenchmarkUri(self.scheme, self.name, name)) for name in near]
+        return BenchmarkNotFound(str(uri), f"{self.name} has no program {wanted!r}", nearest)
+
     def _first_names(self) -> list[str]:
         return [str(uri) for uri in itertools.islice(self.benchmark_uris(), 2)]
 
     def shuffled(self, seed: int) -> "DatasetView":
-        """Return the same benchmarks in an order that the seed decides, without enumerating them.
+        """Return the same benchmarks in another order, without enumerating them.
+
+        The order depends only on the dataset's name, its size and the seed.
 
         Raises:
             DatasetError: when the dataset has no end; take a slice of it first.
         """
-        from aiocg.datasets.views import shuffled  # it imports this module
-
-        return shuffled(self, seed)
+        if self._is_endless():
+            raise DatasetError(f"{self.root} has no end: take a slice first, such as [:100000]")
+        return DatasetView(self, Permutation(self.size, seed, str(self.root)))
 
     def split(self, seed: int = 0, **shares: float) -> "dict[str, DatasetView]":
-        """Split the benchmarks at random into disjoint sets, without enumerating them.
+        """Split the benchmarks at random into disjoint sets, without enumerating them: slices of `shuffled(seed)`.
 
         Args:
             seed: decides which benchmark goes where.
@@ -251,31 +183,34 @@ class Dataset(abc.ABC):
         Raises:
             DatasetError: when the shares do not add up to 1, or the dataset has no end.
         """
-        from aiocg.datasets.views import split  # it imports this module
-
-        return split(self, seed, shares)
+        shares = shares or SHARES
+        if not all(share > 0 for share in shares.values()) or not math.isclose(sum(shares.values()), 1):
+            given = ", ".join(f"{name}={share}" for name, share in shares.items())
+            raise DatasetError(f"the shares of a split are positive and add up to 1, unlike {given}")
+        whole = self.shuffled(seed)
+        return {name: whole[part] for name, part in parts(whole.size, shares)}
 
     def select(
-        self,
-        instructions: tuple[int | None, int | None] | None = None,
-        *,
-        unique: bool = False,
-        where: str = "",
+        self, instructions: tuple[int | None, int | None] | None = None, *, unique: bool = False, where: str = ""
     ) -> "DatasetView":
-        """Return the benchmarks whose measurements in the index are so.
+        """Return the benchmarks whose measurements in the index match.
 
         Args:
             instructions: the least and the greatest number of IR instructions, both included; None for no bound.
-            unique: of benchmarks with the same code, take the first only.
+            unique: of benchmarks with the same code, take the first of the whole dataset only, also from a view: two
+                views that have no benchmark in common then have no code in common either.
             where: an SQL expression over the columns of the index, such as `instructions_oz < 0.5 * instructions`.
 
         Raises:
             IndexNotFound: when nothing has been measured.
             DatasetError: when the expression is wrong.
         """
-        from aiocg.datasets.views import select  # it imports this module
+        found = DatasetIndex.of(self).positions(instructions, unique, where)
+        return DatasetView(self, self._indices_of(found))
 
-        return select(self, instructions, unique=unique, where=where)
+    def _indices_of(self, numbers: "array[int]") -> "array[int]":
+        """Return the places of benchmarks with these numbers in the whole dataset, in ascending order."""
+        return numbers
 
     @overload
     def __getitem__(self, key: str | BenchmarkUri | int) -> Benchmark: ...
@@ -286,14 +221,15 @@ class Dataset(abc.ABC):
     def __getitem__(self, key: "str | BenchmarkUri | int | slice") -> "Benchmark | DatasetView":
         """Return the benchmark of a name or number, or a view of those of a slice.
 
+        An open slice of an unbounded dataset ends at 2**32.
+
         Raises:
             BenchmarkNotFound, InvalidBenchmarkUri: as `benchmark`.
             IndexError: when there are not so many.
+            DatasetError: when a slice counts from the end, and there is none.
         """
         if isinstance(key, slice):
-            from aiocg.datasets.views import sliced  # it imports this module
-
-            return sliced(self, key)
+            return self._sliced(key)
         if isinstance(key, str | BenchmarkUri):
             return self.benchmark(key)
         number = operator.index(key)
@@ -301,6 +237,15 @@ class Dataset(abc.ABC):
         if place < 0:
             raise IndexError(f"{self.name} has no benchmark number {number}")
         return self.benchmark_from_parsed_uri(self.uri_at(place))
+
+    def _sliced(self, part: slice) -> "DatasetView":
+        size = self.size
+        if not size and self._is_endless():
+            given = [operator.index(place) for place in (part.start, part.stop) if place is not None]
+            if min(given, default=0) < 0:
+                raise DatasetError(f"{self.root} has no end to count from: use places from 0, such as [1000:2000]")
+            size = min(max([UNBOUNDED_DRAW, *given]), sys.maxsize)  # as long as `len` can say
+        return DatasetView(self, range(size)[part])
 
     def __contains__(self, uri: object) -> bool:
         if not isinstance(uri, str | BenchmarkUri):
@@ -320,8 +265,128 @@ class Dataset(abc.ABC):
     def __bool__(self) -> bool:
         return True  # a dataset of size 0 is unbounded, not empty
 
-    def __lt__(self, other: "Dataset") -> bool:
-        return (self.sort_order, self.name) < (other.sort_order, other.name)
+
+class DatasetView(Dataset):
+    """Some benchmarks of a dataset in some order, as `dataset[10:20]`, `shuffled`, `split` and `select` return it.
+
+    It has the name and the URIs of the whole dataset, and can be viewed in turn. Its length is fixed when it is made.
+
+    If the whole dataset does not define `uri_at`, another order enumerates its names once and keeps them.
+
+    Args:
+        whole: the dataset, or another view.
+        indices: which benchmarks of the whole, in order; an array must be ascending.
+    """
+
+    def __init__(self, whole: Dataset, indices: Places) -> None:
+        super().__init__(
+            str(whole.root),
+            whole.description,
+            license=whole.license,
+            references=whole.references,
+            deprecated=whole.deprecated,
+            validatable=whole.validatable,
+            sort_order=whole.sort_order,
+            kind=whole.kind,
+        )
+        self.whole = whole
+        self.indices = indices
+        in_order = isinstance(indices, range) and indices.step > 0
+        names_cost = whole._counts_names if isinstance(whole, DatasetView) else type(whole).uri_at is Dataset.uri_at
+        self._keeps_names = names_cost and not in_order
+        self._counts_names: bool = names_cost and in_order
+
+    @property
+    def size(self) -> int:
+        """How many benchmarks there are; 0 means that there are none."""
+        return len(self.indices)
+
+    def uri_at(self, index: int) -> BenchmarkUri:
+        """Return the n-th name.
+
+        Raises:
+            IndexError: when there are not so many.
+        """
+        if not 0 <= index < len(self.indices):
+            raise IndexError(f"there is no benchmark number {index} among {self.size} of {self.name}")
+        number = self.indices[index]
+        return self._names[number] if self._keeps_names else self.whole.uri_at(number)
+
+    @cached_property
+    def _names(self) -> tuple[BenchmarkUri, ...]:
+        return tuple(self.whole.benchmark_uris())
+
+    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
+        """Enumerate the names, lazily and always in the same order."""
+        if self._counts_names:
+            assert isinstance(self.indices, range)
+            places = self.indices
+            return itertools.islice(self.whole.benchmark_uris(), places.start, places.stop, places.step)
+        return map(self.uri_at, range(self.size))
+
+    def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
+        """Make the benchmark of the whole that has this URI; only `benchmark` checks that it is in this view.
+
+        Raises:
+            BenchmarkNotFound: when the whole has none.
+        """
+        return self.whole.benchmark_from_parsed_uri(uri)
+
+    def benchmark(self, uri: str | BenchmarkUri) -> Benchmark:
+        """Return one benchmark of this view; see `Dataset.benchmark`.
+
+        Raises:
+            BenchmarkNotFound: when it is not in this view.
+        """
+        benchmark = self.whole.benchmark(uri)
+        self.position(benchmark.uri)
+        return benchmark
+
+    def position(self, uri: BenchmarkUri) -> int:
+        """Return the number of a name: what `uri_at` undoes.
+
+        Raises:
+            BenchmarkNotFound: when it is not in this view.
+        """
+        index = index_of(self.whole.position(uri), self.indices)
+        if index is None:
+            raise BenchmarkNotFound(str(uri), f"{uri} is not among these {self.size} benchmarks of {self.root}")
+        return index
+
+    def number_at(self, index: int) -> int:
+        """Return the number of the n-th benchmark in the whole dataset."""
+        return self.whole.number_at(self.indices[index])
+
+    def _indices_of(self, numbers: "array[int]") -> "array[int]":
+        import numpy  # here, because it is long in loading, and few select
+
+        places = self.whole._indices_of(numbers)
+        found = array("Q", (index for place in places if (index := index_of(place, self.indices)) is not None))
+        numpy.frombuffer(found, dtype=numpy.uint64).sort()
+        return found
+
+    def _sliced(self, part: slice) -> "DatasetView":
+        if isinstance(self.indices, range):  # a slice of a slice is a slice
+            return DatasetView(self.whole, self.indices[part])
+        return super()._sliced(part)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The whole dataset, below all views."""
+        return self.whole.dataset if isinstance(self.whole, DatasetView) else self.whole
+
+    @property
+    def installed(self) -> bool:
+        """Whether the benchmarks are available without fetching anything."""
+        return self.whole.installed
+
+    def install(self) -> None:
+        """Fetch what the whole dataset needs; see `Dataset.install`."""
+        self.whole.install()
+
+    def uninstall(self) -> None:
+        """Remove what was installed for the whole dataset; see `Dataset.uninstall`."""
+        self.whole.uninstall()
 
     def __repr__(self) -> str:
-        return f"<Dataset {self.root}>"
+        return f"<DatasetView of {self.size} benchmarks of {self.root}>"

@@ -1,4 +1,4 @@
-"""Which files a compilation read, so that a cached result is used only while they are what they were."""
+"""The files that a compilation read, so that a cached result is used only while they are unchanged."""
 
 import hashlib
 import os
@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from aiocg.datasets.cache import cache_directory
-
-__all__ = ["Dependencies"]
 
 _NAMED = re.compile(
     rb"""(?:include|include_next|import|embed|__has_include_next)\s*\(?\s*(?:"([^"\n]+)"|<([^>\n]+)>)"""
@@ -25,9 +23,8 @@ _TIMESTAMP_GRAIN = 20_000_000  # nanoseconds: file systems stamp files with a cl
 class Dependencies:
     """The files that went into a result, and those whose appearance would change it.
 
-    A header that turns up earlier in the search order than the one that was read changes the result without
-    changing any file that was read. So for every name that the user's own files include, the places where it
-    was not are kept too.
+    A header that appears earlier in the search order changes the result without changing any file that was read. So
+    for every name that the user's own files include, the places where it was missing are recorded too.
 
     Attributes:
         files: SHA-256 by absolute path.
@@ -42,7 +39,7 @@ class Dependencies:
     def collect(
         cls, makefile_rule: str, directory: str, flags: Iterable[str], started: int, exclude: str = ""
     ) -> "Dependencies | None":
-        """Hash what a compilation read; None when that cannot be known for certain.
+        """Hash what a compilation read; None when that is not certain.
 
         Args:
             makefile_rule: what clang wrote for `-MD`.
@@ -58,7 +55,7 @@ class Dependencies:
         roots = tuple(os.path.realpath(folder) + os.sep for folder in own)
         files: dict[str, str] = {}
         absent: set[str] = set()
-        for name in _prerequisites(makefile_rule):
+        for name in prerequisites(makefile_rule):
             path = os.path.join(directory, name)
             try:
                 status = os.stat(path)
@@ -77,7 +74,7 @@ class Dependencies:
         return cls(files, sorted(path for path in absent if not os.path.exists(path)))
 
     def hold(self) -> bool:
-        """Say whether every file still is what it was."""
+        """Return whether all files are unchanged."""
         return not any(map(os.path.lexists, self.absent)) and all(
             _digest(path) == digest for path, digest in self.files.items()
         )
@@ -113,7 +110,7 @@ def _include_directories(flags: Iterable[str]) -> Iterator[str]:
                     yield flag.removeprefix(prefix)
 
 
-def _prerequisites(rule: str) -> list[str]:
+def prerequisites(rule: str) -> list[str]:
     """Read the names after the colon of a rule that clang wrote, undoing its escapes."""
     body = rule.replace("\\\n", " ").partition(": ")[2].split("\n", 1)[0]
     names = re.findall(r"(?:\\[ #]|[^ \t])+", body)

@@ -1,8 +1,6 @@
-"""What to tell a user whose program did not compile, beyond the compiler's own words."""
+"""Advice for users whose program did not compile."""
 
 import re
-
-__all__ = ["header_remedy", "missing_header"]
 
 _MISSING = re.compile(r"fatal error: '([^'\n]+)' file not found")
 
@@ -47,7 +45,7 @@ def missing_header(diagnostics: str) -> str:
 
 
 def header_remedy(header: str) -> str:
-    """Say how to get a header of the system's libraries; "" for one that is no such header."""
+    """Say how to install a system header; "" for other headers."""
     if header in _CXX_HEADERS or header.startswith(("bits/stdc++", "bits/c++", "ext/")):
         return _remedy("C++", _CXX_PACKAGES)
     is_standard = header.endswith(".h") and header.removesuffix(".h") in _C_HEADERS

@@ -1,64 +1,48 @@
-"""Files that others have published at fixed addresses: fetched once, resumed, checked, and kept.
+"""Downloading published files: resumable, checked and cached.
 
-A file is known by its SHA-256, so it does not matter who serves it: what one address began another one finishes, and
-what is in the cache is never asked for again. Addresses are tried in their order. One that says it has no such file,
-or sends another one, is not asked again; one that is busy or breaks off is, after the others, and after a pause.
+A file is identified by its SHA-256, so any address can continue what another began, and cached files are never fetched
+again. Addresses are tried in order. One that lacks the file or sends another is not asked again; one that is busy or
+breaks off is, after the others and after a pause.
 """
 
 import contextlib
-import email.utils
 import errno
 import hashlib
-import queue
-import re
 import shutil
-import threading
 import time
 import urllib.parse
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import CacheError, DownloadError
 from aiocg.datasets.locking import locked
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import Advance, progress
-from aiocg.datasets.site import is_offline, mirror
+from aiocg.datasets.request import ATTEMPTS, HOPELESS, POLL_INTERVAL, Failure, Head, in_thread, receive
+from aiocg.datasets.site import is_offline, mirror, without_password
 
-if TYPE_CHECKING:
-    import requests
-
-__all__ = ["digest_of", "download"]
-
-CONNECT_TIMEOUT = 15.0  # seconds
-READ_TIMEOUT = 30.0  # seconds without a byte
 FIRST_PAUSE = 1.0  # seconds before an address is asked again; twice as long each time
 TOTAL_PAUSE = 180.0  # seconds for which one download waits in all
-ATTEMPTS = 6  # for each address, unless it brings the file forward
 ADVANCE = 1 << 20  # bytes that count as bringing it forward
-POLL_INTERVAL = 0.1  # seconds between looks at the cancellation event
-CHUNK = 64 << 10  # bytes
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-T = TypeVar("T")
 
 
 def download(urls: Sequence[str], sha256: str, *, file_name: str = "", description: str = "") -> Path:
     """Return the published file with this checksum, fetching it when it is not in the cache.
 
-    It is safe in several threads and processes at once: one of them fetches, the others wait. What has arrived when
-    it is stopped stays, and the next call goes on from there. It uses the proxies and certificates that `requests`
-    takes from the environment. `AIOCG_OFFLINE` forbids fetching, and `AIOCG_DATASET_MIRROR` (an `http://`,
-    `https://` or `file:///` address, or the path of a folder) replaces all addresses.
+    Safe in several threads and processes at once: one fetches, the others wait. An interrupted download is resumed by
+    the next call. Proxies and certificates are those that `requests` takes from the environment. `AIOCG_OFFLINE`
+    forbids fetching, and `AIOCG_DATASET_MIRROR` (an `http://`, `https://` or `file:///` address, or the path of a
+    folder) replaces all addresses.
 
     Args:
         urls: where it is published, best first.
         sha256: the checksum of the file, in hexadecimal.
         file_name: its name in the cache and at the mirror; by default the last part of the first address.
-        description: what is shown while it is fetched; by default "Downloading" and the name.
+        description: shown as progress; by default "Downloading" and the name.
 
     Raises:
         DownloadError: when no address gives it; it says what was wrong with each.
@@ -88,7 +72,7 @@ def download(urls: Sequence[str], sha256: str, *, file_name: str = "", descripti
 
 
 def _sources(urls: Sequence[str], name: str) -> list[str]:
-    """Return the addresses that the user's settings leave."""
+    """Return the addresses that the user's settings permit."""
     if chosen := mirror():
         folder = f"file://{urllib.parse.quote(chosen)}" if chosen.startswith("/") else chosen
         urls = [f"{folder}/{urllib.parse.quote(name)}"]
@@ -124,36 +108,16 @@ def _last_part(url: str) -> str:
 # ------------------------------------------------------------------------------------------------- the addresses
 
 
-class _Failure(Exception):
-    """An address did not give the file.
-
-    Attributes:
-        reason: why not.
-        cost: how many of its attempts that takes.
-        pause: seconds after which it wants to be asked again; None when it did not say.
-    """
-
-    def __init__(self, reason: str, cost: int = 1, pause: float | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.cost = cost
-        self.pause = pause
-
-
-_UNREACHABLE = ATTEMPTS // 2  # it costs time to find that out, and seldom changes
-_HOPELESS = ATTEMPTS
-
-
 @dataclass
 class _Address:
     """One place where the file is published.
 
     Attributes:
         url: its address.
-        attempts: how often it may still be asked.
-        failures: how often in a row it has failed without bringing the file forward.
-        due: when it may be asked again, on the monotonic clock.
-        reason: what was wrong the last time.
+        attempts: how many are left.
+        failures: in a row, without progress.
+        due: time of the next attempt, on the monotonic clock.
+        reason: of the last failure.
     """
 
     url: str
@@ -162,9 +126,9 @@ class _Address:
     due: float = 0.0
     reason: str = "was not asked"
 
-    def note(self, failure: _Failure, gained: int) -> None:
-        """Remember a failure, and decide on when to ask again."""
-        if gained >= ADVANCE and failure.cost < _HOPELESS:
+    def note(self, failure: Failure, gained: int) -> None:
+        """Record a failure, and schedule the next attempt."""
+        if gained >= ADVANCE and failure.cost < HOPELESS:
             self.attempts, self.failures = ATTEMPTS, 0
         pause = FIRST_PAUSE * 2**self.failures if failure.pause is None else failure.pause
         self.attempts -= failure.cost
@@ -174,7 +138,7 @@ class _Address:
 
 
 def _fetch(addresses: list[_Address], partial: "_Partial", name: str, title: str, target: Path) -> None:
-    """Complete the file from whichever address is due, until it is whole or nobody is left to ask."""
+    """Download from whichever address is due, until the file is complete or no address is left."""
     patience, furthest = TOTAL_PAUSE, partial.size
     while not partial.complete and (left := [address for address in addresses if address.attempts > 0]):
         address = min(left, key=lambda one: one.due)
@@ -183,10 +147,10 @@ def _fetch(addresses: list[_Address], partial: "_Partial", name: str, title: str
             address.reason += f"; it is not to be asked again for {pause:.0f} seconds"
             break
         patience -= pause
-        _wait(pause, f"{title}: waiting for {_without_password(address.url)}")
+        _wait(pause, f"{title}: waiting for {without_password(address.url)}")
         try:
             _continue(partial, address.url, title)
-        except _Failure as failure:
+        except Failure as failure:
             address.note(failure, partial.size - furthest)
             furthest = max(furthest, partial.size)
     if not partial.complete:
@@ -195,7 +159,7 @@ def _fetch(addresses: list[_Address], partial: "_Partial", name: str, title: str
             name,
             "none of its addresses gives it; try again later, set AIOCG_DATASET_MIRROR to the address of a folder that "
             f"has it, or put the file at {target}",
-            "\n".join(f"{_without_password(address.url)}: {address.reason}" for address in addresses),
+            "\n".join(f"{without_password(address.url)}: {address.reason}" for address in addresses),
         )
 
 
@@ -209,15 +173,11 @@ def _wait(seconds: float, title: str) -> None:
             time.sleep(min(remaining, POLL_INTERVAL))
 
 
-def _without_password(url: str) -> str:
-    return re.sub(r"//[^/]*@", "//", url)
-
-
 # ---------------------------------------------------------------------------------------------- the partial file
 
 
 class _Partial:
-    """The beginning of a file, as far as it has come; only the holder of the lock has one.
+    """A partially downloaded file; owned by the holder of the lock.
 
     Args:
         path: where it lies.
@@ -237,18 +197,18 @@ class _Partial:
         return self.digest.hexdigest() == self.sha256
 
     def restart(self) -> None:
-        """Forget what has come."""
+        """Start over."""
         self.path.write_bytes(b"")
         self.size = 0
         self.digest = hashlib.sha256()
 
     def remove_if_empty(self) -> None:
-        """Leave nothing behind when nothing has come."""
+        """Remove the file if it is empty."""
         if not self.size:
             self.path.unlink(missing_ok=True)
 
     def append(self, chunks: Iterable[bytes], advance: Advance) -> None:
-        """Write what comes; when there is no room for it, the file is removed."""
+        """Append chunks; if the disk is full, the file is removed."""
         try:
             with open(self.path, "ab") as file:
                 for chunk in chunks:
@@ -263,14 +223,14 @@ class _Partial:
 
 
 def _continue(partial: _Partial, url: str, title: str) -> None:
-    """Complete the file from one address.
+    """Download the rest of the file from one address.
 
     Raises:
-        _Failure: when that does not give the whole file, or not the right one.
+        Failure: when that does not give the whole file, or not the right one.
     """
-    with contextlib.closing(_in_thread(_receive(url, partial.size))) as items:
+    with contextlib.closing(in_thread(receive(url, partial.size))) as items:
         head = next(items)
-        assert isinstance(head, _Head)
+        assert isinstance(head, Head)
         if head.start != partial.size:
             partial.restart()
         _check_room(partial, head.total)
@@ -280,10 +240,10 @@ def _continue(partial: _Partial, url: str, title: str) -> None:
     if partial.complete:
         return
     if head.total is not None and partial.size < head.total:
-        raise _Failure(f"broke off after {partial.size:,} of {head.total:,} bytes")
+        raise Failure(f"broke off after {partial.size:,} of {head.total:,} bytes")
     reason = f"sent another file: {partial.size:,} bytes{head.kind} with the SHA-256 {partial.digest.hexdigest()}"
     partial.restart()
-    raise _Failure(reason, 1 if head.start else _HOPELESS, 0.0)
+    raise Failure(reason, 1 if head.start else HOPELESS, 0.0)
 
 
 def _check_room(partial: _Partial, total: int | None) -> None:
@@ -292,149 +252,3 @@ def _check_room(partial: _Partial, total: int | None) -> None:
         raise CacheError(
             str(partial.path.parent), f"{total - partial.size:,} bytes are to be fetched, and {free:,} are free"
         )
-
-
-# --------------------------------------------------------------------------------------------------- one request
-
-
-@dataclass(frozen=True)
-class _Head:
-    """What an address says before it sends a file.
-
-    Attributes:
-        start: the first byte that it will send.
-        total: the size of the whole file; None when it does not say.
-        kind: the type of its content, for messages.
-    """
-
-    start: int
-    total: int | None
-    kind: str = ""
-
-
-def _receive(url: str, start: int) -> Iterator[_Head | bytes]:
-    """Ask an address for a file from this byte on; yield the head, then the content.
-
-    Raises:
-        _Failure: when it does not answer, refuses, stalls or breaks off.
-    """
-    if url.startswith("file:"):
-        yield from _read_file(url, start)
-        return
-    import requests  # here, because most programs fetch nothing
-    import urllib3
-
-    headers = {"Accept-Encoding": "identity", "User-Agent": "aiocg"}
-    if start:
-        headers["Range"] = f"bytes={start}-"
-    try:
-        with requests.get(url, headers=headers, stream=True, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT)) as response:
-            head = _head(response, start)
-            if head is None:  # what we have does not go together with its file
-                yield from _receive(url, 0)
-                return
-            yield head
-            yield from response.raw.stream(CHUNK, decode_content=False)
-    except (requests.Timeout, urllib3.exceptions.TimeoutError):
-        raise _Failure(f"was silent for {READ_TIMEOUT:.0f} seconds", _UNREACHABLE) from None
-    except requests.exceptions.SSLError as error:
-        raise _Failure(f"cannot be trusted: {_cause(error)}", _HOPELESS) from error
-    except requests.exceptions.ProxyError as error:
-        raise _Failure(f"cannot be reached through the proxy: {_cause(error)}", _UNREACHABLE) from error
-    except requests.ConnectionError as error:
-        raise _Failure(f"cannot be reached: {_cause(error)}", _UNREACHABLE) from error
-    except (requests.RequestException, ValueError) as error:  # such as no address at all
-        raise _Failure(f"cannot be used: {error}", _HOPELESS) from error
-    except (OSError, urllib3.exceptions.HTTPError) as error:
-        raise _Failure(f"broke off: {_cause(error)}") from error
-
-
-def _cause(error: BaseException) -> str:
-    """Return the words of what the system said first, without those of each library on the way."""
-    while inner := error.__cause__ or error.__context__:
-        error = inner
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-
-
-def _read_file(url: str, start: int) -> Iterator[_Head | bytes]:
-    path = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
-    try:
-        with open(path, "rb") as file:
-            total = path.stat().st_size
-            start = file.seek(start if start < total else 0)
-            yield _Head(start, total)
-            while chunk := file.read(CHUNK):
-                yield chunk
-    except OSError as error:
-        raise _Failure(f"cannot be read: {error.strerror}", _HOPELESS) from error
-
-
-def _head(response: "requests.Response", start: int) -> _Head | None:
-    """Read what an answer says of what will follow; None when the part asked for cannot be had.
-
-    Raises:
-        _Failure: when it is a refusal.
-    """
-    status, headers = response.status_code, response.headers
-    part = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers.get("Content-Range", ""))
-    if start and (status == 416 or (status == 206 and not (part and int(part[1]) == start))):
-        return None
-    if status in (408, 425, 429) or status >= 500:
-        raise _Failure(f"is busy: {status} {response.reason}", 1, _retry_after(headers.get("Retry-After", "")))
-    if status != 200 and not (part and start):
-        raise _Failure(f"answers {status} {response.reason}", _HOPELESS)
-    length = headers.get("Content-Length", "")
-    kind = f" of {headers['Content-Type']}" if "Content-Type" in headers else ""
-    if status == 206 and part:
-        return _Head(start, int(part[2]) if part[2] != "*" else None, kind)
-    return _Head(0, int(length) if length.isdecimal() else None, kind)
-
-
-def _retry_after(text: str) -> float | None:
-    """Read a number of seconds, or a date."""
-    if text.strip().isdecimal():
-        return float(text)
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None
-
-
-def _in_thread(items: Iterator[T]) -> Generator[T, None, None]:
-    """Yield what another iterator yields, which runs in a thread of its own.
-
-    So one can stop at once while it waits for the network; closing this one ends the other as soon as that goes on.
-    """
-    arrived: queue.Queue[tuple[T] | BaseException | None] = queue.Queue(maxsize=16)
-    abandoned = threading.Event()
-
-    def hand_over(item: tuple[T] | BaseException | None) -> None:
-        while not abandoned.is_set():
-            with contextlib.suppress(queue.Full):
-                return arrived.put(item, timeout=POLL_INTERVAL)
-
-    def run() -> None:
-        try:
-            for item in items:
-                hand_over((item,))
-                if abandoned.is_set():
-                    return
-            hand_over(None)
-        except BaseException as error:
-            hand_over(error)
-
-    threading.Thread(target=run, name="aiocg-download", daemon=True).start()
-    try:
-        while True:
-            check_cancelled()
-            try:
-                item = arrived.get(timeout=POLL_INTERVAL)
-            except queue.Empty:
-                continue
-            if item is None:
-                return
-            if isinstance(item, BaseException):
-                raise item
-            yield item[0]
-    finally:
-        abandoned.set()

@@ -5,12 +5,10 @@ that library, and then neither clang nor libLLVM would load.
 """
 
 import ctypes
-import os
 import struct
-import tempfile
 from pathlib import Path
 
-__all__ = ["is_loadable", "write_empty_library"]
+from aiocg.datasets.replacing import replacing
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -46,15 +44,8 @@ def write_empty_library(name: str, folder: Path) -> Path:
     if path.is_file() and path.read_bytes() == content:
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o755)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(path, 0o755) as file:
+        file.write(content)
     return path
 
 
@@ -78,8 +69,7 @@ def _empty_library(name: bytes) -> bytes:
     identity = b"\x7fELF\x02\x01\x01" + bytes(9)  # 64 bits, little-endian, version 1
     machine = 62  # x86-64
     header = _HEADER.pack(
-        *(identity, 3, machine, 1, 0, _HEADER.size, 0, 0),
-        *(_HEADER.size, _SEGMENT.size, 2, 64, 0, 0),
+        *(identity, 3, machine, 1, 0, _HEADER.size, 0, 0), *(_HEADER.size, _SEGMENT.size, 2, 64, 0, 0)
     )
     load = _SEGMENT.pack(_PT_LOAD, _PF_R | _PF_W, 0, 0, 0, size, size, _PAGE)
     extent = len(entries) * _ENTRY.size

@@ -1,4 +1,4 @@
-"""What can go wrong between a benchmark's name and its content: the whole tree of errors.
+"""Errors of datasets and benchmarks.
 
     DatasetError
      +- InvalidBenchmarkUri     the name is malformed
@@ -10,27 +10,12 @@
      +- CacheError              the cache cannot be written; compiling goes on without it
      +- DownloadError           a file that others have published cannot be had
      +- InstallError            a dataset was fetched, but cannot be installed: a damaged archive, a full disk
-     +- IndexNotFound           programs are asked for by what was never measured of them
+     +- IndexNotFound           programs are selected by measurements that were never made
 
-Every error keeps its values as attributes, so that nobody has to parse a message.
+Errors have their values as attributes, so that nobody has to parse messages.
 """
 
 from collections.abc import Iterable, Sequence
-
-__all__ = [
-    "BenchmarkInitError",
-    "BenchmarkNotFound",
-    "CacheError",
-    "CacheWarning",
-    "CompilationCancelled",
-    "DatasetError",
-    "DatasetNotFound",
-    "DownloadError",
-    "IndexNotFound",
-    "InstallError",
-    "InvalidBenchmarkUri",
-    "ToolchainNotFound",
-]
 
 
 class DatasetError(Exception):
@@ -85,7 +70,7 @@ class BenchmarkNotFound(DatasetError):
 
 
 class BenchmarkInitError(DatasetError):
-    """A benchmark exists but its content cannot be had.
+    """A benchmark exists but its content cannot be computed.
 
     Attributes:
         source: the file or URI concerned.
@@ -154,7 +139,7 @@ class DownloadError(DatasetError):
 
 
 class InstallError(DatasetError):
-    """A dataset cannot be installed, or removed; nothing of it is left half done.
+    """A dataset cannot be installed or removed; nothing is left half done.
 
     Attributes:
         dataset: the dataset, or the file that was being unpacked.
@@ -168,7 +153,7 @@ class InstallError(DatasetError):
 
 
 class IndexNotFound(DatasetError):
-    """Programs are selected by their size or their hash, and nobody has measured those.
+    """Programs are selected by measurements that were never made.
 
     Attributes:
         dataset: the dataset's name.
@@ -180,7 +165,7 @@ class IndexNotFound(DatasetError):
 
 
 class CacheWarning(UserWarning):
-    """Compiled programs are not being kept, so they will be compiled again."""
+    """Compiled programs cannot be cached, and will be compiled again."""
 
 
 def _alternatives(names: Sequence[str]) -> str:

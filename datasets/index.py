@@ -1,8 +1,8 @@
-"""What was measured of the programs of a dataset, to choose them by their size and tell them apart by their code.
+"""Measurements of the programs of a dataset, for selecting by size and removing duplicates.
 
-One SQLite file per dataset, in the folder of what is installed. It has a row for each program and version of LLVM, in
-the table `programs`; the columns are the attributes of `IndexRow`. Rows are written in transactions, by any number of
-processes: whoever is killed loses what it has not recorded, and nothing else.
+There is one SQLite file per dataset. Its table `programs` has a row for each program and version of LLVM; the columns
+are the attributes of `IndexRow`. Any number of processes write rows in transactions; a killed one loses only what it
+has not recorded yet.
 """
 
 import contextlib
@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.errors import DatasetError, IndexNotFound
+from aiocg.datasets.named_set import NamedSet
 from aiocg.datasets.site import site_data_directory
 
 if TYPE_CHECKING:
     import sqlite3
-
-    from aiocg.datasets.dataset import Dataset
-
-__all__ = ["COLUMNS", "DatasetIndex", "IndexRow"]
 
 _FORMAT = 1
 _TIMEOUT = 60.0  # seconds to wait for another process that writes
@@ -28,7 +25,7 @@ _TIMEOUT = 60.0  # seconds to wait for another process that writes
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexRow:
-    """What was measured of one program.
+    """The measurements of one program.
 
     Attributes:
         uri: its name.
@@ -36,7 +33,7 @@ class IndexRow:
         llvm: the version of LLVM that it was measured with, such as "LLVM 22.1.8".
         status: "ok", or what failed: "compilation", "loading" into LLVM, "crash", "timeout", or another kind of error.
         detail: the message of that error, or why a size is missing, or "".
-        ir_hash: equal for programs that are the same but for the names of module and source file.
+        ir_hash: of the program, without the names of module and source file.
         instructions: IR instructions.
         instructions_oz: IR instructions after `-Oz`.
         text_size: bytes of code in an object; None where LLVM makes no code for the program's machine.
@@ -81,8 +78,8 @@ class DatasetIndex:
         self.dataset = dataset
 
     @classmethod
-    def of(cls, dataset: "Dataset") -> "DatasetIndex":
-        """Return the index of a dataset; views have that of the whole."""
+    def of(cls, dataset: NamedSet) -> "DatasetIndex":
+        """Return the index of a dataset; views share that of the whole."""
         return cls.named(dataset.scheme, dataset.name)
 
     @classmethod
@@ -91,7 +88,7 @@ class DatasetIndex:
         return cls(site_data_directory() / "indexes" / scheme / f"{name}.sqlite", name)
 
     def forget(self) -> None:
-        """Remove all that was recorded, because the dataset has other programs now.
+        """Remove all rows, because the dataset's programs have changed.
 
         Raises:
             OSError: when that is not possible.
@@ -104,7 +101,7 @@ class DatasetIndex:
         return self.path.exists() and self.path.stat().st_size > 0  # it is empty before the first row
 
     def record(self, rows: Iterable[IndexRow]) -> None:
-        """Keep rows, in the place of older ones of the same programs and version: all of them or, on an error, none.
+        """Store rows in one transaction, replacing older ones of the same programs and version.
 
         Raises:
             DatasetError: when the file cannot be written.
@@ -136,15 +133,13 @@ class DatasetIndex:
         instructions: tuple[int | None, int | None] | None = None,
         unique: bool = False,
         where: str = "",
-        llvm: str = "",
     ) -> "array[int]":
-        """Return the numbers of those programs that could be measured and were found to be so, in ascending order.
+        """Return the numbers of measured programs that match, in ascending order.
 
         Args:
             instructions: the least and the greatest number of IR instructions; None for no bound.
             unique: of programs with the same code, take the first.
             where: an SQL expression over `COLUMNS`.
-            llvm: the version, by default the one with the most rows.
 
         Raises:
             IndexNotFound: when nothing has been recorded.
@@ -159,7 +154,7 @@ class DatasetIndex:
         if unique:
             first = "SELECT min(position) FROM programs WHERE llvm = :llvm AND status = 'ok' GROUP BY ir_hash"
             conditions.append(f"position IN ({first})")
-        return array("Q", (position for (position,) in self._query("position", " AND ".join(conditions), llvm)))
+        return array("Q", (position for (position,) in self._query("position", " AND ".join(conditions), "")))
 
     def recorded(self, llvm: str, where: str = "") -> "array[int]":
         """Return the numbers of the programs that were measured with a version of LLVM, in ascending order.
@@ -197,19 +192,19 @@ class DatasetIndex:
         return self._run(sql, llvm)
 
     def _check(self, where: str) -> None:
-        """Refuse what is not one expression over the columns.
+        """Check that a text is a single expression over the columns.
 
         Raises:
             DatasetError: which says what SQLite says.
         """
-        import sqlite3
+        import sqlite3  # here and below, because most programs measure nothing
 
         if not where:
             return
         with contextlib.closing(sqlite3.connect(":memory:")) as connection:
             connection.execute(_CREATE)
             try:
-                # What breaks out of the brackets is an error between the words, and the other way round.
+                # A text that breaks out of the brackets is an error between CASE and END, and vice versa.
                 for condition in (f"({where}\n)", f"CASE WHEN {where}\n THEN 1 END"):
                     connection.execute(f"EXPLAIN SELECT 1 FROM programs WHERE {condition}", {"llvm": ""})
             except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
@@ -230,11 +225,11 @@ class DatasetIndex:
 
     @contextlib.contextmanager
     def _open(self, writable: bool = False) -> "Iterator[sqlite3.Connection]":
-        import sqlite3  # here, because most programs measure nothing
+        import sqlite3
 
         if writable:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Whoever reads may write, too: what a killed writer has begun is undone before anything can be read.
+        # Readers need write access, too, to roll back the transaction of a killed writer.
         address = f"{self.path.absolute().as_uri()}?mode={'rwc' if writable else 'rw'}"
         with contextlib.closing(sqlite3.connect(address, uri=True, timeout=_TIMEOUT)) as connection:
             connection.execute(f"PRAGMA query_only = {not writable}")
@@ -259,5 +254,5 @@ class DatasetIndex:
 
 
 def _storable(value: Any) -> Any:
-    """Spell out what no text can hold: the bytes of a file name that is none."""
+    """Escape lone surrogates, which stand for undecodable bytes of file names."""
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Where a published file lies, by the pages of the package indexes that the user's pip is configured with."""
+"""Finding the addresses of a published file on the pages of pip's package indexes."""
 
 import ast
 import functools
@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 from aiocg.datasets.errors import DownloadError
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
-from aiocg.datasets.site import is_offline
+from aiocg.datasets.site import is_offline, without_password
 
 if TYPE_CHECKING:
     import requests
-
-__all__ = ["addresses", "pip_command", "pip_settings"]
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 CONFIG_TIMEOUT = 60.0  # seconds for `pip config`
@@ -36,7 +34,7 @@ def addresses(file_name: str, sha256: str = "") -> list[str]:
 
     Args:
         file_name: a source distribution or a wheel, such as "project-1.0.tar.gz".
-        sha256: addresses that are known to give something else are left out.
+        sha256: leave out addresses with another checksum.
 
     Raises:
         DownloadError: when there is none; it says what each place answered.
@@ -50,16 +48,16 @@ def addresses(file_name: str, sha256: str = "") -> list[str]:
         for place in _places(settings, project):
             check_cancelled()
             if is_offline() and place.startswith(("http:", "https:")):
-                answers.append(f"{_without_password(place)}: not asked, because AIOCG_OFFLINE is set")
+                answers.append(f"{without_password(place)}: not asked, because AIOCG_OFFLINE is set")
                 continue
             try:
                 links = _links(place, session, settings)
             except _NoAnswer as error:
-                answers.append(f"{_without_password(place)}: {error}")
+                answers.append(f"{without_password(place)}: {error}")
                 continue
             here = [_with_password(link, place) for link in links if _is_file(link, file_name, sha256)]
             found += (urllib.parse.urldefrag(link).url for link in here)
-            answers.append(f"{_without_password(place)}: {'has it' if here else 'does not have it'}")
+            answers.append(f"{without_password(place)}: {'has it' if here else 'does not have it'}")
     if not found:
         raise DownloadError(
             file_name,
@@ -71,10 +69,7 @@ def addresses(file_name: str, sha256: str = "") -> list[str]:
 
 
 def pip_command() -> list[str]:
-    """Return the start of a pip command line: pip where it is installed, else the one that Python carries for venvs.
-
-    It is empty when there is neither.
-    """
+    """Return the start of a pip command line: installed or bundled with Python; empty if there is none."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     carrier = importlib.util.find_spec("ensurepip")
@@ -85,7 +80,7 @@ def pip_command() -> list[str]:
 
 
 def pip_settings() -> Mapping[str, str]:
-    """Return pip's configuration by the long name of the option, such as "index-url"; without pip, its variables'."""
+    """Return pip's configuration by long option name, such as "index-url"; without pip, of its variables."""
     return _pip_settings(tuple(sorted(item for item in os.environ.items() if item[0].startswith("PIP_"))))
 
 
@@ -113,7 +108,7 @@ def _pip_settings(variables: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def _places(settings: Mapping[str, str], project: str) -> Iterable[str]:
-    """Return pip's folders and pages of links, and the page of each index about a project."""
+    """Return pip's `find-links` places, and the page of each index about a project."""
     yield from settings.get("find-links", "").split()
     if settings.get("no-index", "").lower() in _FALSE:
         for index in (settings.get("index-url", DEFAULT_INDEX), *settings.get("extra-index-url", "").split()):
@@ -121,11 +116,11 @@ def _places(settings: Mapping[str, str], project: str) -> Iterable[str]:
 
 
 class _NoAnswer(Exception):
-    """A place cannot be asked."""
+    """A place does not answer."""
 
 
 def _links(place: str, session: "requests.Session", settings: Mapping[str, str]) -> list[str]:
-    """Return the absolute addresses on a page, or of what is in a folder."""
+    """Return the absolute addresses on a page, or of the files in a folder."""
     if place.startswith("file:"):
         return _local_links(Path(urllib.parse.unquote(urllib.parse.urlsplit(place).path)))
     if not place.startswith(("http:", "https:")):
@@ -183,7 +178,7 @@ class _Anchors(html.parser.HTMLParser):
 
 
 def _joined(base: str, target: str) -> str:
-    """Return the absolute address of a link; "" when it is none, which does not make the others wrong."""
+    """Return the absolute address of a link; "" for a malformed one, which is ignored."""
     try:
         return urllib.parse.urljoin(base, target)
     except ValueError:
@@ -205,12 +200,12 @@ def _is_file(link: str, file_name: str, sha256: str) -> bool:
 
 
 def _project(file_name: str) -> str:
-    """Return the project's name: what stands before the version."""
+    """Return the project's name, which precedes the version."""
     return file_name.split("-")[0] if file_name.endswith(".whl") else file_name.rpartition("-")[0]
 
 
 def _session(settings: Mapping[str, str]) -> "requests.Session":
-    """Return a session with pip's certificates, proxy and patience; passwords come from addresses and `.netrc`."""
+    """Return a session with pip's certificates, proxy and timeout; passwords come from addresses and `.netrc`."""
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3.util import Retry
@@ -230,11 +225,7 @@ def _session(settings: Mapping[str, str]) -> "requests.Session":
 
 
 def _with_password(link: str, place: str) -> str:
-    """Add to a link the name and password that the address of its page has, if it leads to the same server."""
+    """Add the credentials of a page's address to a link, if it leads to the same server."""
     parts, page = urllib.parse.urlsplit(link), urllib.parse.urlsplit(place)
     same = (parts.scheme, parts.netloc) == (page.scheme, page.netloc.rpartition("@")[2])
     return urllib.parse.urlunsplit(parts._replace(netloc=page.netloc)) if same else link
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"//[^/]*@", "//", url)

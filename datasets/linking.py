@@ -1,18 +1,13 @@
-"""Turning a program's bitcode into an executable with nothing but clang and lld, and running it.
+"""Linking a program's bitcode with nothing but clang and lld.
 
-The programs of `programs-v0` stand on a small C library of our own (`programs/include`, `programs/runtime`).
-It is compiled once for each toolchain and linked in as machine code: it is no part of what is optimised.
+The programs of `programs-v0` use our own small C library (`programs/include`, `programs/runtime`). The library is
+compiled once per toolchain and linked as machine code, so that it is not optimised together with the program.
 """
 
 import contextlib
-import dataclasses
 import hashlib
 import os
 import platform
-import resource
-import signal
-import subprocess
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,49 +19,23 @@ from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import Toolchain, loader_environment
 
-__all__ = ["Execution", "freestanding_flags", "link", "run", "runtime_archive"]
-
 PROGRAMS = Path(__file__).with_name("programs")
 COMPILE_TIMEOUT = 120.0  # seconds for one step of clang or lld
-MEMORY_LIMIT = 2 << 30  # bytes of address space of a program that runs
-OUTPUT_LIMIT = 64 << 20  # bytes that a program may print
 
 LINK_FLAGS = ("-static", "--gc-sections", "--no-dynamic-linker", "-z", "noexecstack", "-e", "_start")
 
 _FORMAT = "1"  # of the cached runtime
 _RUNTIME_FLAGS = (
-    *(
-        "-O2",
-        "-ffreestanding",
-        "-fno-builtin",
-        "-fno-math-errno",
-        "-ffp-contract=off",
-        "-fno-stack-protector",
-    ),
+    *("-O2", "-ffreestanding", "-fno-builtin", "-fno-math-errno", "-ffp-contract=off", "-fno-stack-protector"),
     *("-fno-asynchronous-unwind-tables", "-ffunction-sections", "-fdata-sections"),
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Execution:
-    """How a program's run ended.
-
-    Attributes:
-        exit_code: what `main` returned, or minus the number of the signal that ended the program.
-        output: what it wrote on standard output.
-        errors: what it wrote on standard error.
-    """
-
-    exit_code: int
-    output: bytes
-    errors: bytes
-
-
 def freestanding_flags(language: str) -> tuple[str, ...]:
-    """Return the flags that make clang use our headers, and only them, for "c" or "c++".
+    """Return the flags that make clang use only our headers, for "c" or "c++".
 
-    Floating-point contraction is off: LLVM folds a fused multiply-add of constants exactly and expands others
-    into two roundings, so with it a program's output could depend on the order of passes.
+    Floating-point contraction is off, since it could make the output depend on the order of passes: LLVM folds a fused
+    multiply-add of constants with one rounding, but expands others into two operations with a rounding each.
     """
     include = PROGRAMS / "include"
     common = ("-nostdlibinc", "-ffp-contract=off", "-fno-stack-protector")
@@ -79,16 +48,16 @@ def freestanding_flags(language: str) -> tuple[str, ...]:
 def link(bitcode: bytes, output: Path, toolchain: Toolchain, *, optimization: str = "-O2") -> None:
     """Generate machine code for a program, without optimising its IR, and link it with the runtime.
 
-    No file of the host is used: no C library, start files, headers or linker but the toolchain's and ours.
+    No C library, start files, headers or linker of the host are used, only the toolchain's and ours.
 
     Args:
         bitcode: the program's module.
-        output: the static executable that is written.
+        output: the path of the static executable to write.
         toolchain: the clang and lld to use.
-        optimization: the level of code generation, "-O0" to "-O3".
+        optimization: the optimisation level of code generation, "-O0" to "-O3".
 
     Raises:
-        BenchmarkInitError: when clang or lld does not accept it; it has their messages.
+        BenchmarkInitError: when clang or lld refuses the program; the error has their messages.
         ToolchainNotFound: when there is no lld.
         CompilationCancelled: when the event of `cancellable` was set.
     """
@@ -97,82 +66,21 @@ def link(bitcode: bytes, output: Path, toolchain: Toolchain, *, optimization: st
         module, program, runtime = (Path(scratch, name) for name in ("program.bc", "program.o", "runtime.a"))
         module.write_bytes(bitcode)
         runtime.write_bytes(runtime_archive(toolchain))
-        codegen = (
-            optimization,
-            "-Xclang",
-            "-disable-llvm-passes",
-            "-ffp-contract=off",
-            "-Wno-override-module",
-        )
+        codegen = (optimization, "-Xclang", "-disable-llvm-passes", "-ffp-contract=off", "-Wno-override-module")
         _compile(toolchain, "ir", module, program, codegen)
         builtins = [str(path) for path in _compiler_runtime(toolchain)]
         inputs = (str(program), str(runtime), *builtins)
         _step([*linker, *LINK_FLAGS, "-o", os.path.abspath(output), *inputs], scratch)
 
 
-def run(executable: Path, arguments: Sequence[str] = (), *, timeout: float = 60.0) -> Execution:
-    """Run a program in an empty directory with an empty environment and bounded memory, output and time.
-
-    Args:
-        executable: what `link` wrote.
-        arguments: for the program.
-        timeout: seconds.
-
-    Raises:
-        TimedOut: when it took longer; it has been killed.
-        OSError: when it cannot be started.
-    """
-    with (
-        scratch_folder() as directory,
-        tempfile.TemporaryFile() as output,
-        tempfile.TemporaryFile() as errors,
-    ):
-        process = subprocess.Popen(
-            [os.path.abspath(executable), *arguments],
-            cwd=directory,
-            env={},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            start_new_session=True,
-        )
-        try:
-            _limit(process.pid, timeout)
-            process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise TimedOut(f"{executable} ran longer than {timeout:g} s") from None
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        output.seek(0)
-        errors.seek(0)
-        return Execution(process.returncode, output.read(), errors.read())
-
-
-def _limit(pid: int, timeout: float) -> None:
-    seconds = int(timeout) + 1
-    limits = {
-        resource.RLIMIT_AS: MEMORY_LIMIT,
-        resource.RLIMIT_FSIZE: OUTPUT_LIMIT,
-        resource.RLIMIT_CPU: seconds,
-        resource.RLIMIT_CORE: 0,
-    }
-    if hasattr(resource, "prlimit"):
-        for limit, value in limits.items():
-            with contextlib.suppress(OSError, ValueError):  # it has ended, or a lower limit is in force
-                resource.prlimit(pid, limit, (value, value))
-
-
 def runtime_archive(toolchain: Toolchain) -> bytes:
-    """Compile the C library of `programs-v0`, or fetch it from the user's cache.
+    """Compile the C library of `programs-v0`, or read it from the user's cache.
 
     Returns:
         An ar archive of objects, for lld.
 
     Raises:
-        BenchmarkInitError: when clang does not compile it.
+        BenchmarkInitError: when clang cannot compile it.
         CompilationCancelled: when the event of `cancellable` was set.
     """
     sources = {path: path.read_bytes() for path in sorted((PROGRAMS / "runtime").iterdir())}
@@ -201,7 +109,7 @@ def runtime_archive(toolchain: Toolchain) -> bytes:
 
 @contextlib.contextmanager
 def _one_at_a_time(lock: Path) -> Iterator[None]:
-    """Let others wait for what is compiled here; where no file can be locked, each compiles for itself."""
+    """Make other processes wait for this compilation; without file locks, each compiles by itself."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked(lock, "Waiting for the runtime of programs-v0 to be compiled"))
@@ -224,7 +132,7 @@ def _compile_runtime(toolchain: Toolchain, sources: Sequence[Path]) -> bytes:
 
 
 def _archive(members: Mapping[str, bytes]) -> bytes:
-    """Pack objects into an ar archive, from which lld takes only what is used. It needs no symbol table."""
+    """Pack objects into an ar archive, so that lld links only those that are used. It needs no symbol table."""
     parts = [b"!<arch>\n"]
     for name, data in members.items():
         header = f"{name + '/':<16}{0:<12}{0:<6}{0:<6}{'644':<8}{len(data):<10}`\n"
@@ -233,39 +141,50 @@ def _archive(members: Mapping[str, bytes]) -> bytes:
 
 
 def _compiler_runtime(toolchain: Toolchain) -> list[Path]:
-    """Find clang's own library of arithmetic that processors lack; our runtime has what is common of it."""
+    """Find the compiler-rt builtins, for those that our runtime does not have."""
     root = toolchain.clang.resolve().parent.parent / "lib" / "clang"
     machine = platform.machine()
-    patterns = (
-        f"lib/{machine}-*linux-gnu/libclang_rt.builtins.a",
-        f"lib/linux/libclang_rt.builtins-{machine}.a",
-    )
+    patterns = (f"lib/{machine}-*linux-gnu/libclang_rt.builtins.a", f"lib/linux/libclang_rt.builtins-{machine}.a")
     found = [path for pattern in patterns for path in sorted((root / str(toolchain.major)).glob(pattern))]
     return found[:1]
 
 
 def _compile(toolchain: Toolchain, language: str, source: Path, target: Path, flags: Sequence[str]) -> None:
     files = ("-c", "-o", str(target), "-x", language, str(source))
-    command = [
-        *toolchain.command("c++" if language == "c++" else "c"),
-        *flags,
-        "-fno-crash-diagnostics",
-        *files,
-    ]
+    command = [*toolchain.command("c++" if language == "c++" else "c"), *flags, "-fno-crash-diagnostics", *files]
     _step(command, str(target.parent))
 
 
 def _step(command: Sequence[str], directory: str) -> None:
-    tool = Path(command[0]).name
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
-    environment = {**kept, **loader_environment(), "LC_ALL": "C"}
+    run_linker(command, directory, {**kept, **loader_environment(), "LC_ALL": "C"}, "program", COMPILE_TIMEOUT)
+
+
+def run_linker(
+    command: Sequence[str], directory: str, environment: Mapping[str, str], name: str, timeout: float
+) -> None:
+    """Run one of the commands that link a program.
+
+    Args:
+        command: the program and its arguments.
+        directory: where it runs.
+        environment: all environment variables.
+        name: the program's name, for messages.
+        timeout: seconds.
+
+    Raises:
+        BenchmarkInitError: when the command fails; the error has its messages.
+        CompilationCancelled: when the event of `cancellable` was set.
+    """
+    tool = Path(command[0]).name
     try:
-        status, messages = run_bounded(command, cwd=directory, env=environment, timeout=COMPILE_TIMEOUT)
+        status, messages = run_bounded(command, cwd=directory, env=environment, timeout=timeout)
     except TimedOut:
-        reason = f"{tool} took longer than {COMPILE_TIMEOUT:g} s and was stopped"
-        raise BenchmarkInitError("program", reason) from None
+        raise BenchmarkInitError(name, f"{tool} took longer than {timeout:g} s and was stopped") from None
     except Cancelled:
-        raise CompilationCancelled("program", "its linking was cancelled") from None
-    if status != 0:
+        raise CompilationCancelled(name, "its linking was cancelled") from None
+    except OSError as error:
+        raise BenchmarkInitError(name, f"{tool} cannot be started: {error.strerror}") from None
+    if status:
         ended = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
-        raise BenchmarkInitError("program", f"cannot be linked: {tool} {ended}", messages.strip())
+        raise BenchmarkInitError(name, f"cannot be linked: {tool} {ended}", messages.strip())

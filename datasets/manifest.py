@@ -1,7 +1,7 @@
-"""Long lists of names that stay on the disk: a million of them are counted, indexed and searched without being read.
+"""Long lists of names on disk: a million of them are counted, indexed and searched without being loaded.
 
-A list is text, one name a line, as it is or compressed by gzip, bzip2 or xz. The first time it is read an index of it
-is built in the cache; later only that is mapped into memory, of which the system keeps what is used. The index is::
+A list is text, one name a line, plain or compressed by gzip, bzip2 or xz. On first use an index is built in the cache,
+which is mapped into memory from then on. The index is::
 
     a header: the format, how many names there are, how long the text is
     the text, filled up to a multiple of 8 bytes
@@ -9,7 +9,7 @@ is built in the cache; later only that is mapped into memory, of which the syste
     the checksums (CRC-32) of the names in ascending order, 4 bytes each
     the numbers of the names in that order, 4 bytes each
 
-So the n-th name takes one look, and whether there is a name, a binary search.
+So the n-th name takes one lookup, and finding a name a binary search.
 """
 
 import bisect
@@ -36,8 +36,7 @@ from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import CacheError, CacheWarning, InstallError
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
-
-__all__ = ["Manifest"]
+from aiocg.datasets.replacing import replacing
 
 HEADER = struct.Struct("=8sQQ")
 MAGIC = b"aiocg-1\n"
@@ -78,10 +77,10 @@ class Manifest(Sequence[str]):
     def read(cls, path: Path) -> Self:
         """Open a list of names.
 
-        Lines end with a newline, or carriage return and newline; empty ones do not count. Names keep their order.
+        Lines end with LF or CRLF; empty lines are skipped. Names keep their order.
 
         Args:
-            path: a text, as it is or compressed.
+            path: the list, plain or compressed.
 
         Raises:
             InstallError: when it cannot be read, or is damaged.
@@ -94,7 +93,7 @@ class Manifest(Sequence[str]):
             raise _unreadable(path, error) from error
         identity = os.fsencode(f"{path.resolve()} {status.st_size} {status.st_mtime_ns}")
         place = cache_directory() / "manifests" / hashlib.sha256(identity).hexdigest()
-        # An index that is not there, or that a crash of the machine has cut off, is built.
+        # A missing index, or one truncated by a crash of the machine, is rebuilt.
         with contextlib.suppress(OSError, ValueError, struct.error), open(place, "rb") as index:
             return cls(index)
         try:
@@ -138,11 +137,11 @@ class Manifest(Sequence[str]):
             raise ValueError(f"{name!r} is not in the list")
         return number
 
-    def near(self, name: str, count: int = 3) -> list[str]:
-        """Return names that look like one that is missing, best first.
+    def near(self, name: str) -> list[str]:
+        """Return names similar to a missing one, best first.
 
-        Only those are compared that have a third of the name, or of its last part, in common with it: two slips
-        of the pen leave one third as it was.
+        Only names that contain a third of the name, or of its last part, are compared: two typing errors leave one
+        third intact.
         """
         found: dict[str, None] = {}
         for text in dict.fromkeys((name.rpartition("/")[2], name)):
@@ -150,7 +149,7 @@ class Manifest(Sequence[str]):
             for piece in dict.fromkeys((text[:third], text[third:-third], text[-third:])):
                 if len(piece) > 1:
                     found.update(dict.fromkeys(itertools.islice(self._containing(piece), CANDIDATES)))
-        return difflib.get_close_matches(name, found, n=count)
+        return difflib.get_close_matches(name, found, n=3)
 
     def _bytes(self, number: int) -> bytes:
         return self._map[HEADER.size + self._offsets[number] : HEADER.size + self._offsets[number + 1] - 1]
@@ -200,7 +199,7 @@ def _build(path: Path, index: IO[bytes]) -> None:
 
 
 def _names(path: Path) -> Iterator[list[bytes]]:
-    """Yield the names, many at a time.
+    """Yield the names in batches.
 
     Raises:
         InstallError: when they cannot be read.
@@ -224,22 +223,15 @@ def _unreadable(path: Path, error: Exception) -> InstallError:
 
 @contextlib.contextmanager
 def _new_file(place: Path) -> Iterator[IO[bytes]]:
-    """Open a file that gets its name when it is complete, or one without a name where that cannot be."""
-    try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=place.parent)
-    except OSError as error:
-        warnings.warn(str(CacheError(str(place), error.strerror or str(error))), CacheWarning, stacklevel=4)
-        with tempfile.TemporaryFile() as file:
-            yield file
-        return
-    try:
-        with open(descriptor, "w+b") as file:
-            yield file
-        os.replace(temporary, place)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+    """Open a file that is renamed when complete, or an anonymous one where that is impossible."""
+    with contextlib.ExitStack() as stack:
+        try:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = stack.enter_context(replacing(place))
+        except OSError as error:
+            warnings.warn(str(CacheError(str(place), error.strerror or str(error))), CacheWarning, stacklevel=4)
+            file = stack.enter_context(tempfile.TemporaryFile())
+        yield file
 
 
 def _padded(size: int) -> int:

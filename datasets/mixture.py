@@ -1,8 +1,8 @@
 """Several datasets as one endless stream of benchmarks, in given proportions.
 
-The stream is cut into blocks of `BLOCK` picks. How many of them are each dataset's follows from the weights, in every
-block as nearly as can be, and exactly in the long run; in which order they come is drawn for each block anew. So the
-number of a pick alone says which dataset it is from, and how many picks from that dataset came before.
+The stream consists of blocks of `BLOCK` picks. Each block has each dataset's share as closely as possible, and the
+shares are exact in the long run; the order within each block is random. So the number of a pick determines its dataset,
+and how many picks from that dataset came before.
 """
 
 import functools
@@ -10,32 +10,23 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError
-from aiocg.datasets.permutation import Permutation
+from aiocg.datasets.places import Permutation
 from aiocg.datasets.uri import BenchmarkUri
-from aiocg.datasets.views import extent
-
-if TYPE_CHECKING:
-    from aiocg.datasets.collection import Datasets
-
-__all__ = ["BLOCK", "Mixture", "mix"]
-
-Key = TypeVar("Key", bound=Dataset | str)
 
 BLOCK = 64  # picks
 
 
 class Mixture:
-    """An endless stream of benchmarks from several datasets, which the seed decides, in constant memory.
+    """An endless, seeded stream of benchmarks from several datasets, in constant memory.
 
-    Each dataset is gone through in an order of its own, every benchmark once, then in another order again. Of one
-    without an end these are the first 2**32 benchmarks.
+    Each dataset is traversed in a random order, every benchmark once, then in another order again. Of an unbounded one
+    only the first 2**32 benchmarks are used.
 
-    It is the same on every machine, and can be taken up at any pick::
+    It is the same on every machine, and can be resumed at any pick::
 
         for number, benchmark in enumerate(mixture.benchmarks(start), start): ...
 
@@ -51,7 +42,7 @@ class Mixture:
         self.datasets = tuple(weights)
         self.seed = seed
         self._weights = _whole_numbers(weights)
-        self._sizes = [extent(dataset) for dataset in self.datasets]
+        self._sizes = [dataset.extent for dataset in self.datasets]
         for dataset, size in zip(self.datasets, self._sizes, strict=True):
             if not size:
                 raise DatasetError(f"{dataset.root} is empty: there is nothing to mix in")
@@ -113,7 +104,7 @@ class Mixture:
         return picks
 
     def _counts(self, picks: int) -> list[int]:
-        """Divide the first picks among the datasets, so that with more picks none gets less."""
+        """Divide the first picks among the datasets, monotonically in their number."""
         counts, left = [], sum(self._weights)
         for weight in self._weights:
             counts.append(picks * weight // left)
@@ -125,33 +116,8 @@ class Mixture:
         return Permutation(self._sizes[which], self.seed, f"epoch {epoch} of {which}, {self.datasets[which].root}")
 
 
-def mix(weights: Mapping[Key, float], seed: int = 0, datasets: "Datasets | None" = None) -> Mixture:
-    """Mix datasets into one endless stream of benchmarks.
-
-    Args:
-        weights: how often each dataset is picked, by the dataset or its name.
-        seed: any whole number.
-        datasets: where names are looked up; the datasets that come with the package if None.
-
-    Raises:
-        DatasetNotFound: when there is no dataset of a name.
-        DatasetError: when there is no dataset, one is given twice or empty, or a weight is not a positive number.
-    """
-    if datasets is None:
-        from aiocg.datasets.registry import default_datasets  # it imports all datasets
-
-        datasets = default_datasets()
-    found: dict[Dataset, float] = {}
-    for key, weight in weights.items():
-        dataset = datasets[key] if isinstance(key, str) else key
-        if dataset in found:
-            raise DatasetError(f"{dataset.root} is given twice")
-        found[dataset] = weight
-    return Mixture(found, seed)
-
-
 def _whole_numbers(weights: Mapping[Dataset, float]) -> list[int]:
-    """Return the same proportions in whole numbers, so that no rounding can differ between machines."""
+    """Return the same proportions as integers, so that rounding cannot differ between machines."""
     if not weights:
         raise DatasetError("there is no dataset to mix")
     for dataset, weight in weights.items():

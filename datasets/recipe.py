@@ -23,18 +23,80 @@ A recipe is MessagePack of one map; `aiocg.workers.programs.recipe` reads it::
     measured      name of the run whose time is measured
 """
 
+import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from aiocg.datasets.benchmark import BenchmarkProgram, ProgramRun
 from aiocg.datasets.linking import LINK_FLAGS, runtime_archive
 from aiocg.datasets.toolchain import find_toolchain, link_flags
-
-__all__ = ["encode_program"]
 
 VERSION = 1
 _RUNTIME = "runtime.a"
 _FREESTANDING = ("{lld}", *LINK_FLAGS, "-o", "program", "program.o", _RUNTIME, "{builtins}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """One way to run a program, and what it must print and write.
+
+    A program runs in a folder of its own, with nothing but what is said here.
+
+    Attributes:
+        arguments: the command line after the program's name.
+        expected_output_path: the file that holds the expected standard output, or None when it is not known.
+        exit_status: the status the program must exit with.
+        stdin: the content of standard input.
+        files: the content of the files it finds in its folder, by name.
+        environment: its environment variables; there are no others.
+        output_files: the files it writes there, by name, with their expected content, or None where that is not known.
+        timeout: seconds after which it is stopped.
+        output_varies: what it prints differs from one time to the next, and is not compared.
+    """
+
+    arguments: tuple[str, ...] = ()
+    expected_output_path: Path | None = None
+    exit_status: int = 0
+    stdin: bytes = b""
+    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    output_files: Mapping[str, bytes | None] = dataclasses.field(default_factory=dict)
+    timeout: float = 60.0
+    output_varies: bool = False
+
+    def expected_output(self) -> bytes | None:
+        """Read the expected standard output; None when it is not known."""
+        return None if self.expected_output_path is None else self.expected_output_path.read_bytes()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BenchmarkProgram:
+    """How to build, run and check a benchmark that is a whole program.
+
+    Attributes:
+        language: "c" or "c++".
+        freestanding: the program stands on our own runtime and headers, not on the machine's.
+        runs: the runs by name, such as "small", "medium" and "large"; a program without any cannot be run.
+        command: what links it, in the words of a recipe. When empty, our runtime is linked to a freestanding
+            program, and clang links any other with the machine's libraries.
+        files: the content of files that the command finds in its folder, by name.
+        environment: the environment variables of the command; there are no others.
+        measured: the run whose time is measured if nothing else is said, the first one if empty. It should take long
+            enough that starting the program does not count, and no longer.
+        carried: names of the runs that every environment on the benchmark can do, None for all. The others are done by
+            validation only, so that what they need is not fetched for optimising.
+        sanitizers: names of the sanitizers that may watch it, None for all: some programs have faults of their own.
+    """
+
+    language: str
+    freestanding: bool = False
+    runs: Mapping[str, ProgramRun] = dataclasses.field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    measured: str = ""
+    carried: tuple[str, ...] | None = None
+    sanitizers: tuple[str, ...] | None = None
 
 
 def encode_program(program: BenchmarkProgram) -> bytes:
@@ -48,15 +110,13 @@ def encode_program(program: BenchmarkProgram) -> bytes:
         ToolchainNotFound: when there is no clang to compile it.
         OSError: when the file of an expected output cannot be read.
     """
-    import msgspec
+    import msgspec  # here, for a quick start of those who only list or compile programs
 
     command, files = program.command, dict(program.files)
     if not command and program.freestanding:
         command, files = _FREESTANDING, files | {_RUNTIME: runtime_archive(find_toolchain())}
     elif not command:
-        driver = "{clang++}" if program.language == "c++" else "{clang}"
-        flags = link_flags(find_toolchain().clang, program.language)
-        command = (driver, *flags, "-o", "program", "program.o", "-lm")
+        command = by_driver(program.language, link_flags(find_toolchain().clang, program.language))
     runs = {name: run for name, run in program.runs.items() if program.carried is None or name in program.carried}
     recipe = {
         "version": VERSION,
@@ -81,3 +141,15 @@ def _run(name: str, run: ProgramRun) -> Mapping[str, Any]:
         "outputs": dict(run.output_files),
         "timeout": run.timeout,
     }
+
+
+def linked_by_compiler(program: BenchmarkProgram | None) -> BenchmarkProgram | None:
+    """Return a program that the compiler at hand links with the libraries that it finds, if nothing else is said."""
+    if program is None or program.command or program.freestanding:
+        return program
+    return dataclasses.replace(program, command=by_driver(program.language))
+
+
+def by_driver(language: str, flags: tuple[str, ...] = (), words: tuple[str, ...] = ("-lm",)) -> tuple[str, ...]:
+    """Return the command by which a compiler driver links a program, with words after its machine code."""
+    return ("{clang++}" if language == "c++" else "{clang}", *flags, "-o", "program", "program.o", *words)

@@ -1,23 +1,81 @@
-"""The datasets that come with the package, and those that the user has made."""
+"""The default datasets, and resolving what a user names as a program."""
 
+import os
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
+from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.errors import InvalidBenchmarkUri
 from aiocg.datasets.generators.csmith import CsmithDataset
 from aiocg.datasets.generators.llvm_stress import LlvmStressDataset
 from aiocg.datasets.generators.random_c.dataset import RandomProgramsDataset
 from aiocg.datasets.loop_nests.dataset import LoopNestsDataset
 from aiocg.datasets.loop_nests.loop_tool import LoopToolDataset
+from aiocg.datasets.mixture import Mixture
 from aiocg.datasets.own.installed import own_datasets
+from aiocg.datasets.program_file import SUFFIXES
 from aiocg.datasets.programs import ProgramsDataset
 from aiocg.datasets.published import published_datasets
 from aiocg.datasets.sdist import SdistDataset
+from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["default_datasets"]
+
+def resolve(
+    target: "str | os.PathLike[str] | BenchmarkUri | Benchmark", datasets: Datasets, flags: Iterable[str] = ()
+) -> Benchmark:
+    """Turn a URI, a path or a benchmark into a benchmark.
+
+    A string is a path when it starts like one (`/`, `./`, `../`, `~`), names an existing file that can be a
+    benchmark, or ends in one of the suffixes and is not in a known dataset. Otherwise it is a URI.
+
+    Args:
+        target: `programs-v0/qsort`, `benchmark://programs-v0/qsort`, `prog.c`, `~/y.ll`,
+            `file:///abs/path.c`, a `pathlib.Path`, or a benchmark, which is returned as it is.
+        datasets: where URIs are looked up.
+        flags: for clang, when the target is a path.
+
+    Raises:
+        TypeError: when it is something else.
+        InvalidBenchmarkUri: when it is neither a file nor a well-formed URI.
+        DatasetNotFound: when there is no such dataset.
+        BenchmarkNotFound: when there is no such file or benchmark.
+        BenchmarkInitError: when a file cannot be a benchmark.
+    """
+    if isinstance(target, Benchmark):
+        return target
+    if isinstance(target, BenchmarkUri):
+        return datasets.benchmark(target)
+    if not isinstance(target, (str, os.PathLike)):
+        raise TypeError(f"a benchmark is given by its name, the path of a file, or as a Benchmark, not as {target!r}")
+    if not isinstance(target, str) or _is_path(target, datasets):
+        return Benchmark.from_file(target, flags)
+    return datasets.benchmark(target)
+
+
+def _is_path(text: str, datasets: Datasets) -> bool:
+    if "://" in text:
+        return False
+    if not text or "\0" in text:
+        raise InvalidBenchmarkUri(text, "neither the name of a benchmark nor of a file")
+    if text.startswith(("/", "./", "../", "~")) or text in (".", ".."):
+        return True
+    suffixed = text.endswith(SUFFIXES)
+    if suffixed and os.path.isfile(text):
+        return True
+    if text.partition("/")[0] in datasets:
+        return False
+    return suffixed or os.path.exists(text)
+
+
+Key = TypeVar("Key", bound=Dataset | str)
 
 
 def default_datasets() -> Datasets:
-    """Return a new collection of the datasets that come with the package, and of the user's own.
+    """Return a new collection of the datasets of this package and the user's own.
 
-    It costs a look at one folder: nothing is fetched, and no list of names is read.
+    It lists one folder; nothing is fetched, and no list of names is read.
     """
     return Datasets(
         [
@@ -33,3 +91,16 @@ def default_datasets() -> Datasets:
             LoopToolDataset("cuda"),
         ]
     )
+
+
+def mix(weights: Mapping[Key, float], seed: int = 0, datasets: Datasets | None = None) -> Mixture:
+    """Mix datasets into one endless stream of benchmarks.
+
+    Args:
+        weights, seed: as for `Datasets.mix`.
+        datasets: where names are looked up; the datasets that come with the package if None.
+
+    Raises:
+        DatasetNotFound, DatasetError: as `Datasets.mix`.
+    """
+    return (default_datasets() if datasets is None else datasets).mix(weights, seed)

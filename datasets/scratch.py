@@ -1,9 +1,9 @@
-"""Folders for what compilers write, which go when they are left, or else soon after their owner was killed.
+"""Scratch folders for compilers, removed on exit or soon after their owner was killed.
 
-A folder is locked as long as its owner lives: the system frees the lock however that ends. So whoever finds one that is
-not locked may remove it: the next process that needs such a folder does, and the janitor of a runtime whose process is
-gone. A process that ends of its own accord takes along what its threads have not left. This file is also run by itself,
-so it imports nothing but the standard library.
+A folder is locked while its owner lives: the system frees the lock in any case. An unlocked folder may be removed, by
+the next process that needs one or by the janitor of a runtime whose process is gone. A process that exits normally
+removes the folders that its threads still use. This file is also run as a script, so it imports only the standard
+library.
 """
 
 import atexit
@@ -11,14 +11,13 @@ import contextlib
 import fcntl
 import functools
 import os
+import secrets
 import shutil
 import signal
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-
-__all__ = ["scratch_folder", "sweep"]
 
 PREFIX = "aiocg-scratch-"
 ATTEMPTS = 100  # to make a folder that nobody removes before it is locked; to learn what a process is
@@ -30,7 +29,7 @@ _making = threading.Lock()
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[str]:
-    """Make an empty folder below the one for temporary files, and remove it with all that is in it.
+    """Make an empty folder for temporary files, and remove it on exit.
 
     Raises:
         OSError: when there is no room for it.
@@ -38,7 +37,6 @@ def scratch_folder() -> Iterator[str]:
     _sweep_once()
     with _making:
         path, lock = _make()
-        _owners[path] = os.getpid()
     try:
         yield path
     finally:
@@ -48,7 +46,7 @@ def scratch_folder() -> Iterator[str]:
 
 
 def parent_folder() -> str:
-    """Return what `tempfile.gettempdir` does, which tries by making a file: that would stay if we were killed then."""
+    """Return the folder of `tempfile.gettempdir`, which would test it with a file that remains if we are killed."""
     if tempfile.tempdir is None:
         for path in (os.environ.get("TMPDIR"), "/tmp"):
             if path and os.path.isabs(path) and os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):
@@ -57,7 +55,7 @@ def parent_folder() -> str:
 
 
 def sweep() -> None:
-    """Remove the folders whose owners are gone, and end what still works for them."""
+    """Remove the folders whose owners are gone, and kill what still uses them."""
     parent = parent_folder()
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
@@ -74,7 +72,7 @@ def _sweep_once() -> None:
 
 
 def _remove_own() -> None:
-    """Remove what daemon threads still use when the process ends, and let them make no more."""
+    """Remove the folders of daemon threads at exit, and keep them from making more."""
     _making.acquire(timeout=EXIT_PATIENCE)  # never released
     for path, owner in list(_owners.items()):
         if owner == os.getpid():
@@ -89,14 +87,22 @@ def _renew_lock() -> None:
 
 def _make() -> tuple[str, int]:
     for _ in range(ATTEMPTS):
-        path = tempfile.mkdtemp(prefix=PREFIX, dir=parent_folder())
-        with contextlib.suppress(FileNotFoundError, BlockingIOError):  # it is being swept
+        path = os.path.join(parent_folder(), PREFIX + secrets.token_hex(8))
+        _owners[path] = os.getpid()  # before it is there, as a signal may end this process at any moment
+        try:
+            os.mkdir(path, 0o700)
             return path, _lock(path)
+        except (FileNotFoundError, BlockingIOError):  # it is being swept
+            del _owners[path]
+        except OSError:
+            shutil.rmtree(path, ignore_errors=True)
+            del _owners[path]
+            raise
     raise OSError(f"folders made in {parent_folder()} vanish at once")
 
 
 def _lock(path: str) -> int:
-    """Open and lock a folder.
+    """Open and lock a folder itself, not a file in it, which `filelock` cannot do.
 
     Raises:
         BlockingIOError: when somebody has locked it.
@@ -132,7 +138,7 @@ def _sweep(path: str) -> None:
 
 
 def _end_users(path: str) -> None:
-    """Kill the compilers that an owner who was killed has left behind: their arguments name the folder."""
+    """Kill compilers left behind by a killed owner: their arguments name the folder."""
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != os.getpid():
             with contextlib.suppress(OSError):
@@ -141,7 +147,7 @@ def _end_users(path: str) -> None:
 
 
 def _arguments(process: str) -> bytes:
-    """Return what a process was started with; one that is just becoming another program tells it a moment later."""
+    """Return the arguments of a process, retrying while it executes another program."""
     for _ in range(ATTEMPTS):
         with open(f"/proc/{process}/cmdline", "rb") as file:
             arguments = file.read()

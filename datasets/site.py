@@ -1,17 +1,16 @@
-"""Where installed datasets lie, and whether the network may be used: two settings of the user's."""
+"""The user's settings for where datasets are installed and how they are fetched, and addresses for messages."""
 
 import os
+import re
 from pathlib import Path
 
 import platformdirs
 
-__all__ = ["is_offline", "mirror", "site_data_directory"]
-
 
 def site_data_directory() -> Path:
-    """Return the directory of what is installed: `AIOCG_SITE_DATA`, or the one the system gives to users.
+    """Return the directory of installed data: `AIOCG_SITE_DATA`, or the user's data directory.
 
-    Unlike the cache it holds what was asked for by name, and nothing in it vanishes by itself::
+    Unlike the cache it holds what was asked for by name, and nothing is evicted::
 
         datasets/<scheme>/<dataset>/   what a dataset has installed
         indexes/<scheme>/<dataset>.sqlite   what was measured of its programs
@@ -21,10 +20,15 @@ def site_data_directory() -> Path:
 
 
 def is_offline() -> bool:
-    """Say whether `AIOCG_OFFLINE` forbids the use of the network."""
+    """Return whether `AIOCG_OFFLINE` forbids using the network."""
     return os.environ.get("AIOCG_OFFLINE", "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 def mirror() -> str:
-    """Return the address that `AIOCG_DATASET_MIRROR` gives, which has all published files by name; "" without."""
+    """Return the address of `AIOCG_DATASET_MIRROR`, which has all published files by name; "" if unset."""
     return os.environ.get("AIOCG_DATASET_MIRROR", "").rstrip("/")
+
+
+def without_password(url: str) -> str:
+    """Return an address without credentials, as it may be shown."""
+    return re.sub(r"//[^/]*@", "//", url)

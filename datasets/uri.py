@@ -8,10 +8,11 @@ from typing import Self
 
 from aiocg.datasets.errors import InvalidBenchmarkUri
 
-__all__ = ["DEFAULT_SCHEME", "SCHEMES", "BenchmarkUri"]
-
 SCHEMES = ("benchmark", "generator", "file")
 DEFAULT_SCHEME = "benchmark"
+
+USER = "user-v0"
+"""What stands for the dataset in the names of benchmarks that belong to none."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://", re.ASCII)
 _DATASET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", re.ASCII)
@@ -20,18 +21,18 @@ _FILE_EXAMPLE = "file:///home/me/program.c"
 
 @dataclasses.dataclass(frozen=True, order=True, slots=True)
 class BenchmarkUri:
-    """The name of one benchmark, as a value that can be hashed and ordered.
+    """The name of one benchmark, as a hashable and ordered value.
 
     Attributes:
         scheme: one of `SCHEMES`.
         dataset: the dataset's name; "" for `file`.
-        path: the benchmark within the dataset, without a leading slash, "" when the URI names the dataset
-            itself; for `file` the absolute path of the file.
+        path: the path within the dataset, without a leading slash, or "" if the URI names the dataset itself; for
+            `file` the absolute path of the file.
         params: the query as (key, value) pairs, in order.
-        fragment: what follows `#`.
+        fragment: the part after `#`.
 
-    The parts hold plain text; percent signs appear only in `str(uri)`, which is always ASCII. Bytes of a file
-    name that are not UTF-8 are kept as the surrogates that `os.fsdecode` makes of them.
+    The parts are decoded text; only `str(uri)` is percent-encoded, and always ASCII. Bytes of file names that are not
+    valid UTF-8 are represented by surrogates, as by `os.fsdecode`.
 
     Raises:
         InvalidBenchmarkUri: when a part is malformed.
@@ -55,7 +56,7 @@ class BenchmarkUri:
 
     def _check_file(self) -> None:
         if self.dataset:
-            raise self._malformed(f"a file URI has three slashes, not a host ({self.dataset!r})", _FILE_EXAMPLE)
+            raise self._malformed(f"a file URI begins with file:/// and has no host ({self.dataset!r})", _FILE_EXAMPLE)
         if not self.path.startswith("/"):
             raise self._malformed("the path of a file URI must be absolute", _FILE_EXAMPLE)
 
@@ -64,7 +65,7 @@ class BenchmarkUri:
             raise self._malformed(
                 "the dataset's name is missing"
                 if not self.dataset
-                else f"{self.dataset!r} is no dataset name (letters, digits and _ . + -)"
+                else f"{self.dataset!r} is not a dataset name (letters, digits and _ . + -)"
             )
         if self.path and any(segment in ("", ".", "..") for segment in self.path.split("/")):
             raise self._malformed(f"the path {self.path!r} has an empty, '.' or '..' segment")
@@ -75,7 +76,7 @@ class BenchmarkUri:
 
     @classmethod
     def from_string(cls, text: str) -> Self:
-        """Parse a URI; without a scheme it is a `benchmark`.
+        """Parse a URI; the default scheme is `benchmark`.
 
         Args:
             text: for example `programs-v0/qsort` or `file:///home/me/program.c`.
@@ -88,7 +89,7 @@ class BenchmarkUri:
         if match := _SCHEME.match(text):
             scheme, rest = match[1].lower(), text[match.end() :]
         elif ":" in text.split("/", 1)[0]:
-            raise InvalidBenchmarkUri(text, "a scheme is followed by '://'")
+            raise InvalidBenchmarkUri(text, "a scheme must be followed by '://'")
         if not rest:
             raise InvalidBenchmarkUri(text, "the dataset's name is missing")
         rest, _, fragment = rest.partition("#")
@@ -102,20 +103,20 @@ class BenchmarkUri:
 
     @classmethod
     def canonicalize(cls, text: str) -> str:
-        """Return the one spelling of a URI: `programs-v0/qsort` becomes `benchmark://programs-v0/qsort`."""
+        """Return the canonical form of a URI: `programs-v0/qsort` becomes `benchmark://programs-v0/qsort`."""
         return str(cls.from_string(text))
 
     @classmethod
     def from_file(cls, path: str, params: Iterable[tuple[str, str]] = ()) -> Self:
-        """Name a file by its absolute path."""
+        """Return the URI of a file, given by its absolute path."""
         return cls("file", "", path, tuple(params))
 
     def param(self, key: str) -> tuple[str, ...]:
-        """Return every value of one key of the query, in order."""
+        """Return all values of a key of the query, in order."""
         return tuple(value for name, value in self.params if name == key)
 
     def __str__(self) -> str:
-        """Return the canonical spelling, which `from_string` reads back to an equal URI."""
+        """Return the canonical form, which `from_string` parses to an equal URI."""
         text = f"{self.scheme}://{self.dataset}"
         if self.path:
             text += "/" + _quote(self.path[1:] if self.scheme == "file" else self.path)
@@ -140,7 +141,7 @@ def _parse_query(query: str) -> tuple[tuple[str, str], ...]:
 
 
 def _require_representable(text: str) -> None:
-    """Refuse text that could not be written to a URI and read back."""
+    """Refuse text that cannot be written to a URI and parsed again."""
     if text.isascii() and "\0" not in text:
         return
     try:
@@ -148,4 +149,4 @@ def _require_representable(text: str) -> None:
     except UnicodeEncodeError:
         faithful = False
     if not faithful or "\0" in text:
-        raise InvalidBenchmarkUri(text, "it contains a character that cannot stand in a URI")
+        raise InvalidBenchmarkUri(text, "it contains a character that a URI cannot represent")

@@ -3,6 +3,7 @@
 - What stands indented behind `::`, which editors and `help()` show as it is, becomes a code block.
 - `low, high: the bounds.` in a section becomes an entry for each of the names.
 - What is returned is told in sentences, in which a colon means no type: that is in the signature.
+- A method without a docstring has that of the method which it overrides, as for `help()`.
 """
 
 import ast
@@ -27,6 +28,21 @@ class Spelt(griffe.Extension):
             sections = [SEVERAL.sub(_one_by_one, section) for section in sections]
             text = RETURNS.sub(r"\1: ", "".join([head, *sections]))
             obj.docstring.value = LITERAL.sub(_fenced, text)
+
+    def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
+        """Hand the docstrings of methods down to those that override them."""
+        _hand_down(pkg)
+
+
+def _hand_down(owner: griffe.Module | griffe.Class) -> None:
+    for one in list(owner.members.values()):
+        if one.is_alias:
+            continue
+        if isinstance(one, griffe.Module | griffe.Class):
+            _hand_down(one)
+        elif isinstance(owner, griffe.Class) and one.docstring is None:
+            above = (base.members.get(one.name) for base in owner.mro())
+            one.docstring = next((other.docstring for other in above if other is not None and other.docstring), None)
 
 
 def _one_by_one(match: re.Match[str]) -> str:

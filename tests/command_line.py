@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,11 +43,15 @@ def runner(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *
     def run(*arguments: object, answer: str = "") -> Outcome:
         monkeypatch.setattr(sys, "argv", ["aiocg", *words, *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         status: object = 0
         try:
             cli.main()
         except SystemExit as ending:
             status = ending.code or 0
+        finally:  # the process of a command would end here, and with it what it does when there is a signal
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         return Outcome(int(str(status)), *capfd.readouterr())
 
     return run

@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import ctypes
+import functools
+import gc
 import logging
 import os
 import random
@@ -9,9 +12,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +24,16 @@ from typing import Any
 import psutil
 import pytest
 
+from aiocg.datasets.cache import cache_directory
+from aiocg.datasets.toolchain import loader_environment
+
 SIDE_BY_SIDE = 8  # at most: each process that runs tests has workers of its own
+EXAMPLES = 10  # of hypothesis, at most, for a test that is not slow
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run the whole suite in a process per core, and the files or folders that somebody names in this one.
+    """Run the whole suite in three processes on two cores, and the files or folders that somebody names in this one.
 
     `-n` decides otherwise: `-n 0` runs everything here, one test after the other.
     """
@@ -33,7 +42,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if not all(path == suite or path in suite.parents for path in named):
         return 0
     cores = len(os.sched_getaffinity(0))
-    return min(cores, SIDE_BY_SIDE) if cores > 1 else 0
+    return min(cores + cores // 2, SIDE_BY_SIDE) if cores > 1 else 0  # now and then each waits for something
 
 
 @pytest.hookimpl(trylast=True)  # when there is a cache
@@ -41,18 +50,156 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let tests interrupt what they start, and let the Pythons that they start be quick."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    _help_the_loader()
     cache: pytest.Cache | None = getattr(config, "cache", None)
-    if os.environ.get("PYTHONDONTWRITEBYTECODE") and cache is not None:
+    if os.environ.get("PYTHONDONTWRITEBYTECODE"):
         # Without bytecode every one of many hundreds of processes compiles all that it imports. Whoever does not want
         # it to be written does not want it beside the sources.
         with contextlib.suppress(OSError):
-            sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
+            folder = str(cache.mkdir("bytecode")) if cache is not None else _passing_folder(config)
+            _take_over_bytecode(Path(folder))
+            sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = folder
             sys.dont_write_bytecode = False
             del os.environ["PYTHONDONTWRITEBYTECODE"]
+    if config.getoption("dist", "no") == "no":  # this process runs tests, and has others run none
+        _choose_profile()
+
+
+def _take_over_bytecode(folder: Path) -> None:
+    """Link the bytecode that was installed beside its sources, where a folder for bytecode is new.
+
+    It is most of what tests import, and to compile it takes ten seconds and more of one core.
+    """
+    installed = Path(sysconfig.get_path("purelib"))
+    mirror = folder / installed.relative_to("/")
+    if mirror.exists():
+        return
+    for cache in installed.rglob("__pycache__"):
+        mirrored = mirror / cache.parent.relative_to(installed)
+        mirrored.mkdir(parents=True, exist_ok=True)
+        for file in cache.glob(f"*.{sys.implementation.cache_tag}.pyc"):
+            (mirrored / file.name).symlink_to(file)
+
+
+def _passing_folder(config: pytest.Config) -> str:
+    """Make a folder that goes at the end."""
+    folder = tempfile.mkdtemp(prefix="bytecode-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    return folder
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Begin with another part of the test modules in each of several processes.
+
+    To compile them with their assertions takes most of the time that collecting takes. So each process finds most of
+    them compiled by the others.
+    """
+    worker, count = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("PYTEST_XDIST_WORKER_COUNT")
+    if worker is None or count is None:
+        return
+    for path in sorted(Path(__file__).parent.rglob("test_*.py"))[int(worker.removeprefix("gw")) :: int(count)]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # to be told when it is collected
+            pytest.Module.from_parent(session, path=path).obj  # noqa: B018, which imports it
+
+
+def _help_the_loader() -> None:
+    """Let this process load libLLVM where the machine lacks a library that it names, as workers are helped to."""
+    if environment := loader_environment():
+        os.environ.update(environment)  # for what is started
+        for library in Path(environment["LD_LIBRARY_PATH"].rpartition(os.pathsep)[2]).glob("*.so*"):
+            ctypes.CDLL(str(library))  # the loader knows it by its name from now on
+
+
+def _choose_profile() -> None:
+    """Say how many examples hypothesis tries.
+
+    "quick" is for every day; "thorough", for the end of .ci/run, has as many as a test says, or else hypothesis itself.
+    """
+    from hypothesis import settings  # which takes a second or two to load
+
+    settings.register_profile("thorough", settings(deadline=None))
+    settings.register_profile("quick", settings(deadline=None), max_examples=EXAMPLES)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> Iterator[None]:
+    """Make what is thinned slow, before those are chosen that are to be run, and bound the examples of these."""
+    _thin(items)
+    config.hook.pytest_deselected(items=_sample(items))
+    yield
+    from hypothesis import settings
+
+    if settings.get_current_profile_name() == "quick":
+        for item in items:
+            if item.get_closest_marker("hypothesis") is not None and item.get_closest_marker("slow") is None:
+                _bound_examples(item)
+
+
+def pytest_collection_finish() -> None:
+    """Let no collection of garbage go through thousands of tests, which are none."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs something that this machine has not, as its mark `needs` says."""
+    for mark in item.iter_markers("needs"):
+        for what in mark.args:
+            if not _has(what):
+                pytest.skip(f"needs {what}" if what != "libc" else "needs libc6-dev, to link with the C library")
+
+
+@functools.cache
+def _has(what: str) -> bool:
+    if what == "libc":
+        return any(any(Path("/usr").glob(f"{folder}/Scrt1.o")) for folder in ("lib*", "lib*/*"))
+    return shutil.which(what) is not None
+
+
+def _cases(items: list[pytest.Function], mark: str, *, slow: bool) -> list[list[pytest.Function]]:
+    """Return the cases, slow ones or others, of each test that has a mark."""
+    lists: dict[tuple[Any, ...], list[pytest.Function]] = {}
+    for item in items:
+        if item.get_closest_marker(mark) is not None and (item.get_closest_marker("slow") is not None) is slow:
+            lists.setdefault((item.path, item.cls, item.originalname), []).append(item)
+    return list(lists.values())
+
+
+def _sample(items: list[pytest.Function]) -> list[pytest.Function]:
+    """Drop three of four slow cases of tests marked `sampled`, and return them; other tests drop others of a list."""
+    dropped = []
+    for cases in _cases(items, "sampled", slow=True):
+        kept = zlib.crc32(cases[0].originalname.encode()) % 4
+        dropped += [item for index, item in enumerate(cases) if index % 4 != kept]
+    gone = set(dropped)
+    items[:] = [item for item in items if item not in gone]
+    return dropped
+
+
+def _thin(items: list[pytest.Function]) -> None:
+    """Leave as many cases of a test as its mark `few` says, from all over their list; the others are slow."""
+    for cases in _cases(items, "few", slow=False):
+        (count,) = cases[0].get_closest_marker("few").args  # type: ignore[union-attr]
+        kept = {index * (len(cases) - 1) // max(1, count - 1) for index in range(count)}
+        for index, item in enumerate(cases):
+            if index not in kept:
+                item.add_marker("slow")
+
+
+def _bound_examples(item: pytest.Function) -> None:
+    """Let a test have no more examples than the quick profile, whatever it says itself."""
+    from hypothesis import settings
+
+    machine = item.cls if isinstance(getattr(item.cls, "settings", None), settings) else None
+    # `settings` refuses a test that has some already; the attribute is the one that hypothesis's own plugin sets.
+    where, name = (machine, "settings") if machine else (item.obj, "_hypothesis_internal_use_settings")
+    if (own := getattr(where, name)).max_examples > EXAMPLES:
+        setattr(where, name, settings(own, max_examples=EXAMPLES))
 
 
 @dataclass(frozen=True)
-class Place:
+class Workspace:
     """Where a program can be run so that afterwards one can see what it has left.
 
     Attributes:
@@ -65,7 +212,7 @@ class Place:
     temporary: Path
     environment: dict[str, str]
 
-    def run(self, *command: str, timeout: float = 110.0) -> "subprocess.CompletedProcess[str]":
+    def run(self, *command: str, timeout: float = 280.0) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end."""
         return subprocess.run(
             command,
@@ -94,6 +241,23 @@ class Place:
         return sorted(path.name for path in self.temporary.iterdir())
 
 
+@pytest.fixture
+def start_and_cancel() -> Callable[[Coroutine[Any, Any, Any]], Awaitable[None]]:
+    """Starts a search, and cancels it soon: none of its tasks is left."""
+
+    async def run(search: Coroutine[Any, Any, Any]) -> None:
+        before = asyncio.all_tasks()
+        task = asyncio.create_task(search)
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        left = {task.get_coro().__qualname__ for task in asyncio.all_tasks() - before}  # type: ignore[union-attr]
+        assert all(name.startswith(("LocalProcess.", "Supervisor.")) for name in left)  # a busy worker is replaced
+
+    return run
+
+
 @pytest.fixture(scope="session", autouse=True)
 def site_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder for installed datasets that is empty at first, whatever the user has installed."""
@@ -103,6 +267,26 @@ def site_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for variable in ("AIOCG_OFFLINE", "AIOCG_DATASET_MIRROR"):
             patch.delenv(variable, raising=False)
         yield directory
+
+
+@pytest.fixture(scope="session")
+def new_cache(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Makes caches with nothing in them but our own libraries, so that they are compiled once for all tests."""
+
+    def make() -> Path:
+        cache = tmp_path_factory.mktemp("cache")
+        with contextlib.suppress(OSError):  # nobody has compiled any yet
+            shutil.copytree(cache_directory() / "native", cache / "native")
+        return cache
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that all processes of a run share, for what takes long to compile and nobody counts."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "cache"
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +299,7 @@ def logs_as_before() -> Iterator[None]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path) -> Iterator[Workspace]:
     """A place whose PATH begins with the commands of this interpreter's environment."""
     temporary = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
     scripts = str(Path(sys.executable).parent)
@@ -126,7 +310,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         "COLUMNS": "80",
         "AIOCG_TEST_MARK": uuid.uuid4().hex,
     }
-    yield Place(tmp_path, temporary, environment)
+    yield Workspace(tmp_path, temporary, environment)
     shutil.rmtree(temporary, ignore_errors=True)
 
 

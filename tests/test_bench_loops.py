@@ -1,21 +1,28 @@
 """What `python -m bench.loops` measures computes what it should, and its plot is made of what is stored."""
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aiocg.workers.loops.cpu.target import CpuTarget
+from aiocg.workers.loops.language import parse
+from aiocg.workers.loops.reference import expect, random_inputs
 
 ROOT = Path(__file__).resolve().parents[1]
 
 with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
     patch.syspath_prepend(str(ROOT))
-    from bench.loops import schedules, sweep
-    from bench.loops.sides import NumPy, Ours
+    from bench.loops import schedules, searches, sweep
+    from bench.loops.naive import Naive
+    from bench.loops.sides import NUMPY, NumPy, Ours
+    from bench.measure import Effort
 
 STORED = ROOT / "docs" / "performance" / "loops"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_schedules_are_legal_and_right(threads: int) -> None:
     target = CpuTarget(threads)
@@ -30,15 +37,39 @@ def test_schedules_are_legal_and_right(threads: int) -> None:
 
 
 def test_both_sides_take_time() -> None:
-    target = CpuTarget(1)
+    ours = Ours(CpuTarget(1), schedules.rows_summed(64, 1, 4))
     with NumPy(1) as numpy:
-        for kind in ("matmul", "rows", "softmax"):
-            assert 0 < numpy.seconds(kind, 64, 0.01, 2) < 10
-    ours = Ours(target, schedules.rows_summed(64, 1, 4))
-    assert 0 < ours.seconds(0.01, 2) < 10
+        assert all(0 < seconds < 10 for seconds in numpy.seconds(NUMPY["rows"], ours.tensors, 0.01, 2))
+    assert 0 < ours.seconds(0.01, 2) < 10 and 0 < ours.processor_seconds(0.01, 2) < 10
     assert ours.flops == 64 * 64
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize("name", searches.SUBJECTS)
+def test_numpy_and_c_compute_what_a_schedule_is_searched_for(name: str, tmp_path: Path) -> None:
+    subject = searches.SUBJECTS[name]
+    computation = parse(subject.benchmark.content)
+    Naive(computation, tmp_path)  # which compares what it computes
+    inputs = random_inputs(computation)
+    arrays = {one.name: array for one, array in zip(computation.inputs, inputs, strict=True)}
+    expected = expect(computation, inputs)[-1].values
+    result = arrays[computation.stages[-1].tensor] = np.zeros_like(expected)
+    exec(subject.numpy, {"np": np, **arrays})
+    assert np.allclose(result, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_what_a_search_finds_is_measured_beside_the_others() -> None:
+    results = searches.measure_searches(Effort(quick=True), 1.0, ["16 matmuls of 128"])
+    assert [row.what.rpartition(": ")[2] for row in results.rows] == [
+        "speed", "to NumPy, by the clock", "to NumPy, processor", "to gcc -O3, processor"
+    ]  # fmt: skip
+    assert all(row.value.median > 0 for row in results.rows) and "16 matmuls of 128: " in results.notes[-1]
+
+
+@pytest.mark.slow
 def test_the_stored_sweep_is_what_is_drawn(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     (tmp_path / sweep.STORED).write_bytes((STORED / sweep.STORED).read_bytes())

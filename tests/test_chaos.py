@@ -29,7 +29,7 @@ with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is 
     from bench.chaos.faults import FAULTS, MISDEEDS, NAMES, Fault, Kill, Target, misdeed
     from bench.chaos.injector import Appointment, Injector, schedule
     from bench.chaos.ledger import Ledger, LedgerTail, LedgerWriter
-    from bench.chaos.remains import Place, Remains
+    from bench.chaos.remains import Remains, SearchArea
     from bench.chaos.witness import Sample, Sighting
     from bench.chaos.world import LLVM, SCRIPTED, Form, Settings, Walk, value_after, walks
 
@@ -323,6 +323,7 @@ def stop_half_way(lines: Lines, paths: list[Walk]) -> None:
     lines.remove(find(lines, paths, "final", scripted=False, form=""))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("damage", "rules"),
     [
@@ -344,6 +345,19 @@ def test_each_damage_to_a_ledger_is_found(
 ) -> None:
     damage(lines, paths)
     assert set(judge(lines, paths)) == rules
+
+
+def test_an_answer_that_comes_late_after_the_last_fault_of_its_slot_is_found() -> None:
+    lines: Lines = [[1.0, "asked", one, "step 0", f"llvm {one}"] for one in (1, 2, 3)]
+    lines += [[1.0, "asked", 4, "reset 0", "llvm 4"]]
+    lines += [[4.0, "over", "llvm 1"], [9.0, "over", "llvm 2"], [30.0, "over", "llvm 1"], [8.0, "over", "llvm 9"]]
+    lines += [[15.0, "answered", one, "step 0", [5], 1, f"llvm {one if one < 3 else 9}"] for one in (1, 2, 3)]
+    lines += [[15.0, "answered", 4, "reset 0", [5], 0, "llvm 4"]]
+    ledger = Ledger.of(lines)
+    assert checks.waits(ledger) == {(1, "step 0"): 11.0, (2, "step 0"): 6.0, (3, "step 0"): 7.0}
+    assert [(one.rule, one.who) for one in checks.answers_were_in_time(ledger)] == [
+        ("late answer", "environment 1, step 0")
+    ]
 
 
 def test_an_action_that_was_done_twice_is_found_without_another_run(lines: Lines, paths: list[Walk]) -> None:
@@ -420,13 +434,13 @@ def test_what_is_left_is_found(tmp_path: Path) -> None:
     temporary.mkdir()
     child = subprocess.Popen(["sleep", "100"], env={**os.environ, remains.MARK: "a mark of this test"})
     try:
-        place = Place("a mark of this test", temporary, caches, shared)
-        assert remains.look(replace(place, mark="another mark"), {}).nothing
+        area = SearchArea("a mark of this test", temporary, caches, shared)
+        assert remains.look(replace(area, mark="another mark"), {}).nothing
         (shared / "psm").touch()
         (caches / "ab" / ".new-1").touch()
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(temporary / "s"))
-            found = remains.look(place, {})
+            found = remains.look(area, {})
         assert [line.split()[0] for line in found.processes] == [str(child.pid)]
         assert found.sockets == (str(temporary / "s"),)
         assert found.memory == (str(shared / "psm"),)
@@ -435,9 +449,9 @@ def test_what_is_left_is_found(tmp_path: Path) -> None:
         child.send_signal(signal.SIGKILL)
         while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
             pass
-        assert len(remains.look(place, known).zombies) == 1
+        assert len(remains.look(area, known).zombies) == 1
         child.wait()
-        assert remains.look(place, known).zombies == ()
+        assert remains.look(area, known).zombies == ()
     finally:
         child.kill()
         child.wait()

@@ -57,9 +57,9 @@ def own(aiocg: Run, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def tiny(monkeypatch: pytest.MonkeyPatch, new_cache: Callable[[], Path]) -> Any:
     """A server that publishes a dataset, `tiny-v0`, which is one of those that come with the package."""
-    monkeypatch.setenv("AIOCG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("AIOCG_CACHE", str(new_cache()))
     files = {f"tiny-v0/{name}.bc": compile_source(text, f"{name}.c") for name, text in (("one", LOOP), ("two", LOOP))}
     with PublishedServer() as server:
         archive = pack(server, "tiny-v0.tar.bz2", files)
@@ -239,6 +239,7 @@ def test_own_dataset_is_measured_in_parts_and_then_selected_from(aiocg: Run, own
     assert aiocg("info", own, "--json").json["index"][0]["ok"] == 4
 
 
+@pytest.mark.slow
 def test_own_dataset_is_verified_by_checksums_and_removed_with_its_index(aiocg: Run, own: str, site: Path) -> None:
     assert aiocg("index", own, "--limit", "1", "--workers", "1").status == 0
     assert list((site / "indexes").rglob("*.sqlite"))
@@ -321,6 +322,7 @@ def _interrupted(place: Any, *words: str, when: Callable[[], bool]) -> str:
     return output
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_measuring_keeps_what_was_measured(place: Any, tmp_path: Path) -> None:
     place.environment["AIOCG_SITE_DATA"] = str(tmp_path / "site")
     kept = tmp_path / "site" / "indexes" / "generator" / "aiocg-v0.sqlite"

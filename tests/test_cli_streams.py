@@ -29,12 +29,14 @@ def test_what_an_encoding_cannot_say_is_written_as_escapes() -> None:
     assert "\\u2026" in done.stdout  # the ellipsis of a column that is too narrow
 
 
+@pytest.mark.slow
 def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
     done = run(f"validate '{tmp_path}'/$(printf '\\377').csv")
     assert done.returncode == 1
     assert done.stderr.endswith("\\udcff.csv: No such file or directory\n")
 
 
+@pytest.mark.slow
 def test_commands_that_are_no_text_are_told(tmp_path: Path) -> None:
     (tmp_path / "commands").write_bytes(b"reward\n\xff\n")
     words = "shell --benchmark programs-v0/gcd --workers 1"
@@ -44,6 +46,7 @@ def test_commands_that_are_no_text_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", ["envs", "envs --json", "shell --benchmark programs-v0/gcd --workers 1 -c reward"])
 def test_a_disk_that_is_full_is_told_in_one_line(words: str) -> None:
     done = run(words, ">/dev/full")
@@ -52,7 +55,8 @@ def test_a_disk_that_is_full_is_told_in_one_line(words: str) -> None:
     assert done.stderr.splitlines()[-1].endswith("No space left on device")
 
 
-@pytest.mark.parametrize("redirections", ["<&-", "<&- >&- 2>&-"])
+@pytest.mark.slow
+@pytest.mark.parametrize("redirections", ["<&- >&- 2>&-", "<&-"])
 def test_closed_streams_are_as_if_there_was_nothing(redirections: str) -> None:
     done = run("shell --benchmark programs-v0/gcd --workers 1 -c reward", redirections)
     assert done.returncode == 0, done.stderr

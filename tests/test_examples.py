@@ -25,6 +25,7 @@ ARGUMENTS = {
     "vector_random.py": ["--envs", "8", "--steps", "200", "--as-ready"],
     "wrapped_environment.py": ["--episodes", "2"],
 }
+FIRST = ("greedy_search.py",)  # the others are slow
 PROJECT = EXAMPLES / "makefile_project"
 
 
@@ -62,7 +63,9 @@ def test_every_example_is_run_here() -> None:
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(ARGUMENTS)
 
 
-@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.slow) for name in sorted(ARGUMENTS)]
+)
 def test_example_runs(name: str, place: Any) -> None:
     if name == "own_project.py":
         needs_the_c_library()
@@ -82,6 +85,7 @@ def test_compiler_of_ones_own_is_found_by_its_entry_point_and_searched(place: An
     assert done.stdout.splitlines()[1] == "push 28; print; "
 
 
+@pytest.mark.slow
 def test_compiler_of_ones_own_refuses_bad_programs_and_names_the_line(place: Any, peephole_path: Path) -> None:
     place.environment["PYTHONPATH"] = str(peephole_path)
     script = (
@@ -108,6 +112,7 @@ def test_example_is_short_and_says_what_it_is(path: Path) -> None:
     assert lines[0].startswith('"""')
 
 
+@pytest.mark.slow
 def test_environments_of_installed_packages_are_found_and_broken_ones_do_no_harm(
     place: Any, peephole_path: Path
 ) -> None:
@@ -129,6 +134,7 @@ def test_environments_of_installed_packages_are_found_and_broken_ones_do_no_harm
     assert "peephole rules for a stack machine" in described.stdout
 
 
+@pytest.mark.slow
 def test_project_is_optimised_by_setting_cc_and_nothing_else(place: Any) -> None:
     needs_the_c_library()
     if shutil.which("make") is None:

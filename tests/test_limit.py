@@ -63,7 +63,7 @@ def test_samples_are_told_apart_by_file_and_function() -> None:
     assert profile_step.kind("_zmq.cpython-311-x86_64-linux-gnu.so", "") == "messages: ZeroMQ, msgspec"
     assert profile_step.kind("libpython3.11.so.1.0", "_PyEval_EvalFrameDefault") == "Python"
     seal = "seal-0e332f3d8b5d8a312f04-68152f8333654ce1de5f.so"
-    assert profile_step.kind(seal, "aiocg_seal") == "our C: walks, seals, comparing, hashing"
+    assert profile_step.kind(seal, "aiocg_seal") == "our C: canonical order, fingerprints, counting"
     assert profile_step.kind("[kernel.kallsyms]", "do_syscall_64") == "kernel"
     assert profile_step.kind("libsomething.so", "f") == profile_step.REST
 

@@ -26,6 +26,7 @@ def test_tables_of_the_page_are_those_of_the_measurements() -> None:
     assert page.rewrite(text, STORED) == text, "run `python -m bench.plots`"
 
 
+@pytest.mark.slow
 def test_plots_are_those_of_the_measurements(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="plots are drawn by matplotlib: pip install -e '.[bench]'")
     drawn_by = re.search(r"matplotlib ([\d.]+)", (FOLDER / "ratios.svg").read_text(encoding="utf-8"))

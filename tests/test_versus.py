@@ -19,7 +19,7 @@ with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is 
     patch.syspath_prepend(str(CHECKOUT))
     from bench import versus_compiler_gym
     from bench.versus import bitcode, original, rounds, stand_ins
-    from bench.versus.comparison import Comparison, percentile, summary
+    from bench.versus.comparison import LARGE, Comparison, Samples, overviews, percentile, summary
     from bench.versus.driver import DriverFailed, alone, ours
 
 VENVS = Path(os.environ.get("AIOCG_CACHE") or Path.home() / ".cache" / "aiocg") / "versus"  # where they are kept
@@ -43,54 +43,110 @@ def test_percentile_is_a_sample_that_so_many_do_not_exceed() -> None:
 
 
 def test_summary_is_over_the_samples_of_all_rounds() -> None:
-    assert summary([[1.0, 2.0], [9.0]]) == {"median": 2.0, "p99": 9.0, "samples": 3}
-    assert summary([]) is None
+    side = Samples([[1.0, 2.0], [9.0]], [3.0, 5.0])
+    assert summary(side) == {"median": 2.0, "p99": 9.0, "samples": 3, "processor": 4.0}
+    assert summary(Samples()) is None
 
 
 def test_ratio_is_taken_round_by_round() -> None:
     # The machine was three times slower in the second round, for both.
-    comparison = Comparison("step", "µs", original=[[10.0], [30.0]], ours=[[5.0], [15.0]], target=2.0)
+    comparison = Comparison(
+        "step", "µs", original=Samples([[10.0], [30.0]]), ours=Samples([[5.0], [15.0]]), target=2.0
+    )  # fmt: skip
     ratio = comparison.ratio
     assert ratio is not None
     assert (ratio.median, ratio.low, ratio.high) == (2.0, 2.0, 2.0)
     assert comparison.met is True
 
 
+def test_ratio_is_of_processor_time_and_the_wall_stands_beside() -> None:
+    comparison = Comparison("step", "µs", target=2.0)
+    comparison.original = Samples([[10.0], [10.0]], [8.0, 8.0])
+    comparison.ours = Samples([[2.0], [2.0]], [8.0, 4.0])
+    comparison.remembering = Samples([[1.0], [1.0]], [2.0, 2.0])
+    found = comparison.as_json()
+    assert found["ratio"]["median"] == 1.5 and found["met"] is False
+    assert found["ratio_by_wall"]["median"] == 5.0
+    assert found["ratio_remembering"]["median"] == 4.0
+
+
 def test_ratio_of_rates_is_above_one_when_ours_is_faster() -> None:
-    comparison = Comparison("rate", "steps/s", original=[[100.0]], ours=[[250.0]], more_is_better=True, target=4.0)
+    comparison = Comparison("rate", "steps/s", more_is_better=True, target=4.0)
+    comparison.original, comparison.ours = Samples([[100.0]]), Samples([[250.0]])
     ratio = comparison.ratio
     assert ratio is not None and ratio.median == 2.5
     assert comparison.met is False
+    comparison.original.processor, comparison.ours.processor = [900.0], [200.0]  # for a step
+    assert comparison.ratio is not None and comparison.ratio.median == 4.5
+    assert comparison.ratio_by_wall == ratio
+    assert comparison.met is True
 
 
 def test_bound_is_what_llvm_alone_would_reach() -> None:
-    comparison = Comparison("step", "µs", original=[[10.0], [30.0]], ours=[[50.0], [50.0]], alone=[[5.0], [15.0]])
+    comparison = Comparison("step", "µs", original=Samples([[10.0], [30.0]]), alone=Samples([[5.0], [15.0]]))
     bound = comparison.bound
     assert bound is not None and bound.median == 2.0
     assert comparison.as_json()["bound"] == {"median": 2.0, "low": 2.0, "high": 2.0}
-    assert Comparison("fork", "µs", original=[[10.0]], ours=[[1.0]]).bound is None
+    assert Comparison("fork", "µs", original=Samples([[10.0]]), ours=Samples([[1.0]])).bound is None
 
 
 def test_nothing_is_judged_without_the_original() -> None:
-    comparison = Comparison("step", "µs", ours=[[5.0]], target=3.0)
+    comparison = Comparison("step", "µs", ours=Samples([[5.0]]), target=3.0)
     assert comparison.ratio is None
     assert comparison.met is None
     assert comparison.as_json()["original"] is None
     assert comparison.as_json()["ours"]["median"] == 5.0
+    assert overviews([comparison], {"step": 1.0}) == []
+
+
+def test_overview_is_over_the_programs_that_are_not_large() -> None:
+    found = [
+        Comparison("step", "µs", instructions=size, original=Samples([[10.0]], [its]), ours=Samples([[5.0]], [2.0]))
+        for size, its in ((200, 2.0), (LARGE, 4.0), (300, 12.0), (LARGE + 1, 1.0))
+    ]
+    (one,) = overviews([*found, Comparison("8 environments", "steps/s")], {"step": 2.5})
+    assert (one.what, one.programs, one.met) == ("step", 3, False)
+    assert one.as_json()["ratio"] == {"median": 2.0, "least": 1.0, "most": 6.0}
+    assert one.as_json()["by_wall"] == {"median": 2.0, "least": 2.0, "most": 2.0}
+    assert one.remembering is None
 
 
 # ----------------------------------------------------------------------------------------------- what both do
 
 
 def test_each_side_goes_first_in_turn() -> None:
-    assert [rounds.order(number).index(0) < rounds.order(number).index(1) for number in range(3)] == [True, False, True]
-    assert all(sorted(rounds.order(number)) == [0, 1, rounds.ALONE] for number in range(3))
+    found = [rounds.order(number) for number in range(3)]
+    assert [sides.index("original") < sides.index("ours") for sides in found] == [True, False, True]
+    assert all(set(sides) == set(rounds.SIDES) for sides in found)
 
 
 def test_only_actions_that_both_have_are_tried() -> None:
-    said: list[dict[str, Any]] = [{"actions": ["-a", "-b", "-c"]}, {"actions": {"-c": "c", "-a": "a", "-d": "d"}}]
-    assert rounds.common_actions(said) == ["-a", "-c"]
-    assert rounds.common_actions([{}, said[1]]) == ["-c", "-a", "-d"]
+    original, ours = {"actions": ["-a", "-b", "-c"]}, {"actions": {"-c": "c", "-a": "a", "-d": "d"}}
+    assert rounds.common_actions({"original": original, "ours": ours}) == ["-a", "-c"]
+    assert rounds.common_actions({"ours": ours}) == ["-c", "-a", "-d"]
+
+
+def test_processor_time_is_of_children_too_living_and_ended() -> None:
+    program = """if True:
+        import subprocess, sys
+        from driving import Spent
+        work = "import time; end = time.process_time() + 0.2\\nwhile time.process_time() < end: pass\\n"
+        with Spent() as ended:
+            subprocess.run([sys.executable, "-c", work], check=True)
+        with Spent() as living:
+            child = subprocess.Popen([sys.executable, "-c", work + "print(flush=True); input()"],
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            child.stdout.readline()
+        with Spent() as idle:
+            pass
+        print(ended.processor, living.processor, idle.processor)
+        child.communicate(b"\\n")
+    """
+    scripts = CHECKOUT / "bench" / "scripts"
+    done = subprocess.run([sys.executable, "-c", program], cwd=scripts, capture_output=True, text=True, timeout=60)
+    ended, living, idle = map(float, done.stdout.split())
+    assert 0.19 < ended < 2 and 0.19 < living < 2, done.stdout
+    assert 0 <= idle < 0.05
 
 
 def test_new_attributes_are_taken_out_of_a_program() -> None:
@@ -144,12 +200,13 @@ def test_tools_are_found_where_the_original_looks_for_them(tmp_path: Path) -> No
 
 
 async def test_driver_says_what_failed_and_goes_on() -> None:
-    async with ours(remember=False) as driver:
+    async with ours() as driver:
         with pytest.raises(DriverFailed, match="nonesuch"):
             await driver.ask("nonesuch")
-        assert await driver.ask("fewer") == {}
+        assert (await driver.ask("fewer")).keys() == {"bytes"}
 
 
+@pytest.mark.slow
 async def test_llvm_alone_knows_the_other_libraries_of_this_machine() -> None:
     async with alone() as driver:
         paths = (await driver.ask("libraries"))["paths"]
@@ -160,7 +217,7 @@ async def test_llvm_alone_knows_the_other_libraries_of_this_machine() -> None:
 
 
 async def test_driver_that_takes_too_long_is_ended() -> None:
-    async with ours(remember=False) as driver:
+    async with ours() as driver:
         with pytest.raises(DriverFailed, match="more than 0 s"):
             await driver.ask("start", timeout=0.001, program="/nonexistent")
         assert driver._process is not None
@@ -230,11 +287,17 @@ def test_both_are_measured_where_the_original_can_be_installed(tmp_path: Path) -
         assert one["original"] is not None and one["ours"] is not None, one
         assert math.isfinite(one["ratio"]["median"]) and one["ratio"]["median"] > 0, one
         assert one["failures"] == {"original": 0, "ours": 0}, one
+        if not one["what"].startswith("memory"):
+            assert one["original"]["processor"] > 0 and one["ours"]["processor"] > 0, one
+            assert one["ratio_by_wall"]["median"] > 0, one
         if one["what"].startswith(("step, ", "batched", "greedy")):
-            assert one["llvm_alone"]["median"] > 0 and one["ours_in_compiler"] > 0, one
-            assert one["bound"]["median"] > 0, one
+            assert one["ours_in_compiler"] > 0 and one["bound"]["median"] > 0, one
+        if one["what"] in ("step, Autophase", "batched, per action", "8 environments, vector"):
+            assert one["ratio_remembering"]["median"] > 0, one
     measured = {one["what"] for one in found["comparisons"]}
-    assert {"step, nothing", "step, InstCount", "step, Autophase", "fork", "reset, warm", "8 environments"} <= measured
-    assert "step without an action" in measured
+    assert {"step, nothing", "step, Autophase", "fork, then one step", "reset, warm", "greedy step"} <= measured
+    assert {"step without an action", "8 environments, asynchronous", "8 environments, loop"} <= measured
+    assert {one["what"]: one["target"] for one in found["overviews"]}.items() >= rounds.TARGETS.items()
+    assert {one["programs"] for one in found["overviews"]} == {2}
     assert found["versions"]["ours"]["compiler"] in {one["compiler"] for one in found["llvm_versions"]}
     assert all(one["median"] > 0 for one in found["llvm_versions"])

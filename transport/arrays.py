@@ -1,6 +1,6 @@
 """Arrays as plain values, for processes that never import numpy, and their form on the wire.
 
-On the wire an array is a header (dtype, dimensions, shape) and its elements, little-endian and in C order.
+On the wire an array is a header (dtype, number of dimensions, shape) and its elements, little-endian and in C order.
 Everything is checked before memory is touched: a shape must describe exactly the bytes that came with it.
 """
 
@@ -38,13 +38,13 @@ _NAMES: Final = {code: name for name, (code, *_) in DTYPES.items()}
 
 
 class Array:
-    """An n-dimensional array as a value: `dtype` and `shape` say how to read `data`.
+    """An n-dimensional array as a value: `dtype` and `shape` describe `data`.
 
     `data` is any contiguous buffer, little-endian, in C order; it is kept, not copied, and must not change
     afterwards. `numpy.asarray(array)` shares its memory.
 
     Raises:
-        LocalProtocolError: when dtype or shape are not allowed or do not fit the data.
+        LocalProtocolError: if dtype or shape are not allowed or do not match the data.
     """
 
     __slots__ = ("data", "dtype", "shape")
@@ -52,9 +52,11 @@ class Array:
     def __init__(self, dtype: str, shape: Iterable[int], data: "ReadableBuffer") -> None:
         self.dtype = dtype
         self.shape = tuple(shape)
-        self.data: Octets = octets(data)
+        self.data: Octets = data if type(data) is bytes else octets(data)
         try:
-            check_data(self.dtype, self.shape, byte_count(self.dtype, self.shape), self.data)
+            size = byte_count(dtype, self.shape)
+            if size != len(self.data) or dtype == "bool":
+                check_data(dtype, self.shape, size, self.data)
         except ValueError as error:
             raise LocalProtocolError(f"not an array: {error}") from None
 
@@ -82,9 +84,7 @@ class Array:
 
 
 def octets(data: "ReadableBuffer") -> Octets:
-    """View any contiguous buffer as bytes, without a copy where Python can do that."""
-    if isinstance(data, bytes):
-        return data
+    """View any contiguous buffer as bytes, without a copy if Python can do that."""
     view = memoryview(data)
     if not view.c_contiguous:
         raise LocalProtocolError("not an array: data is not contiguous in C order; copy it first")
@@ -98,17 +98,17 @@ def byte_count(dtype: str, shape: tuple[int, ...]) -> int:
     """Return the size in bytes of an array.
 
     Raises:
-        ValueError: when dtype or shape are not allowed.
+        ValueError: if dtype or shape are not allowed.
     """
     if dtype not in DTYPES:
-        raise ValueError(f"dtype {dtype!r} does not travel; use one of {', '.join(DTYPES)}")
+        raise ValueError(f"dtype {dtype!r} cannot be sent; use one of {', '.join(DTYPES)}")
     if len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"{len(shape)} dimensions, more than {MAX_DIMENSIONS}")
     itemsize = DTYPES[dtype][1]
     count, extent = 1, itemsize
     for length in shape:
         if type(length) is not int or length < 0:
-            raise ValueError(f"shape {shape} is not made of non-negative ints")
+            raise ValueError(f"shape {shape} does not consist of non-negative ints")
         count *= length
         extent *= length or 1  # numpy multiplies like this, so it must stay small for empty arrays too
         if extent > MAX_FRAME_BYTES:
@@ -118,13 +118,8 @@ def byte_count(dtype: str, shape: tuple[int, ...]) -> int:
 
 @functools.lru_cache(256)
 def pack_header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """Return what precedes an array's elements on the wire."""
+    """Return the header that precedes an array's elements on the wire."""
     return struct.pack(f"<BB{len(shape)}Q", DTYPES[dtype][0], len(shape), *shape)
-
-
-def header_bytes(data: memoryview) -> int:
-    """Return the length of the array header that `data` begins with."""
-    return 2 + 8 * data[1] if len(data) >= 2 else 2
 
 
 @functools.lru_cache(256)
@@ -132,10 +127,10 @@ def unpack_header(header: bytes) -> tuple[str, tuple[int, ...], int]:
     """Return dtype, shape and size in bytes of the array that a header describes.
 
     Raises:
-        ValueError: when it is not a valid header.
+        ValueError: if the header is invalid.
     """
     if len(header) < 2 or len(header) != 2 + 8 * header[1]:
-        raise ValueError("array header is cut short, or followed by other data")
+        raise ValueError("array header is truncated, or followed by other data")
     if header[0] not in _NAMES:
         raise ValueError(f"array of unknown dtype code {header[0]}")
     dtype = _NAMES[header[0]]
@@ -147,7 +142,7 @@ def check_data(dtype: str, shape: tuple[int, ...], size: int, data: Octets) -> N
     """Check that the elements of an array are complete and are values of its dtype.
 
     Raises:
-        ValueError: when not; a bool other than 0 and 1 would be undefined behaviour in numpy.
+        ValueError: if they are not; a bool other than 0 and 1 would be undefined behaviour in numpy.
     """
     if size != len(data):
         raise ValueError(f"shape {shape} of {dtype} needs {size} bytes, there are {len(data)}")
@@ -158,16 +153,16 @@ def check_data(dtype: str, shape: tuple[int, ...], size: int, data: Octets) -> N
 def from_numpy(value: Any) -> Any:
     """Turn a numpy array into an `Array`, a numpy scalar into a Python one; return anything else as it is.
 
-    An array's memory is shared when it is little-endian and in C order. numpy is not imported for this.
+    An array's memory is shared if it is little-endian and in C order. This does not import numpy.
 
     Raises:
-        LocalProtocolError: when the dtype does not travel.
+        LocalProtocolError: if the dtype cannot be sent.
     """
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
         return value
     if value.dtype.name not in DTYPES:
-        raise LocalProtocolError(f"numpy dtype {value.dtype.name!r} does not travel; use {', '.join(DTYPES)}")
+        raise LocalProtocolError(f"numpy dtype {value.dtype.name!r} cannot be sent; use {', '.join(DTYPES)}")
     if isinstance(value, numpy.generic):
         return value.item()
     little = value.astype(value.dtype.newbyteorder("<"), order="C", copy=False)
@@ -182,6 +177,6 @@ def to_numpy(dtype: str, shape: tuple[int, ...], data: Octets) -> "numpy.ndarray
 
 @functools.cache
 def _numpy_types(dtype: str) -> "tuple[type[numpy.ndarray[Any, Any]], numpy.dtype[Any]]":
-    import numpy  # here, so that a process which decodes no array never pays for the import
+    import numpy  # here, so that a process that decodes no arrays does not import it
 
     return numpy.ndarray, numpy.dtype(DTYPES[dtype][2])

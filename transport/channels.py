@@ -1,4 +1,4 @@
-"""What a channel does, whatever it is made of: Unix sockets (`streams`, `worker_stream`), or ZeroMQ (`sockets`)."""
+"""The interfaces of channels, implemented over Unix sockets (`streams`, `worker_stream`) and ZeroMQ (`sockets`)."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -13,7 +13,7 @@ class RequestChannel(Protocol):
     """A client's connection to one worker.
 
     Attributes:
-        bytes_sent, bytes_received: of batches so far.
+        bytes_sent, bytes_received: total size of batches so far.
     """
 
     bytes_sent: int
@@ -21,37 +21,37 @@ class RequestChannel(Protocol):
 
     @property
     def bytes_queued(self) -> int:
-        """Encoded size in bytes of the requests that wait for the worker to take them."""
+        """Encoded size in bytes of the requests that the worker has not read yet."""
 
-    def send(self, message: Request) -> None:
-        """Queue a request; all that are queued in one turn of the loop travel together."""
+    def send(self, message: Request, *, at_once: bool = False) -> None:
+        """Queue a request; requests queued in one turn of the event loop travel together, unless sent `at_once`."""
 
     def receive_pending(self) -> None:
-        """Hand over every reply that has arrived, now; meant for after the worker's death."""
+        """Deliver every reply that has arrived, now; used after the worker's death."""
 
     def close(self) -> None:
-        """Close the connection and forget what is queued; may be called twice."""
+        """Close the connection and drop what is queued; may be called twice."""
 
 
 Connect = Callable[[Callable[[list[Reply]], None], Callable[[Exception], None]], RequestChannel]
-"""Opens a channel, given what is to be called with replies and with errors."""
+"""Opens a channel, given the callbacks for replies and for errors."""
 
 
 class ReplyChannel(Protocol):
     """A worker's end of the connections of all its clients.
 
     Attributes:
-        bytes_sent, bytes_received: of batches so far.
+        bytes_sent, bytes_received: total size of batches so far.
     """
 
     bytes_sent: int
     bytes_received: int
 
     def receive(self, timeout: float | None) -> list[tuple[bytes, list[Request] | ProtocolError]]:
-        """Return batches and who sent them, waiting for the first; an empty list after `timeout` seconds."""
+        """Wait for batches and return each with its sender; return an empty list after `timeout` seconds."""
 
     def send(self, client: bytes, replies: Sequence[Reply]) -> bool:
-        """Send replies to a client, together; say whether they could be handed over."""
+        """Send replies to a client, together; return whether they could be handed over."""
 
     def close(self) -> None:
-        """Close, once the last replies are on their way; may be called twice."""
+        """Close after the last replies have been sent; may be called twice."""

@@ -1,10 +1,10 @@
 """Batches of messages as frames of bytes, and back. Pure: no sockets, no clock, no state between calls.
 
-Frame 0 is the MessagePack of a list of messages. What MessagePack has no good form for is an extension in it:
+Frame 0 is a list of messages in MessagePack. Arrays and large byte strings in it are extensions:
 
     code 1  an array           header (see `arrays`), elements
     code 2  an array           number of the frame with its elements (32 bits, little-endian), header
-    code 3  a byte string      number of the frame that it is
+    code 3  a byte string      number of the frame with its content
 
 Frames are numbered from 1, and each is referred to exactly once.
 """
@@ -21,13 +21,12 @@ from aiocg.transport.arrays import (
     Array,
     Octets,
     check_data,
-    header_bytes,
     pack_header,
     to_numpy,
     unpack_header,
 )
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
-from aiocg.transport.messages import Failure, FailureCode, Message, Reply, Request
+from aiocg.transport.messages import Expanded, Failure, FailureCode, Message, Observed, Reply, Request
 from aiocg.transport.values import ValueRefusedError, check_incoming, outgoing
 
 Frame = bytes | bytearray | memoryview
@@ -36,38 +35,32 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 _ARRAY, _ARRAY_FRAME, _BYTES_FRAME = 1, 2, 3
 _INDEX: Final = struct.Struct("<I")
-_COUNT: Final = struct.Struct(">BI")  # MessagePack's array32, whatever the count: it is filled in last
+_COUNT: Final = struct.Struct(">BI")  # MessagePack's array32 for any count, because the count is filled in last
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _RAWS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _HEADS: Final = msgspec.msgpack.Decoder(list[Any], ext_hook=lambda code, data: None)
 
 
 class Batch(Generic[AnyMessage]):
-    """A batch in the making. A message that cannot be sent is refused by `add` and leaves no trace.
+    """A batch being built. If a message cannot be sent, `add` refuses it and the batch is unchanged.
 
     Attributes:
-        messages: how many messages it has.
-        size: bytes of all its frames.
+        messages: number of messages.
+        size: total size of the frames in bytes.
+        full: the next message should begin another batch.
     """
 
-    __slots__ = ("_frames", "_head", "_largest", "messages", "size")
+    __slots__ = ("_enough", "_frames", "_head", "_largest", "full", "messages", "size")
 
     def __init__(self, max_frame_bytes: int | None = None) -> None:
-        """Begin with no messages; no frame may be larger than `max_frame_bytes`, or than the protocol allows."""
+        """Begin with no messages; `max_frame_bytes` limits frames, by default to what the protocol allows."""
         self._largest = limits.MAX_FRAME_BYTES if max_frame_bytes is None else max_frame_bytes
+        self._enough = min(limits.FULL_BATCH_BYTES, self._largest // 2)
         self.messages = 0
         self.size = _COUNT.size
+        self.full = False
         self._head = bytearray(_COUNT.size)
         self._frames: list[Frame] = []
-
-    @property
-    def full(self) -> bool:
-        """Whether the next message should begin another batch."""
-        return (
-            self.size >= min(limits.FULL_BATCH_BYTES, self._largest // 2)
-            or self.messages >= limits.FULL_BATCH_MESSAGES
-            or len(self._frames) >= limits.MAX_FRAMES // 2
-        )
 
     def add(self, message: AnyMessage) -> None:
         """Append a message.
@@ -75,38 +68,43 @@ class Batch(Generic[AnyMessage]):
         Large byte strings and arrays in it are kept by reference until the batch is sent; do not change them.
 
         Raises:
-            LocalProtocolError: when the message cannot be sent; the batch is as it was.
+            LocalProtocolError: if the message cannot be sent; the batch is unchanged.
         """
         head, frames = self._head, self._frames
         end, count = len(head), len(frames)
         try:
             _ENCODER.encode_into(outgoing(message, self._lift), head, -1)
             size = self.size + len(head) - end
-            if len(frames) > count:
+            if frames:
                 size += sum(map(len, frames[count:]))
-            self._check_limits(size)
+            full = (
+                size >= self._enough
+                or self.messages + 1 >= limits.FULL_BATCH_MESSAGES
+                or len(frames) >= limits.MAX_FRAMES // 2
+            )
+            if full:
+                self._check(size)
         except Exception as error:
             del head[end:], frames[count:]
             raise _unsendable(message, error) from error
-        self.size = size
+        self.size, self.full = size, full
         self.messages += 1
 
-    def frames(self) -> list[Frame]:
-        """Return the frames to send; the first changes when more messages are added."""
-        _COUNT.pack_into(self._head, 0, 0xDD, self.messages)
-        return [self._head, *self._frames]
-
-    def _check_limits(self, size: int) -> None:
+    def _check(self, size: int) -> None:
+        """Check the limits for a batch of so many bytes, to which a message is being added."""
         if self.messages >= limits.MAX_MESSAGES:
-            raise ValueRefusedError(
-                f"the batch has {limits.MAX_MESSAGES} messages, which is the most allowed"
-            )
+            raise ValueRefusedError(f"the batch already has the maximum of {limits.MAX_MESSAGES} messages")
         if len(self._frames) > limits.MAX_FRAMES:
             raise ValueRefusedError(f"the batch would have more than {limits.MAX_FRAMES} frames")
         if len(self._head) > self._largest:
             raise ValueRefusedError(f"{len(self._head)} bytes, more than the {self._largest} allowed in one frame")
         if size > limits.MAX_BATCH_BYTES:
             raise ValueRefusedError(f"the batch would have {size} bytes, more than {limits.MAX_BATCH_BYTES}")
+
+    def frames(self) -> list[Frame]:
+        """Return the frames to send; the first changes when more messages are added."""
+        _COUNT.pack_into(self._head, 0, 0xDD, self.messages)
+        return [self._head, *self._frames]
 
     def _lift(self, value: bytes | Array) -> Ext:
         data = value if isinstance(value, bytes) else value.data
@@ -123,7 +121,7 @@ class Batch(Generic[AnyMessage]):
 
 
 def reply_batches(replies: Iterable[Reply]) -> Iterator[Batch[Reply]]:
-    """Put replies into batches; one that cannot be sent becomes a `Failure` of its request."""
+    """Put replies into batches; a reply that cannot be sent becomes a `Failure` of its request."""
     batch: Batch[Reply] = Batch()
     for reply in replies:
         if batch.full:
@@ -134,7 +132,9 @@ def reply_batches(replies: Iterable[Reply]) -> Iterator[Batch[Reply]]:
         except LocalProtocolError as error:
             if error.request is None:
                 raise
-            batch.add(Failure(error.request, FailureCode.INTERNAL, str(error)))
+            returned = "get_observation of the session returned a value that cannot be sent; "
+            text = f"{returned if isinstance(reply, (Observed, Expanded)) else ''}{error}"
+            batch.add(Failure(error.request, FailureCode.INTERNAL, text))
     if batch.messages:
         yield batch
 
@@ -146,7 +146,7 @@ class Codec(Generic[AnyMessage]):
     """
 
     def __init__(self, kind: Any, array: ArrayMaker) -> None:
-        """`kind` is the union of the message types, `array` makes what a decoded array is to be."""
+        """`kind` is the union of the message types, `array` makes the value of a decoded array."""
         self._array = array
         self._frames: Sequence[Frame] = ()
         self._used: set[int] = set()
@@ -157,7 +157,7 @@ class Codec(Generic[AnyMessage]):
         """Return the frames of one batch.
 
         Raises:
-            LocalProtocolError: when one of the messages, or all of them together, cannot be sent.
+            LocalProtocolError: if one of the messages, or the whole batch, cannot be sent.
         """
         batch: Batch[AnyMessage] = Batch()
         for index, message in enumerate(messages):
@@ -173,42 +173,42 @@ class Codec(Generic[AnyMessage]):
         """Return the messages of one batch. Large arrays in them share memory with their frame.
 
         Raises:
-            RemoteProtocolError: whatever is wrong with the frames; nothing else is raised.
+            RemoteProtocolError: for any error in the frames; no other exception is raised.
         """
         _check_frames(frames)
-        self._frames, self._used = frames, set()
+        self._frames = frames
+        self._used.clear()
         try:
             batch: list[AnyMessage] = self._decoder.decode(frames[0])
             check_incoming(batch)
             if len(self._used) != len(frames) - 1:
                 unused = min(set(range(1, len(frames))) - self._used)
-                raise RemoteProtocolError(
-                    f"frame {unused} of {len(frames)} is not referred to by any message"
-                )
+                raise RemoteProtocolError(f"frame {unused} of {len(frames)} is not referred to by any message")
             return batch
-        except Exception as error:  # msgspec's own, RecursionError, ...: the peer's doing all the same
+        except Exception as error:  # msgspec's errors, RecursionError, ...: all are caused by the peer's data
             raise self._located(frames[0], error) from error
         finally:
             self._frames = ()
 
     def _ext(self, code: int, data: memoryview) -> Any:
+        elements: Octets
         if code == _ARRAY:
-            end = header_bytes(data)
-            return self._made(bytes(data[:end]), bytes(data[end:]))
-        if code == _ARRAY_FRAME:
+            end = 2 + 8 * data[1] if len(data) >= 2 else 2
+            header, elements = bytes(data[:end]), bytes(data[end:])
+        elif code == _ARRAY_FRAME:
             frame = self._take(data)
-            shared = frame if isinstance(frame, bytes) else memoryview(frame).toreadonly()
-            return self._made(bytes(data[_INDEX.size :]), shared)
-        if code == _BYTES_FRAME:
-            if len(data) != _INDEX.size:
-                raise ValueError(f"frame reference of {len(data)} bytes, not {_INDEX.size}")
+            header = bytes(data[_INDEX.size :])
+            elements = frame if isinstance(frame, bytes) else memoryview(frame).toreadonly()
+        elif code != _BYTES_FRAME:
+            raise ValueError(f"extension of unknown code {code}")
+        elif len(data) != _INDEX.size:
+            raise ValueError(f"frame reference of {len(data)} bytes, not {_INDEX.size}")
+        else:
             return bytes(self._take(data))
-        raise ValueError(f"extension of unknown code {code}")
-
-    def _made(self, header: bytes, data: Octets) -> Any:
         dtype, shape, size = unpack_header(header)
-        check_data(dtype, shape, size, data)
-        return self._array(dtype, shape, data)
+        if size != len(elements) or dtype == "bool":
+            check_data(dtype, shape, size, elements)
+        return self._array(dtype, shape, elements)
 
     def _take(self, data: memoryview) -> Frame:
         index: int = _INDEX.unpack_from(data)[0]
@@ -220,26 +220,24 @@ class Codec(Generic[AnyMessage]):
         return self._frames[index]
 
     def _located(self, head: Frame, error: Exception) -> RemoteProtocolError:
-        """Say which message of a refused batch is to blame, as far as that can be known."""
+        """Return an error that names the malformed message of a batch, as far as it can be identified."""
         try:
             raws = _RAWS.decode(head)
-        except Exception:  # not even the outline is MessagePack
+        except Exception:  # not even MessagePack
             return RemoteProtocolError(f"not a batch of messages: {_reason(error)}")
-        self._used = set()
+        self._used.clear()
         for index, raw in enumerate(raws):
             try:
                 check_incoming([self._single.decode(raw)])
             except Exception as cause:
                 kind, request = _identity(raw)
                 where = f"message {index} of {len(raws)} ({kind})"
-                return RemoteProtocolError(
-                    f"{where} is malformed: {_reason(cause)}", index=index, request=request
-                )
+                return RemoteProtocolError(f"{where} is malformed: {_reason(cause)}", index=index, request=request)
         return RemoteProtocolError(_reason(error))
 
 
 def request_codec() -> Codec[Request]:
-    """Return a codec for what clients send. Arrays are decoded as `Array`: a worker needs no numpy."""
+    """Return a codec for what clients send. Arrays are decoded as `Array`, so that workers need no numpy."""
     return Codec(Request, Array)
 
 
@@ -248,9 +246,7 @@ def reply_codec() -> Codec[Reply]:
     return Codec(Reply, to_numpy)
 
 
-_NUMBERED: Final = {
-    kind.__name__ for kind in get_args(Request | Reply) if kind.__struct_fields__[:1] == ("request",)
-}
+_NUMBERED: Final = {kind.__name__ for kind in get_args(Request | Reply) if kind.__struct_fields__[:1] == ("request",)}
 
 
 def _check_frames(frames: Sequence[Frame]) -> None:
@@ -262,12 +258,12 @@ def _check_frames(frames: Sequence[Frame]) -> None:
         sizes = [len(frame) for frame in frames]
         if max(sizes) > limits.MAX_FRAME_BYTES or sum(sizes) > limits.MAX_BATCH_BYTES:
             raise RemoteProtocolError(f"a batch of {sum(sizes)} bytes, more than {limits.MAX_BATCH_BYTES} in all")
-    start = bytes(frames[0][:5])
+    start = frames[0][:5]
     first = start[0] if start else 0
-    if first & 0xF0 == 0x90:
-        count = first & 0x0F
-    elif first in (0xDC, 0xDD):
+    if first in (0xDC, 0xDD):
         count = int.from_bytes(start[1 : 3 if first == 0xDC else 5], "big")
+    elif first & 0xF0 == 0x90:
+        count = first & 0x0F
     else:
         raise RemoteProtocolError("not a batch of messages: its first frame does not begin with a list")
     if not 0 < count <= limits.MAX_MESSAGES:
@@ -275,12 +271,12 @@ def _check_frames(frames: Sequence[Frame]) -> None:
 
 
 def _identity(raw: msgspec.Raw) -> tuple[str, int | None]:
-    """Return type and request number of a message that could not be decoded, as far as they are legible."""
+    """Return type and request number of a malformed message, as far as they can be read."""
     try:
         kind, *rest = _HEADS.decode(raw)
     except Exception:
         return "of unknown type", None
-    if not isinstance(kind, str):  # it may be anything, even what cannot be looked up
+    if not isinstance(kind, str):  # it may be anything, even unhashable
         return "of unknown type", None
     if kind not in _NUMBERED:
         return kind, None
@@ -294,16 +290,14 @@ def _reason(error: Exception) -> str:
 
 
 def _unsendable(message: Message, error: Exception) -> LocalProtocolError:
-    """Say which field of a refused message is to blame."""
+    """Return an error that names the field because of which a message cannot be sent."""
     kind = type(message).__name__
     where = f"{kind}{error.path}" if isinstance(error, ValueRefusedError) else kind + _culprit(message)
-    return LocalProtocolError(
-        f"{where} cannot be sent: {_reason(error)}", request=getattr(message, "request", None)
-    )
+    return LocalProtocolError(f"{where} cannot be sent: {_reason(error)}", request=getattr(message, "request", None))
 
 
 def _culprit(value: Any) -> str:
-    """Return the path to the first innermost value that the encoder refuses."""
+    """Return the path to the first, innermost value that the encoder refuses."""
     parts: Iterable[tuple[str, Any]] = ()
     if isinstance(value, msgspec.Struct):
         parts = ((f".{name}", getattr(value, name)) for name in value.__struct_fields__)

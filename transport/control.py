@@ -1,12 +1,12 @@
-"""What a client and a node say to each other about workers: typed values, and their form on the wire. Pure.
+"""The messages by which a client and a node agree about workers, and their form on the wire. Pure.
 
-A link carries messages over connections that break, but may be lost itself, and either side may begin anew, so none is
-relied upon. The client says again and again, in `Beat`, which workers it has, and repeats a `Spawn` until it is
-answered; the node says in `Pulse` and `Died` what has become of them. A worker that a beat does not name is ended, and
-one that the node does not know is reported as gone. So both come to agree, whatever was lost between them.
+No single message is relied upon, because links may be lost and either side may restart. With each `Beat` the client
+repeats which workers it has, and it repeats a `Spawn` until it is answered; the node reports the workers' state in
+`Pulse` and `Died`. The node ends a worker that a beat does not name, and reports one that it does not know as gone. So
+both sides agree in the end, whatever was lost between them.
 
-`Attach` and `Refused` keep their form in every version of the protocol, so that sides of different versions can still
-tell each other so. All times are in seconds elapsed or left, for the clocks of two machines differ.
+`Attach` and `Refused` have the same form in every version of the protocol, so that sides of different versions can
+report the mismatch. All times are seconds elapsed or left, because the clocks of two machines differ.
 """
 
 from typing import Annotated, Final
@@ -46,10 +46,10 @@ __all__ = [
 CONTROL_VERSION: Final = 1
 
 MAX_CONTROL_BYTES: Final = 4 * 1024 * 1024
-"""One frame: a full batch, and the largest message, a pulse with a look at each of `MAX_WORKERS` workers."""
+"""Size of a frame: enough for a full batch and for the largest message, a pulse about `MAX_WORKERS` workers."""
 
 MAX_WORKERS: Final = 1024
-"""Workers of one client that a message can name."""
+"""Number of one client's workers that a message can name."""
 
 _MAX_OPTIONS: Final = 64
 _MAX_TEXT: Final = 8 * 1024
@@ -65,12 +65,12 @@ _Numbers = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=MAX_WORKERS)]
 
 
 class Attach(Message, frozen=True):
-    """First message of a client, and again after a connection was lost; answered by `Attached` or `Refused`.
+    """First message of a client on each connection; answered by `Attached` or `Refused`.
 
     Attributes:
         protocol: version of this protocol.
-        client: name and version, for messages.
-        instance: random text that stays the same for as long as the client lives.
+        client: name and version of the client, for error messages.
+        instance: random text that identifies the client process.
     """
 
     protocol: _Count
@@ -79,13 +79,13 @@ class Attach(Message, frozen=True):
 
 
 class Spawn(Message, frozen=True):
-    """Start a worker; answered by `Spawned`, `SpawnRefused` or `Died`. Repeating it starts no other.
+    """Start a worker; answered by `Spawned`, `SpawnRefused` or `Died`. Repeating it does not start another.
 
     Attributes:
-        number: of the worker, chosen by the client and never used again.
-        kind: name of an installed kind of workers.
+        number: the worker's number, chosen by the client and never reused.
+        kind: name of an installed kind of worker.
         options: numbers for its compiler.
-        memory_limit: address space in bytes, 0 for as much as the node allows.
+        memory_limit: address space in bytes, 0 for the node's maximum.
     """
 
     number: _Count
@@ -95,11 +95,11 @@ class Spawn(Message, frozen=True):
 
 
 class Beat(Message, frozen=True):
-    """Say that the client lives, and which workers it has or waits for; answered by `Pulse`.
+    """Tell the node that the client is alive, and which workers it has or waits for; answered by `Pulse`.
 
     Attributes:
-        sequence: grows with each beat; an older one than the last changes nothing.
-        workers: their numbers. All others of the client are ended and forgotten.
+        sequence: increases with each beat; the node ignores an older one.
+        workers: numbers of the workers. The client's other workers are ended and forgotten.
     """
 
     sequence: _Count
@@ -107,13 +107,13 @@ class Beat(Message, frozen=True):
 
 
 class Kill(Message, frozen=True):
-    """End a worker at once; answered by `Died`, and repeated until then. It may be dead already."""
+    """Kill a worker, which may be dead already; answered by `Died`, and repeated until then."""
 
     number: _Count
 
 
 class Detach(Message, frozen=True):
-    """Leave: all workers of the client are ended and forgotten; answered by `Refused` with the code `"detached"`."""
+    """Leave: the client's workers are ended and forgotten; answered by `Refused` with the code `"detached"`."""
 
 
 FromClient = Attach | Spawn | Beat | Kill | Detach
@@ -123,14 +123,14 @@ FromClient = Attach | Spawn | Beat | Kill | Detach
 
 
 class Attached(Message, frozen=True):
-    """Answer to `Attach`: the client's beats are heard from now on.
+    """Answer to `Attach`: the node accepts the client's beats from now on.
 
     Attributes:
         lease: seconds without a beat after which the node ends the client's workers.
-        beat: seconds that should lie between two beats.
-        node: random text that stays the same for as long as the node lives.
-        limits: what the client may use, by name; without a name there is no limit.
-        workers: how many workers a client that asks for no number should start.
+        beat: recommended seconds between two beats.
+        node: random text that identifies the node process.
+        limits: the client's limits by name; what is not named is not limited.
+        workers: default number of workers.
     """
 
     lease: _Seconds
@@ -144,9 +144,9 @@ class Refused(Message, frozen=True):
     """The node does not serve the client.
 
     Attributes:
-        code: `"protocol"` for another version, `"unattached"` when an `Attach` is missing, `"busy"`, `"closing"`,
-            `"detached"` when the client has left.
-        message: what is wrong.
+        code: `"protocol"` for another version, `"unattached"` if an `Attach` is missing, `"busy"`, `"closing"`,
+            `"detached"` if the client has left.
+        message: the reason.
     """
 
     code: _Name
@@ -157,8 +157,8 @@ class Spawned(Message, frozen=True):
     """The worker runs.
 
     Attributes:
-        number: of the worker.
-        port: where it listens, on the node's host.
+        number: the worker's number.
+        port: the port where it listens, on the node's host.
         key: its public key.
         pid: process id on the node.
     """
@@ -173,9 +173,9 @@ class SpawnRefused(Message, frozen=True):
     """The worker was not started.
 
     Attributes:
-        number: of the worker.
-        message: why.
-        retry: seconds after which it may be tried again, under another number; None for never.
+        number: the worker's number.
+        message: the reason.
+        retry: seconds after which the client may try again, with another number; None for never.
     """
 
     number: _Count
@@ -184,11 +184,11 @@ class SpawnRefused(Message, frozen=True):
 
 
 class Stated(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a worker executes; see `aiocg.transport.status.Execution`.
+    """What a worker is executing; see `aiocg.transport.status.Execution`.
 
     Attributes:
         client, session, request, candidate: numbers as on the status page.
-        elapsed: seconds since it began.
+        elapsed: seconds since the execution began.
         left: seconds to its deadline.
     """
 
@@ -201,14 +201,14 @@ class Stated(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Looked(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What is to be seen of one worker.
+    """What can be seen of one worker.
 
     Attributes:
-        number: of the worker.
+        number: the worker's number.
         sequence: changes with each of its operations.
         memory: resident bytes.
-        stopped: by a signal.
-        stated: what it executes.
+        stopped: stopped by a signal.
+        stated: what it is executing.
     """
 
     number: _Count
@@ -219,11 +219,11 @@ class Looked(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Pulse(Message, frozen=True):
-    """Answer to `Beat`, and unasked whenever something has changed.
+    """Answer to `Beat`; also sent whenever something has changed.
 
     Attributes:
-        sequence: of the last beat that was heard.
-        looks: at the workers of which something is new.
+        sequence: sequence of the last beat received.
+        looks: the workers about which something is new.
         unknown: numbers in the beat that the node does not know.
     """
 
@@ -233,13 +233,13 @@ class Pulse(Message, frozen=True):
 
 
 class Died(Message, frozen=True):
-    """A worker is gone; told again with each pulse until a beat no longer names it.
+    """A worker has ended; repeated with each pulse until a beat no longer names it.
 
     Attributes:
-        number: of the worker.
-        status: as of `subprocess`: minus the signal for a death by signal.
-        sequence: the last one of its status page.
-        stated: what it executed.
+        number: the worker's number.
+        status: exit status as in `subprocess`: minus the signal for a death by signal.
+        sequence: the last sequence of its status page.
+        stated: what it was executing.
         stderr: the last lines that it wrote.
     """
 
@@ -267,23 +267,23 @@ def from_node_codec() -> Codec[FromNode]:
 
 
 def check_attach(attach: Attach) -> Refused | None:
-    """Return what a node answers to a client of another version, None for its own."""
+    """Return a node's refusal of a client of another version, None if the version is the same."""
     if attach.protocol == CONTROL_VERSION:
         return None
     older = "the client" if attach.protocol < CONTROL_VERSION else "the node"
     return Refused(
         "protocol",
         f"the node speaks version {CONTROL_VERSION} of the protocol between clients and nodes, the client "
-        f"({attach.client}) version {attach.protocol}: install the same release of aiocg on both sides "
+        f"({attach.client}) speaks version {attach.protocol}: install the same release of aiocg on both sides "
         f"(the older side is {older})",
     )
 
 
 def check_refused(refused: Refused) -> None:
-    """Raise for a refusal that trying again would not change.
+    """Raise for a refusal that is final.
 
     Raises:
-        VersionError: when the node speaks another version.
+        VersionError: if the node speaks another version.
     """
     if refused.code == "protocol":
         raise VersionError(refused.message, local=CONTROL_VERSION, remote=None)

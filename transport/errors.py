@@ -2,14 +2,14 @@
 
 TransportError
 ├── ProtocolError              a message breaks the protocol
-│   ├── LocalProtocolError     ... and it was about to be sent from here
-│   └── RemoteProtocolError    ... and it came from the peer
+│   ├── LocalProtocolError     ... and was about to be sent from here
+│   └── RemoteProtocolError    ... and came from the peer
 │       └── VersionError       the peer speaks another version of the protocol
 ├── AddressError               an address that cannot be bound or connected to
 ├── SecurityError              keys that cannot be used
-│   └── NotAdmittedError       the other side does not let us in, or is not whom we expect
-├── LinkLostError              the other side has forgotten us: what was sent may or may not have been done
-└── ChannelClosedError         use of a channel after `close`
+│   └── NotAdmittedError       the peer rejects our key, or has another key than expected
+├── LinkLostError              the peer has forgotten us; nobody knows which messages were processed
+└── ChannelClosedError         a channel was used after `close`
 """
 
 
@@ -21,8 +21,8 @@ class ProtocolError(TransportError):
     """A message, or a batch of them, breaks the protocol.
 
     Attributes:
-        index: position of the offending message in its batch, or None when that cannot be known.
-        request: the request number of that message, or None when it has none or it cannot be known.
+        index: position of the offending message in its batch, None if unknown.
+        request: request number of that message, None if it has none or it is unknown.
     """
 
     def __init__(self, message: str, *, index: int | None = None, request: int | None = None) -> None:
@@ -32,7 +32,7 @@ class ProtocolError(TransportError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Something here cannot be sent: a value of a type that does not travel, or one that is too large."""
+    """A message cannot be sent: a value has an unsupported type or is too large."""
 
 
 class RemoteProtocolError(ProtocolError):
@@ -44,7 +44,7 @@ class VersionError(RemoteProtocolError):
 
     Attributes:
         local: the version spoken here.
-        remote: the version spoken by the peer, or None when it refused without saying.
+        remote: the version spoken by the peer, None if it refused without naming it.
     """
 
     def __init__(self, message: str, *, local: int, remote: int | None) -> None:
@@ -58,11 +58,11 @@ class AddressError(TransportError):
 
 
 class SecurityError(TransportError):
-    """Keys that are missing, damaged, or readable by others, or a machine that can do nothing with them."""
+    """Keys are missing, damaged or readable by others, or this machine's ZeroMQ does not support encryption."""
 
 
 class NotAdmittedError(SecurityError):
-    """A handshake failed: the other side does not know our key, or is not whom we expect. It is tried again.
+    """A handshake failed: the peer rejects our key, or has another key than expected. It is retried.
 
     Attributes:
         address: where we tried to connect.
@@ -76,7 +76,7 @@ class NotAdmittedError(SecurityError):
 
 
 class LinkLostError(TransportError):
-    """The other side has forgotten us, or is another process than before: nobody knows what became of messages."""
+    """The peer has forgotten us, or has been restarted; nobody knows which messages were processed."""
 
 
 class ChannelClosedError(TransportError):

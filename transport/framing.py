@@ -1,13 +1,14 @@
-"""Batches in a stream of bytes, and back. Pure: whoever has the socket brings the bytes and takes them away.
+"""ZeroMQ's protocol on a stream of bytes, and back. Pure: the owner of the socket brings the bytes and takes them away.
 
-A batch is a header and its frames, one after the other. The header is the mark of this format, the number of frames,
-and the size of each in bytes, little-endian.
+This is ZMTP 3.1 (https://rfc.zeromq.org/spec/37/) with the mechanism NULL, as libzmq speaks it over `ipc://`: each end
+begins with a greeting and the command READY; then a batch is a multipart message, frame by frame. Other commands, such
+as those of heartbeats, are passed over.
 """
 
 import mmap
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -18,112 +19,159 @@ from aiocg.transport.errors import RemoteProtocolError
 __all__ = ["Incoming", "Outgoing"]
 
 READ_BYTES: Final = 256 * 1024
-"""What is asked of a socket at once, and how much of a batch is copied; a larger one has its memory to itself."""
+"""Bytes read from a socket at once. Frames that fit are copied; a larger one gets memory of its own."""
 
 PARTS: Final = 512
-"""Frames handed to the system in one call, which takes 1,024."""
+"""Pieces handed to the system in one call; the system's limit is 1,024."""
 
 CALL_BYTES: Final = 1024 * 1024
-"""Bytes handed to the system in one call, which goes on for as long as the other side keeps pace."""
+"""Bytes handed to the system in one call, which lasts as long as the peer keeps reading."""
 
-_MARK: Final = 0xA10C6001
-_HEAD: Final = struct.Struct("<II")  # mark, number of frames
-_SINGLE: Final = struct.Struct("<IIQ")  # the whole header of one frame, which is the usual one
+_MORE, _LONG, _COMMAND = 1, 2, 4  # flags of a frame
+_LONG_HEAD: Final = struct.Struct(">BQ")
+_LONGEST_HEAD: Final = _LONG_HEAD.size
+_SHORT: Final = 255  # bytes of the largest frame with a short head
+_SIGNATURE: Final = b"\xff" + bytes(8) + b"\x7f"
+_VERSION: Final = bytes([3, 1])
+_MECHANISM: Final = b"NULL".ljust(20, b"\0")
+_GREETING: Final = (_SIGNATURE + _VERSION + _MECHANISM).ljust(64, b"\0")
 
 
-def _header(frames: Sequence[Frame]) -> bytes:
-    if len(frames) == 1:
-        return _SINGLE.pack(_MARK, 1, len(frames[0]))
-    return struct.pack(f"<II{len(frames)}Q", _MARK, len(frames), *map(len, frames))
+def _ready(kind: str) -> bytes:
+    """Return the command READY of a socket of a kind such as "DEALER"."""
+    properties = b"".join(
+        bytes([len(name)]) + name + len(value).to_bytes(4, "big") + value
+        for name, value in ((b"Socket-Type", kind.encode()), (b"Identity", b""))
+    )
+    body = b"\x05READY" + properties
+    return bytes([_COMMAND, len(body)]) + body
 
 
-def _memory(size: int) -> mmap.mmap:
-    """Return memory that costs nothing before it is filled: the size is but what the other side says."""
+def _memory(size: int) -> memoryview:
+    """Return memory that costs nothing until it is written to, since the size is only what the peer claims."""
     try:
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     except OSError as error:
-        raise MemoryError(f"no memory for a batch of {size} bytes") from error
+        raise MemoryError(f"no memory for a frame of {size} bytes") from error
 
 
 class Incoming:
-    """Bytes as they came, and the batches in them: fill `room`, say how much with `filled`, take with `batch`."""
+    """Received bytes, and the batches in them: fill `room`, then take the `batches`.
 
-    __slots__ = ("_bytes", "_end", "_start")
+    Attributes:
+        ready: whether the peer has greeted us, so that it may be sent batches.
+    """
+
+    __slots__ = ("_bytes", "_end", "_filled", "_frames", "_greeted", "_large", "_more", "_size", "_start", "ready")
 
     def __init__(self) -> None:
+        self.ready = self._greeted = False
         self._bytes = memoryview(bytearray(READ_BYTES))
-        self._start = self._end = 0  # what has come and was not taken
+        self._start = self._end = 0  # bounds of the bytes that were received and not taken
+        self._frames: list[Frame] = []  # those of a batch that is not complete
+        self._size = 0  # of these frames, in bytes
+        self._large: memoryview | None = None  # memory of a frame that the buffer does not hold
+        self._filled = 0  # bytes of it that are there
+        self._more = False  # whether it is followed by another frame
 
     def room(self) -> memoryview:
-        """Return where to put what comes next, which is never empty."""
-        return self._bytes[self._end :]
+        """Return the memory for the next bytes; it is never empty."""
+        return self._bytes[self._end :] if self._large is None else self._large[self._filled :]
 
-    def filled(self, count: int) -> None:
-        """Say how many bytes were put there."""
-        self._end += count
-
-    def batch(self) -> list[Frame] | None:
-        """Return the frames of the next batch, None when it is not there yet.
+    def batches(self, count: int) -> Iterator[list[Frame]]:
+        """Generate the frames of each complete batch, after `count` bytes were written into `room`.
 
         Raises:
-            RemoteProtocolError: when this is no batch; there is no way to find the next one then.
+            RemoteProtocolError: if the bytes are not ZMTP; the stream cannot be read any further.
         """
-        start, there = self._start, self._end - self._start
-        if there >= _SINGLE.size:  # the usual batch, which is small and here
-            mark, count, size = _SINGLE.unpack_from(self._bytes, start)
-            if mark == _MARK and count == 1 and size <= there - _SINGLE.size and len(self._bytes) == READ_BYTES:
-                place = start + _SINGLE.size
-                self._start = place + size
-                return [bytes(self._bytes[place : place + size])]
-        if there < _HEAD.size:
-            self._make_room(_HEAD.size)
-            return None
-        mark, count = _HEAD.unpack_from(self._bytes, start)
-        if mark != _MARK or not 0 < count <= limits.MAX_FRAMES + 1:
-            raise RemoteProtocolError("not a batch: the stream does not go on with a header")
-        header = _HEAD.size + 8 * count
-        if there < header:
-            self._make_room(header)
-            return None
-        sizes = struct.unpack_from(f"<{count}Q", self._bytes, start + _HEAD.size)
-        size = sum(sizes)
-        if size > limits.MAX_BATCH_BYTES or max(sizes) > limits.MAX_FRAME_BYTES:
-            raise RemoteProtocolError(f"a batch of {size} bytes, more than {limits.MAX_BATCH_BYTES} in all")
-        if there < header + size:
-            self._make_room(header + size)
-            return None
-        return self._taken(start + header, sizes)
+        if self._large is not None:
+            self._filled += count
+            if self._filled == len(self._large):
+                frame, self._large = self._large, None
+                if frames := self._joined(frame.toreadonly(), self._more):
+                    yield frames
+            return
+        self._end += count
+        while (there := self._end - self._start) > 1:
+            flags, size, place = self._bytes[self._start], self._bytes[self._start + 1], self._start + 2
+            if not self._greeted or flags & ~_MORE:
+                if not self._greeted:
+                    if not self._greet(there):
+                        break
+                    continue
+                if flags & ~(_MORE | _LONG | _COMMAND) or (flags & _COMMAND and flags & _MORE):
+                    raise RemoteProtocolError("not a frame: the stream does not continue with flags")
+                if flags & _LONG:
+                    if there < _LONGEST_HEAD:
+                        break
+                    (size,), place = struct.unpack_from(">Q", self._bytes, self._start + 1), self._start + _LONGEST_HEAD
+            if place + size > self._end:
+                self._check(size)
+                if flags & _COMMAND and size > _SHORT:
+                    raise RemoteProtocolError(f"a command of {size} bytes")
+                if size > READ_BYTES - _LONGEST_HEAD:
+                    self._grow(flags, size, place)
+                    return
+                break
+            body, self._start = bytes(self._bytes[place : place + size]), place + size
+            if not flags & ~_LONG and self.ready and not self._frames:
+                yield [body]  # the usual case: a batch of one frame, all of it here
+            elif flags & _COMMAND:
+                self.ready = self.ready or body.startswith(b"\x05READY")
+            elif frames := self._joined(body, bool(flags & _MORE)):
+                yield frames
+        self._move()
 
-    def _taken(self, place: int, sizes: Sequence[int]) -> list[Frame]:
-        own = len(self._bytes) > READ_BYTES  # the memory has this batch and nothing else, and can be given away
-        frames: list[Frame] = []
-        for size in sizes:
-            frame = self._bytes[place : place + size]
-            frames.append(frame.toreadonly() if own and frames else bytes(frame))
-            place += size
-        if own:
-            self._bytes = memoryview(bytearray(READ_BYTES))
-            place = self._end = 0
-        self._start = place
-        return frames
+    def _greet(self, there: int) -> bool:
+        """Take the peer's greeting; return False if it is not complete."""
+        head = bytes(self._bytes[self._start : self._start + min(there, len(_GREETING))])
+        if head[:1] != _SIGNATURE[:1] or head[9:10] not in (b"", _SIGNATURE[9:]):
+            raise RemoteProtocolError("not ZeroMQ: the stream does not begin with a greeting")
+        if len(head) < len(_GREETING):
+            return False
+        if head[10] < _VERSION[0] or head[12:32] != _MECHANISM:
+            raise RemoteProtocolError(f"ZeroMQ of version {head[10]} or with a mechanism other than NULL")
+        self._start += len(_GREETING)
+        self._greeted = True
+        return True
 
-    def _make_room(self, size: int) -> None:
-        """See to it that there is room for so many bytes from the start of the batch, and for one more."""
-        rest = self._bytes[self._start : self._end]
-        if self._start + max(size, len(rest) + 1) > len(self._bytes):
-            if size > READ_BYTES:
-                memory = memoryview(_memory(size))
-                memory[: len(rest)] = rest
-                self._bytes = memory
-            else:
-                self._bytes[: len(rest)] = rest
-            self._start, self._end = 0, len(rest)
-        elif not rest:
+    def _check(self, size: int) -> None:
+        if size > limits.MAX_FRAME_BYTES or self._size + size > limits.MAX_BATCH_BYTES:
+            raise RemoteProtocolError(f"a frame of {size} bytes, more than {limits.MAX_FRAME_BYTES} or in all too many")
+
+    def _joined(self, frame: Frame, more: bool) -> list[Frame] | None:
+        """Return the frames of a batch with its last frame; keep an earlier one."""
+        if not self.ready:
+            raise RemoteProtocolError("a message before the command READY")
+        frames = self._frames
+        frames.append(frame if frames else bytes(frame))
+        if not more:
+            self._frames, self._size = [], 0
+            return frames
+        self._size += len(frame)
+        self._check(0)
+        if len(frames) > limits.MAX_FRAMES:
+            raise RemoteProtocolError(f"a batch of more than {limits.MAX_FRAMES} frames")
+        return None
+
+    def _grow(self, flags: int, size: int, place: int) -> None:
+        """Begin a frame that the buffer does not hold: what is there of it is all that is there."""
+        self._large, self._filled, self._more = _memory(size), self._end - place, bool(flags & _MORE)
+        self._large[: self._filled] = self._bytes[place : self._end]
+        self._start = self._end = 0
+
+    def _move(self) -> None:
+        """Leave room for the rest of a frame."""
+        if self._start == self._end:
             self._start = self._end = 0
+        elif self._start > READ_BYTES // 2 or self._end == READ_BYTES:
+            rest = bytes(self._bytes[self._start : self._end])
+            self._bytes[: len(rest)] = rest
+            self._start, self._end = 0, len(rest)
 
 
 class Outgoing:
-    """Frames on their way out, as far as they have not been taken.
+    """Frames to send, as far as the system has not taken them.
 
     Attributes:
         size: bytes left.
@@ -135,32 +183,50 @@ class Outgoing:
         self._parts: deque[Frame] = deque()
         self.size = 0
 
+    def greet(self, kind: str) -> None:
+        """Begin a connection as a kind of ZeroMQ socket, such as "DEALER"."""
+        greeting = _GREETING + _ready(kind)
+        self._parts.append(greeting)
+        self.size += len(greeting)
+
     def put(self, frames: Sequence[Frame]) -> None:
         """Add a batch; its frames are not copied, so do not change them."""
-        header = _header(frames)
-        self._parts.append(header)
-        self._parts.extend(frames)
-        self.size += len(header) + sum(map(len, frames))
+        left = len(frames)
+        for frame in frames:
+            left -= 1
+            size = len(frame)
+            more = _MORE if left else 0
+            head = bytes((more, size)) if size <= _SHORT else _LONG_HEAD.pack(more | _LONG, size)
+            self._parts += (head, frame)
+            self.size += len(head) + size
 
-    def parts(self) -> list[Frame]:
-        """Return what goes out next, some of it if it is much."""
-        first = islice(self._parts, PARTS)
-        if self.size <= CALL_BYTES:
-            return list(first)
-        parts: list[Frame] = []
+    def hand_over(self, take: Callable[[Iterable[Frame]], int]) -> int:
+        """Pass the next frames, but not too many, to a function such as `sendmsg`.
+
+        Args:
+            take: returns the number of bytes it took, or raises BlockingIOError if it takes none now.
+
+        Returns:
+            The number of bytes taken.
+        """
+        parts = self._parts
+        try:
+            count = left = take(parts if self.size <= CALL_BYTES and len(parts) <= PARTS else self._some())
+        except BlockingIOError:
+            return 0
+        self.size -= count
+        while parts and left >= len(parts[0]):
+            left -= len(parts.popleft())
+        if left:
+            parts[0] = memoryview(parts[0])[left:]
+        return count
+
+    def _some(self) -> list[Frame]:
+        some: list[Frame] = []
         room = CALL_BYTES
-        for part in first:
-            parts.append(memoryview(part)[:room])
-            room -= len(parts[-1])
+        for part in islice(self._parts, PARTS):
+            some.append(memoryview(part)[:room])
+            room -= len(some[-1])
             if not room:
                 break
-        return parts
-
-    def taken(self, count: int) -> None:
-        """Say how many bytes of that went out."""
-        self.size -= count
-        parts = self._parts
-        while parts and count >= len(parts[0]):
-            count -= len(parts.popleft())
-        if count:
-            parts[0] = memoryview(parts[0])[count:]
+        return some

@@ -1,7 +1,7 @@
 """The first two messages of a connection: do both sides speak the same protocol?
 
-`Hello` and `Refused` keep their form in every version of the protocol, so that sides of different versions
-can still tell each other so.
+`Hello` and `Refused` have the same form in every version of the protocol, so that sides of different versions can
+report the mismatch.
 """
 
 from aiocg.transport.errors import RemoteProtocolError, VersionError
@@ -9,7 +9,7 @@ from aiocg.transport.messages import PROTOCOL_VERSION, FailureCode, Hello, Refus
 
 
 def check_hello(hello: Hello) -> Refused | None:
-    """Return what a worker answers to a client that it cannot serve, None when it can."""
+    """Return a worker's refusal of a client that it cannot serve, None if it can serve it."""
     if hello.protocol == PROTOCOL_VERSION:
         return None
     text = _mismatch("worker", PROTOCOL_VERSION, f"client ({hello.client})", hello.protocol)
@@ -17,11 +17,11 @@ def check_hello(hello: Hello) -> Refused | None:
 
 
 def check_welcome(reply: Reply) -> Welcome | Refused:
-    """Return a worker's answer to `Hello`, which may be a `Refused` for another reason than the version.
+    """Return a worker's answer to `Hello`, which may be a `Refused` for other reasons than the version.
 
     Raises:
-        VersionError: when the worker speaks another version, or refused the client for its version.
-        RemoteProtocolError: when the reply is no answer to `Hello`.
+        VersionError: if the worker speaks another version, or refused the client's version.
+        RemoteProtocolError: if the reply is not an answer to `Hello`.
     """
     if isinstance(reply, Welcome):
         if reply.protocol != PROTOCOL_VERSION:

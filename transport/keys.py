@@ -1,8 +1,8 @@
-"""Keys as files: one's own pairs, the clients that a node lets in, and the nodes that a client trusts.
+"""Keys as files: one's own pairs, the clients that a node admits, and the nodes that a client trusts.
 
-A folder has `own/NAME.key` (with the secret key), `authorized/NAME.key`, and `nodes/ADDRESS.key`, each of them one JSON
-object. Secret files are for the owner's eyes: what others can read is refused, and so is what others can write, because
-whoever can write there could let himself in.
+A folder contains `own/NAME.key` (with the secret key), `authorized/NAME.key` and `nodes/ADDRESS.key`, one JSON object
+each. Secret files that others can read are refused, and so are files that others can write, as those others could
+admit themselves.
 """
 
 import contextlib
@@ -27,13 +27,13 @@ from aiocg.transport.security import KeyPair, check_key
 __all__ = ["OWN", "SHORT_REFRESH_SECONDS", "AuthorizedKeys", "KeyFolder"]
 
 OWN: Final = "own"
-"""Name of the pair that is used where none is named."""
+"""Name of the default pair."""
 
 REFRESH_SECONDS: Final = 1.0
-"""How long a key may be admitted after its file is gone."""
+"""A key may still be admitted for this long after its file was removed."""
 
 SHORT_REFRESH_SECONDS: Final = 0.1
-"""How long one may be refused after its file has come; a flood of unknown ones has the folder read that often."""
+"""A key may still be refused for this long after its file was added; unknown keys cause a read at most this often."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _LEGIBLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:+=/@%-]*")
@@ -56,17 +56,17 @@ _Content = TypeVar("_Content", _Public, _Pair)
 
 
 class KeyFolder:
-    """A folder of keys; see the module. Nothing is cached, and every change is whole or not at all.
+    """A folder of keys; see the module. Nothing is cached, and every change is atomic.
 
-    All methods raise a `SecurityError` when a file or folder is damaged or open to others, and an `OSError` when it
-    cannot be read or written.
+    All methods raise `SecurityError` if a file or folder is damaged or accessible to others, and `OSError` if it cannot
+    be read or written.
 
     Attributes:
-        path: of the folder.
+        path: path of the folder.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        """Take a folder, which need not exist; without one AIOCG_KEYS, or that of the user's settings."""
+        """Use a folder, which need not exist; by default AIOCG_KEYS, or one in the user's configuration folder."""
         chosen = os.environ.get("AIOCG_KEYS", "")
         default = Path(chosen).expanduser() if chosen else platformdirs.user_config_path("aiocg") / "keys"
         self.path = default if path is None else path
@@ -74,10 +74,10 @@ class KeyFolder:
     # -------------------------------------------------------------------------------------- one's own pairs
 
     def create(self, name: str = OWN, *, replace: bool = False) -> KeyPair:
-        """Make a pair and keep it; its public key can be typed into a shell as it is.
+        """Make and store a pair whose public key needs no quoting in a shell.
 
         Raises:
-            SecurityError: also when there is one of that name and it is not to be replaced.
+            SecurityError: also if the name exists and `replace` is False.
         """
         path = self.pair_path(name)
         pair = KeyPair.generate()
@@ -85,16 +85,16 @@ class KeyFolder:
             pair = KeyPair.generate()
         if not _write(path, _Pair(pair.public, pair.secret), replace=replace):
             raise SecurityError(
-                f"there is a key pair in {path}; whoever has authorised it would have to authorise the new one. "
+                f"there is already a key pair in {path}; a new one would have to be authorised again everywhere. "
                 "Give another NAME, or replace it with --force"
             )
         return pair
 
     def pair(self, name: str = OWN) -> KeyPair:
-        """Return a pair that was made.
+        """Return a stored pair.
 
         Raises:
-            SecurityError: also when there is none of that name.
+            SecurityError: also if there is none of that name.
         """
         path = self.pair_path(name)
         content = _read(path, _Pair, private=True)
@@ -114,10 +114,10 @@ class KeyFolder:
     # ---------------------------------------------------------------------------------- whom a node lets in
 
     def authorize(self, name: str, public: str, *, replace: bool = False) -> None:
-        """Let the owner of a public key in, under a name.
+        """Admit the owner of a public key, under a name.
 
         Raises:
-            SecurityError: also when there is another of that name that is not to be replaced, or another name for it.
+            SecurityError: also if the key has another name, or the name has another key and `replace` is False.
         """
         check_key(public, "the public key")
         others = {key: other for other, key in self.authorized().items()}
@@ -127,10 +127,10 @@ class KeyFolder:
             raise SecurityError(f"there is another key with the name {name}; revoke it first, or use --force")
 
     def revoke(self, name: str) -> str:
-        """Let in somebody no more, and return what was his public key, "" if his file was damaged.
+        """Stop admitting a client; return its public key, "" if its file was damaged.
 
         Raises:
-            SecurityError: also when nobody of that name was let in.
+            SecurityError: also if there is no client of that name.
         """
         path = self._file("authorized", name)
         try:
@@ -144,24 +144,24 @@ class KeyFolder:
         return content.public
 
     def authorized(self) -> dict[str, str]:
-        """Return the public keys of those that are let in, by name."""
+        """Return the public keys of the admitted clients, by name."""
         return {name: self._authorized(name) for name in _names(self.path / "authorized")}
 
     def authorized_whole(self) -> dict[str, str]:
-        """Return what `authorized` does, but without those whose files are damaged; these are logged."""
+        """Return the same as `authorized`, but skip and log damaged files."""
         found = {}
         for name in _names(self.path / "authorized"):
             try:
                 found[name] = self._authorized(name)
             except (SecurityError, OSError) as error:
-                logger.warning("%s is not let in: %s", name, error)
+                logger.warning("%s is not admitted: %s", name, error)
         return found
 
     def _authorized(self, name: str) -> str:
         path = self._file("authorized", name)
         content = _read(path, _Public)
         if content is None:
-            raise SecurityError(f"{path} was removed meanwhile")
+            raise SecurityError(f"{path} has just been removed")
         with _about(path):
             check_key(content.public, "the public key")
         return content.public
@@ -169,30 +169,30 @@ class KeyFolder:
     # ---------------------------------------------------------------------------------- whom a client trusts
 
     def trust(self, address: str, public: str, *, replace: bool = False) -> None:
-        """Remember the public key of the node at an address.
+        """Store the public key of the node at an address.
 
         Raises:
-            SecurityError: also when another is remembered that is not to be replaced.
+            SecurityError: also if another key is stored and `replace` is False.
         """
         check_key(public, "the public key")
         path = self._node_file(address)
         if not _write(path, _Public(public), replace=replace or self.nodes().get(address) == public):
             raise SecurityError(
-                f"another key is known for {address}; use --force if its operator says that it has a new one"
+                f"another key is known for {address}; use --force if its operator confirms that the key has changed"
             )
 
     def node(self, address: str) -> str:
         """Return the public key of the node at an address.
 
         Raises:
-            SecurityError: also when none is known.
+            SecurityError: also if none is stored.
         """
         path = self._node_file(address)
         content = _read(path, _Public)
         if content is None:
             raise SecurityError(
-                f"the public key of {address} is not known; its operator sees it with `aiocg keys show`, and here it "
-                f"is remembered with: aiocg keys trust {address} PUBLIC_KEY"
+                f"the public key of {address} is not known; its operator sees it with `aiocg keys show`; store it "
+                f"here with: aiocg keys trust {address} PUBLIC_KEY"
             )
         with _about(path):
             check_key(content.public, "the public key")
@@ -204,23 +204,20 @@ class KeyFolder:
 
     def _node_file(self, address: str) -> Path:
         if not _ADDRESS.fullmatch(address) or not 0 < int(address.rpartition(":")[2]) < 65536:
-            raise SecurityError(f"{address!r} is no node's address; it must be tcp://HOST:PORT")
+            raise SecurityError(f"{address!r} is not the address of a node; it must be tcp://HOST:PORT")
         return self.path / "nodes" / (quote(address, safe="") + _SUFFIX)
 
     def _file(self, folder: str, name: str) -> Path:
         if not _NAME.fullmatch(name):
             raise SecurityError(
-                f"{name!r} is not a name for a key; it must be of letters, digits, '.', '_' and '-', 64 at most, and "
-                "begin with a letter or digit"
+                f"{name!r} is not a name for a key; it must consist of at most 64 letters, digits, '.', '_' and '-', "
+                "and begin with a letter or digit"
             )
         return self.path / folder / (name + _SUFFIX)
 
 
 class AuthorizedKeys:
-    """Whom a folder lets in now, for a server that runs: what is authorised or revoked counts within a second.
-
-    Calling it says whether a public key is admitted. It may be asked from several threads.
-    """
+    """The clients that a folder admits now, for a running server; it may be used from several threads."""
 
     def __init__(self, folder: KeyFolder) -> None:
         self._folder = folder
@@ -228,16 +225,8 @@ class AuthorizedKeys:
         self._names: dict[str, str] = {}
         self._read_at = -REFRESH_SECONDS
 
-    def __call__(self, public: str) -> bool:
-        """Say whether the owner of a public key may connect, who may have been authorised just now."""
-        return public in self.names() or public in self.names(SHORT_REFRESH_SECONDS)
-
-    def name_of(self, public: str) -> str | None:
-        """Return the name under which a public key is authorised, None if it is not."""
-        return self.names().get(public)
-
     def names(self, refresh: float = REFRESH_SECONDS) -> dict[str, str]:
-        """Return the names of those that are let in, by public key, as they were so many seconds ago at most."""
+        """Return the names of the admitted clients by public key, read at most `refresh` seconds ago."""
         now = time.monotonic()
         with self._lock:
             if now - self._read_at >= refresh:
@@ -249,7 +238,7 @@ class AuthorizedKeys:
         try:
             return {public: name for name, public in self._folder.authorized_whole().items()}
         except (SecurityError, OSError) as error:
-            logger.error("nobody is let in: %s", error)
+            logger.error("nobody is admitted: %s", error)
             return {}
 
 
@@ -257,7 +246,7 @@ class AuthorizedKeys:
 
 
 def _write(path: Path, content: msgspec.Struct, *, replace: bool) -> bool:
-    """Write a file for the owner only; say whether that was done, or there was one that is to stay."""
+    """Write a file readable only by its owner; return False if it exists and must not be replaced."""
     for folder in (path.parent.parent, path.parent):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_folder(folder)
@@ -280,7 +269,7 @@ def _write(path: Path, content: msgspec.Struct, *, replace: bool) -> bool:
 
 
 def _read(path: Path, kind: type[_Content], *, private: bool = False) -> _Content | None:
-    """Read a file, None when there is none."""
+    """Read a file; return None if it does not exist."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -292,9 +281,9 @@ def _read(path: Path, kind: type[_Content], *, private: bool = False) -> _Conten
         _check_mode(path, os.fstat(file.fileno()), private=private)
         try:
             return msgspec.json.decode(file.read(4096), type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError):  # whose message could show what is in it
+        except (msgspec.DecodeError, UnicodeDecodeError):  # their messages could reveal the secret key
             raise SecurityError(
-                f"{path} is damaged: it is not what `aiocg keys` writes; remove it and make it again"
+                f"{path} is damaged: `aiocg keys` did not write it; remove it and make it again"
             ) from None
 
 
@@ -310,9 +299,9 @@ def _check_mode(path: Path, found: os.stat_result, *, private: bool) -> None:
         raise SecurityError(f"{path} is not a file")
     if found.st_mode & (0o077 if private else 0o022):
         what = "read" if private else "change"
-        again = ", and make a new pair if somebody may have done so" if private else ""
+        again = ", and make a new pair if somebody may have read it" if private else ""
         raise SecurityError(
-            f"others can {what} {path} (its mode is {stat.S_IMODE(found.st_mode):04o}); mend that with: "
+            f"others can {what} {path} (its mode is {stat.S_IMODE(found.st_mode):04o}); correct that with: "
             f"chmod {700 if folder else 600} {path}{again}"
         )
 

@@ -1,25 +1,25 @@
-"""A link: batches that arrive exactly once and in order, though the connections under it break. Pure: no sockets.
+"""A link: batches that arrive exactly once and in order, although connections break. Pure: no sockets.
 
-A connection between machines is cut, resets, and loses what was under way. A link goes on over the next connection
-where it was. Its two ends are a client, which begins and which alone has a timer, and a server, which only answers.
+A connection between machines can be cut and lose what is in flight. A link continues over the next connection. It has
+two ends: a client, which begins and has the only timer, and a server, which only answers.
 
-Each batch has a number, the client's and the server's batches by themselves from 1. Each end keeps what it has sent
-until the other has said, with whatever it sends next, that it has it. Each end takes the next number only, and drops
-what comes twice or too early. Each says how much it has sent, and since a connection keeps the order, who has less than
-that knows that something was lost, and asks for it.
+Each end numbers its batches from 1, and keeps a sent batch until the peer acknowledges it in a later multipart. Each
+end accepts only the next number, and drops duplicates and batches that come too early. Each end says how many batches
+it has sent; since a connection keeps the order, a peer that has received fewer knows that some were lost, and asks for
+them.
 
 Each multipart begins with a head:
 
-    kind     what it says beside the rest, see `Kind`
-    client   the client's instance: 16 bytes that it drew when it began
+    kind     what else the multipart says, see `Kind`
+    client   the client's instance: 16 random bytes
     server   the server's instance, zeros while the client does not know it
-    number   of the batch that follows, 0 when none does
-    sent     number of the last batch sent before this
-    taken    number of the last batch taken from the other side
+    number   number of the batch that follows, 0 if none does
+    sent     number of the last batch sent before this one
+    taken    number of the last batch accepted from the peer
 
-The instances keep apart what does not belong together: a process that was started anew on an old address knows nothing
-of what was sent to the one before it, and says so (`Kind.GONE`) rather than do things twice. That is why a client first
-asks whom it talks to, and sends its first batch when it knows.
+Instances distinguish processes: a server that was restarted on the same address knows nothing of earlier batches, and
+says so (`Kind.GONE`) instead of executing something twice. So a client first asks for the server's instance, and sends
+its first batch when it knows it.
 """
 
 import struct
@@ -31,30 +31,44 @@ from typing import Final, NamedTuple
 from aiocg.transport.codec import Frame
 from aiocg.transport.errors import LinkLostError, RemoteProtocolError
 
-__all__ = ["INSTANCE_BYTES", "ClientLink", "Head", "Kind", "Link", "ServerLink", "gone", "is_first", "read_head"]
+__all__ = [
+    "INSTANCE_BYTES",
+    "QUEUED_BATCHES",
+    "ClientLink",
+    "Head",
+    "Kind",
+    "Link",
+    "ServerLink",
+    "gone",
+    "is_first",
+    "read_head",
+]
 
 INSTANCE_BYTES: Final = 16
 
 WINDOW_BATCHES: Final = 64
 WINDOW_BYTES: Final = 16 * 1024 * 1024
-"""What may be under way: sent, and not known to have arrived. The rest waits. One batch may always be."""
+"""Batches and bytes that may be in flight (sent and not acknowledged). The rest waits. One batch is always allowed."""
 
-TOLD_BATCHES: Final = 16
-TOLD_BYTES: Final = 4 * 1024 * 1024
-"""When so much was taken without a word to the other side, it is told; a fraction of the window."""
+QUEUED_BATCHES: Final = 2 * WINDOW_BATCHES
+"""Capacity of each ZeroMQ queue, in multiparts: a full window, and room to send some again."""
+
+ACKNOWLEDGE_BATCHES: Final = 16
+ACKNOWLEDGE_BYTES: Final = 4 * 1024 * 1024
+"""Batches and bytes accepted after which an acknowledgement is sent by itself; a fraction of the window."""
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
-"""While a server keeps so much for a client, it takes nothing from it: whoever reads nothing is not worked for."""
+"""While a server keeps this many bytes for a client, it accepts nothing from it, because the client does not read."""
 
 LOST_BYTES: Final = 2 * 1024 * 1024 * 1024
-"""And here it gives the client up: the replies to what it had taken before are more than it can keep."""
+"""At this many bytes the server gives the client up, because replies to earlier requests need too much memory."""
 
 BATCH_COST: Final = 512
-"""Bytes that a kept batch costs beside its frames, about."""
+"""Approximate overhead of a kept batch, in bytes."""
 
 PATIENCE: Final = 1.0
 LONGEST_PATIENCE: Final = 8.0
-"""Seconds without a word after which a client that waits for something asks: at first, and at most."""
+"""Seconds of silence after which a waiting client asks: the first pause, and the longest."""
 
 _HEAD: Final = struct.Struct(f"<4sB{INSTANCE_BYTES}s{INSTANCE_BYTES}sQQQ")
 _MAGIC: Final = b"acg1"
@@ -62,12 +76,12 @@ _UNKNOWN: Final = bytes(INSTANCE_BYTES)
 
 
 class Kind(IntEnum):
-    """What a multipart says beside the batch that it may bring."""
+    """What a multipart says in addition to its batch, if it has one."""
 
     PLAIN = 0
-    ASK = 1  # say something
+    ASK = 1  # please answer
     AGAIN = 2  # send again what comes after `taken`
-    GONE = 3  # I do not know you, or not any more
+    GONE = 3  # this client is unknown, or was forgotten
 
 
 _KINDS: Final = frozenset(Kind)
@@ -92,7 +106,7 @@ def read_head(frames: Sequence[Frame]) -> Head:
     """Read the first frame of a multipart.
 
     Raises:
-        RemoteProtocolError: when it is no head, or what follows does not agree with it.
+        RemoteProtocolError: if it is not a head, or does not match what follows.
     """
     if not frames or len(frames[0]) != _HEAD.size:
         raise RemoteProtocolError("a multipart without the head of a link")
@@ -105,7 +119,7 @@ def read_head(frames: Sequence[Frame]) -> Head:
 
 
 def is_first(head: Head) -> bool:
-    """Say whether this is how a client begins."""
+    """Return whether this is a client's first head."""
     return head[:1] + head[2:] == (Kind.ASK, _UNKNOWN, 0, 0, 0)
 
 
@@ -121,16 +135,16 @@ class _Batch(NamedTuple):
 
 
 class Link:
-    """What both ends have; see `ClientLink` and `ServerLink`.
+    """What both ends have in common; see `ClientLink` and `ServerLink`.
 
-    `push` takes a batch to be delivered and `receive` what has arrived. `outgoing` returns what is to be sent next, and
-    `sent` is to be called once the connection has taken that.
+    Pass `push` the batches to deliver, and `receive` the multiparts that arrive. `outgoing` returns the multipart to
+    send next; call `sent` once the connection has accepted it.
 
     Attributes:
         client: the client's instance.
         server: the server's instance; zeros while it is unknown.
-        kept_bytes: size of what is kept until the other side has it.
-        lost: why nothing goes in or out any more, None while it does.
+        kept_bytes: size of the batches kept until the peer acknowledges them.
+        lost: why the link has failed, None while it works.
     """
 
     def __init__(self, client: bytes, server: bytes) -> None:
@@ -138,36 +152,36 @@ class Link:
         self.server = server
         self.kept_bytes = 0
         self.lost: LinkLostError | None = None
-        self._kept: deque[_Batch] = deque()  # those under way, then those that wait
-        self._under_way = 0  # batches
-        self._under_way_bytes = 0
+        self._kept: deque[_Batch] = deque()  # batches in flight, then waiting ones
+        self._in_flight = 0  # batches
+        self._in_flight_bytes = 0
         self._pushed = 0  # number of the last batch pushed
-        self._arrived = 0  # number of the last batch known to have arrived
+        self._arrived = 0  # number of the last batch acknowledged by the peer
         self._sent = 0  # number of the last batch that was ever sent
-        self._taken = 0  # number of the last batch taken from the other side
-        self._told = 0  # what the other side was last told about that
-        self._untold_bytes = 0
-        self._there = 0  # number of the last batch that the other side says it has sent
-        self._again_after = -1  # the value of `_taken` when what is missing was last asked for
-        self._word: Kind | None = None  # what has to be said, alone if no batch can go with it
+        self._taken = 0  # number of the last batch accepted from the peer
+        self._acknowledged = 0  # the value of `_taken` in our last multipart
+        self._unacknowledged_bytes = 0
+        self._there = 0  # number of the last batch that the peer says it has sent
+        self._again_after = -1  # the value of `_taken` when missing batches were last requested
+        self._word: Kind | None = None  # the kind to send, without a batch if there is none to send
 
     @property
     def pending(self) -> bool:
-        """Whether there are batches that are not known to have arrived."""
+        """Whether there are batches that the peer has not acknowledged."""
         return bool(self._kept)
 
     @property
     def room(self) -> bool:
-        """Whether a batch that is pushed now could be under way at once."""
-        return self._under_way == len(self._kept) and self._may_send(0)
+        """Whether a batch pushed now could be sent at once."""
+        return self._in_flight == len(self._kept) and self._may_send(0)
 
     # ------------------------------------------------------------------------------------------- sending
 
     def push(self, frames: list[Frame]) -> None:
-        """Take a batch to be delivered. Its frames are kept by reference: do not change them.
+        """Accept a batch for delivery. Its frames are kept by reference: do not change them.
 
         Raises:
-            LinkLostError: when nothing is delivered any more.
+            LinkLostError: if the link has failed.
         """
         if self.lost is not None:
             raise self.lost
@@ -177,39 +191,39 @@ class Link:
         self.kept_bytes += size
 
     def outgoing(self) -> list[Frame] | None:
-        """Return what is to be sent next, None when there is nothing to be sent now."""
+        """Return the multipart to send next, None if there is nothing to send now."""
         batch = self._next_batch()
         if batch is not None:
             return [self._head(self._word or Kind.PLAIN, batch.number), *batch.frames]
         return None if self._word is None else [self._head(self._word, 0)]
 
     def sent(self) -> None:
-        """Say that what `outgoing` returned is on its way."""
+        """Record that the multipart returned by `outgoing` was sent."""
         batch = self._next_batch()
         if batch is not None:
-            self._under_way += 1
-            self._under_way_bytes += batch.size
+            self._in_flight += 1
+            self._in_flight_bytes += batch.size
             self._sent = max(self._sent, batch.number)
         self._word = None
-        self._told = self._taken
-        self._untold_bytes = 0
+        self._acknowledged = self._taken
+        self._unacknowledged_bytes = 0
 
     def _head(self, kind: Kind, number: int) -> bytes:
-        return Head(kind, self.client, self.server, number, self._arrived + self._under_way, self._taken).pack()
+        return Head(kind, self.client, self.server, number, self._arrived + self._in_flight, self._taken).pack()
 
     def _next_batch(self) -> _Batch | None:
-        if self._under_way == len(self._kept) or self.lost is not None:
+        if self._in_flight == len(self._kept) or self.lost is not None:
             return None
-        batch = self._kept[self._under_way]
+        batch = self._kept[self._in_flight]
         return batch if self._may_send(batch.size) else None
 
     def _may_send(self, size: int) -> bool:
-        return not self._under_way or (
-            self._under_way < WINDOW_BATCHES and self._under_way_bytes + size <= WINDOW_BYTES
+        return not self._in_flight or (
+            self._in_flight < WINDOW_BATCHES and self._in_flight_bytes + size <= WINDOW_BYTES
         )
 
     def _send_again(self) -> None:
-        self._under_way = self._under_way_bytes = 0
+        self._in_flight = self._in_flight_bytes = 0
 
     def _say(self, word: Kind) -> None:
         if self._word is None or word > self._word:
@@ -218,26 +232,26 @@ class Link:
     # ----------------------------------------------------------------------------------------- receiving
 
     def receive(self, head: Head, frames: Sequence[Frame]) -> list[Frame] | None:
-        """Take what has arrived.
+        """Handle a multipart that arrived.
 
         Args:
-            head: what `read_head` found.
-            frames: the multipart, with its head.
+            head: its head, as `read_head` returns it.
+            frames: the multipart, including the head.
 
         Returns:
-            the frames of a batch to be worked on; None when there is none, or none that is due.
+            The frames of the next batch; None if the multipart has no batch, or not the next one.
         """
         if self.lost is not None or not self._belongs(head):
             return None
         if head.taken > self._sent:
-            self._lose("it says that it has what was never sent")
+            self._lose("it acknowledged a batch that was never sent")
             return None
         while self._arrived < head.taken:
             self._forget_first()
         self._heed(head)
         self._there = max(self._there, head.sent)
         if head.sent > self._taken and self._again_after != self._taken and self._welcome():
-            self._again_after = self._taken  # once: the next heads will say the same
+            self._again_after = self._taken  # ask only once, as the next heads show the same gap
             self._say(Kind.AGAIN)
         return self._take(head.number, frames) if head.number and self._welcome() else None
 
@@ -245,30 +259,30 @@ class Link:
         return (head.client, head.server) == (self.client, self.server)
 
     def _heed(self, head: Head) -> None:
-        """Do what the kind of a head says."""
+        """Act on the kind of a head."""
         if head.kind == Kind.AGAIN:
             self._send_again()
 
     def _welcome(self) -> bool:
-        """Say whether batches are taken."""
+        """Return whether batches are accepted now."""
         return True
 
     def _forget_first(self) -> None:
         batch = self._kept.popleft()
         self._arrived = batch.number
         self.kept_bytes -= batch.size
-        if self._under_way:
-            self._under_way -= 1
-            self._under_way_bytes -= batch.size
+        if self._in_flight:
+            self._in_flight -= 1
+            self._in_flight_bytes -= batch.size
 
     def _take(self, number: int, frames: Sequence[Frame]) -> list[Frame] | None:
         if number <= self._taken:
-            self._say(Kind.PLAIN)  # it does not know that it was here
+            self._say(Kind.PLAIN)  # the peer missed our acknowledgement
         if number != self._taken + 1:
             return None
         self._taken = number
-        self._untold_bytes += sum(map(len, frames))
-        if self._taken - self._told >= TOLD_BATCHES or self._untold_bytes >= TOLD_BYTES:
+        self._unacknowledged_bytes += sum(map(len, frames))
+        if self._taken - self._acknowledged >= ACKNOWLEDGE_BATCHES or self._unacknowledged_bytes >= ACKNOWLEDGE_BYTES:
             self._say(Kind.PLAIN)
         return list(frames[1:])
 
@@ -284,7 +298,7 @@ class ClientLink(Link):
     """The client's end."""
 
     def __init__(self, instance: bytes) -> None:
-        """Begin with an instance that nobody else has: `INSTANCE_BYTES` at random."""
+        """Begin with a unique instance: `INSTANCE_BYTES` random bytes."""
         super().__init__(instance, _UNKNOWN)
         self._word = Kind.ASK
         self._patience = PATIENCE
@@ -296,25 +310,25 @@ class ClientLink(Link):
         return self.server != _UNKNOWN
 
     def ask(self) -> None:
-        """Have the server say something; to be called when there is a new connection."""
+        """Ask the server to answer; call this when there is a new connection."""
         if self.lost is None:
             self._again_after = -1
             self._say(Kind.ASK)
 
     def heard(self, now: float) -> None:
-        """Say that something came from the server, at a time in seconds."""
+        """Record that something arrived from the server; `now` is the time in seconds."""
         self._since = now
         self._patience = PATIENCE
 
     def tick(self, now: float, waiting: bool) -> float | None:
-        """Look at the clock: ask when there was no word for too long.
+        """Ask the server to answer if it has been silent for too long.
 
         Args:
-            now: time in seconds.
-            waiting: whether something is to come from the server, beside what the link itself waits for.
+            now: the time in seconds.
+            waiting: whether the caller waits for the server; the link knows what it waits for itself.
 
         Returns:
-            after how many seconds to look again; None when nothing is waited for.
+            The seconds until the next call is due; None if nothing is awaited.
         """
         waiting = waiting or bool(self._kept) or not self.known or self._there > self._taken
         if self.lost is not None or not waiting:
@@ -338,7 +352,7 @@ class ClientLink(Link):
         if head.client != self.client:
             return False
         if head.kind == Kind.GONE:
-            self._lose("it does not know this client, or not any more")
+            self._lose("it does not know this client, or has forgotten it")
             return False
         if not self.known:
             self.server = head.server
@@ -352,14 +366,14 @@ class ServerLink(Link):
         super().__init__(client, server)
 
     def push(self, frames: list[Frame]) -> None:
-        """Take a batch to be delivered. Its frames are kept by reference: do not change them.
+        """Accept a batch for delivery. Its frames are kept by reference: do not change them.
 
         Raises:
-            LinkLostError: when nothing is delivered any more, also because the client takes nothing.
+            LinkLostError: if the link has failed, or fails now because the client does not read.
         """
         super().push(frames)
         if self.kept_bytes > LOST_BYTES:
-            self._lose(f"it takes nothing, and {LOST_BYTES >> 20} MiB wait for it")
+            self._lose(f"it does not read, and {LOST_BYTES >> 20} MiB wait for it")
             assert self.lost is not None
             raise self.lost
 
@@ -374,7 +388,7 @@ class ServerLink(Link):
 
     @property
     def full(self) -> bool:
-        """Whether so much is kept for the client that nothing is taken from it."""
+        """Whether too much is kept for the client to accept more from it."""
         return self.kept_bytes >= KEPT_BYTES
 
     def _welcome(self) -> bool:

@@ -15,8 +15,8 @@ from aiocg.transport.options import Option
 PROTOCOL_VERSION = 4
 
 Action = Any  # int, an index into the compiler's first action space, or str, a text in its language of actions
-Number = Annotated[int, msgspec.Meta(ge=0)]  # chosen by the client, of a request, a session or a candidate
-Value = Any  # None, bool, int, float, str, bytes, list, dict, or numpy.ndarray (zero copy when large)
+Number = Annotated[int, msgspec.Meta(ge=0)]  # of a request, a session or a candidate; chosen by the client
+Value = Any  # None, bool, int, float, str, bytes, list, dict, or numpy.ndarray (not copied if large)
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True, tag=True, forbid_unknown_fields=True, gc=False):
@@ -27,18 +27,18 @@ class Message(msgspec.Struct, array_like=True, frozen=True, tag=True, forbid_unk
 
 
 class ActionParameter(msgspec.Struct, array_like=True, frozen=True):
-    """One parameter of an action and the texts it may have; "" is to leave it out, and comes first where allowed."""
+    """One parameter of an action and its possible texts; "" leaves it out, and comes first if allowed."""
 
     name: str
     choices: tuple[str, ...]
 
 
 class ActionSpec(msgspec.Struct, array_like=True, frozen=True):
-    """One discrete action: its name, a one-line description, and other spellings that are accepted.
+    """One discrete action: its name, a one-line description, and other accepted spellings.
 
-    `text` is the action in the compiler's own language of actions, where that is not the name itself. The places of
-    `parameters` in it are `$<>`, which becomes the choices made as `<a;b>`, and `${}`, which becomes `{a;b}`; either
-    becomes nothing when nothing is chosen. `pipeline` is what the action is for tools outside, such as `opt`.
+    `text` is the action in the compiler's language of actions, if that is not the name itself. `parameters` replace
+    `$<>` in it by the choices as `<a;b>`, and `${}` by `{a;b}`; without choices both become empty. `pipeline` is the
+    action in the notation of external tools such as `opt`.
     """
 
     name: str
@@ -52,19 +52,19 @@ class ActionSpec(msgspec.Struct, array_like=True, frozen=True):
 class ActionSpaceSpec(msgspec.Struct, array_like=True, frozen=True):
     """A selection from the compiler's language of actions.
 
-    Every action has a text in one language that the compiler understands whatever spaces there are; spaces only say
-    which texts are offered, and how. `kind` is
+    Every action has a text in one language, which the compiler understands independently of action spaces; a space only
+    says which texts are offered, and how. `kind` is
 
     * `discrete`: one of `actions`;
     * `parametrized`: one of `actions` and a choice for each of its parameters;
-    * `targeted`: one of the targets that the observation `targets` lists for the present state, and one of `actions`
+    * `targeted`: one of the targets that the observation `targets` lists for the current state, and one of `actions`
       for it; the text is `target(action)`;
     * `text`: any text of the language;
-    * `options`: a choice for every one of `options` at once; the text is a command line, its first word `program`, and
-      an option that is not in it is not given;
+    * `options`: a choice for each of `options` at once; the text is a command line that begins with `program` and
+      contains the options that are given;
     * `mapping`: the same, as a mapping from the names of options to their choices.
 
-    On the wire an action is its text, or, in the first space a compiler has, which is discrete, its index.
+    On the wire an action is its text or, for the compiler's first space, which is discrete, its index.
     """
 
     name: str
@@ -77,13 +77,12 @@ class ActionSpaceSpec(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ObservationSpec(msgspec.Struct, array_like=True, frozen=True):
-    """What a worker can observe, in terms the client turns into a Gymnasium space.
+    """An observation of a worker, described so that the client can make a Gymnasium space for it.
 
-    `kind` is the shape of a value: `integer` and `real` are scalars, `array` has `shape` and `dtype`, where a length of
-    -1 in `shape` is any length, `mapping` is a dict from each of `keys` to a scalar of `dtype`, `text` is str, `texts`
-    is a list of str, `binary` is bytes, `record` is a dict with a value for each of `fields`, and `json` is anything
-    that JSON can say. `low` and `high` bound every element; None is unbounded. `default` is what an observation is
-    after an error.
+    `kind` is the kind of value: `integer` and `real` are scalars; `array` has `shape` and `dtype`, where a length of -1
+    means any length; `mapping` is a dict from each of `keys` to a scalar of `dtype`; `text` is str; `texts` is a list
+    of str; `binary` is bytes; `record` is a dict with a value for each of `fields`; and `json` is any JSON value. `low`
+    and `high` bound every element; None is unbounded. `default` is the value after an error.
     """
 
     name: str
@@ -115,13 +114,13 @@ class Load(Message, frozen=True):
 
     request: Number
     benchmark: str
-    content: Any  # bytes; on the wire a frame of its own when large
+    content: Any  # bytes; on the wire, a frame of its own if large
     timeout: float
-    program: bytes = b""  # how to build and run it, in the compiler's own form; empty when it cannot run
+    program: bytes = b""  # how to build and run it, in the compiler's own form; empty if it cannot be run
 
 
 class Unload(Message, frozen=True):
-    """Forget a loaded benchmark. Sessions open on it live on. Answered by `Done`."""
+    """Unload a benchmark. Sessions that use it are not affected. Answered by `Done`."""
 
     request: Number
     benchmark: str
@@ -139,14 +138,14 @@ class Open(Message, frozen=True):
 
 
 class Check(Message, frozen=True):
-    """Ask whether texts are actions, without a session; answered by `Done`, or a `Failure` that says why not."""
+    """Ask whether texts are actions, without a session; answered by `Done`, or by `Failure` with the reason."""
 
     request: Number
     actions: tuple[Action, ...]
 
 
 class Step(Message, frozen=True):
-    """Apply `actions` in order, then compute `observe`; answered by `Observed`. No actions: only observe."""
+    """Apply `actions`, if any, in order, then compute `observe`; answered by `Observed`."""
 
     request: Number
     session: Number
@@ -156,7 +155,7 @@ class Step(Message, frozen=True):
 
 
 class Fork(Message, frozen=True):
-    """Bind `child` to the state that `session` has; answered by `Done`."""
+    """Bind `child` to the state of `session`; answered by `Done`."""
 
     request: Number
     session: Number
@@ -164,11 +163,11 @@ class Fork(Message, frozen=True):
 
 
 class Expand(Message, frozen=True):
-    """Evaluate each candidate action list from the session's state, which stays as it is; answered by `Expanded`.
+    """Evaluate each candidate action list from the session's state, without changing it; answered by `Expanded`.
 
-    `failed` names candidates not to run, because an earlier try at this request lost a worker to them; their results
-    are left out of the reply (None in their place). `alone` is that nothing is prepared for several candidates at once,
-    because an earlier try lost a worker while that was done, and it is to be found out over which one.
+    `failed` are indices of candidates not to run, because they killed a worker before; the reply has None for them.
+    `alone` asks the worker not to prepare several candidates at once, because an earlier worker died while doing that,
+    and the guilty candidate is to be found.
     """
 
     request: Number
@@ -181,7 +180,7 @@ class Expand(Message, frozen=True):
 
 
 class Parameter(Message, frozen=True):
-    """Send an out-of-band (key, value) to the session; answered by `Told`."""
+    """Send an out-of-band (key, value) to the session; answered by `TextReply`."""
 
     request: Number
     session: Number
@@ -191,20 +190,20 @@ class Parameter(Message, frozen=True):
 
 
 class Close(Message, frozen=True):
-    """Forget sessions; numbers that are not bound are ignored. Answered by `Done`."""
+    """Free sessions; unknown numbers are ignored. Answered by `Done`."""
 
     request: Number
     sessions: tuple[Number, ...]
 
 
 class Statistics(Message, frozen=True):
-    """Ask for the worker's counters; answered by `Told` with a JSON object."""
+    """Ask for the worker's counters; answered by `TextReply` with a JSON object."""
 
     request: Number
 
 
 class Shutdown(Message, frozen=True):
-    """Ask the worker to leave; it answers everything before this message and exits. No reply."""
+    """Ask the worker to exit, after answering everything before this message. No reply."""
 
 
 Request = Hello | Load | Unload | Open | Check | Step | Fork | Expand | Parameter | Close | Statistics | Shutdown
@@ -214,7 +213,7 @@ Request = Hello | Load | Unload | Open | Check | Step | Fork | Expand | Paramete
 
 
 class Welcome(Message, frozen=True):
-    """Answer to `Hello`: what this worker is and can do."""
+    """Answer to `Hello`: describes the worker and its compiler."""
 
     protocol: int
     compiler: str
@@ -225,7 +224,7 @@ class Welcome(Message, frozen=True):
 
 
 class Refused(Message, frozen=True):
-    """Answer to `Hello` when the worker cannot serve: wrong protocol, or its compiler could not be loaded."""
+    """Answer to `Hello` if the worker cannot serve: wrong protocol, or its compiler could not be loaded."""
 
     code: str
     message: str
@@ -237,7 +236,7 @@ class Done(Message, frozen=True):
     request: int
 
 
-class Told(Message, frozen=True):
+class TextReply(Message, frozen=True):
     """The answer to a `Parameter` or `Statistics` request."""
 
     request: int
@@ -250,7 +249,7 @@ class Observed(Message, frozen=True):
     request: int
     observations: tuple[Value, ...]  # in the order asked
     state: int  # 64-bit hash of the session's state
-    effects: tuple[bool, ...] = ()  # for each action: did it change the state?
+    effects: tuple[bool, ...] = ()  # whether each action changed the state
     compiler_time: float = 0.0  # seconds spent inside the compiler
 
 
@@ -265,7 +264,7 @@ class Candidate(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Expanded(Message, frozen=True):
-    """Result of `Expand`, one entry per candidate, None for those named in `failed`."""
+    """Result of `Expand`: one entry per candidate, None for those in `failed`."""
 
     request: int
     candidates: tuple[Candidate | None, ...]
@@ -273,10 +272,10 @@ class Expanded(Message, frozen=True):
 
 
 class Failure(Message, frozen=True):
-    """The request failed inside the worker; `code` is one of `FailureCode`, `fields` its values.
+    """The request failed inside the worker; `code` is one of `FailureCode`, and `fields` has details.
 
-    A failed `Step` may have applied some of its actions: `fields["applied"]` says how many. The session is then at the
-    state after those, and stays usable.
+    A failed `Step` may have applied some of its actions: `fields["applied"]` is their number. The session is then in
+    the state after those, and stays usable.
     """
 
     request: int
@@ -285,7 +284,7 @@ class Failure(Message, frozen=True):
     fields: dict[str, Value] = {}
 
 
-Reply = Welcome | Refused | Done | Told | Observed | Expanded | Failure
+Reply = Welcome | Refused | Done | TextReply | Observed | Expanded | Failure
 
 
 class FailureCode:
@@ -293,15 +292,15 @@ class FailureCode:
 
     PROTOCOL = "protocol"  # the peer speaks another protocol version
     COMPILER = "compiler"  # the compiler could not be found or loaded
-    UNSUPPORTED = "unsupported"  # this machine lacks what is needed, such as a device
-    BENCHMARK = "benchmark"  # content the compiler does not accept
+    UNSUPPORTED = "unsupported"  # this machine lacks something, such as a device
+    BENCHMARK = "benchmark"  # content that the compiler rejects
     BENCHMARK_UNKNOWN = "benchmark-unknown"  # key not loaded
     SESSION_UNKNOWN = "session-unknown"
     ACTION = "action"  # the compiler refused the action or produced a broken program
-    SESSION_ENDED = "session-ended"  # an earlier action failed; only observing, binding anew and closing are possible
+    SESSION_ENDED = "session-ended"  # an earlier action failed; only observing, rebinding and closing are possible
     ACTION_UNKNOWN = "action-unknown"  # outside the action space
     OBSERVATION = "observation"  # could not be computed
     OBSERVATION_UNKNOWN = "observation-unknown"
     PARAMETER = "parameter"  # unknown key or bad value
-    LIMIT = "limit"  # more than the client may have
-    INTERNAL = "internal"  # a bug in the worker; message has the traceback
+    LIMIT = "limit"  # a limit of the client was exceeded
+    INTERNAL = "internal"  # a bug in the worker; the message has the traceback

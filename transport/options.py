@@ -1,7 +1,7 @@
-"""Options of a compiler's command line as typed choices: what client and worker both know of them.
+"""Options of a compiler's command line as typed choices, for client and worker.
 
-Each option is not given, or given as one of its choices, which are numbered from 0; -1 is not to give it. A list with
-one such number for each option is what a state of the compiler's command line is, and `words` what it looks like.
+The choices of an option are numbered from 0; -1 means that the option is not given. A list with one number per option
+describes a command line, and `words` turns it into text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,23 +9,26 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["UNSET", "Option", "OptionReader", "UnknownOption", "words"]
+__all__ = ["NO_SUCH_OPTION", "UNSET", "Option", "OptionReader", "UnknownOption", "words"]
+
+NO_SUCH_OPTION = "is not an option of this compiler"
+"""The reason of an `UnknownOption` whose word is not even the beginning of an option."""
 
 UNSET = -1  # the choice of an option that is not given
-_DIGITS = 20  # of a number; more than any range has
+_DIGITS = 20  # more digits than any range needs
 
 
 class Option(msgspec.Struct, array_like=True, frozen=True):
-    """One option: some words that it may be given as, and then a range of numbers, where it has one.
+    """One option, whose choices are some words followed, if it takes a number, by a range of numbers.
 
     Attributes:
-        name: what people call it, such as `-O`, `-fgcse` or `--param=max-inline-insns-auto`.
+        name: its name, such as `-O`, `-fgcse` or `--param=max-inline-insns-auto`.
         kind: its class.
-        description: one line, in the compiler's words.
+        description: the compiler's description, one line.
         texts: the first choices, each a word of the command line.
-        template: the word of a number from `low` to `high`, which stands in the place of `{}`; "" for no numbers.
+        template: the word for a number from `low` to `high`, with `{}` for the number; "" if it takes no numbers.
         low, high: the range, both ends included.
-        initial: what the compiler does when it is not given, in its own words; "" when it does not say.
+        initial: the compiler's default, in its own words; "" if it does not say.
     """
 
     name: str
@@ -38,7 +41,7 @@ class Option(msgspec.Struct, array_like=True, frozen=True):
     initial: str = ""
 
     def __len__(self) -> int:
-        """Return the number of choices, besides not to give it."""
+        """Return the number of choices, without -1."""
         return len(self.texts) + (self.high - self.low + 1 if self.template else 0)
 
     def word(self, choice: int) -> str:
@@ -49,7 +52,7 @@ class Option(msgspec.Struct, array_like=True, frozen=True):
 
 
 class UnknownOption(ValueError):
-    """A word that is no choice of any option; `word` is that, `reason` what is wrong with it."""
+    """A word that is not a choice of any option; `word` and `reason` say which and why."""
 
     def __init__(self, word: str, reason: str) -> None:
         super().__init__(f"{word}: {reason}")
@@ -58,12 +61,12 @@ class UnknownOption(ValueError):
 
 
 def words(options: Sequence[Option], choices: Sequence[int]) -> tuple[str, ...]:
-    """Return the words of a command line: those of the options that are given, in the order of the options."""
+    """Return the words of a command line, in the order of the options."""
     return tuple([option.word(choice) for option, choice in zip(options, choices, strict=True) if choice != UNSET])
 
 
 class OptionReader:
-    """Reads words of a command line as choices."""
+    """Turns the words of a command line into choices."""
 
     def __init__(self, options: Sequence[Option]) -> None:
         self._count = len(options)
@@ -76,10 +79,10 @@ class OptionReader:
                 self._templates[option.template.partition("{}")[0]] = (index, option)
 
     def read(self, line: Iterable[str]) -> list[int]:
-        """Return the choice of each option that a command line makes; of several for one option the last counts.
+        """Return the choice of each option in a command line; if an option is repeated, the last one counts.
 
         Raises:
-            UnknownOption: for a word that is no choice of any option.
+            UnknownOption: for a word that is not a choice of any option.
         """
         choices = [UNSET] * self._count
         for word in line:
@@ -88,10 +91,10 @@ class OptionReader:
         return choices
 
     def read_word(self, word: str) -> tuple[int, int]:
-        """Return the index of an option and the choice that a word makes for it.
+        """Return the index of the option of a word, and the choice.
 
         Raises:
-            UnknownOption: when it is no choice of any option.
+            UnknownOption: if the word is not a choice of any option.
         """
         if word in self._texts:
             return self._texts[word]
@@ -103,16 +106,16 @@ class OptionReader:
         digits = number.removeprefix("-")
         if not digits.isascii() or not digits.isdigit():
             raise UnknownOption(word, self._reason(word))
-        digits = digits.lstrip("0")[: _DIGITS + 1]  # Python refuses to read thousands of them, zeros included
+        digits = digits.lstrip("0")[: _DIGITS + 1]  # Python refuses to parse thousands of digits, zeros included
         value = int(digits or "0") * (-1 if number.startswith("-") else 1)
         if not option.low <= value <= option.high:
             raise UnknownOption(word, f"is not in the range from {option.low} to {option.high}")
         return index, len(option.texts) + value - option.low
 
     def _reason(self, word: str) -> str:
-        """Return what is wrong with a word that is no choice."""
+        """Return why a word is not a choice."""
         option = self._options.get(word) or self._options.get(word.rpartition("=")[0])
         if option is None:
-            return "is no option of this compiler"
+            return NO_SUCH_OPTION
         numbers = [f"{option.template.replace('{}', 'a number')} from {option.low} to {option.high}"]
         return "expected " + " or ".join([*option.texts, *(numbers if option.template else ())])

@@ -1,7 +1,7 @@
-"""Who may connect: CURVE keys of a connection, and the gate that lets in the clients that are known.
+"""CURVE keys of connections, and the gate that admits known clients.
 
-A connection that leaves the machine is encrypted, and each side proves who it is with a key pair (CurveCP's
-handshake, in ZeroMQ's form). There is no such connection without keys, and no way to ask for one.
+A connection that leaves the machine is always encrypted, and each side proves its identity with a key pair (CurveCP's
+handshake, in ZeroMQ's form).
 """
 
 import contextlib
@@ -21,13 +21,13 @@ from aiocg.transport.errors import SecurityError
 __all__ = ["KEY_LENGTH", "ClientSecurity", "Gate", "KeyPair", "ServerSecurity", "WorkerKeys", "check_key"]
 
 KEY_LENGTH: Final = 40
-"""Characters of a key in Z85, the text that ZeroMQ has for its 32 bytes."""
+"""Characters of a key in Z85, ZeroMQ's text form of its 32 bytes."""
 
 _ZAP_ADDRESS: Final = "inproc://zeromq.zap.01"
 _ZAP_VERSION: Final = b"1.0"
 _ALPHABET: Final = frozenset(z85.Z85CHARS.decode())
 
-_LOG_INTERVAL: Final = 1.0  # seconds between two lines about who was not let in: outsiders must not fill a disk
+_LOG_INTERVAL: Final = 1.0  # seconds between two log lines about refused clients, so that strangers cannot fill a disk
 
 logger = logging.getLogger("aiocg.transport.security")
 
@@ -39,18 +39,18 @@ class KeyPair:
     """A key pair, as Z85 text.
 
     Attributes:
-        public: what others are told.
-        secret: what nobody is told; it is in no `repr`.
+        public: the public key.
+        secret: the secret key; it does not appear in `repr`.
     """
 
     public: str
     secret: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Check that the two belong together.
+        """Check that the keys belong together.
 
         Raises:
-            SecurityError: when they do not, or one is no key.
+            SecurityError: if they do not, or one is not a key.
         """
         check_key(self.public, "the public key")
         check_key(self.secret, "the secret key", show=False)
@@ -62,7 +62,7 @@ class KeyPair:
         """Make a new pair.
 
         Raises:
-            SecurityError: when this machine's libzmq has no CURVE.
+            SecurityError: if this machine's libzmq does not support CURVE.
         """
         _require_curve()
         public, secret = zmq.curve_keypair()
@@ -70,10 +70,10 @@ class KeyPair:
 
     @classmethod
     def from_secret(cls, secret: str) -> Self:
-        """Return the pair that a secret key belongs to.
+        """Return the pair of a secret key.
 
         Raises:
-            SecurityError: when it is no key.
+            SecurityError: if it is not a key.
         """
         check_key(secret, "the secret key", show=False)
         return cls(_public_of(secret), secret)
@@ -81,7 +81,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """What a client needs to connect: its own pair, and the public key of the only server that it will talk to."""
+    """What a client needs to connect: its own key pair, and the public key of the server."""
 
     own: KeyPair
     server: str
@@ -90,7 +90,7 @@ class ClientSecurity:
         """Check the server's key.
 
         Raises:
-            SecurityError: when it is no key.
+            SecurityError: if it is not a key.
         """
         check_key(self.server, "the server's public key")
 
@@ -104,12 +104,12 @@ class ClientSecurity:
 
 @dataclass(frozen=True, slots=True)
 class ServerSecurity:
-    """What a server needs to listen: its own pair, and whom it lets in.
+    """What a server needs to listen: its own key pair, and which clients it admits.
 
     Attributes:
-        own: key pair.
-        admits: says of a public key whether its owner may connect. It is asked at each handshake and again at each
-            message, in the thread of the gate and that of the channel, so a key that is taken away counts at once.
+        own: the key pair.
+        admits: returns whether the owner of a public key may connect. It is called at each handshake and for each
+            message, in the threads of the gate and of the channel, so revoking a key takes effect at once.
     """
 
     own: KeyPair
@@ -117,25 +117,25 @@ class ServerSecurity:
 
     @classmethod
     def for_clients(cls, own: KeyPair, clients: Collection[str]) -> Self:
-        """Let in the owners of some public keys, and nobody else."""
+        """Admit the owners of some public keys, and nobody else."""
         return cls(own, frozenset(clients).__contains__)
 
     def apply(self, socket: Socket) -> None:
-        """Set the socket's options, before it binds. A `Gate` must stand in its context by then."""
+        """Set the socket's options, before it binds. Its context must have a `Gate` by then."""
         _require_curve()
         socket.curve_server = True
         socket.curve_secretkey = self.own.secret.encode()
         socket.zap_domain = b"aiocg"
-        socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gate nobody comes in
+        socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gate, nobody is admitted
 
 
 class WorkerKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a node hands down to a worker that listens on the network, through an inherited descriptor.
+    """What a node passes to a worker that listens on the network, through an inherited descriptor.
 
     Attributes:
         secret: the worker's own secret key.
         client: public key of the only client.
-        limits: what the client may use, by name; a worker heeds `request_bytes` (the size of a frame) and
+        limits: the client's limits by name; a worker applies `request_bytes` (the size of a frame) and
             `requests_per_second`.
     """
 
@@ -144,7 +144,7 @@ class WorkerKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: dict[str, float] = {}
 
     def __repr__(self) -> str:
-        """Show no secret."""
+        """Omit the secret key."""
         return f"WorkerKeys(client={self.client!r})"
 
     def encode(self) -> bytes:
@@ -156,34 +156,34 @@ class WorkerKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Read what `encode` made.
 
         Raises:
-            SecurityError: when it is something else; the message has nothing of what was read.
+            SecurityError: if it is something else; the message does not quote it.
         """
         try:
             return msgspec.json.decode(data, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise SecurityError("what was handed down is not the keys of a worker") from None
+            raise SecurityError("the inherited descriptor does not contain a worker's keys") from None
 
     def security(self) -> ServerSecurity:
-        """Return what the worker's channel needs.
+        """Return the security of the worker's channel.
 
         Raises:
-            SecurityError: when a key is none.
+            SecurityError: if a key is invalid.
         """
         check_key(self.client, "the client's public key")
         return ServerSecurity.for_clients(KeyPair.from_secret(self.secret), [self.client])
 
 
 class Gate:
-    """Decides at each handshake in a ZeroMQ context (its ZAP handler), in a thread of its own.
+    """The ZAP handler of a ZeroMQ context, which decides about each handshake, in a thread of its own.
 
-    It ends with the context. Only CURVE is let in; a question that cannot be understood or answered is a no.
+    It ends with the context. It admits only CURVE connections, and refuses whatever it cannot understand.
 
     Attributes:
-        refused: how many were not let in.
+        refused: number of handshakes refused.
     """
 
     def __init__(self, context: "zmq.Context[Socket]", admits: Callable[[str], bool]) -> None:
-        """Stand in a context, which has no other gate; before any of its sockets binds."""
+        """Install the gate in a context that has no other, before any of its sockets binds."""
         self.refused = 0
         self._logged = -_LOG_INTERVAL
         self._admits = admits
@@ -214,34 +214,34 @@ class Gate:
             logger.warning("handshake refused", extra={"address": address, "count": self.refused})
 
     def _key(self, question: list[bytes]) -> str | None:
-        """Return the public key of whoever asks, None if it is not to be let in."""
+        """Return the client's public key, None if the client is refused."""
         try:
             version, _request, _domain, _address, _identity, mechanism, raw = question
             if (version, mechanism) != (_ZAP_VERSION, b"CURVE"):
                 return None
             key: str = z85.encode(raw).decode()
             return key if self._admits(key) else None
-        except Exception:  # whatever goes wrong, nobody comes in by it
+        except Exception:  # an error must not admit anybody
             return None
 
 
 def check_key(key: Any, what: str, *, show: bool = True) -> None:
-    """Check that something is a key in its text form.
+    """Check that a value is a key in its text form.
 
     Args:
-        key: to be checked.
-        what: name for the message.
-        show: whether the message may have the key in it.
+        key: the value.
+        what: its name in the error message.
+        show: whether the message may quote the value.
 
     Raises:
-        SecurityError: when it is not.
+        SecurityError: if it is not a key.
     """
     if isinstance(key, str) and len(key) == KEY_LENGTH and _ALPHABET.issuperset(key):
         return
     found = f" {key!r}" if show and isinstance(key, str) and len(key) < 4 * KEY_LENGTH else ""
     raise SecurityError(
         f"{what}{found} is not a key: it must be the {KEY_LENGTH} characters that `aiocg keys show` prints; "
-        "mind the shell, put it in single quotes"
+        "in a shell, put it in single quotes"
     )
 
 
@@ -249,7 +249,7 @@ def _public_of(secret: str) -> str:
     _require_curve()
     try:
         public: bytes = zmq.curve_public(secret.encode())
-    except (zmq.ZMQError, ValueError):  # the alphabet has more words than there are keys
+    except (zmq.ZMQError, ValueError):  # not every text of this length encodes a key
         raise SecurityError("the secret key is damaged; make a new pair") from None
     return public.decode()
 
@@ -257,6 +257,6 @@ def _public_of(secret: str) -> str:
 def _require_curve() -> None:
     if not zmq.has("curve"):
         raise SecurityError(
-            "this installation of libzmq has no CURVE, without which there are no connections between machines; "
+            "this installation of libzmq does not support CURVE, which connections between machines need; "
             "install pyzmq's own wheel: pip install --force-reinstall --only-binary pyzmq pyzmq"
         )

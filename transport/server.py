@@ -1,4 +1,4 @@
-"""A server's channel to many clients on the network, on the asyncio loop: what a node's control socket is."""
+"""A server's channel to many clients on the network, on the asyncio loop; a node's control socket is one."""
 
 import asyncio
 import time
@@ -8,23 +8,24 @@ from typing import Any, Final, Generic, TypeVar
 import zmq
 
 from aiocg.transport import limits
+from aiocg.transport.callbacks import guarded
 from aiocg.transport.codec import Batch, Codec
 from aiocg.transport.errors import ChannelClosedError, ProtocolError, RemoteProtocolError
-from aiocg.transport.linked import LinkedRouter, key_of
+from aiocg.transport.linked_router import LinkedRouter, key_of
 from aiocg.transport.messages import Message
 from aiocg.transport.security import ServerSecurity
-from aiocg.transport.wires import milliseconds
+from aiocg.transport.wires import AT_ONCE, milliseconds
 
 __all__ = ["ServerChannel", "key_of"]
 
 TURN_BATCHES: Final = 64
-"""Batches that are handled in one turn of the event loop; the rest waits for the next."""
+"""Batches handled in one turn of the event loop; the rest waits for the next turn."""
 
 TURN_SECONDS: Final = 0.01
-"""Seconds after which a turn ends as well, however few batches it has handled: some are a lot of work."""
+"""Seconds after which a turn ends even with fewer batches, because some take long."""
 
 CLOSE_PATIENCE: Final = 0.5
-"""Seconds that the last messages have to leave the process."""
+"""Seconds that `close` waits for the last messages to be sent."""
 
 Out = TypeVar("Out", bound=Message)
 In = TypeVar("In", bound=Message)
@@ -33,11 +34,11 @@ In = TypeVar("In", bound=Message)
 class ServerChannel(Generic[Out, In]):
     """Listens on `tcp://`; each client has a `Channel`. Everything happens in the loop's thread, and nothing blocks.
 
-    A peer is named by bytes: its public key (`key_of`) and the instance of its channel. It is the same peer after its
-    connection was cut and made again. Messages arrive once and in order, as long as it is not forgotten.
+    A peer's name is its public key (`key_of`) and the instance of its channel, as bytes; it survives reconnections.
+    Messages arrive exactly once and in order, until the peer is forgotten.
 
     Attributes:
-        address: where it listens, with the port that it got.
+        address: where it listens, with the actual port.
         closed: whether `close` was called.
     """
 
@@ -51,24 +52,22 @@ class ServerChannel(Generic[Out, In]):
         on_error: Callable[[bytes, ProtocolError], None],
         max_frame_bytes: int = limits.MAX_FRAME_BYTES,
     ) -> None:
-        """Bind the address, whose port may be 0 for any that is free.
+        """Bind the address; port 0 means any free port.
 
         Args:
             address: `tcp://HOST:PORT`.
-            codec: for what clients send.
-            security: the server's keys, and whom it lets in.
+            codec: decodes what clients send.
+            security: the server's keys, and which clients it admits.
             on_messages: called with a peer and a batch of its messages.
-            on_error: called with a peer and what is wrong with a batch of its that cannot be decoded.
-            max_frame_bytes: size of a frame for which a client is cut off.
+            on_error: called with a peer and an error, if a batch cannot be decoded.
+            max_frame_bytes: a client that sends a larger frame is disconnected.
 
         Raises:
-            AddressError: when that is not possible.
-            SecurityError: when this machine's libzmq has no CURVE.
+            AddressError: if the address cannot be bound.
+            SecurityError: if this machine's libzmq does not support CURVE.
         """
         self.closed = False
         self._codec = codec
-        self._on_messages = on_messages
-        self._on_error = on_error
         self._batches: dict[bytes, Batch[Out]] = {}
         self._loop = asyncio.get_running_loop()
         self._context = zmq.Context()
@@ -78,22 +77,24 @@ class ServerChannel(Generic[Out, In]):
             self._context.term()
             raise
         self.address = self._router.address
+        self._on_messages = guarded(on_messages, f"at {self.address}")
+        self._on_error = guarded(on_error, f"at {self.address}")
         self._fd = int(self._router.socket.getsockopt(zmq.FD))
         self._loop.add_reader(self._fd, self._turn)
         self._handle: asyncio.Handle | None = self._loop.call_soon(self._turn)
 
     @property
     def refused(self) -> int:
-        """Number of handshakes that ended at the door."""
+        """Number of handshakes refused."""
         return self._router.gate.refused
 
     def send(self, peer: bytes, message: Out) -> None:
-        """Queue a message to a peer; all that are queued in one turn of the loop travel together.
+        """Queue a message to a peer; messages queued in one turn of the event loop travel together.
 
-        To a peer that was forgotten nothing is sent.
+        Nothing is sent to a peer that was forgotten.
 
         Raises:
-            LocalProtocolError: when the message cannot be sent; nothing was queued.
+            LocalProtocolError: if the message cannot be sent; nothing was queued.
             ChannelClosedError: after `close`.
         """
         if self.closed:
@@ -111,20 +112,20 @@ class ServerChannel(Generic[Out, In]):
         self._schedule()
 
     def forget(self, peer: bytes) -> None:
-        """Drop what is kept for a peer; if it ever says something more, it is told that it is not known."""
+        """Drop what is kept for a peer; it learns of that when it sends something."""
         self._batches.pop(peer, None)
         self._router.forget(peer)
 
     def expel(self, key: str) -> None:
-        """Forget all peers with a public key and cut their connections; for a key that is not admitted any more."""
+        """Forget all peers with a public key and cut their connections, after the key was revoked."""
         self._router.expel(key)
 
     def cut_all(self) -> None:
-        """Cut all connections. Clients come back, and nothing is lost; what was not sent to its end is dropped."""
+        """Cut all connections. Clients reconnect and links lose nothing; partly sent frames are dropped."""
         self._router.cut_all()
 
     def close(self) -> None:
-        """Send what is queued, as far as that is possible at once, and close. May be called twice."""
+        """Send as much of the queue as possible at once, and close. May be called twice."""
         if self.closed:
             return
         self._send_batches()
@@ -141,7 +142,7 @@ class ServerChannel(Generic[Out, In]):
             self._handle = self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Send what is queued and receive what is there; see `Channel._turn`, which this resembles."""
+        """Send what is queued and receive what has arrived; works like `Channel._turn`."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -153,7 +154,7 @@ class ServerChannel(Generic[Out, In]):
             if index and time.monotonic() >= until:
                 break
             try:
-                received = self._router.receive(zmq.DONTWAIT)
+                received = self._router.receive(AT_ONCE)
             except zmq.Again:
                 return
             if received is not None:
@@ -169,14 +170,6 @@ class ServerChannel(Generic[Out, In]):
         try:
             messages = self._codec.decode(frames)
         except RemoteProtocolError as error:
-            self._call(self._on_error, peer, error)
+            self._on_error(peer, error)
         else:
-            self._call(self._on_messages, peer, messages)
-
-    def _call(self, callback: Callable[[bytes, Any], None], peer: bytes, argument: Any) -> None:
-        try:
-            callback(peer, argument)
-        except Exception as error:  # a callback's bug must not lose the batches behind this one
-            self._loop.call_exception_handler(
-                {"message": f"callback of the channel at {self.address} failed", "exception": error}
-            )
+            self._on_messages(peer, messages)

@@ -1,8 +1,8 @@
-"""The status page: a few bytes of shared memory in which a worker says what it is executing, and what it has done.
+"""The status page: shared memory in which a worker records what it is executing, and its counters.
 
-The worker writes before and after every operation; the supervisor reads it at any time, above all after the worker
-has died or stopped answering, to know whom to blame. The memory is an anonymous file handed down as a descriptor, so
-nothing is left behind whoever dies. Its counts are read for metrics, without the worker having to answer.
+The worker writes before and after every operation. The supervisor reads the page at any time, above all after the
+worker has died or stopped answering, to find the request to blame. The memory is an anonymous file, inherited as a
+descriptor, so nothing is left behind whichever process dies. Metrics read the counters without asking the worker.
 """
 
 import mmap
@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from typing import Self
 
 NO_CANDIDATE = -1
-SEVERAL = -2  # candidates, for which something is prepared at once
+SEVERAL = -2  # in place of a candidate's index: several are being prepared at once
 
-# Fields go in and out of the page by slices, which the processor copies eight bytes or more at a time; `pack_into`
-# would write zeros first and then byte after byte, all of it visible to the reader.
+# Fields are read and written as slices, which are copied in units of eight bytes or more; `pack_into` would first write
+# zeros and then single bytes, all visible to the reader.
 _SEQUENCE = struct.Struct("<Q")
 _FIELDS = struct.Struct("<QQQqdd")  # client, session, request, candidate, started, deadline
 _END = _SEQUENCE.size + _FIELDS.size
 _COUNTS = struct.Struct("<QQQQdQQ")  # as in `Counts`
 _END_OF_COUNTS = _END + _COUNTS.size
-_NOTHING = _FIELDS.pack(0, 0, 0, NO_CANDIDATE, 0.0, 0.0)
 _SIZE = mmap.PAGESIZE
 
 
@@ -38,20 +37,20 @@ class Execution:
     deadline: float
 
     def is_same(self, other: "Execution") -> bool:
-        """Is this the same piece of work, whatever clock the times are of?"""
+        """Is this the same execution, even if the times are from another clock?"""
         return (self.client, self.request, self.candidate) == (other.client, other.request, other.candidate)
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a worker has and has done, as of its last batch of requests.
+    """A worker's counters, as of its last batch of requests.
 
     Attributes:
-        sessions, benchmarks: that it holds.
-        requests: that it has carried out since it started.
-        failures: how many of them failed.
-        compiler_seconds: time spent in the compiler since it started.
-        bytes_received, bytes_sent: of requests and replies.
+        sessions, benchmarks: numbers of sessions and benchmarks in memory.
+        requests: requests executed since the start.
+        failures: requests that failed.
+        compiler_seconds: time spent in the compiler since the start.
+        bytes_received, bytes_sent: size of requests and replies.
     """
 
     sessions: int = 0
@@ -64,7 +63,7 @@ class Counts:
 
 
 class StatusPage:
-    """One worker's page. The writer makes the sequence number odd while it writes, so a reader can tell."""
+    """One worker's page. The sequence number is odd while the worker writes, so that readers can tell."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -73,39 +72,36 @@ class StatusPage:
 
     @classmethod
     def create(cls) -> Self:
-        """Make a page; its `descriptor` is to be inherited by the worker."""
+        """Create a page; the worker must inherit its `descriptor`."""
         descriptor = os.memfd_create("aiocg-status", os.MFD_CLOEXEC)
         os.ftruncate(descriptor, _SIZE)
         return cls(descriptor)
 
     def begin(self, client: int, session: int, request: int, timeout: float, candidate: int = NO_CANDIDATE) -> None:
-        """Say that a request, or one candidate of it, starts now and may take `timeout` seconds."""
-        now = time.monotonic()
-        self._write(_FIELDS.pack(client, session, request, candidate, now, now + timeout))
+        """Record that a request, or one candidate of it, starts now and may take `timeout` seconds."""
+        now, memory = time.monotonic(), self._memory
+        fields = _FIELDS.pack(client, session, request, candidate, now, now + timeout)
+        memory[: _SEQUENCE.size] = _SEQUENCE.pack(self._sequence + 1)
+        memory[_SEQUENCE.size : _END] = fields
+        self._sequence += 2
+        memory[: _SEQUENCE.size] = _SEQUENCE.pack(self._sequence)
 
     def end(self) -> None:
-        """Say that nothing is being executed."""
-        self._write(_NOTHING)
+        """Record that nothing is being executed."""
+        self.begin(0, 0, 0, 0.0)  # requests are numbered from 1
 
     def count(self, *counts: float) -> None:
-        """Say what has been done: the values of a `Counts`, in its order."""
+        """Record the counters: the values of a `Counts`, in its order."""
         self._memory[_END:_END_OF_COUNTS] = _COUNTS.pack(*counts)
 
     def counts(self) -> Counts:
-        """Return what has been done."""
+        """Return the counters."""
         return Counts(*_COUNTS.unpack_from(self._memory, _END))
-
-    def _write(self, fields: bytes) -> None:
-        memory, sequence = self._memory, self._sequence
-        memory[: _SEQUENCE.size] = _SEQUENCE.pack(sequence + 1)
-        memory[_SEQUENCE.size : _END] = fields
-        memory[: _SEQUENCE.size] = _SEQUENCE.pack(sequence + 2)
-        self._sequence = sequence + 2
 
     def read(self) -> tuple[int, Execution | None]:
         """Return the sequence number, which changes with every write, and what is being executed.
 
-        A worker that died while writing leaves an odd sequence number; what it had written is returned then.
+        If the worker died while writing, the sequence number is odd, and the execution is as far as it was written.
         """
         for _ in range(100):
             data = self._memory[:_END]

@@ -1,8 +1,8 @@
-"""The client's end of a connection to a worker on the same machine: batches over a Unix socket.
+"""The client's end of a connection to a worker on this machine: a DEALER of ZeroMQ over `ipc://`, in the event loop.
 
-It does what a channel of `sockets` does between machines, by the same interface, without a thread of ZeroMQ's in each
-process that has to be woken for every message: a request and its reply wake two threads, not six, which is most of what
-a single step costs beyond the compiler. The worker's end is `worker_stream`, which does not need asyncio.
+It has the interface of the channels in `sockets` and speaks the protocol of libzmq (see `framing`), but has none of its
+threads, which must be woken for every message: a request and its reply wake two threads, not six, which is most of a
+single step's overhead. The worker's end is `worker_stream`, which does not need asyncio.
 """
 
 import asyncio
@@ -11,39 +11,40 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from aiocg.transport.callbacks import guarded
 from aiocg.transport.codec import Batch, reply_codec
 from aiocg.transport.errors import ChannelClosedError, RemoteProtocolError
 from aiocg.transport.framing import Incoming, Outgoing
 from aiocg.transport.messages import Reply, Request
-from aiocg.transport.unix import milliseconds, prepared, send_some, socket_path
+from aiocg.transport.unix import milliseconds, prepared, socket_path
 
 __all__ = ["ClientStream"]
 
 TURN_BYTES: Final = 4 * 1024 * 1024
-"""What is sent in one turn of the event loop, a millisecond's work or two; the rest waits for the next."""
+"""Bytes sent in one turn of the event loop, one or two milliseconds' work; the rest waits for the next turn."""
 
 DRAIN_PATIENCE: Final = 0.01
-"""Seconds to wait for more of what a dead worker has left, where another process still holds its end."""
+"""Seconds to wait for more of a dead worker's replies, if another process still holds its end open."""
 
 CONNECT_INTERVAL: Final = 0.01
 """Seconds between two attempts to reach a worker that does not listen yet."""
 
 END_PATIENCE: Final = 5.0
-"""Seconds that a worker which closed the connection has to die of it, before that is called an error."""
+"""Seconds from a worker's end of connection to its death, after which the connection's end is reported as an error."""
 
 
 class ClientStream:
     """A client's connection to one worker, driven by the running asyncio loop.
 
-    Everything happens in the loop's thread. Nothing blocks, and nothing is dropped: what the worker does not take yet
-    waits here.
+    Everything happens in the loop's thread. Nothing blocks, and nothing is dropped: requests wait here until the worker
+    has room for them.
 
     Attributes:
         address: where the worker listens.
         closed: whether `close` was called.
-        bytes_sent, bytes_received: of batches so far.
+        bytes_sent, bytes_received: total size of batches so far.
     """
 
     def __init__(
@@ -56,20 +57,20 @@ class ClientStream:
         """Begin to connect; the worker may bind its address later.
 
         Args:
-            address: `unix://` and a path.
+            address: `ipc://` and a path.
             on_replies: called with each batch of replies.
-            on_error: called with a `RemoteProtocolError` when a batch cannot be decoded, after which the channel goes
-                on, and with one, or an OSError, when the connection is of no use any more.
+            on_error: called with a `RemoteProtocolError` if a batch cannot be decoded, after which the channel
+                continues, and with one, or an OSError, if the connection has failed.
 
         Raises:
-            AddressError: when the address cannot be used.
+            AddressError: if the address cannot be used.
         """
         self.address = address
         self.closed = False
         self.bytes_sent = self.bytes_received = 0
         self._path = socket_path(address)
-        self._on_replies = on_replies
-        self._on_error = on_error
+        self._on_replies = guarded(on_replies, f"to {address}")
+        self._on_error = guarded(on_error, f"to {address}")
         self._codec = reply_codec()
         self._batches: deque[Batch[Request]] = deque()
         self._incoming = Incoming()
@@ -77,27 +78,28 @@ class ClientStream:
         self._loop = asyncio.get_running_loop()
         self._turn: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._writing = False  # the loop tells when there is room again
+        self._writing = False  # waiting for the socket to become writable
         self._socket: socket.socket | None = None
         self._connect()
 
     @property
     def messages_queued(self) -> int:
-        """Requests of which nothing has been handed to the system yet."""
+        """Number of requests of which nothing has been handed to the system."""
         return sum(batch.messages for batch in self._batches)
 
     @property
     def bytes_queued(self) -> int:
-        """Encoded size in bytes of what the system has not taken yet."""
+        """Encoded size in bytes of what has not been handed to the system."""
         return self._outgoing.size + sum(batch.size for batch in self._batches)
 
-    def send(self, message: Request) -> None:
-        """Queue a request; all that are queued in one turn of the loop travel together.
+    def send(self, message: Request, *, at_once: bool = False) -> None:
+        """Queue a request; requests queued in one turn of the event loop travel together.
 
+        With `at_once`, send what is queued now, which saves a turn of the loop where nothing will join this request.
         Byte strings and arrays of 16 KiB or more are not copied: do not change them afterwards.
 
         Raises:
-            LocalProtocolError: when the message cannot be sent; nothing was queued.
+            LocalProtocolError: if the message cannot be sent; nothing was queued.
             ChannelClosedError: after `close`.
         """
         if self.closed:
@@ -109,14 +111,16 @@ class ClientStream:
             batches.append(batch)
         else:
             batches[-1].add(message)
-        if self._turn is None and not self._writing:
+        if at_once and not self._writing:
+            self._flush()
+        elif self._turn is None and not self._writing:
             self._turn = self._loop.call_soon(self._flush)
 
     def receive_pending(self, patience: float = DRAIN_PATIENCE) -> None:
-        """Hand every reply that has arrived to `on_replies` now; meant for after the worker's death.
+        """Pass every reply that has arrived to `on_replies` now; used after the worker's death.
 
         Args:
-            patience: seconds to wait for more, blocking, where the connection does not end.
+            patience: seconds to block for more, if the connection does not end.
         """
         while self._socket is not None:
             poller = select.poll()
@@ -126,7 +130,7 @@ class ClientStream:
             self._read()
 
     def close(self) -> None:
-        """Close the socket and forget what is queued. No callback follows. May be called twice."""
+        """Close the socket and drop what is queued. No callback follows. May be called twice."""
         if self.closed:
             return
         self.closed = True
@@ -147,11 +151,12 @@ class ClientStream:
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
                 self._timer = self._loop.call_later(CONNECT_INTERVAL, self._connect)
             except OSError as error:
-                self._timer = self._loop.call_later(0, self._call, self._on_error, error)
+                self._timer = self._loop.call_later(0, self._on_error, error)
             else:
                 undo.pop_all()
                 self._socket = end
                 self._loop.add_reader(end.fileno(), self._read)
+                self._outgoing.greet("DEALER")
                 self._flush()
 
     def _disconnect(self) -> None:
@@ -163,32 +168,43 @@ class ClientStream:
             self._socket = None
 
     def _fail(self, error: Exception) -> None:
-        """The connection is of no use any more, though the worker may live."""
+        """Report that the connection has failed, although the worker may live."""
         self._disconnect()
-        self._call(self._on_error, error)
+        self._on_error(error)
 
     def _lose(self) -> None:
-        """The worker is gone, or has closed the connection; whoever watches its process knows better, and soon."""
+        """Handle the end of the connection: usually the worker died, which the watcher of its process reports."""
         self._disconnect()
         error = RemoteProtocolError("the worker closed the connection")
-        self._timer = self._loop.call_later(END_PATIENCE, self._call, self._on_error, error)
+        self._timer = self._loop.call_later(END_PATIENCE, self._on_error, error)
 
     # ------------------------------------------------------------------------------- sending, receiving
 
     def _flush(self) -> None:
-        """Send what the socket takes; what comes meanwhile grows together into larger batches."""
+        """Send what the socket accepts, up to a limit; requests queued meanwhile join into larger batches."""
         self._turn = None
-        end = self._socket
+        end, outgoing, batches, left = self._socket, self._outgoing, self._batches, TURN_BYTES
         if end is None:
             return
         try:
-            done = self._send_some(end)
+            while left > 0 and (outgoing.size or batches):
+                if not outgoing.size:
+                    if not self._incoming.ready:
+                        break
+                    batch = batches.popleft()
+                    outgoing.put(batch.frames())
+                    self.bytes_sent += batch.size
+                count = outgoing.hand_over(end.sendmsg)
+                if not count:
+                    break
+                left -= count
         except ConnectionError:
-            self._read()  # what it has said before it went
+            self._loop.call_soon(self._read)  # replies sent before the end
             return
         except OSError as error:
             self._fail(error)
             return
+        done = not outgoing.size and not (batches and self._incoming.ready)
         if self._writing is done:
             self._writing = not done
             if done:
@@ -196,24 +212,8 @@ class ClientStream:
             else:
                 self._loop.add_writer(end.fileno(), self._flush)
 
-    def _send_some(self, end: socket.socket) -> bool:
-        """Send what the socket takes, and not all day, so that others have their turns; say whether nothing is left."""
-        left = TURN_BYTES
-        while left > 0:
-            if not self._outgoing.size:
-                if not self._batches:
-                    return True
-                batch = self._batches.popleft()
-                self._outgoing.put(batch.frames())
-                self.bytes_sent += batch.size
-            count = send_some(end, self._outgoing)
-            if not count:
-                return False
-            left -= count
-        return not self._outgoing.size and not self._batches
-
     def _read(self) -> None:
-        """Receive once, so that a flood leaves turns to others, and hand over the batches that are complete."""
+        """Receive once, so that a flood does not block the loop, and deliver the complete batches."""
         end, incoming = self._socket, self._incoming
         if end is None:
             return
@@ -226,23 +226,19 @@ class ClientStream:
         if not count:
             self._lose()
             return
-        incoming.filled(count)
         self.bytes_received += count
+        ready = incoming.ready
         try:
-            while (frames := incoming.batch()) is not None and not self.closed:
+            for frames in incoming.batches(count):
+                if self.closed:
+                    return
                 try:
                     replies = self._codec.decode(frames)
                 except RemoteProtocolError as error:
-                    self._call(self._on_error, error)
+                    self._on_error(error)
                 else:
-                    self._call(self._on_replies, replies)
+                    self._on_replies(replies)
         except RemoteProtocolError as error:
             self._fail(error)
-
-    def _call(self, callback: Callable[[Any], None], argument: Any) -> None:
-        try:
-            callback(argument)
-        except Exception as error:  # a callback's bug must not lose the batches behind this one
-            self._loop.call_exception_handler(
-                {"message": f"callback of the channel to {self.address} failed", "exception": error}
-            )
+        if not ready and incoming.ready and self._turn is None:
+            self._turn = self._loop.call_soon(self._flush)

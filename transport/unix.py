@@ -1,30 +1,29 @@
-"""Unix sockets as both ends of a stream need them: addresses, options, sending."""
+"""Unix sockets for both ends of a stream: addresses, options, timeouts."""
 
 import os
 import socket
 from typing import Final
 
 from aiocg.transport.errors import AddressError
-from aiocg.transport.framing import Outgoing
 
-__all__ = ["milliseconds", "prepared", "send_some", "socket_path"]
+__all__ = ["milliseconds", "prepared", "socket_path"]
 
 MAX_PATH_BYTES: Final = 107
 """Length of a socket's path on Linux."""
 
 SOCKET_BYTES: Final = 4 * 1024 * 1024
-"""What the system may keep for the other side in each direction, as far as it allows that."""
+"""Size of the system's buffer in each direction, as far as the system allows it."""
 
 
 def socket_path(address: str) -> str:
-    """Return the path in an address.
+    """Return the path in an `ipc://` address, which a socket can have.
 
     Raises:
-        AddressError: when the address cannot be used.
+        AddressError: if the address cannot be used.
     """
-    path = address.removeprefix("unix://")
+    path = address.removeprefix("ipc://")
     if path == address or not path:
-        raise AddressError(f"{address!r} is not an address; only unix://PATH is supported")
+        raise AddressError(f"{address!r} is not an address; only ipc://PATH is supported")
     length = len(os.fsencode(path))
     if length > MAX_PATH_BYTES:
         raise AddressError(
@@ -35,27 +34,12 @@ def socket_path(address: str) -> str:
 
 
 def prepared(end: socket.socket) -> socket.socket:
-    """Set the options of one end of a connection, which does not block from then on."""
+    """Set the options of one end of a connection, and make it non-blocking."""
     end.setblocking(False)
     end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
     return end
 
 
-def send_some(end: socket.socket, outgoing: Outgoing) -> int:
-    """Send what the socket takes at once; return how many bytes that were, 0 when it takes none now.
-
-    Raises:
-        ConnectionError: when the other side is gone.
-        OSError: when the system cannot send.
-    """
-    try:
-        count = end.sendmsg(outgoing.parts())
-    except BlockingIOError:
-        return 0
-    outgoing.taken(count)
-    return count
-
-
-def milliseconds(seconds: float) -> int:
-    """Return a duration as `poll` has it, rounded up."""
-    return -int(-seconds * 1000 // 1)
+def milliseconds(seconds: float | None) -> int:
+    """Return a duration in whole milliseconds for `poll`, rounded up; -1, which means for ever, for None."""
+    return -1 if seconds is None else -int(-seconds * 1000 // 1)

@@ -1,8 +1,7 @@
-"""The values inside messages: which may travel, and what must be changed before they do.
+"""The values inside messages: which can be sent, and how they are converted for that.
 
-A batch of ordinary messages holds only numbers and text, and is recognised as such by the interpreter's own
-loops (`isdisjoint`, `issuperset`); only what holds lists, dicts, arrays or byte strings is walked one value
-at a time.
+Most messages contain only numbers and text, which fast loops of the interpreter recognise (`isdisjoint`, `issuperset`);
+only lists, dicts, arrays and byte strings are walked value by value.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,8 +19,7 @@ from aiocg.transport.messages import Candidate, Message, Value
 
 Lift = Callable[[bytes | Array], msgspec.msgpack.Ext]
 
-# The one field of each message type that holds values, and what it must be; type checkers see to the other
-# fields.
+# The field of each message type that holds values, and its type; the other fields are checked statically.
 _VALUE_FIELD: Final[dict[type, tuple[str, type | tuple[type, ...]]]] = {
     messages.Load: ("content", (bytes, bytearray, memoryview)),
     messages.Step: ("actions", (tuple, list)),
@@ -35,13 +33,13 @@ _NONE: Final = (None, object)
 _PLAIN: Final = frozenset({NoneType, bool, int, float, str})
 _KEYS: Final = frozenset({NoneType, bool, int, float, str, bytes})
 _STRUCTS: Final[dict[type, str]] = {Candidate: "observations", messages.ObservationSpec: "default"}
-_WALKED: Final = frozenset({list, tuple, dict, datetime, *_STRUCTS})  # what a decoder makes and may be nested
+_WALKED: Final = frozenset({list, tuple, dict, datetime, *_STRUCTS})  # decoded types that need a closer look
 _TOO_DEEP = f"lists and dicts are nested more than {MAX_NESTING} deep"
 _TRAVELS = "None, bool, int, float, str, bytes, list, dict, numpy.ndarray or aiocg.transport.arrays.Array"
 
 
 class ValueRefusedError(Exception):
-    """A value does not travel; `path` leads to it from where the walk began."""
+    """A value cannot be sent; `path` leads to it from where the walk began."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -50,10 +48,10 @@ class ValueRefusedError(Exception):
 
 
 def outgoing(message: Message, lift: Lift) -> Message:
-    """Return the message with all that MessagePack has no form for replaced by what `lift` makes of it.
+    """Return the message with byte strings and arrays replaced by the results of `lift`.
 
     Raises:
-        ValueRefusedError: when the message holds a value that does not travel.
+        ValueRefusedError: if the message contains a value that cannot be sent.
     """
     field, expected = _VALUE_FIELD.get(type(message), _NONE)
     if field is None:
@@ -62,7 +60,12 @@ def outgoing(message: Message, lift: Lift) -> Message:
     try:
         if not isinstance(value, expected):
             raise ValueRefusedError(f"it is of type {type(value).__name__}")
-        prepared = _prepare(value, lift, 0)
+        if type(value) is not tuple:
+            prepared = _prepare(value, lift, 0)
+        elif _PLAIN.issuperset(map(type, value)):  # the usual case
+            return message
+        else:
+            prepared = _prepare_items(value, lift, 0)
     except ValueRefusedError as error:
         error.path = f".{field}{error.path}"
         raise
@@ -96,9 +99,14 @@ def _prepare_items(items: Iterable[Value], lift: Lift, depth: int) -> Value:
         raise ValueRefusedError(_TOO_DEEP)
     if depth == 0:
         try:
-            return tuple([item if type(item) in _PLAIN else _prepare(item, lift, 1) for item in items])
+            return tuple(
+                [
+                    item if type(item) in _PLAIN else lift(item) if type(item) is Array else _prepare(item, lift, 1)
+                    for item in items
+                ]
+            )
         except ValueRefusedError:
-            pass  # once more, to know which one
+            pass  # walk the items again, to find out which one
     return tuple(_at(f"[{index}]", item, lift, depth + 1) for index, item in enumerate(items))
 
 
@@ -107,7 +115,7 @@ def _prepare_dict(mapping: dict[Any, Value], lift: Lift, depth: int) -> Value:
         raise ValueRefusedError(_TOO_DEEP)
     if not _KEYS.issuperset(map(type, mapping)):
         wrong = next(key for key in mapping if type(key) not in _KEYS)
-        raise ValueRefusedError(f"a dict key of type {type(wrong).__name__} does not travel; use str or int")
+        raise ValueRefusedError(f"a dict key of type {type(wrong).__name__} cannot be sent; use str or int")
     if _PLAIN.issuperset(map(type, mapping.values())):
         return mapping
     return {key: _at(f"[{key!r}]", item, lift, depth + 1) for key, item in mapping.items()}
@@ -122,7 +130,7 @@ def _at(step: str, value: Value, lift: Lift, depth: int) -> Value:
 
 
 def _converted(value: Value) -> Value:
-    """Turn a relative of what travels (a numpy scalar, an IntEnum, a bytearray) into what does."""
+    """Convert a related type (a numpy scalar, an IntEnum, a bytearray) to one that can be sent."""
     try:
         portable = from_numpy(value)
     except LocalProtocolError as error:
@@ -134,14 +142,14 @@ def _converted(value: Value) -> Value:
     for base, exact in ((int, int), (float, float), (str, str.__str__)):
         if isinstance(value, base):
             return exact(value)
-    raise ValueRefusedError(f"a value of type {type(value).__name__} does not travel; use {_TRAVELS}")
+    raise ValueRefusedError(f"a value of type {type(value).__name__} cannot be sent; use {_TRAVELS}")
 
 
 def check_incoming(batch: list[Any]) -> None:
-    """Check what the types of the messages leave open in a batch that was just decoded.
+    """Check the parts of a decoded batch that the types of the messages leave open.
 
     Raises:
-        ValueRefusedError: when a message holds a value that no sender may send.
+        ValueRefusedError: if a message contains a value that must not be sent.
     """
     for message in batch:
         kind = type(message)

@@ -1,4 +1,4 @@
-"""ZeroMQ's sockets between machines: addresses, options, and how multiparts are sent and received."""
+"""ZeroMQ sockets: addresses, options, and sending and receiving multiparts."""
 
 import re
 from collections.abc import Sequence
@@ -10,47 +10,51 @@ from aiocg.transport import limits
 from aiocg.transport.codec import Frame
 from aiocg.transport.errors import AddressError
 from aiocg.transport.security import ClientSecurity, ServerSecurity
+from aiocg.transport.unix import milliseconds
 
 __all__ = [
+    "AT_ONCE",
+    "READABLE",
+    "WRITABLE",
     "Context",
     "Socket",
-    "is_remote",
     "milliseconds",
     "open_socket",
     "receive_multipart",
     "send_multipart",
 ]
 
+# ZeroMQ's flags as plain numbers, because each `&` or `|` of two enum members runs some ten lines of Python.
+READABLE: Final = int(zmq.POLLIN)
+WRITABLE: Final = int(zmq.POLLOUT)
+AT_ONCE: Final = int(zmq.DONTWAIT)
+_MORE: Final = int(zmq.SNDMORE)
+
 ZERO_COPY_BYTES: Final = 64 * 1024
-"""Frames from this size on are sent without a copy, which costs a message to another thread for each."""
+"""Frames of this size or more are sent without a copy, which costs a message to another thread for each."""
 
 CURVE_BYTES: Final = 33
-"""What CURVE adds to each frame."""
+"""Bytes that CURVE adds to each frame."""
 
 SILENCE_SECONDS: Final = 15.0
-"""When what was sent has not been acknowledged for so long, the kernel cuts the connection, and another one is made.
+"""If data is not acknowledged for this long, the kernel cuts the connection, and ZeroMQ makes another one.
 
-Not ZeroMQ's heartbeats: they abort the process (`Assertion failed: !_io_error`, libzmq 4.3.5 and before) when a
+ZeroMQ's heartbeats are not used: up to libzmq 4.3.5 they abort the process (`Assertion failed: !_io_error`) if a
 connection breaks while its receiving queue is full."""
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""Who has not proved by then who it is, is cut."""
+"""A connection that is not authenticated after this time is cut."""
 
 BACKLOG: Final = 512
-"""Connections that may wait to be accepted."""
+"""Number of connections that may wait to be accepted."""
 
 KEEPALIVE: Final = ((zmq.TCP_KEEPALIVE, 1), (zmq.TCP_KEEPALIVE_IDLE, 5), (zmq.TCP_KEEPALIVE_INTVL, 5))
-"""The kernel asks, too, when there is nothing to send; in seconds."""
+"""The kernel also probes idle connections; times are in seconds."""
 
 _TCP_ADDRESS: Final = re.compile(r"tcp://(?:\[[^\]]+\]|[^\s:/\[\]]+):(\d{1,5})")
 
 Socket = zmq.Socket[bytes]
 Context = zmq.Context[Socket]
-
-
-def is_remote(address: str) -> bool:
-    """Say whether an address leads to other machines."""
-    return address.startswith("tcp://")
 
 
 def open_socket(
@@ -59,30 +63,28 @@ def open_socket(
     address: str,
     security: ClientSecurity | ServerSecurity,
     *,
-    sends: int,
-    receives: int,
+    queued: int,
     max_frame_bytes: int = limits.MAX_FRAME_BYTES,
 ) -> Socket:
     """Make a socket for an address, neither bound nor connected yet.
 
     Args:
-        context: of ZeroMQ.
+        context: the ZeroMQ context.
         kind: type of the socket.
-        address: what it is for.
+        address: the address.
         security: keys.
-        sends: multiparts that it keeps for each peer until they are sent.
-        receives: multiparts that it keeps of each peer until they are read.
-        max_frame_bytes: size of a frame for which a peer is cut off.
+        queued: capacity of the queues in both directions of each peer, in multiparts.
+        max_frame_bytes: a peer that sends a larger frame is disconnected.
 
     Raises:
-        AddressError: when the address cannot be used so.
-        SecurityError: when this machine's libzmq has no CURVE.
+        AddressError: if the address cannot be used.
+        SecurityError: if this machine's libzmq does not support CURVE.
     """
     _check_address(address)
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
-    socket.setsockopt(zmq.SNDHWM, sends)
-    socket.setsockopt(zmq.RCVHWM, receives)
+    socket.setsockopt(zmq.SNDHWM, queued)
+    socket.setsockopt(zmq.RCVHWM, queued)
     socket.setsockopt(zmq.MAXMSGSIZE, max_frame_bytes + CURVE_BYTES)
     try:
         security.apply(socket)
@@ -106,20 +108,18 @@ def _check_address(address: str) -> None:
 
 def send_multipart(socket: Socket, frames: Sequence[Frame], flags: int) -> None:
     """Send one multipart; only its first frame can fail. Large immutable frames are not copied."""
-    last = len(frames) - 1
-    for index, frame in enumerate(frames):
+    left = len(frames)
+    for frame in frames:
+        left -= 1
         copy = len(frame) < ZERO_COPY_BYTES or not memoryview(frame).readonly
-        socket.send(frame, flags | (zmq.SNDMORE if index < last else 0), copy=copy)
+        socket.send(frame, flags | _MORE if left else flags, copy)
 
 
 def receive_multipart(socket: Socket, flags: int) -> list[Frame]:
     """Receive one multipart: its first frame as bytes, the others as views of ZeroMQ's memory."""
-    frames: list[Frame] = [socket.recv(flags)]
-    while socket.getsockopt(zmq.RCVMORE):
-        frames.append(memoryview(socket.recv(copy=False).buffer).toreadonly())
+    frame = socket.recv(flags, copy=False)
+    frames: list[Frame] = [frame.bytes]
+    while frame.more:
+        frame = socket.recv(copy=False)
+        frames.append(memoryview(frame.buffer).toreadonly())
     return frames
-
-
-def milliseconds(seconds: float | None) -> int:
-    """Return a duration as ZeroMQ has it, where -1 is for ever."""
-    return -1 if seconds is None else -int(-seconds * 1000 // 1)

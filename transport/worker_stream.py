@@ -1,6 +1,6 @@
-"""The worker's end of the connections of its clients on the same machine: batches over Unix sockets.
+"""The worker's end of the connections of its clients on the same machine: a ROUTER of ZeroMQ over `ipc://`.
 
-The client's end is `streams`.
+The client's end is `streams`, or any DEALER of libzmq.
 """
 
 import contextlib
@@ -13,25 +13,25 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from aiocg.transport.codec import Batch, reply_batches, request_codec
+from aiocg.transport.codec import reply_batches, request_codec
 from aiocg.transport.errors import AddressError, ProtocolError, RemoteProtocolError
 from aiocg.transport.framing import Incoming, Outgoing
 from aiocg.transport.messages import Reply, Request
-from aiocg.transport.unix import milliseconds, prepared, send_some, socket_path
+from aiocg.transport.unix import milliseconds, prepared, socket_path
 
 __all__ = ["WorkerStream"]
 
 BACKLOG_BYTES: Final = 16 * 1024 * 1024
-"""Replies that a worker keeps for a busy client, beside what the system keeps, and works on; with more it waits."""
+"""Bytes of replies that a worker keeps for a busy client, beyond the system's buffer; with more, it waits."""
 
 SEND_PATIENCE: Final = 30.0
-"""Seconds that a worker waits for a client that takes no replies, before it gives it up."""
+"""Seconds that a worker waits for a client that does not read, before it gives the client up."""
 
 KEEPER_SECONDS: Final = 0.1
-"""Seconds after which it is looked again who is busy, at the latest."""
+"""Maximum pause, in seconds, between two looks for clients that are ready to read."""
 
 CLOSE_PATIENCE: Final = 1.0
-"""Seconds that the last replies of a closing worker have to leave its process."""
+"""Seconds that a closing worker waits for its last replies to be sent."""
 
 
 class _Client:
@@ -47,15 +47,15 @@ class _Client:
         self.gone = False
 
     def send(self) -> None:
-        """Send what the client takes now."""
+        """Send what the client's socket accepts now."""
         try:
-            while self.outgoing.size and send_some(self.end, self.outgoing):
+            while self.outgoing.size and self.outgoing.hand_over(self.end.sendmsg):
                 pass
         except OSError:
             self.give_up()
 
     def give_up(self) -> None:
-        """Forget what is kept for the client, and keep nothing more."""
+        """Drop what is kept for the client, and keep nothing more."""
         self.gone = True
         self.outgoing = Outgoing()
 
@@ -63,20 +63,20 @@ class _Client:
 class WorkerStream:
     """A worker's end of the connections of all its clients; blocking.
 
-    One thread receives, others may send. What a busy client does not take at once is kept, and a thread of our own,
-    which there is only once it is needed, sees to it while the worker works on.
+    One thread receives, others may send. Replies that a busy client does not read at once are kept, and sent by a
+    background thread, which is started when it is first needed.
 
     Attributes:
         address: where it listens.
         closed: whether `close` was called.
-        bytes_sent, bytes_received: of batches so far.
+        bytes_sent, bytes_received: total size of batches so far.
     """
 
     def __init__(self, address: str) -> None:
         """Bind the address.
 
         Raises:
-            AddressError: when the address cannot be bound.
+            AddressError: if the address cannot be bound.
         """
         self.address = address
         self.closed = False
@@ -86,7 +86,8 @@ class WorkerStream:
         self._clients: dict[bytes, _Client] = {}
         self._by_descriptor: dict[int, _Client] = {}
         self._accepted = 0
-        self._changed = threading.Condition()  # guards what is sent; told when more is kept, or less
+        self._lock = threading.RLock()  # guards sending
+        self._changed = threading.Condition(self._lock)  # notified when replies are kept or sent
         self._keeper: threading.Thread | None = None
         self._path = socket_path(address)
         self._listener = socket.socket(socket.AF_UNIX)
@@ -103,15 +104,15 @@ class WorkerStream:
         self._poller.register(self._listener, select.POLLIN)
 
     def receive(self, timeout: float | None) -> list[tuple[bytes, list[Request] | ProtocolError]]:
-        """Return what is at hand, waiting for the first batch; an empty list after `timeout` seconds.
+        """Wait for a batch and return everything that has arrived; return an empty list after `timeout` seconds.
 
-        A batch that cannot be decoded is reported in its place, as the error, with the client that sent it. A client
-        that sends what is no batch at all is disconnected.
+        A batch that cannot be decoded is replaced by the error. A client that sends something other than batches is
+        disconnected.
         """
         batches: list[tuple[bytes, list[Request] | ProtocolError]] = []
         end = None if timeout is None else time.monotonic() + timeout
         while not batches:
-            found = self._poller.poll(None if end is None else milliseconds(max(0.0, end - time.monotonic())))
+            found = self._poller.poll(milliseconds(None if end is None else max(0.0, end - time.monotonic())))
             if not found:
                 break
             for descriptor, _ in found:
@@ -123,22 +124,35 @@ class WorkerStream:
         return batches
 
     def send(self, client: bytes, replies: Sequence[Reply]) -> bool:
-        """Send replies to a client, together; say whether they could be handed over.
+        """Send replies to a client, together; return whether they could be handed over.
 
-        A reply that cannot be encoded goes out as a `Failure` of its request instead. A client that is gone loses its
-        replies, and so does one that has left more than `BACKLOG_BYTES` of them for `SEND_PATIENCE` seconds.
+        A reply that cannot be encoded is replaced by a `Failure` of its request. Replies to a client that is gone are
+        dropped, as are those to a client that has left more than `BACKLOG_BYTES` unread for `SEND_PATIENCE` seconds.
         """
         receiver = self._clients.get(client)
         if receiver is None:
             return False
-        return all(self._send_batch(receiver, batch) for batch in reply_batches(replies))
+        outgoing = receiver.outgoing
+        for batch in reply_batches(replies):
+            with self._lock:
+                if outgoing.size > BACKLOG_BYTES:
+                    self._wait_for_room(receiver)
+                if not receiver.gone:
+                    outgoing.put(batch.frames())
+                    self.bytes_sent += batch.size
+                    receiver.send()
+                if receiver.gone:
+                    return False
+                if outgoing.size:
+                    self._keep()
+        return True
 
     def close(self) -> None:
-        """Remove the socket's file and close, once the last replies are on their way; may be called twice."""
+        """Remove the socket's file and close, after the last replies have been sent; may be called twice."""
         if self.closed:
             return
         self.closed = True
-        if os.getpid() == self._owner:  # a forked child must not take its parent's address away
+        if os.getpid() == self._owner:  # a forked child must not remove its parent's socket
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path)
             with self._changed:
@@ -158,6 +172,8 @@ class WorkerStream:
             with self._changed:
                 self._clients[client.name] = client
             self._poller.register(end, select.POLLIN)
+            client.outgoing.greet("ROUTER")
+            client.send()
 
     def _drop(self, client: _Client) -> None:
         self._poller.unregister(client.end)
@@ -171,9 +187,8 @@ class WorkerStream:
     def _read(self, client: _Client, batches: list[tuple[bytes, list[Request] | ProtocolError]]) -> None:
         try:
             count = client.end.recv_into(client.incoming.room())
-            client.incoming.filled(count)
             self.bytes_received += count
-            while count and (frames := client.incoming.batch()) is not None:
+            for frames in client.incoming.batches(count):
                 try:
                     batches.append((client.name, self._codec.decode(frames)))
                 except RemoteProtocolError as error:
@@ -187,24 +202,12 @@ class WorkerStream:
 
     # ------------------------------------------------------------------------------------------ sending
 
-    def _send_batch(self, client: _Client, batch: Batch[Reply]) -> bool:
-        with self._changed:
-            self._wait_for_room(client)
-            if client.gone:
-                return False
-            client.outgoing.put(batch.frames())
-            self.bytes_sent += batch.size
-            client.send()
-            if client.outgoing.size:
-                self._keep()
-            return not client.gone
-
     def _wait_for_room(self, client: _Client) -> None:
         while (before := client.outgoing.size) > BACKLOG_BYTES:
             if not self._changed.wait_for(lambda: client.outgoing.size < before, SEND_PATIENCE):
                 client.give_up()
                 with contextlib.suppress(OSError):
-                    client.end.shutdown(socket.SHUT_RDWR)  # whoever waits for its requests finds the end of it
+                    client.end.shutdown(socket.SHUT_RDWR)  # so that `receive` sees the end of the connection
 
     def _keep(self) -> None:
         if self._keeper is None:
@@ -216,7 +219,7 @@ class WorkerStream:
         return [client for client in self._clients.values() if client.outgoing.size]
 
     def _send_kept(self) -> None:
-        """Send what is kept whenever its clients take some of it."""
+        """Send kept replies whenever their clients can read."""
         while True:
             with self._changed:
                 self._changed.wait_for(self._kept)

@@ -1,29 +1,49 @@
 """`python -P -m aiocg.workers KIND --address A --parent PID --status FD`: run one worker.
 
-For a client on this machine, A is a socket in a private folder. For one elsewhere, A is `tcp://HOST:0`; then what is
-secret comes through one inherited descriptor (`--security`), and the port that the worker got goes out by another
-(`--announce`): arguments and the environment can be read by others on the machine.
+For a client on this machine, A is a socket in a private folder. For a remote client, A is `tcp://HOST:0`; then the keys
+come through an inherited descriptor (`--security`), and the worker writes its port to another one (`--announce`),
+because arguments and environment variables are visible to other users of the machine.
+
+With `--nursery FD` instead of address and status page, this is the process that workers are forked from; see `nursery`.
 """
 
 import argparse
 import json
 import signal
-from importlib.metadata import entry_points
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 
 from aiocg.transport.channels import ReplyChannel
-from aiocg.transport.status import StatusPage
 from aiocg.transport.worker_stream import WorkerStream
-from aiocg.workers.compilation import CompilationSession
+from aiocg.workers import nursery
+from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.host import Host
 from aiocg.workers.limits import die_with_parent, disable_core_dumps, limit_address_space
+from aiocg.workers.own_page import OwnPage
+
+OURS = {
+    "gcc": "aiocg.workers.gcc.session:GccSession",
+    "llvm": "aiocg.workers.llvm.session:LlvmSession",
+    "loop_tool": "aiocg.workers.loops.tool.session:LoopToolSession",
+    "loops": "aiocg.workers.loops.session:LoopsSession",
+    "scripted": "aiocg.workers.scripted:ScriptedSession",
+}
+"""Our own entry points: reading those that are installed takes a third of a worker's start."""
 
 
 def find_compiler(kind: str) -> type[CompilationSession]:
-    """Return the class that the entry-point group `aiocg.workers` names for a kind of worker.
+    """Return the class for a kind of worker, from the entry-point group `aiocg.workers`.
 
     Raises:
-        SystemExit: when no installed package offers that kind.
+        SystemExit: if no installed package offers that kind.
     """
+    if kind in OURS:
+        module, _, name = OURS[kind].partition(":")
+        ours: type[CompilationSession] = getattr(import_module(module), name)
+        return ours
+    from importlib.metadata import entry_points  # slow to import
+
     found = {point.name: point for point in entry_points(group="aiocg.workers")}
     if kind not in found:
         raise SystemExit(f"no worker of kind {kind!r} is installed; there are: {', '.join(sorted(found)) or 'none'}")
@@ -31,44 +51,69 @@ def find_compiler(kind: str) -> type[CompilationSession]:
     return compiler
 
 
+def start_for_all(compiler: type[CompilationSession], options: Mapping[str, Any]) -> bool:
+    """Start a compiler before workers are forked, if it can be shared; return whether it was started."""
+    if not compiler.shareable:
+        return False
+    try:
+        compiler.start(options)
+    except CompilationError:
+        return False  # each worker will report the error to its client
+    return True
+
+
 def listen(address: str, keys: int | None, announce: int | None) -> tuple[ReplyChannel, int]:
-    """Listen at an address; return the channel, and how many sessions there may be, 0 for any number.
+    """Listen at an address; return the channel and the maximum number of sessions, 0 for no limit.
 
     Args:
-        address: where.
+        address: the address.
         keys: descriptor with the keys, for `tcp://`.
-        announce: descriptor that is told where, for `tcp://`.
+        announce: descriptor to write the actual address to, for `tcp://`.
 
     Raises:
-        TransportError: when that is not possible.
+        TransportError: if the address cannot be used.
     """
     if keys is None:
         return WorkerStream(address), 0
-    from aiocg.workers import network  # ZeroMQ costs a worker on this machine time and memory
+    from aiocg.workers import network  # imports libzmq, which streams do not need
 
     return network.listen(address, keys, announce)
 
 
 def main() -> None:
-    """Parse the arguments that the supervisor gives and serve until told to stop."""
+    """Parse the supervisor's arguments, and serve until told to stop."""
     parser = argparse.ArgumentParser(prog="python -m aiocg.workers", description="Run one compiler worker.")
     parser.add_argument("kind", help="name in the entry-point group aiocg.workers, e.g. llvm")
-    parser.add_argument("--address", required=True, help="where to listen, e.g. unix:///run/user/1/w0")
+    parser.add_argument("--address", help="where to listen, e.g. ipc:///run/user/1/w0")
     parser.add_argument("--parent", required=True, type=int, help="process id whose death ends this worker")
-    parser.add_argument("--status", required=True, type=int, help="inherited descriptor of the status page")
+    parser.add_argument("--status", type=int, help="inherited descriptor of the status page")
     parser.add_argument("--security", type=int, help="inherited descriptor with the keys, for tcp://")
-    parser.add_argument("--announce", type=int, help="inherited descriptor that is told where the worker listens")
+    parser.add_argument("--announce", type=int, help="inherited descriptor to write the worker's address to")
+    parser.add_argument("--nursery", type=int, help="inherited connection over which workers are ordered")
     parser.add_argument("--memory-limit", default=0, type=int, help="address space in bytes; 0 is no limit")
     parser.add_argument("--options", default="{}", help="JSON object for the compiler")
     arguments = parser.parse_args()
     die_with_parent(arguments.parent)
     disable_core_dumps()
     limit_address_space(arguments.memory_limit)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle; it tells us to leave
-    channel, max_sessions = listen(arguments.address, arguments.security, arguments.announce)
-    host = Host(arguments.kind, find_compiler(arguments.kind), channel, StatusPage(arguments.status), max_sessions)
-    host.start(json.loads(arguments.options))
-    host.run()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles Ctrl-C, and ends us
+    options, started, order = json.loads(arguments.options), False, (arguments.address, arguments.status)
+    if arguments.nursery is not None:
+        started = start_for_all(find_compiler(arguments.kind), options)
+        order = nursery.serve(arguments.nursery)  # returns in each worker
+    address, status = order
+    channel, max_sessions = listen(address, arguments.security, arguments.announce)
+    page = OwnPage(status)
+    host = Host(arguments.kind, find_compiler(arguments.kind), channel, page, max_sessions)
+    if started:
+        page.end()  # changes the sequence number, which shows that we are up
+    else:
+        host.start(options)
+    try:
+        host.run()
+    except Exception:
+        page.end()  # the channel failed, so an earlier request is to blame, not the one being executed
+        raise
     channel.close()
 
 

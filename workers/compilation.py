@@ -1,4 +1,4 @@
-"""The contract a compiler fulfils to become an environment.
+"""The interface that a compiler implements to become an environment.
 
 Implement `CompilationSession`, name the class in the entry-point group `aiocg.workers`, and the host loop gives it
 sessions, batching, snapshots, `expand`, deadlines, crash blame and statistics.
@@ -13,7 +13,7 @@ from aiocg.transport.messages import ActionSpaceSpec, FailureCode, ObservationSp
 
 
 class CompilationError(Exception):
-    """A failure the client is told about; `code` is one of `FailureCode`, `fields` its values."""
+    """A failure to report to the client; `code` is one of `FailureCode`, and `fields` has details."""
 
     def __init__(self, code: str, message: str, **fields: Any) -> None:
         super().__init__(message)
@@ -22,56 +22,71 @@ class CompilationError(Exception):
         self.fields = fields
 
 
+class _Deadline:
+    """A class attribute that changes with every request; assigning to the class would invalidate its caches."""
+
+    def __init__(self) -> None:
+        self.times: dict[type, float] = {}
+
+    def __get__(self, session: object, kind: type) -> float:
+        return self.times.get(kind, math.inf)
+
+
+DEADLINE = _Deadline()
+
+
 class CompilationSession(abc.ABC):
     """One environment's compiler state.
 
-    The state must be a pure function of the benchmark and the actions applied: a session rebuilt by replaying its
-    actions, on another worker, is the same session. `fork` must be cheap; the host calls it for every snapshot and
-    every candidate of an `expand`.
+    The state must be a pure function of the benchmark and the actions applied, because sessions are rebuilt on other
+    workers by replaying their actions. `fork` must be cheap; the host calls it for every snapshot and every candidate
+    of an `expand`.
 
     Attributes:
-        compiler_version, action_spaces, observation_spaces: what the client is told; `start` sets them.
-        deadline: when the present request is overdue and the worker will be killed, in seconds of the monotonic clock.
-            The host sets it. What can take long and is no fault of the compiler, such as running a program, had better
-            give up before.
-        lookahead: for how many candidates of an `expand` the compiler can do something at once; see `anticipate`.
+        compiler_version, action_spaces, observation_spaces: sent to the client; `start` sets them.
+        deadline: when the worker will be killed over the current request, in seconds of the monotonic clock; set by the
+            host. Slow work that is not the compiler's fault, such as running a program, should give up before.
+        lookahead: maximum number of candidates of an `expand` to pass to `anticipate`.
+        shareable: whether workers may be forked from a process that has called `start`. For this, `start` must not
+            start threads, nor open what processes cannot share, such as a database or a device.
     """
 
     compiler_version: ClassVar[str] = ""
     action_spaces: ClassVar[tuple[ActionSpaceSpec, ...]] = ()
     observation_spaces: ClassVar[tuple[ObservationSpec, ...]] = ()
-    deadline: ClassVar[float] = math.inf
+    deadline: ClassVar[_Deadline] = DEADLINE
     lookahead: ClassVar[int] = 1
+    shareable: ClassVar[bool] = False
 
     @classmethod
     def start(cls, options: Mapping[str, Any]) -> None:
         """Load the compiler, once per process, and set the class attributes above.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when the compiler cannot be found or used.
+            CompilationError: with `FailureCode.COMPILER` if the compiler cannot be found or used.
         """
 
     @classmethod
     def load_benchmark(cls, content: bytes, program: bytes = b"") -> Any:
-        """Turn a benchmark's content into what `__init__` takes; called once per benchmark, not per session.
+        """Turn a benchmark's content into the argument of `__init__`; called once per benchmark, not per session.
 
         Args:
             content: the program.
-            program: how to build and run it, in a form that datasets and compiler agree on; empty when it cannot run.
+            program: how to build and run it, in a form that datasets and compiler agree on; empty if it cannot be run.
 
         Raises:
-            CompilationError: with `FailureCode.BENCHMARK` when the content is not a program.
+            CompilationError: with `FailureCode.BENCHMARK` if the content is not a program.
         """
         return content
 
     @classmethod
     def check_action(cls, action: Any) -> None:
-        """Raise when something is no action at all; called before the actions of a request are applied.
+        """Check that a value is an action; called before the actions of a request are applied.
 
         By default an action is an index into the first action space.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION_UNKNOWN`.
+            CompilationError: with `FailureCode.ACTION_UNKNOWN` if it is not.
         """
         count = len(cls.action_spaces[0].actions)
         if type(action) is not int or not 0 <= action < count:
@@ -81,45 +96,45 @@ class CompilationSession(abc.ABC):
 
     @classmethod
     def idle(cls) -> None:
-        """Make ready what the next request will probably need; called when replies have gone out and no request waits.
+        """Prepare for the next request; called when all replies have been sent and no request waits.
 
-        A request that comes meanwhile waits for it, so do nothing here but what that request would have to do.
+        A request that arrives meanwhile has to wait, so do only work that the next request would need anyway.
         """
 
     @classmethod
     def anticipate(cls, sessions: Sequence[Self], names: Sequence[str]) -> None:
-        """Do for several sessions at once what their observations need, such as compiling in parallel.
+        """Do work for the observations of several sessions at once, such as compiling in parallel.
 
-        The host calls it with up to `lookahead` candidates of an `expand`, which it then observes one by one. What
-        fails here is to fail again there, and be told there. Nothing may go on when it returns: a death would be
-        blamed on the candidate that is observed then.
+        The host calls it with up to `lookahead` candidates of an `expand`, and then observes them one by one. Ignore
+        errors here, so that they occur again and are reported there. No work may continue after the return, because a
+        death would be blamed on the candidate being observed then.
 
         Args:
-            sessions: each at a candidate's state.
-            names: of the observations.
+            sessions: sessions in the candidates' states.
+            names: names of the observations.
         """
 
     @classmethod
     def statistics(cls) -> dict[str, Any]:
-        """Counters of this compiler, JSON-ready, merged into the worker's own."""
+        """Return the compiler's counters as JSON values, to be merged into the worker's own."""
         return {}
 
     @abc.abstractmethod
     def __init__(self, benchmark: Any) -> None:
-        """Start at the initial state of a loaded benchmark."""
+        """Start in the initial state of a loaded benchmark."""
 
     @abc.abstractmethod
     def apply_action(self, action: Any) -> bool:
-        """Apply one action and say whether it changed the state.
+        """Apply one action; return whether it changed the state.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION` when the compiler refuses or breaks the program (the state
-                stays what it was), or `FailureCode.ACTION_UNKNOWN`.
+            CompilationError: with `FailureCode.ACTION` if the compiler refuses the action or breaks the program (the
+                state must not change then), or with `FailureCode.ACTION_UNKNOWN`.
         """
 
     @abc.abstractmethod
     def get_observation(self, name: str) -> Any:
-        """Compute one observation of the present state.
+        """Compute one observation of the current state.
 
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` or `FailureCode.OBSERVATION_UNKNOWN`.
@@ -127,7 +142,7 @@ class CompilationSession(abc.ABC):
 
     @abc.abstractmethod
     def fork(self) -> Self:
-        """Return an independent session at the same state."""
+        """Return an independent session in the same state."""
 
     @abc.abstractmethod
     def state_hash(self) -> int:
@@ -136,13 +151,13 @@ class CompilationSession(abc.ABC):
     def set_parameter(self, key: str, value: str) -> str:
         """Handle an out-of-band parameter and return an answer.
 
-        A parameter says how to observe, never what the program is: that is for actions. Forks inherit it, and it is
-        set again when the session is reset or rebuilt.
+        Parameters may change how the program is observed, but not the program; only actions do that. Forks inherit
+        them, and the host sets them again when a session is reset or rebuilt.
 
         Raises:
-            CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
+            CompilationError: with `FailureCode.PARAMETER` if the key is unknown or the value is bad.
         """
         raise CompilationError(FailureCode.PARAMETER, f"unknown parameter {key!r}")
 
     def close(self) -> None:
-        """Free what the session holds."""
+        """Free the session's resources."""

@@ -3,6 +3,7 @@
 import os
 import zlib
 from collections.abc import Mapping
+from inspect import getattr_static
 from typing import Any
 
 from aiocg.transport.channels import ReplyChannel
@@ -26,7 +27,7 @@ from aiocg.workers.sessions import SessionTable
 
 
 class Host:
-    """Serves one compiler on one channel until told to shut down; `max_sessions` of 0 is no limit."""
+    """Serves one compiler on one channel until told to shut down; `max_sessions` of 0 means no limit."""
 
     def __init__(
         self,
@@ -42,49 +43,47 @@ class Host:
         self._outbox = Outbox(channel)
         self._status = status
         self._table = SessionTable(compiler, status.begin, max_sessions)
+        prepares = getattr_static(compiler, "idle") is not vars(CompilationSession)["idle"]
+        self._patience = 0.0 if prepares else None  # seconds without a request before `idle` is called
         self._refusal: Refused | None = None
         self._leaving = False
 
     def start(self, options: Mapping[str, Any]) -> None:
-        """Load the compiler. If that fails, every client that says hello is told why."""
+        """Load the compiler. If that fails, every client that says hello gets the error."""
         try:
             self._compiler.start(options)
         except CompilationError as error:
             self._refusal = Refused(error.code, error.message)
-        self._status.end()  # whoever looks at the page sees that we are up
+        self._status.end()  # changes the sequence number, which shows that we are up
 
     def run(self) -> None:
         """Serve until a client sends `Shutdown`."""
         while not self._leaving:
-            waiting = self._channel.receive(0.0)
+            waiting = self._channel.receive(self._patience)
             if not waiting:
                 self._compiler.idle()
-            for identity, requests in waiting or self._channel.receive(None):
-                self._serve(identity, requests)
+                waiting = self._channel.receive(None)
+            left = len(waiting)
+            for identity, requests in waiting:
+                left -= 1
+                if isinstance(requests, ProtocolError):
+                    self._outbox.put(identity, _refusal(requests), more=left > 0)
+                else:
+                    self._serve(identity, requests, more=left > 0)
+            self._status.end()
+            self._outbox.flush()
+            self._status.count(*self._table.counts(), self._channel.bytes_received, self._channel.bytes_sent)
 
-    def _serve(self, identity: bytes, requests: list[Request] | ProtocolError) -> None:
-        if isinstance(requests, ProtocolError):
-            number, text = requests.request, str(requests)
-            code = FailureCode.PROTOCOL
-            refusal = Refused(code, text) if number is None else Failure(number, code, text)
-            self._channel.send(identity, [refusal])
-            return
-        client = zlib.crc32(identity)
-        left = len(requests)
+    def _serve(self, identity: bytes, requests: list[Request], *, more: bool) -> None:
+        """Execute a batch of requests; `more` means that another batch is executed before the replies are sent."""
+        client, left = zlib.crc32(identity), len(requests)
         for request in requests:
             if isinstance(request, Shutdown):
                 self._leaving = True
                 break
             left -= 1
-            self._outbox.put(identity, self._answer(client, request), more=left > 0)
-        self._status.end()
-        self._outbox.flush()
-        self._status.count(*self._table.counts(), self._channel.bytes_received, self._channel.bytes_sent)
-
-    def _answer(self, client: int, request: Request) -> Reply:
-        if isinstance(request, Hello):
-            return self._greet(request)
-        return self._table.handle(client, request)
+            reply = self._greet(request) if isinstance(request, Hello) else self._table.handle(client, request)
+            self._outbox.put(identity, reply, more=more or left > 0)
 
     def _greet(self, hello: Hello) -> Reply:
         return (
@@ -99,3 +98,9 @@ class Host:
                 self._compiler.observation_spaces,
             )
         )
+
+
+def _refusal(error: ProtocolError) -> Reply:
+    """Return the answer to a batch that cannot be read."""
+    code, text = FailureCode.PROTOCOL, str(error)
+    return Refused(code, text) if error.request is None else Failure(error.request, code, text)

@@ -1,4 +1,4 @@
-"""What a worker process may use, and when it must go."""
+"""Limits of a worker process, and its end."""
 
 import ctypes
 import os
@@ -6,26 +6,32 @@ import resource
 import signal
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent dies.
 
     Args:
-        parent: process id of the parent. If it is gone already, the process exits at once.
+        parent: process id of the parent; if the parent is already dead, this process exits at once.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
+def adopt_orphans() -> None:
+    """Become the parent of orphaned descendants, so that they can be found and ended."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def limit_address_space(size: int) -> None:
-    """Let allocations beyond `size` bytes of address space fail, instead of the machine; 0 is no limit."""
+    """Make allocations beyond `size` bytes of address space fail; 0 means no limit."""
     if size:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
 
 
 def disable_core_dumps() -> None:
-    """Compilers crash often here, and a dump of libLLVM's address space is large."""
+    """Write no core dumps, because compilers crash often and a dump with libLLVM is large."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

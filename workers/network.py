@@ -1,26 +1,24 @@
-"""How a worker of a node begins to listen: for one client elsewhere, with what the node hands down to it."""
+"""Lets a node's worker listen for one remote client, with the keys and limits that the node passes to it."""
 
 from aiocg.transport import limits
 from aiocg.transport.security import WorkerKeys
 from aiocg.workers.pace import PacedChannel
-
-__all__ = ["listen"]
 
 
 def listen(address: str, handed: int, announce: int | None) -> tuple[PacedChannel, int]:
     """Listen at an address.
 
     Args:
-        address: `tcp://HOST:PORT`, whose port may be 0 for any that is free.
-        handed: inherited descriptor with the worker's keys and its client's limits; it is closed.
-        announce: descriptor to which the address is written as one line, with the port; it is closed.
+        address: `tcp://HOST:PORT`, where port 0 means any free port.
+        handed: inherited descriptor with the worker's keys and its client's limits; closed here.
+        announce: descriptor to write the address to, as one line with the actual port; closed here.
 
     Returns:
-        the channel, and how many sessions the client may have, 0 for any number.
+        The channel, and the client's maximum number of sessions, 0 for no limit.
 
     Raises:
-        SecurityError: when something else is handed down.
-        AddressError: when nobody can listen there.
+        SecurityError: if the descriptor does not contain keys.
+        AddressError: if the address cannot be bound.
     """
     with open(handed, "rb") as file:
         keys = WorkerKeys.decode(file.read())

@@ -1,4 +1,4 @@
-"""Replies on their way out: those that are ready together travel together, and none waits for a slow request."""
+"""Batches replies, without letting a finished reply wait for a slow request."""
 
 import threading
 import time
@@ -7,18 +7,16 @@ from collections import deque
 from aiocg.transport.channels import ReplyChannel
 from aiocg.transport.messages import Reply
 
-REPLY_HOLD = 0.005  # seconds a finished reply may wait for company while more requests are being executed
-COMPANY = 128  # replies that go without waiting: the client works on them while the worker goes on
-
-__all__ = ["Outbox"]
+REPLY_HOLD = 0.005  # seconds that a finished reply may wait for others while more requests are being executed
+BATCH = 128  # replies that are sent without waiting, so that the client can work on them
 
 
 class Outbox:
-    """Collects replies until `flush`, or until there are enough of them, or until they have waited for `REPLY_HOLD`.
+    """Collects replies until `flush`, or until there are `BATCH` of them, or until one has waited for `REPLY_HOLD`.
 
-    A thread sees to the last. It is what lets a reply out while the request behind it keeps the main thread busy,
-    however long. The channel is used by one thread at a time: by the helper only while something is collected, which it
-    never is while the main thread receives.
+    For the last case there is a helper thread, which sends replies while a slow request keeps the main thread busy. The
+    channel is used by one thread at a time: the helper uses it only while replies are collected, and none are while the
+    main thread receives.
     """
 
     def __init__(self, channel: ReplyChannel) -> None:
@@ -29,15 +27,15 @@ class Outbox:
         threading.Thread(target=self._send_late, name="aiocg-outbox", daemon=True).start()
 
     def put(self, client: bytes, reply: Reply, *, more: bool) -> None:
-        """Add a reply; `more` says that another request is executed before the next `flush`."""
+        """Add a reply; `more` means that another request is executed before the next `flush`."""
         self._replies.append((client, reply))
-        if len(self._replies) >= COMPANY:
+        if len(self._replies) >= BATCH:
             self.flush()
         elif more and not self._filled.is_set():
             self._filled.set()
 
     def flush(self) -> None:
-        """Send what is collected."""
+        """Send the collected replies."""
         with self._lock:
             batches: dict[bytes, list[Reply]] = {}
             for _ in range(len(self._replies)):

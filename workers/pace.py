@@ -1,4 +1,4 @@
-"""A channel that reads no faster than its client may ask."""
+"""A channel that limits its client's rate of requests."""
 
 import time
 
@@ -6,15 +6,13 @@ from aiocg.transport import limits
 from aiocg.transport.errors import ProtocolError
 from aiocg.transport.messages import Request
 from aiocg.transport.security import ServerSecurity
-from aiocg.transport.sockets import WorkerChannel
+from aiocg.transport.worker_sockets import WorkerChannel
 
-__all__ = ["PacedChannel"]
-
-BURST = 1.0  # seconds of the rate that may be asked for at once, after nothing was
+BURST = 1.0  # an idle client may send as many requests at once as the rate allows in this many seconds
 
 
 class PacedChannel(WorkerChannel):
-    """A worker's channel with a limit on requests per second: it waits before it reads on, and nothing is refused."""
+    """A worker's channel with a limit on requests per second: it delays reading, and refuses nothing."""
 
     def __init__(
         self,
@@ -24,13 +22,13 @@ class PacedChannel(WorkerChannel):
         max_frame_bytes: int = limits.MAX_FRAME_BYTES,
         requests_per_second: float = 0.0,
     ) -> None:
-        """Bind the address; see `WorkerChannel`. A rate of 0 is no limit."""
+        """Bind the address; see `WorkerChannel`. A rate of 0 means no limit."""
         super().__init__(address, security, max_frame_bytes=max_frame_bytes)
         self._rate = requests_per_second
-        self._paid_until = time.monotonic()  # by then everything read so far may have been asked for
+        self._paid_until = time.monotonic()  # when the rate allows everything read so far
 
     def receive(self, timeout: float | None) -> list[tuple[bytes, list[Request] | ProtocolError]]:
-        """Return everything at hand, once it may be read; see `WorkerChannel.receive`."""
+        """Return everything that has arrived, once the rate allows it; see `WorkerChannel.receive`."""
         if self._rate <= 0:
             return super().receive(timeout)
         now = time.monotonic()

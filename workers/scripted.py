@@ -1,19 +1,22 @@
-"""A compiler that does what it is told, good or bad: for measuring everything but a compiler, and for testing faults.
+"""A fake compiler, for measuring everything except a compiler, and for testing faults.
 
-Its program is a number and its actions are arithmetic, so that every state can be checked by hand; beside these there
-are actions that misbehave in each of the ways that compilers do.
+Its program is a number and its actions are arithmetic, so that every state can be checked by hand. Other actions
+misbehave in all the ways that compilers do.
 
 Its language of actions has the names of the first space, lists of them separated by commas, `add<5>`, `multiply<3>`
-and `multiply<3;increment>`, and, for the decimal place 10**2 of a number that has it, `@2(raise)` and `@2(clear)`.
+and `multiply<3;increment>`, `lie<hash>` (see `LIES`), and, for the decimal place 10**2 of a number that has it,
+`@2(raise)` and `@2(clear)`.
 """
 
+import contextlib
 import ctypes
 import os
 import re
 import signal
 import sys
 import time
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpec, FailureCode, ObservationSpec
@@ -36,6 +39,14 @@ ACTIONS = (
     ActionSpec("nap", "sleep for 10 ms, then add 1"),
     ActionSpec("hoard", "keep 64 MiB of memory for good, then add 1"),
 )
+
+UNLISTED = {  # in the language, but in no action space
+    "detach": "leave a daemon that sleeps for an hour, then add 1",
+    "close": "close all file descriptors, then add 1",
+    "sever": "close all file descriptors but that of the status page, then add 1",
+    "stop": "stop this process",
+    "stumble": "crash over a file in the folder that `stones` names, and remove it; else add 1",
+}
 
 ACTION_SPACES = (
     ActionSpaceSpec("scripted", ACTIONS, description="arithmetic, and misbehaviour"),
@@ -73,13 +84,27 @@ ACTION_SPACES = (
     ActionSpaceSpec("Texts", kind="text", description="any text of the language"),
 )
 
-_INDICES = {name: i for i, action in enumerate(ACTIONS) for name in (action.name, *action.aliases)}
+_NAMES = {name: action.name for action in ACTIONS for name in (action.name, *action.aliases)} | {
+    name: name for name in UNLISTED
+}
 _OPERATION = re.compile(
     r"(?P<name>add|multiply)<(?P<operand>\d+)(?P<then>;increment)?>"
+    r"|lie<(?P<lie>\w+)>"
     r"|@(?P<place>\d+)\((?P<on>raise|clear)\)"
 )
 
+LIES: dict[str, Any] = {  # wrong return values, with the methods that return them
+    "effect": "yes",  # apply_action
+    "hash": "seven",  # state_hash
+    "negative": -1,  # state_hash
+    "refusal": "refused \udcff, as asked",  # the error that apply_action raises
+    "text": "\udcff",  # get_observation
+    "object": object(),  # get_observation
+    "fork": None,  # fork
+}
+
 _hoard: list[bytes] = []
+_daemons: list[int] = []
 
 
 class ScriptedSession(CompilationSession):
@@ -95,18 +120,29 @@ class ScriptedSession(CompilationSession):
         ObservationSpec("places", "texts", "the decimal places, lowest first: @0 @1 ...", default=[]),
         ObservationSpec("echo", "text", "the parameter of that name", default=""),
         ObservationSpec("impossible", "integer", "cannot be observed", default=-1, low=-1),
+        ObservationSpec("daemon", "integer", "process id of the latest daemon", deterministic=False, low=0, default=0),
         ObservationSpec("pid", "integer", "process id of the worker", deterministic=False, low=0, default=0),
     )
 
     def __init__(self, benchmark: int) -> None:
         self._value = benchmark
-        self._echo = ""
+        self._echo = self._stones = self._lie = ""
+
+    @classmethod
+    def start(cls, options: Mapping[str, Any]) -> None:
+        """Refuse to start while the file named by the option `unless` exists."""
+        if os.path.exists(options.get("unless", "")):
+            raise CompilationError(FailureCode.COMPILER, "it cannot be started, as asked")
 
     @classmethod
     def load_benchmark(cls, content: bytes, program: bytes = b"") -> int:
-        """Read the number; the word `kill` kills the worker."""
+        """Read the number; `kill` kills the worker, `hang` hangs, and `5 stones FOLDER` is as the action `stumble`."""
         if content == b"kill":
             os.kill(os.getpid(), signal.SIGSEGV)
+        if content == b"hang":
+            time.sleep(3600)
+        content, _, folder = content.partition(b" stones ")
+        _stumble(folder.decode())
         try:
             return int(content) % MODULUS
         except ValueError:
@@ -114,26 +150,34 @@ class ScriptedSession(CompilationSession):
 
     @classmethod
     def check_action(cls, action: Any) -> None:
-        """Refuse what is neither an index nor a text of the language."""
+        """Refuse a value that is neither an index nor a text of the language."""
         if not isinstance(action, str):
             super().check_action(action)
-        elif not _OPERATION.fullmatch(action) and not all(name in _INDICES for name in _names(action)):
+        elif not _OPERATION.fullmatch(action) and not all(name in _NAMES for name in _names(action)):
             raise CompilationError(FailureCode.ACTION_UNKNOWN, f"{action!r} is not in the language of actions")
 
-    def apply_action(self, action: Any) -> bool:
-        """Do what the action says."""
+    def apply_action(self, action: Any) -> Any:
+        """Execute the action."""
         before = self._value
         if isinstance(action, int):
             self._apply(ACTIONS[action].name)
         elif found := _OPERATION.fullmatch(action):
+            if found["lie"]:
+                return self._tell(found["lie"])
             self._operate(found)
         else:
             for name in _names(action):
-                self._apply(ACTIONS[_INDICES[name]].name)
+                self._apply(_NAMES[name])
         return self._value != before
 
+    def _tell(self, lie: str) -> Any:
+        self._lie = lie
+        if lie == "refusal":
+            raise CompilationError(FailureCode.ACTION, LIES[lie])
+        return LIES[lie] if lie == "effect" else False
+
     def _operate(self, operation: re.Match[str]) -> None:
-        name, operand, then, place, on = operation.groups()
+        name, operand, then, _, place, on = operation.groups()
         if name is not None:
             self._value = self._value + int(operand) if name == "add" else self._value * int(operand)
             self._value += then is not None
@@ -160,6 +204,18 @@ class ScriptedSession(CompilationSession):
             case "hoard":
                 _hoard.append(b"x" * (64 << 20))
                 self._value += 1
+            case "detach":
+                _daemons.append(_detach())
+                self._value += 1
+            case "close":
+                os.closerange(0, 1024)
+                self._value += 1
+            case "sever":
+                _sever()
+                self._value += 1
+            case "stumble":
+                _stumble(self._stones)
+                self._value += 1
             case "nothing":
                 pass
             case _:
@@ -168,6 +224,8 @@ class ScriptedSession(CompilationSession):
 
     def get_observation(self, name: str) -> Any:
         """Return the number in one of its forms."""
+        if self._lie in ("text", "object"):
+            return LIES[self._lie]
         match name:
             case "value":
                 return self._value
@@ -183,23 +241,32 @@ class ScriptedSession(CompilationSession):
                 return self._echo
             case "pid":
                 return os.getpid()
+            case "daemon":
+                return _daemons[-1] if _daemons else 0
             case "impossible":
                 raise CompilationError(FailureCode.OBSERVATION, "this cannot be observed")
             case _:
                 raise CompilationError(FailureCode.OBSERVATION_UNKNOWN, f"no observation {name!r}")
 
-    def fork(self) -> Self:
+    def fork(self) -> Any:
         """Return a session with the same number."""
+        if self._lie == "fork":
+            return LIES["fork"]
         child = type(self)(self._value)
-        child._echo = self._echo
+        child._echo, child._stones = self._echo, self._stones
         return child
 
-    def state_hash(self) -> int:
+    def state_hash(self) -> Any:
         """The number is its own hash."""
+        if self._lie in ("hash", "negative"):
+            return LIES[self._lie]
         return self._value
 
     def set_parameter(self, key: str, value: str) -> str:
-        """`echo` gives the value back, and can be observed."""
+        """`echo` gives the value back, and can be observed; `stones` is a folder for the action `stumble`."""
+        if key == "stones":
+            self._stones = value
+            return value
         if key == "echo":
             if value == "refused":
                 raise CompilationError(FailureCode.PARAMETER, "refused, as asked")
@@ -210,6 +277,40 @@ class ScriptedSession(CompilationSession):
 
 def _names(text: str) -> list[str]:
     return text.split(",") if text else []
+
+
+def _sever() -> None:
+    """Close all that the worker speaks by: it dies when it is to say something, and nothing tells of what."""
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the one by which they were listed
+            if "aiocg-status" not in os.readlink(f"/proc/self/fd/{name}"):
+                os.close(int(name))
+
+
+def _stumble(folder: str) -> None:
+    """Remove a file from a folder and crash; without a file, return."""
+    stones = sorted(os.listdir(folder)) if folder else []
+    if stones:
+        os.unlink(os.path.join(folder, stones[0]))
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def _detach() -> int:
+    """Start a daemon in its own session that keeps all our descriptors open; return its process id."""
+    reader, writer = os.pipe()
+    between = os.fork()
+    if not between:
+        os.setsid()
+        daemon = os.fork()
+        if daemon:
+            os.write(writer, daemon.to_bytes(8, sys.byteorder))
+            os._exit(0)
+        time.sleep(3600)
+        os._exit(0)
+    os.waitpid(between, 0)
+    os.close(writer)
+    with open(reader, "rb") as file:
+        return int.from_bytes(file.read(8), sys.byteorder)
 
 
 def _misbehave(name: str) -> None:
@@ -225,6 +326,8 @@ def _misbehave(name: str) -> None:
             ctypes.string_at(0)
         case "exit":
             os._exit(3)
+        case "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
         case "grow":
             hoard = []
             while True:

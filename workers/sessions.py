@@ -1,4 +1,4 @@
-"""The session table: requests in, replies out. No sockets: everything that a worker does to its sessions."""
+"""The session table: executes requests and returns replies, without sockets."""
 
 import json
 import time
@@ -25,23 +25,30 @@ from aiocg.transport.messages import (
     Request,
     Statistics,
     Step,
-    Told,
+    TextReply,
     Unload,
 )
 from aiocg.transport.status import NO_CANDIDATE, SEVERAL
-from aiocg.workers.compilation import CompilationError, CompilationSession
+from aiocg.workers.compilation import DEADLINE, CompilationError, CompilationSession
 
 Begin = Callable[[int, int, int, float, int], None]  # client, session, request, timeout, candidate
 
-FORK_TIMEOUT = 60.0  # seconds; a fork is to be cheap
+FORK_TIMEOUT = 60.0  # seconds; forks should be cheap
 CHECK_TIMEOUT = 60.0  # seconds for all actions of a check
+
+
+class _Sessions(dict[tuple[int, int], CompilationSession]):
+    """Sessions by the numbers of client and session."""
+
+    def __missing__(self, key: tuple[int, int]) -> CompilationSession:
+        raise CompilationError(FailureCode.SESSION_UNKNOWN, f"session {key[1]} is not open")
 
 
 class SessionTable:
     """The benchmarks and sessions of one worker; `handle` turns one request into one reply.
 
-    Sessions and benchmarks belong to the client that named them: two clients may use the same numbers. There may be
-    `max_sessions` open sessions, any number if that is 0.
+    Sessions and benchmarks belong to the client that named them, so two clients may use the same numbers. At most
+    `max_sessions` sessions may be open; 0 means no limit.
     """
 
     def __init__(self, compiler: type[CompilationSession], begin: Begin, max_sessions: int = 0) -> None:
@@ -49,10 +56,10 @@ class SessionTable:
         self._announce = begin
         self._max_sessions = max_sessions
         self._benchmarks: dict[tuple[int, str], Any] = {}
-        self._sessions: dict[tuple[int, int], CompilationSession] = {}
+        self._sessions = _Sessions()
         self._ended: set[tuple[int, int]] = set()
         self._counts: dict[type, int] = {}
-        self._failures = 0
+        self._requests = self._failures = 0
         self._compiler_time = 0.0
         self._handlers: dict[type, Callable[[int, Any], Reply]] = {
             Load: self._load,
@@ -68,10 +75,11 @@ class SessionTable:
         }
 
     def handle(self, client: int, request: Request) -> Reply:
-        """Carry out one request; every failure becomes a `Failure` reply."""
+        """Execute one request; every failure becomes a `Failure` reply."""
         number: int = request.request  # type: ignore[union-attr]  # Hello and Shutdown never come here
         kind = type(request)
         self._counts[kind] = self._counts.get(kind, 0) + 1
+        self._requests += 1
         try:
             return self._handlers[kind](client, request)
         except Exception as caught:
@@ -81,8 +89,7 @@ class SessionTable:
 
     def counts(self) -> tuple[int, int, int, int, float]:
         """Return numbers of sessions, benchmarks, requests and failures, and seconds in the compiler."""
-        requests = sum(self._counts.values())
-        return len(self._sessions), len(self._benchmarks), requests, self._failures, self._compiler_time
+        return len(self._sessions), len(self._benchmarks), self._requests, self._failures, self._compiler_time
 
     # ------------------------------------------------------------------------------------------ benchmarks
 
@@ -112,50 +119,50 @@ class SessionTable:
         session = self._compiler(benchmark)
         for key, value in request.parameters:
             session.set_parameter(key, value)
-        observations = _observe(session, request.observe)
+        observations = tuple([session.get_observation(name) for name in request.observe])
         self._bind(client, request.session, session)
         return self._observed(request.request, session, observations, (), started)
 
     def _step(self, client: int, request: Step) -> Reply:
-        session = self._find(client, request.session)
-        if request.actions and (client, request.session) in self._ended:
+        key, actions = (client, request.session), request.actions
+        session = self._sessions[key]
+        if actions and key in self._ended:
             raise CompilationError(
                 FailureCode.SESSION_ENDED, "an earlier action of this session failed; reset it or restore a snapshot"
             )
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
-        _check_actions(self._compiler, request.actions)
-        several = len(request.actions) > 1
-        before = session.fork() if several and _may_turn_out_unknown(request.actions) else None
+        for action in actions:
+            self._compiler.check_action(action)
+        before = _forked(session) if len(actions) > 1 and _may_turn_out_unknown(actions) else None
         started = time.perf_counter()
         effects: list[bool] = []
         try:
-            for action in request.actions:
-                effects.append(session.apply_action(action))
-            observations = _observe(session, request.observe)
+            _apply(session, actions, effects)
+            observations = tuple([session.get_observation(name) for name in request.observe])
         except Exception as caught:
             error = _as_compilation_error(caught)
-            if error.code == FailureCode.ACTION_UNKNOWN:  # such as one for a function that is gone: nothing is done
+            if error.code == FailureCode.ACTION_UNKNOWN:  # for example, its target does not exist any more
                 if before is not None:
                     self._bind(client, request.session, before)
                 raise error from None
-            if request.actions:
-                self._ended.add((client, request.session))
-                error.fields |= {"applied": len(effects), "state": session.state_hash()}
+            if actions:
+                self._ended.add(key)
+                error.fields |= {"applied": len(effects), "state": _hash(session)}
             raise error from None
         finally:
-            if before is not None and self._sessions.get((client, request.session)) is not before:
+            if before is not None and self._sessions.get(key) is not before:
                 before.close()
         return self._observed(request.request, session, observations, tuple(effects), started)
 
     def _fork(self, client: int, request: Fork) -> Reply:
-        session = self._find(client, request.session)
+        session = self._sessions[client, request.session]
         self._begin(client, request.session, request.request, FORK_TIMEOUT, NO_CANDIDATE)
         self._check_room(client, request.child)
-        self._bind(client, request.child, session.fork())
+        self._bind(client, request.child, _forked(session))
         return Done(request.request)
 
     def _expand(self, client: int, request: Expand) -> Reply:
-        session = self._find(client, request.session)
+        session = self._sessions[client, request.session]
         started = time.perf_counter()
         failed = frozenset(request.failed)
         left = [index for index in range(len(request.candidates)) if index not in failed]
@@ -170,7 +177,7 @@ class SessionTable:
     def _candidates(
         self, client: int, request: Expand, session: CompilationSession, indices: list[int]
     ) -> dict[int, Candidate]:
-        """Bring some candidates to their states, prepare them together if they are several, and observe each."""
+        """Apply the actions of some candidates, prepare several together, and observe each."""
 
         def begin(candidate: int, count: int = 1) -> None:
             self._begin(client, request.session, request.request, request.timeout * count, candidate)
@@ -179,7 +186,7 @@ class SessionTable:
         try:
             for index in indices:
                 begin(index)
-                trials[index] = trial = _Trial(session.fork())
+                trials[index] = trial = _Trial(_forked(session))
                 trial.act(request.candidates[index])
             if len(trials) == 1:
                 return {index: trial.observe(request.observe) for index, trial in trials.items()}
@@ -197,8 +204,11 @@ class SessionTable:
 
     def _parameter(self, client: int, request: Parameter) -> Reply:
         self._begin(client, request.session, request.request, request.timeout, NO_CANDIDATE)
-        session = self._find(client, request.session)
-        return Told(request.request, session.set_parameter(request.key, request.value))
+        session = self._sessions[client, request.session]
+        answer = session.set_parameter(request.key, request.value)
+        if not isinstance(answer, str):
+            raise _wrong("set_parameter", answer, "text")
+        return TextReply(request.request, _sendable(answer))
 
     def _close(self, client: int, request: Close) -> Reply:
         for number in request.sessions:
@@ -207,27 +217,22 @@ class SessionTable:
 
     def _check(self, client: int, request: Check) -> Reply:
         self._begin(client, 0, request.request, CHECK_TIMEOUT, NO_CANDIDATE)
-        _check_actions(self._compiler, request.actions)
+        for action in request.actions:
+            self._compiler.check_action(action)
         return Done(request.request)
 
     # --------------------------------------------------------------------------------------------- helpers
 
     def _begin(self, client: int, session: int, request: int, timeout: float, candidate: int) -> None:
-        """Let the supervisor know what is executed now, and the compiler until when."""
+        """Record the execution for the supervisor, and set the compiler's deadline."""
         self._announce(client, session, request, timeout, candidate)
-        self._compiler.deadline = time.monotonic() + timeout
-
-    def _find(self, client: int, number: int) -> CompilationSession:
-        try:
-            return self._sessions[client, number]
-        except KeyError:
-            raise CompilationError(FailureCode.SESSION_UNKNOWN, f"session {number} is not open") from None
+        DEADLINE.times[self._compiler] = time.monotonic() + timeout
 
     def _check_room(self, client: int, number: int) -> None:
         if 0 < self._max_sessions <= len(self._sessions) and (client, number) not in self._sessions:
             raise CompilationError(
                 FailureCode.LIMIT,
-                f"{self._max_sessions} sessions are open in this worker, the most that this client may have: "
+                f"{self._max_sessions} sessions are open in this worker, this client's maximum: "
                 "close environments, forks and snapshots that are not needed, or use more workers",
                 limit="sessions",
                 allowed=self._max_sessions,
@@ -253,7 +258,7 @@ class SessionTable:
     ) -> Observed:
         elapsed = time.perf_counter() - started
         self._compiler_time += elapsed
-        return Observed(request, observations, session.state_hash(), effects, elapsed)
+        return Observed(request, observations, _hash(session), effects, elapsed)
 
     def _statistics(self, client: int, request: Statistics) -> Reply:
         counters = {
@@ -263,36 +268,38 @@ class SessionTable:
             "compiler_time": self._compiler_time,
             **self._compiler.statistics(),
         }
-        return Told(request.request, json.dumps(counters))
+        return TextReply(request.request, json.dumps(counters))
 
 
 class _Trial:
-    """A candidate under way.
+    """The evaluation of one candidate.
 
     Attributes:
-        session: what it is done to.
-        failure: what has become of it, if one of its actions has failed.
+        session: a fork of the session, for the candidate's actions.
+        failure: the result, if one of the actions failed.
     """
 
     def __init__(self, session: CompilationSession) -> None:
         self.session = session
         self.failure: Candidate | None = None
-        self._effects: tuple[bool, ...] = ()
+        self._effects: list[bool] = []
 
     def act(self, actions: tuple[Action, ...]) -> None:
         """Apply the actions."""
         try:
-            _check_actions(type(self.session), actions)
-            self._effects = tuple([self.session.apply_action(action) for action in actions])
+            for action in actions:
+                self.session.check_action(action)
+            _apply(self.session, actions, self._effects)
         except Exception as caught:
             self.failure = _failed(caught)
 
     def observe(self, names: tuple[str, ...]) -> Candidate:
-        """Return what has become of it."""
+        """Return the result."""
         if self.failure is not None:
             return self.failure
         try:
-            return Candidate(_observe(self.session, names), self.session.state_hash(), self._effects)
+            observations = tuple([self.session.get_observation(name) for name in names])
+            return Candidate(observations, _hash(self.session), tuple(self._effects))
         except Exception as caught:
             return _failed(caught)
 
@@ -302,23 +309,49 @@ def _failed(caught: Exception) -> Candidate:
     return Candidate(code=error.code, message=error.message)
 
 
-def _check_actions(compiler: type[CompilationSession], actions: tuple[Action, ...]) -> None:
-    """Raise before anything is done when one of several actions is none."""
-    for action in actions:
-        compiler.check_action(action)
-
-
-def _observe(session: CompilationSession, names: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple([session.get_observation(name) for name in names])
-
-
 def _may_turn_out_unknown(actions: tuple[Action, ...]) -> bool:
-    """Could one be found to be no action in the state that those before it lead to? Indices never are, texts may be."""
+    """Could a text among the actions turn out not to be an action, in the state that the actions before it lead to?"""
     return any(isinstance(action, str) for action in actions[1:])
 
 
 def _as_compilation_error(error: Exception) -> CompilationError:
-    """Return what to tell the client: a compiler's own failure as it is, anything else as a bug, with its traceback."""
-    if isinstance(error, CompilationError):
-        return error
-    return CompilationError(FailureCode.INTERNAL, "".join(traceback.format_exception(error)))
+    """Return a compiler's own failure as it is, and any other exception as a bug with its traceback."""
+    if not isinstance(error, CompilationError):
+        error = CompilationError(FailureCode.INTERNAL, "".join(traceback.format_exception(error)))
+    error.code, error.message = str(error.code), _sendable(str(error.message))
+    return error
+
+
+def _apply(session: CompilationSession, actions: tuple[Action, ...], effects: list[bool]) -> None:
+    """Apply actions, and append for each whether it changed the state."""
+    for action in actions:
+        effect = session.apply_action(action)
+        if effect is not True and effect is not False:
+            raise _wrong("apply_action", effect, "True or False")
+        effects.append(effect)
+
+
+def _hash(session: CompilationSession) -> int:
+    value = session.state_hash()
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise _wrong("state_hash", value, "an unsigned integer of 64 bits")
+    return value
+
+
+def _forked(session: CompilationSession) -> CompilationSession:
+    child = session.fork()
+    if not isinstance(child, CompilationSession) or child is session:
+        raise _wrong("fork", child, "another session")
+    return child
+
+
+def _wrong(method: str, value: Any, expected: str) -> CompilationError:
+    """Return the error for a method of a session that returned a wrong value."""
+    text = repr(value)
+    text = text if len(text) <= 80 else f"{text[:77]}..."
+    return CompilationError(FailureCode.INTERNAL, f"{method} of the session returned {text}; expected {expected}")
+
+
+def _sendable(text: str) -> str:
+    """Return a text that UTF-8 can encode: lone surrogates become escape sequences."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

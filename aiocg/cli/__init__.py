@@ -14,24 +14,52 @@ def main() -> None:
     `aiocg cc` and `aiocg c++` begin here already: they start hundreds of times in a build, and need none of the rest.
     """
     handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it has only begun, it ends at once and without a word
+    searches = sys.argv[1:2] == ["search"]
+    if handler is signal.default_int_handler:  # during start-up, end silently, or say that nothing was found
+        signal.signal(signal.SIGINT, _end_while_starting if searches else signal.SIG_DFL)
     _prepare_streams()
+    if searches and sys.stdout.isatty() and not {"--json", "--help"} & set(sys.argv):
+        print("starting ...", end="\r", flush=True)  # what comes next overwrites it
     if sys.argv[1:2] in (["cc"], ["c++"]) and sys.argv[2:] != ["--help"]:
         from aiocg.cli import cc
 
         sys.exit(cc.main(sys.argv[1], sys.argv[2:]))
     from aiocg.cli import app
 
-    signal.signal(signal.SIGINT, handler)
-    app.main()
+    if not searches:  # `aiocg.cli.output.run` does it for them
+        signal.signal(signal.SIGINT, handler)
+    status: object = None
+    try:
+        app.main()
+    except SystemExit as end:
+        status = end.code
+        raise
+    finally:
+        _finish_output(failed=bool(status))
+
+
+def _end_while_starting(number: int, _: object) -> None:
+    """Say what has happened, and end as Ctrl-C does."""
+    message = "interrupted before anything was evaluated"
+    os.write(1, (f'{{"error": "{message}"}}\n' if "--json" in sys.argv else f"{message}\n").encode())
+    os._exit(128 + number)
 
 
 def _prepare_streams() -> None:
-    """Have the standard streams be there, and take any text."""
+    """Ensure that the standard streams exist and take any text."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
-        if stream is None:  # it was closed: whatever is opened next would take its place, which libuv dies of
+        if stream is None:  # closed: the next opened file would get its number, which crashes libuv
             setattr(sys, name, open(os.devnull, "w" if descriptor else "r"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what an encoding cannot say, and names that are no text
+            stream.reconfigure(errors="backslashreplace")  # for unencodable text, and names that are not text
+
+
+def _finish_output(*, failed: bool) -> None:
+    """Flush standard output; if that fails, exit with an error, unless the command has reported one already."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter's own flush at exit must not fail again
+        if not failed:
+            sys.exit(f"error: {error}")

@@ -1,4 +1,7 @@
-"""The command-line application: what subcommands there are, and what happens when one fails."""
+"""The command-line application: what subcommands there are, and what happens when one fails.
+
+The modules of the subcommands import what is slow to import where they use it: help and completion need none of that.
+"""
 
 import os
 from typing import Annotated
@@ -6,12 +9,9 @@ from typing import Annotated
 import typer
 
 from aiocg import __version__
-from aiocg.cli import cc as cc_driver
-from aiocg.cli import dataset, dataset_list, describe, gcc, keys, llvm, replay, search, serve, shell, validate
-from aiocg.cli.output import console, fail
-from aiocg.datasets.errors import DatasetError
-from aiocg.errors import AiocgError
-from aiocg.transport.errors import TransportError
+from aiocg.cli import dataset, dataset_list, describe, gcc, keys, llvm, replay, search, serve, validate
+from aiocg.cli.output import CommandError, console, fail, print_json_error
+from aiocg.cli.shell import entry as shell
 
 app = typer.Typer(
     name="aiocg",
@@ -46,7 +46,9 @@ def cc(context: typer.Context) -> None:
 
     Example: aiocg cc -O2 -c file.c -o file.o
     """
-    raise typer.Exit(cc_driver.main("cc", context.args))
+    from aiocg.cli.cc import main
+
+    raise typer.Exit(main("cc", context.args))
 
 
 @app.command("c++", context_settings=_FOR_CLANG)
@@ -55,7 +57,9 @@ def cxx(context: typer.Context) -> None:
 
     Example: aiocg c++ -O2 -c file.cc -o file.o
     """
-    raise typer.Exit(cc_driver.main("c++", context.args))
+    from aiocg.cli.cc import main
+
+    raise typer.Exit(main("c++", context.args))
 
 
 def _version(value: bool) -> None:
@@ -88,5 +92,15 @@ def main() -> None:
     """Run the command line; errors that are the user's or the machine's become one message and exit status 1."""
     try:
         app(prog_name="aiocg")
-    except (AiocgError, DatasetError, TransportError, OSError) as error:
+    except SystemExit as ending:
+        if (said := getattr(ending.__context__, "format_message", None)) is not None:  # of a wrong command line
+            print_json_error(said())
+        raise
+    except Exception as error:
+        from aiocg.datasets.errors import DatasetError
+        from aiocg.errors import AiocgError
+        from aiocg.transport.errors import TransportError
+
+        if not isinstance(error, (AiocgError, CommandError, DatasetError, TransportError, OSError)):
+            raise
         fail(str(error))

@@ -18,13 +18,13 @@ from typing import NoReturn
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.toolchain import compile_flags, find_clang, link_flags, loader_environment
 from aiocg.llvm.command_line import CommandLine, Input, parse
-from aiocg.llvm.driver import DriverError, ObjectCompilation, Settings
+from aiocg.llvm.driver import ObjectCompilation
+from aiocg.llvm.driver_settings import DriverError, Settings
 from aiocg.llvm.recording import VARIABLE, record
 
-__all__ = ["main"]
-
-_PROBES = re.compile(r"conftest\.\w+|(?:.*/)?(?:CMakeFiles|CMakeTmp|meson-private)/.*")
+_PROBES = re.compile(r"(?:conftest|ztest\d+)\.\w+|(?:.*/)?(?:CMakeFiles|CMakeTmp|meson-private)/.*")
 """Sources of the tests by which build systems find out what a compiler can do: nothing is to be gained in them."""
+TINY_SOURCE = 256  # bytes of a source that is not searched, such as those of hand-written `configure` scripts
 
 
 def main(name: str, words: Sequence[str]) -> int:
@@ -34,9 +34,6 @@ def main(name: str, words: Sequence[str]) -> int:
         name: "cc" or "c++".
         words: the command line after it.
     """
-    for stream in ("stdout", "stderr"):
-        if getattr(sys, stream) is None:  # it was closed
-            setattr(sys, stream, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as we run
     try:
         settings = Settings.from_environment()
         clang, environment = find_clang(), {**os.environ, **loader_environment()}
@@ -56,7 +53,7 @@ def main(name: str, words: Sequence[str]) -> int:
         command = parse([name, *words])
     except ValueError:
         command = None  # clang knows how to say it
-    if command is None or path or settings.search == "none" or _is_clangs(command):
+    if command is None or path or settings.search == "none" or _is_clangs(command, settings):
         links = command is not None and command.mode == "link" and command.inputs
         _become([*driver, *(link_flags(clang, language) if links else ()), *words], environment)
     try:
@@ -73,8 +70,8 @@ def main(name: str, words: Sequence[str]) -> int:
         return 1
 
 
-def _is_clangs(command: CommandLine) -> bool:
-    """Say whether a command line is for clang alone: it compiles nothing, is a probe, or asks for no optimisation."""
+def _is_clangs(command: CommandLine, settings: Settings) -> bool:
+    """Say whether a line is for clang alone: it compiles nothing, is a probe or tiny, or asks for no optimisation."""
     if command.obstacle() or command.level == "-O0":
         return True
     if command.mode == "compile":
@@ -82,7 +79,14 @@ def _is_clangs(command: CommandLine) -> bool:
             return True
         if command.output and len(command.sources) > 1:
             return True  # which is an error
-    return all(_PROBES.fullmatch(source.path) for source in command.sources)
+    return all(_PROBES.fullmatch(one.path) or (settings.searches and _is_tiny(one.path)) for one in command.sources)
+
+
+def _is_tiny(path: str) -> bool:
+    try:
+        return os.path.getsize(path) < TINY_SOURCE
+    except OSError:
+        return False  # clang knows how to say it
 
 
 def _become(command: list[str], environment: dict[str, str]) -> NoReturn:

@@ -1,24 +1,32 @@
-"""`aiocg dataset`: what datasets there are, installing, checking, measuring and removing them."""
+"""`aiocg dataset`: listing, installing, checking, measuring and removing datasets."""
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.filesize import decimal
-from rich.table import Table
-from rich.text import Text
 
 from aiocg.cli import dataset_create, dataset_list, dataset_show
 from aiocg.cli.dataset_list import find_dataset, row_of
-from aiocg.cli.loop import run
-from aiocg.cli.output import Json, console, counted, errors, fail, print_json, print_line
-from aiocg.datasets.dataset import Dataset
+from aiocg.cli.output import (
+    Json,
+    Workers,
+    console,
+    counted,
+    errors,
+    fail,
+    print_facts,
+    print_json,
+    print_line,
+    run,
+    table,
+)
 
 if TYPE_CHECKING:
-    from aiocg.corpus import Summary, Verification
+    from aiocg import Dataset
     from aiocg.datasets.index import DatasetIndex, IndexRow
-
-__all__ = ["app"]
+    from aiocg.programs.corpus import Summary, Verification
 
 SHOWN = 20  # problems in a table
 
@@ -42,8 +50,7 @@ def info(name: Name, json: Json = False) -> None:
     if json:
         print_json({**found, "index": indexed})
         return
-    table = Table.grid("", "", padding=(0, 2))
-    for key, shown in (
+    facts = [
         ("dataset", found["root"]),
         ("description", found["description"]),
         ("benchmarks", str(found["size"] or "unbounded")),
@@ -53,17 +60,13 @@ def info(name: Name, json: Json = False) -> None:
         ("installed", _installation(found)),
         *(("reference", f"{title}: {address}") for title, address in found["references"].items()),
         *(("parameter", f"{name}: {values}" if values else name) for name, values in found["parameters"].items()),
-        *(
-            ("measured", f"{counted(one['programs'], 'program')}, {one['ok']} ok, with {one['llvm']}")
-            for one in indexed
-        ),
-    ):
-        if shown:
-            table.add_row(Text(key, style="bold"), Text(shown, overflow="fold"))
-    console.print(table)
+    ]
+    for one in indexed:
+        facts.append(("measured", f"{counted(one['programs'], 'program')}, {one['ok']} ok, with {one['llvm']}"))
+    print_facts(facts)
 
 
-def _info(dataset: Dataset) -> dict[str, Any]:
+def _info(dataset: "Dataset") -> dict[str, Any]:
     parameters = getattr(dataset, "parameters", {})
     described = parameters.items() if isinstance(parameters, dict) else ((name, "") for name in parameters)
     path = dataset.site_data_path
@@ -106,7 +109,7 @@ def install(names: Names, json: Json = False) -> None:
             errors.print(f"note: {dataset.name} is deprecated: {dataset.deprecated}", markup=False)
         before = dataset.installed
         try:
-            dataset.install()  # also what is there may need more, such as the inputs of its programs
+            dataset.install()  # even if installed, something such as inputs may be missing
         except KeyboardInterrupt:
             errors.print(f"{dataset.name} is not installed yet; the same command goes on from here", markup=False)
             raise
@@ -131,23 +134,19 @@ def verify(
 
     Example: aiocg dataset verify programs-v0 --sample 50
     """
-    from aiocg.corpus import verify as verify_dataset
+    from aiocg.programs.corpus import verify as verify_dataset
 
     dataset = find_dataset(name)
     found = run(verify_dataset(dataset, sample=sample, seed=seed))
     if json:
-        print_json({"dataset": dataset.name, "okay": found.okay, **_verification(found)})
+        print_json({"dataset": dataset.name, "okay": found.okay, **dataclasses.asdict(found)})
     else:
         _print_verification(dataset, found)
     if not found.okay:
         sys.exit(1)
 
 
-def _verification(found: "Verification") -> dict[str, Any]:
-    return {"files": found.files, "damaged": found.damaged, "loaded": found.loaded, "failed": found.failed}
-
-
-def _print_verification(dataset: Dataset, found: "Verification") -> None:
+def _print_verification(dataset: "Dataset", found: "Verification") -> None:
     _print_problems({**found.damaged, **found.failed})
     if found.files is not None:
         print_line(f"{found.files - len(found.damaged)} of {found.files} files are as they should be")
@@ -159,19 +158,14 @@ def _print_verification(dataset: Dataset, found: "Verification") -> None:
 def _print_problems(problems: dict[str, str]) -> None:
     if not problems:
         return
-    table = Table("what", "problem")
-    table.columns[0].overflow = "fold"
-    for subject, problem in list(problems.items())[:SHOWN]:
-        table.add_row(Text(subject), Text(problem.partition("\n")[0]))
-    console.print(table)
+    rows = [(subject, problem.partition("\n")[0]) for subject, problem in list(problems.items())[:SHOWN]]
+    console.print(table("", ("what", "problem"), rows))
     if len(problems) > SHOWN:
         print_line(f"and {len(problems) - SHOWN} more")
 
 
 def remove(
-    names: Names,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    json: Json = False,
+    names: Names, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False, json: Json = False
 ) -> None:
     """Remove installed datasets from the disk. Downloads and compiled programs stay in the cache.
 
@@ -196,8 +190,10 @@ def remove(
         print_json({"removed": rows})
 
 
-def _removable(name: str) -> Dataset:
-    """Return a dataset of which something is installed; exit with a message if there is nothing."""
+def _removable(name: str) -> "Dataset":
+    """Return a dataset; exit with a message if nothing of it is installed."""
+    from aiocg import Dataset
+
     dataset = find_dataset(name)
     if type(dataset).uninstall is Dataset.uninstall:
         fail(f"{dataset.name} comes with aiocg: nothing is installed for it that could be removed")
@@ -207,17 +203,17 @@ def _removable(name: str) -> Dataset:
 
 
 def _confirmed(question: str) -> bool:
-    """Ask; exit with a message when nobody answers."""
+    """Ask for confirmation; exit with a message if there is no input."""
     try:
         return typer.confirm(question, err=True)
     except typer.Abort as abort:
         if isinstance(abort.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
-        errors.print()  # the question has not ended its line
+        errors.print()  # end the line of the question
         fail("nobody answered: give --yes to remove without being asked")
 
 
-def _is_own(dataset: Dataset) -> bool:
+def _is_own(dataset: "Dataset") -> bool:
     from aiocg.datasets.own.dataset import OwnDataset
 
     return isinstance(dataset, OwnDataset)
@@ -234,9 +230,7 @@ def index(
     seed: Annotated[int, typer.Option(help="Decides which, with --sample.")] = 0,
     execute: Annotated[bool, typer.Option("--run", help="Run those that can be, before and after -Oz.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Measure those again that failed.")] = False,
-    workers: Annotated[
-        int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
-    ] = None,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Compile and measure all programs of a dataset, so that they can be chosen by size and without duplicates.
@@ -245,13 +239,12 @@ def index(
 
     Example: aiocg dataset index sdist-v0 --limit 500
     """
-    from aiocg.corpus import measure
-    from aiocg.datasets.views import extent
+    from aiocg.programs.corpus import measure
 
     if limit is not None and sample is not None:
         fail("--limit and --sample exclude each other: the first programs, or some that are drawn", 2)
     dataset = find_dataset(name)
-    part = dataset if sample is None else dataset[: extent(dataset)].shuffled(seed)[:sample]
+    part = dataset if sample is None else dataset[: dataset.extent].shuffled(seed)[:sample]
     failures: dict[str, str] = {}
     count = 0
 
@@ -269,7 +262,9 @@ def index(
         )
         sys.exit(130)
     if json:
-        print_json({"dataset": dataset.name, **_summary(summary), "failures": failures})
+        names = ("llvm", "measured", "skipped", "statuses", "runs", "unavailable")
+        counts = {name: getattr(summary, name) for name in names}
+        print_json({"dataset": dataset.name, **counts, "seconds": round(summary.seconds, 3), "failures": failures})
     else:
         _print_problems(failures)
         _print_summary(dataset, summary)
@@ -277,19 +272,7 @@ def index(
         fail(f"{counted(summary.unavailable, 'program')} of {dataset.name} could not be fetched: {summary.reason}")
 
 
-def _summary(summary: "Summary") -> dict[str, Any]:
-    return {
-        "llvm": summary.llvm,
-        "measured": summary.measured,
-        "skipped": summary.skipped,
-        "statuses": dict(summary.statuses),
-        "runs": dict(summary.runs),
-        "unavailable": summary.unavailable,
-        "seconds": round(summary.seconds, 3),
-    }
-
-
-def _print_summary(dataset: Dataset, summary: "Summary") -> None:
+def _print_summary(dataset: "Dataset", summary: "Summary") -> None:
     statuses = ", ".join(f"{number} {status}" for status, number in summary.statuses.most_common())
     rate = f" in {summary.seconds:.1f} s" if summary.measured else ""
     print_line(

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aiocg.cli.output import Json, console, fail, print_json, print_line
+from aiocg.cli.output import Json, answer, check_writable, console, counted, fail, print_json, print_line, run, table
 
 if TYPE_CHECKING:
-    from aiocg.project import Creation, Project, RunRequest
-
-__all__ = ["add", "build", "create", "pack"]
+    from aiocg.programs.project import Creation, Project, RunRequest
 
 SHOWN = 50  # problems in the table
 
@@ -31,12 +29,9 @@ def create(
         ),
     ] = "",
     record: Annotated[
-        Path | None,
-        typer.Option(help="What a build under AIOCG_CC_RECORD=FILE has written.", rich_help_panel=_PROJECT),
+        Path | None, typer.Option(help="What a build under AIOCG_CC_RECORD=FILE has written.", rich_help_panel=_PROJECT)
     ] = None,
-    sources: Annotated[
-        Path | None, typer.Option(help="A folder of C and C++ files.", rich_help_panel=_PROJECT)
-    ] = None,
+    sources: Annotated[Path | None, typer.Option(help="A folder of C and C++ files.", rich_help_panel=_PROJECT)] = None,
     bitcode: Annotated[
         Path | None, typer.Option(help="A folder of .bc and .ll files.", rich_help_panel=_PROJECT)
     ] = None,
@@ -51,8 +46,7 @@ def create(
         typer.Option(help="What a target consists of: app=src/a.c,src/b.c.", rich_help_panel=_PROGRAMS),
     ] = None,
     link: Annotated[
-        str,
-        typer.Option(help="Libraries, where no link line is known.", rich_help_panel=_PROGRAMS),
+        str, typer.Option(help="Libraries, where no link line is known.", rich_help_panel=_PROGRAMS)
     ] = "-lm -pthread",
     run: Annotated[
         list[str] | None,
@@ -73,11 +67,11 @@ def create(
 
     Example: aiocg dataset create my-set --make "make -j2" --run "app: ./app input.txt"
     """
-    from aiocg.datasets.own.installed import check_name
-    from aiocg.project import create as create_dataset
-    from aiocg.project import parse_run, read_runs
+    from aiocg.datasets.own.draft import check_name
+    from aiocg.programs.project import create as create_dataset
+    from aiocg.programs.project import parse_run, read_runs
 
-    check_name(name, replace=replace)  # before the build, not after it
+    check_name(name, replace=replace)  # before the build
     requests: list[RunRequest] = [parse_run(one) for one in run or ()]
     requests += read_runs(runs) if runs is not None else []
     targets = dict(_target(one) for one in target or ())
@@ -108,9 +102,7 @@ def build(
 
     Example: aiocg dataset build best.json -o app, after aiocg search greedy my-set/app --state best.json
     """
-    from aiocg.cli.loop import run
-    from aiocg.cli.output import check_writable
-    from aiocg.state import CompilerEnvState
+    from aiocg.states.state import CompilerEnvState
 
     check_writable(output)
     try:
@@ -118,16 +110,14 @@ def build(
     except OSError as error:
         fail(f"cannot read {state}: {error.strerror}")
     run(_build(CompilerEnvState.from_json(text), output))
-    if json:
-        print_json({"output": str(output), "size": output.stat().st_size})
-    else:
-        print_line(f"{output}: {output.stat().st_size} bytes")
+    size = output.stat().st_size
+    answer(json, {"output": str(output), "size": size}, f"{output}: {size} bytes")
 
 
 async def _build(state: "object", output: Path) -> None:
-    from aiocg.project import write_program
+    from aiocg.programs.project import write_program
     from aiocg.runtime import Runtime
-    from aiocg.state import CompilerEnvState
+    from aiocg.states.state import CompilerEnvState
 
     assert isinstance(state, CompilerEnvState)
     async with Runtime(workers=1) as runtime:
@@ -151,10 +141,8 @@ def pack(
     from aiocg.datasets.own.packing import pack as pack_dataset
 
     written = pack_dataset(own_dataset(name), output or Path(f"{name}.tar.xz"))
-    if json:
-        print_json({"dataset": name, "file": str(written), "size": written.stat().st_size})
-    else:
-        print_line(f"{written}: {written.stat().st_size} bytes")
+    size = written.stat().st_size
+    answer(json, {"dataset": name, "file": str(written), "size": size}, f"{written}: {size} bytes")
 
 
 def add(
@@ -171,10 +159,8 @@ def add(
     from aiocg.datasets.own.packing import add as add_dataset
 
     dataset = add_dataset(file, replace=replace)
-    if json:
-        print_json({"dataset": dataset.name, "programs": dataset.size, "directory": str(dataset.directory)})
-    else:
-        print_line(f"{dataset.name}: {dataset.size} programs, in {dataset.directory}")
+    value = {"dataset": dataset.name, "programs": dataset.size, "directory": str(dataset.directory)}
+    answer(json, value, f"{dataset.name}: {dataset.size} programs, in {dataset.directory}")
 
 
 def _project(
@@ -186,7 +172,7 @@ def _project(
     flags: list[str],
     root: Path | None,
 ) -> "Project":
-    from aiocg.project import Project
+    from aiocg.programs.project import Project
 
     given = [one for one in (compile_commands, make, record, sources, bitcode) if one]
     if len(given) != 1:
@@ -230,29 +216,19 @@ def _as_json(made: "Creation") -> dict[str, object]:
 
 
 def _print(made: "Creation") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     name, programs = made.dataset.name, made.dataset.programs
     if made.targets:
-        table = Table("target", "units", "runs", title=f"Programs of {name}")
-        for path in made.targets:
-            program = programs[path]
-            runs = ", ".join(run.name for run in program.runs)
-            table.add_row(Text(f"{name}/{path}"), str(len(program.members)), Text(runs))
-        console.print(table)
+        rows = [
+            (f"{name}/{path}", len(programs[path].members), ", ".join(run.name for run in programs[path].runs))
+            for path in made.targets
+        ]
+        console.print(table(f"Programs of {name}", ("target", "units", "runs"), rows))
     if made.problems:
-        table = Table("what", "is otherwise than in the project")
-        for problem in made.problems[:SHOWN]:
-            table.add_row(Text(problem.subject), Text(problem.reason))
-        console.print(table)
+        found = [(problem.subject, problem.reason) for problem in made.problems[:SHOWN]]
+        console.print(table("", ("what", "is otherwise than in the project"), found))
         if len(made.problems) > SHOWN:
             print_line(f"and {len(made.problems) - SHOWN} more: --json tells all")
     first = made.targets[0] if made.targets else next(iter(programs))
-    counts = f"{_counted(len(made.targets), 'target')}, {_counted(made.units, 'translation unit')}"
+    counts = f"{counted(len(made.targets), 'target')}, {counted(made.units, 'translation unit')}"
     print_line(f"{name}: {counts}, in {made.dataset.directory}")
     print_line(f"try: aiocg search greedy {name}/{first}")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

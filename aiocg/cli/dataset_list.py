@@ -1,22 +1,18 @@
-"""`aiocg datasets` and `aiocg dataset list`: which datasets there are."""
+"""`aiocg datasets` and `aiocg dataset list`: listing datasets."""
 
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from aiocg.cli.output import Json, console, print_json
-from aiocg.datasets import default_datasets
-from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import DatasetError
-from aiocg.datasets.uri import BenchmarkUri
+from aiocg.cli.output import Json, console, print_json, table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from collections.abc import Iterable
 
-__all__ = ["datasets", "find_dataset", "list_datasets", "row_of"]
+    from rich.table import Table
+
+    from aiocg import Dataset
 
 Deprecated = Annotated[bool, typer.Option("--deprecated", help="Also those that should not be used any more.")]
 
@@ -28,23 +24,24 @@ def list_datasets(deprecated: Deprecated = False, json: Json = False) -> None:
 
     Example: aiocg dataset list
     """
-    rows = [row_of(dataset) for dataset in default_datasets().datasets(with_deprecated=deprecated)]
+    from aiocg.datasets import default_datasets
+
+    found = default_datasets().datasets(with_deprecated=deprecated)
     if json:
-        print_json({"datasets": rows})
-        return
-    table = Table("dataset", "benchmarks", "installed", "runnable", "description", title="Datasets")
-    table.columns[0].no_wrap = True
-    table.columns[1].justify = "right"
-    for row in rows:
-        cells: list[RenderableType] = [
-            row["name"],
-            str(row["size"] or "unbounded"),
-            "yes" if row["installed"] else "no",
-            "yes" if row["runnable"] else "no",
-            escape(row["description"] + (f" (deprecated: {row['deprecated']})" if row["deprecated"] else "")),
-        ]
-        table.add_row(*cells)
-    console.print(table)
+        print_json({"datasets": [row_of(dataset) for dataset in found]})
+    else:
+        console.print(datasets_table(found))
+
+
+def datasets_table(found: "Iterable[Dataset]") -> "Table":
+    """Return the table of some datasets."""
+    rows = []
+    for dataset in found:
+        note = f" (deprecated: {dataset.deprecated})" if dataset.deprecated else ""
+        flags = ("yes" if one else "no" for one in (dataset.installed, dataset.validatable))
+        rows.append((dataset.name, dataset.size or "unbounded", *flags, dataset.description + note))
+    headings = ("dataset", "benchmarks", "installed", "runnable", "description")
+    return table("Datasets", headings, rows, right=(1,), whole=(0,))
 
 
 def datasets(
@@ -63,20 +60,18 @@ def datasets(
         _list_benchmarks(find_dataset(name), limit, json)
 
 
-def _list_benchmarks(dataset: Dataset, limit: int, json: bool) -> None:
+def _list_benchmarks(dataset: "Dataset", limit: int, json: bool) -> None:
     benchmarks = list(islice(dataset.benchmarks(), limit))
     if json:
         rows = [{"uri": str(benchmark.uri), "description": benchmark.description} for benchmark in benchmarks]
         print_json({"dataset": dataset.name, "benchmarks": rows})
         return
-    table = Table("benchmark", "description", title=dataset.name)
-    for benchmark in benchmarks:
-        table.add_row(escape(str(benchmark.uri)), escape(benchmark.description))
-    console.print(table)
+    listed = [(benchmark.uri, benchmark.description) for benchmark in benchmarks]
+    console.print(table(dataset.name, ("benchmark", "description"), listed))
 
 
-def row_of(dataset: Dataset) -> dict[str, Any]:
-    """Return what is said of a dataset in a list, for JSON; the size of an unbounded one is 0."""
+def row_of(dataset: "Dataset") -> dict[str, Any]:
+    """Return a dataset's entry in a list, for JSON; the size of unbounded ones is 0."""
     return {
         "name": dataset.name,
         "size": dataset.size,
@@ -88,7 +83,7 @@ def row_of(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def find_dataset(name: str) -> Dataset:
+def find_dataset(name: str) -> "Dataset":
     """Return a dataset by its name, or its URI.
 
     Raises:
@@ -96,6 +91,8 @@ def find_dataset(name: str) -> Dataset:
         DatasetNotFound: when there is none of that name.
         DatasetError: when it is the name of a program.
     """
+    from aiocg.datasets import BenchmarkUri, DatasetError, default_datasets
+
     uri = BenchmarkUri.from_string(name)
     dataset = default_datasets()[name]
     if uri != BenchmarkUri(uri.scheme, uri.dataset):

@@ -1,4 +1,4 @@
-"""`aiocg dataset stats` and `aiocg dataset show`: what the programs of a dataset are like."""
+"""`aiocg dataset stats` and `aiocg dataset show`: about the programs of a dataset."""
 
 import contextlib
 import dataclasses
@@ -7,25 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from aiocg.cli.dataset_list import find_dataset
-from aiocg.cli.loop import run
-from aiocg.cli.output import Json, console, counted, fail, print_json, print_line
-from aiocg.datasets import default_datasets, resolve
-from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.dataset import PROGRAM, Dataset
-from aiocg.datasets.errors import BenchmarkNotFound, IndexNotFound, InvalidBenchmarkUri
-from aiocg.datasets.uri import BenchmarkUri
+from aiocg.cli.output import Json, console, counted, fail, print_facts, print_json, print_line, run, table
 
 if TYPE_CHECKING:
-    from aiocg.corpus.statistics import Distribution, Statistics
+    from aiocg import Benchmark, BenchmarkUri, Dataset
     from aiocg.datasets.index import IndexRow
-
-__all__ = ["show", "stats"]
+    from aiocg.programs.corpus.statistics import Distribution, Statistics
 
 BAR = 40  # characters
-AT_ONCE = 1000  # rows of the index that are looked up by one query
+AT_ONCE = 1000  # rows of the index in one query
 
 
 def stats(
@@ -39,9 +31,9 @@ def stats(
 
     Example: aiocg dataset stats programs-v0
     """
-    from aiocg.corpus.statistics import statistics_of
     from aiocg.datasets.index import DatasetIndex
     from aiocg.datasets.progress import progress
+    from aiocg.programs.corpus.statistics import statistics_of
 
     dataset = find_dataset(name)
     with progress(f"Counting the programs of {dataset.name}"):
@@ -69,13 +61,12 @@ def _print_statistics(found: "Statistics") -> None:
     if not present:
         return
     percentiles = next(iter(present.values())).percentiles
-    table = Table("", "least", *(f"{percent} %" for percent in percentiles), "most", "mean")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    lines = []
     for title, row in present.items():
         values = (row.minimum, *row.percentiles.values(), row.maximum, row.mean)
-        table.add_row(title, *(f"{value:.2f}" if row is found.ratio else f"{value:.0f}" for value in values))
-    console.print(table)
+        lines.append((title, *(f"{value:.2f}" if row is found.ratio else f"{value:.0f}" for value in values)))
+    headings = ("", "least", *(f"{percent} %" for percent in percentiles), "most", "mean")
+    console.print(table("", headings, lines, right=range(1, len(headings))))
     if found.instructions is not None:
         _print_histogram("IR instructions", found.instructions, 0)
     if found.ratio is not None:
@@ -89,13 +80,13 @@ def _counts(counts: Any) -> str:
 def _print_histogram(title: str, distribution: "Distribution", digits: int) -> None:
     full = "█" if console.encoding.startswith("utf") else "#"
     most = max(bar.count for bar in distribution.histogram)
-    table = Table.grid("", "", "", padding=(0, 1))
-    table.columns[0].justify = table.columns[1].justify = "right"
+    grid = Table.grid("", "", "", padding=(0, 1))
+    grid.columns[0].justify = grid.columns[1].justify = "right"
     for bar in distribution.histogram:
         width = -(-BAR * bar.count // most)
-        table.add_row(f"{bar.low:.{digits}f} to {bar.high:.{digits}f}", str(bar.count), full * width)
+        grid.add_row(f"{bar.low:.{digits}f} to {bar.high:.{digits}f}", str(bar.count), full * width)
     print_line(f"programs by {title}, without the upper bound")
-    console.print(table)
+    console.print(grid)
 
 
 def show(
@@ -118,15 +109,15 @@ def show(
 
     Example: aiocg dataset show generator://csmith-v0/7
     """
-    from aiocg.datasets.views import extent
+    from aiocg.datasets import default_datasets, resolve
 
     bounds = _bounds(instructions)
     selecting = bounds is not None or unique or bool(where)
     if dataset := _dataset_named(target):
         view = dataset.select(bounds, unique=unique, where=where) if selecting else dataset
-        _list(view if shuffle is None else view[: extent(view)].shuffled(shuffle), limit, json)
+        _list(view if shuffle is None else view[: view.extent].shuffled(shuffle), limit, json)
     elif selecting or shuffle is not None:
-        resolve(target, default_datasets())  # it is no dataset: if it is nothing else either, that is to be said
+        resolve(target, default_datasets())  # not a dataset; raises if it is nothing else either
         fail(f"--instructions, --unique, --where and --shuffle are for datasets, and {target} is a program", 2)
     else:
         _show(target, fetch, json)
@@ -141,7 +132,9 @@ def _bounds(text: str) -> tuple[int | None, int | None] | None:
     return int(low) if low else None, int(high) if high else None
 
 
-def _dataset_named(target: str) -> Dataset | None:
+def _dataset_named(target: str) -> "Dataset | None":
+    from aiocg.datasets import BenchmarkUri, InvalidBenchmarkUri, default_datasets
+
     with contextlib.suppress(InvalidBenchmarkUri):
         uri = BenchmarkUri.from_string(target)
         if uri == BenchmarkUri(uri.scheme, uri.dataset) and uri.dataset in default_datasets():
@@ -152,9 +145,9 @@ def _dataset_named(target: str) -> Dataset | None:
 # ----------------------------------------------------------------------------------------------- many programs
 
 
-def _list(view: Dataset, limit: int, json: bool) -> None:
+def _list(view: "Dataset", limit: int, json: bool) -> None:
     uris = list(itertools.islice(view.benchmark_uris(), limit))
-    numbers = [_number(view, place) for place in range(len(uris))]
+    numbers = [view.number_at(place) for place in range(len(uris))]
     rows = _rows(view, numbers)
     found: list[dict[str, Any]] = [
         {
@@ -165,7 +158,7 @@ def _list(view: Dataset, limit: int, json: bool) -> None:
         }
         for uri, number in zip(uris, numbers, strict=True)
     ]
-    size = _size(view)
+    size = view.size if view.size == view.extent else None  # None if unbounded
     if json:
         print_json({"dataset": view.name, "count": size, "programs": found})
         return
@@ -173,37 +166,15 @@ def _list(view: Dataset, limit: int, json: bool) -> None:
         print_line(f"no program of {view.name} is so")
         return
     measured = ("instructions", "after -Oz", "bytes", "after -Oz", "status") if rows else ()
-    table = Table("program", *measured, "description", title=view.name)
-    table.columns[0].overflow = "fold"
-    for column in table.columns[1:5] if rows else ():
-        column.justify = "right"
-    for one in found:
-        cells = _cells(one["measured"]) if rows else []
-        table.add_row(Text(_short(one["uri"])), *cells, Text(one["description"]))
-    console.print(table)
+    lines = [(_short(one["uri"]), *(_cells(one["measured"]) if rows else ()), one["description"]) for one in found]
+    console.print(table(view.name, ("program", *measured, "description"), lines, right=range(1, 5) if rows else ()))
     if size is None or size > len(found):
         print_line(f"{len(found)} of {'unbounded many' if size is None else size}; --limit shows more")
 
 
-def _size(view: Dataset) -> int | None:
-    """Return how many programs there are, None when there is no end."""
-    from aiocg.datasets.views import DatasetView
-
-    return view.size if view.size or isinstance(view, DatasetView) else None
-
-
-def _number(dataset: Dataset, place: int) -> int:
-    """Return the number that the n-th program of a view has in the dataset itself."""
-    from aiocg.datasets.views import DatasetView
-
-    while isinstance(dataset, DatasetView):
-        place, dataset = dataset.indices[place], dataset.whole
-    return place
-
-
-def _rows(dataset: Dataset, numbers: list[int]) -> "dict[int, IndexRow]":
-    """Return what the index knows of programs, by their numbers."""
-    from aiocg.datasets.index import DatasetIndex
+def _rows(dataset: "Dataset", numbers: list[int]) -> "dict[int, IndexRow]":
+    """Return the index's rows of programs, by their numbers."""
+    from aiocg.datasets import DatasetIndex, IndexNotFound
 
     index = DatasetIndex.of(dataset)
     found: dict[int, IndexRow] = {}
@@ -215,7 +186,7 @@ def _rows(dataset: Dataset, numbers: list[int]) -> "dict[int, IndexRow]":
 
 
 def _measurements(row: "IndexRow | None") -> dict[str, Any] | None:
-    """Return what was measured of a program, for JSON."""
+    """Return a program's measurements, for JSON."""
     if row is None:
         return None
     values = dataclasses.asdict(row)
@@ -238,6 +209,9 @@ def _short(uri: str) -> str:
 
 
 def _show(target: str, fetch: bool, json: bool) -> None:
+    from aiocg.datasets import default_datasets, resolve
+    from aiocg.datasets.dataset import PROGRAM
+
     datasets = default_datasets()
     benchmark = resolve(target, datasets)
     name = benchmark.uri.dataset
@@ -266,22 +240,22 @@ def _show(target: str, fetch: bool, json: bool) -> None:
         _print_program(found, dataset)
 
 
-def _row_of(dataset: Dataset, uri: BenchmarkUri) -> "IndexRow | None":
-    from aiocg.datasets.index import DatasetIndex
+def _row_of(dataset: "Dataset", uri: "BenchmarkUri") -> "IndexRow | None":
+    from aiocg.datasets import BenchmarkNotFound, DatasetIndex
 
     if not DatasetIndex.of(dataset).exists:
         return None
     try:
         number = dataset.position(uri)
-    except BenchmarkNotFound:  # one with parameters, which is not enumerated
+    except BenchmarkNotFound:  # programs with parameters are not enumerated
         return None
     return _rows(dataset, [number]).get(number)
 
 
-async def _measure(benchmark: Benchmark) -> "IndexRow":
-    """Compile a program and measure it as `aiocg dataset index` does, without keeping it."""
-    from aiocg.corpus.measure import ENVIRONMENT, measured_row
+async def _measure(benchmark: "Benchmark") -> "IndexRow":
+    """Compile and measure a program as `aiocg dataset index` does, without recording it."""
     from aiocg.datasets.index import IndexRow
+    from aiocg.programs.corpus.measure import ENVIRONMENT, measured_row
     from aiocg.runtime import Runtime
 
     async with Runtime(workers=1) as runtime:
@@ -290,22 +264,18 @@ async def _measure(benchmark: Benchmark) -> "IndexRow":
         return await measured_row(env, IndexRow(str(benchmark.uri), 0, env.compiler_version))
 
 
-def _print_program(found: dict[str, Any], dataset: Dataset | None) -> None:
-    table = Table.grid("", "", padding=(0, 2))
-    sources = found["sources"] or []
-    lines = [
-        ("program", found["uri"]),
-        ("description", found["description"]),
-        ("language", found["language"]),
-        ("runs", ", ".join(found["runs"])),
-        *(("source", f"{one['name']}, {one['bytes']} bytes") for one in sources),
-        ("text", (found["text"] or "").rstrip()),
-        *_measured_lines(found["measured"]),
-    ]
-    for key, text in lines:
-        if text:
-            table.add_row(Text(key, style="bold"), Text(text, overflow="fold"))
-    console.print(table)
+def _print_program(found: dict[str, Any], dataset: "Dataset | None") -> None:
+    print_facts(
+        [
+            ("program", found["uri"]),
+            ("description", found["description"]),
+            ("language", found["language"]),
+            ("runs", ", ".join(found["runs"])),
+            *(("source", f"{one['name']}, {one['bytes']} bytes") for one in found["sources"] or ()),
+            ("text", (found["text"] or "").rstrip()),
+            *_measured_lines(found["measured"]),
+        ]
+    )
     if not found["installed"] and dataset is not None:
         print_line(f"{dataset.name} is not installed; --fetch fetches what it takes to say more")
 

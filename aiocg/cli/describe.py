@@ -1,20 +1,21 @@
-"""`aiocg envs` and `aiocg describe`: what environments there are, and what is in them."""
+"""`aiocg envs` and `aiocg describe`: listing environments and their spaces."""
 
-from typing import Annotated, Any
+import fnmatch
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from aiocg.cli.loop import run
-from aiocg.cli.output import Json, console, print_json
-from aiocg.env import Env
-from aiocg.registry import environments
-from aiocg.runtime import Runtime
-from aiocg.spaces import ActionSpace, MappingActions, OptionActions, ParametrizedActions, TargetedActions
-from aiocg.transport.options import Option
+from aiocg.cli.output import Json, console, print_json, run, table
 
-_LISTED = 400  # actions that are listed without being asked for
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from aiocg import Env
+    from aiocg.spaces import ActionSpace, OptionActions
+    from aiocg.transport.options import Option
+
+_LISTED = 400  # actions listed by default
 
 
 def envs(json: Json = False) -> None:
@@ -23,28 +24,27 @@ def envs(json: Json = False) -> None:
     Example: aiocg envs
     """
     if json:
-        print_json(
-            {
-                "environments": [
-                    {
-                        "id": spec.id,
-                        "description": spec.description,
-                        "benchmark": str(spec.benchmark),
-                        "observation_space": spec.observation_space,
-                        "reward_space": spec.reward_space,
-                        "settings": dict(spec.settings),
-                    }
-                    for spec in environments().values()
-                ]
-            }
-        )
+        from aiocg.registry import environments
+
+        names = ("id", "description", "observation_space", "reward_space")
+        listed = [
+            {**_fields(spec, *names), "benchmark": str(spec.benchmark), "settings": dict(spec.settings)}
+            for spec in environments().values()
+        ]
+        print_json({"environments": listed})
         return
-    table = Table("environment", "observation", "reward", "description", title="Environments")
-    for column in table.columns[:3]:
-        column.no_wrap = True
-    for spec in environments().values():
-        table.add_row(spec.id, spec.observation_space or "-", spec.reward_space or "-", spec.description)
-    console.print(table)
+    console.print(environments_table())
+
+
+def environments_table() -> "Table":
+    """Return the table of the environments."""
+    from aiocg.registry import environments
+
+    rows = [
+        (spec.id, spec.observation_space or "-", spec.reward_space or "-", spec.description)
+        for spec in environments().values()
+    ]
+    return table("Environments", ("environment", "observation", "reward", "description"), rows, whole=(0, 1, 2))
 
 
 def describe(
@@ -64,6 +64,8 @@ def describe(
 
 
 async def _describe(environment: str, action_space: str | None, json: bool) -> None:
+    from aiocg import Runtime
+
     async with Runtime(workers=1) as runtime:
         env = await runtime.make(environment, action_space=action_space)
         if json:
@@ -72,46 +74,42 @@ async def _describe(environment: str, action_space: str | None, json: bool) -> N
             _print_tables(env, listed=action_space is not None or len(env.action_space.names) <= _LISTED)
 
 
-def _as_json(env: Env) -> dict[str, Any]:
+def _as_json(env: "Env") -> dict[str, Any]:
+    space = env.action_space
     return {
         "id": env.spec.id,
         "description": env.spec.description,
         "compiler_version": env.compiler_version,
         "settings": dict(env.spec.settings),
-        "action_space": env.action_space.name,
-        "actions": [_action_as_json(env.action_space, index) for index in range(len(env.action_space.names))],
-        "options": [_option_as_json(option) for option in getattr(env.action_space, "options", ())],
+        "action_space": space.name,
+        "actions": [_action_as_json(space, index) for index in range(len(space.names))],
+        "options": [_option_as_json(option) for option in getattr(space, "options", ())],
         "action_spaces": [
             {
-                "name": space.name,
-                "kind": space.kind,
-                "actions": len(space.names),
-                "options": len(getattr(space, "options", ())),
-                "targets": space.targets_from or None,
-                "space": _form(space),
-                "description": space.description,
+                **_fields(one, "name", "kind", "description"),
+                "actions": len(one.names),
+                "options": len(getattr(one, "options", ())),
+                "targets": one.targets_from or None,
+                "space": _form(one),
             }
-            for space in env.action_spaces.values()
+            for one in env.action_spaces.values()
         ],
         "observation_spaces": [
-            {
-                "name": space.name,
-                "space": repr(space.space),
-                "deterministic": space.deterministic,
-                "platform_dependent": space.platform_dependent,
-                "description": space.description,
-            }
-            for space in env.observation_spaces.values()
+            {**_fields(one, "name", "deterministic", "platform_dependent", "description"), "space": repr(one.space)}
+            for one in env.observation_spaces.values()
         ],
-        "reward_spaces": [
-            {"name": reward.name, "deterministic": reward.deterministic, "description": reward.description}
-            for reward in env.reward_spaces.values()
-        ],
+        "reward_spaces": [_fields(one, "name", "deterministic", "description") for one in env.reward_spaces.values()],
     }
 
 
-def _form(space: ActionSpace) -> str:
-    """Return the Gymnasium space that the form of the actions is."""
+def _fields(one: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in names}
+
+
+def _form(space: "ActionSpace") -> str:
+    """Return the Gymnasium space of the actions."""
+    from aiocg.spaces import MappingActions, OptionActions, ParametrizedActions, TargetedActions
+
     if isinstance(space, TargetedActions):
         return f"MultiDiscrete([number of {space.targets_from}, {len(space.names)}])"
     if isinstance(space, ParametrizedActions):
@@ -123,74 +121,114 @@ def _form(space: ActionSpace) -> str:
     return f"Discrete({len(space.names)})" if space.names else "Text()"
 
 
-def _option_as_json(option: Option) -> dict[str, Any]:
+def _option_as_json(option: "Option") -> dict[str, Any]:
     described: dict[str, Any] = {"name": option.name, "kind": option.kind, "choices": len(option)}
     if option.template:
         described |= {"low": option.low, "high": option.high}
     return {**described, "texts": list(option.texts), "initial": option.initial, "description": option.description}
 
 
-def _action_as_json(space: ActionSpace, index: int) -> dict[str, Any]:
+def _action_as_json(space: "ActionSpace", index: int) -> dict[str, Any]:
+    from aiocg.spaces import ParametrizedActions
+
     described: dict[str, Any] = {"name": space.names[index], "description": space.descriptions[index]}
     if isinstance(space, ParametrizedActions):
         described["parameters"] = {one.name: list(one.choices) for one in space.actions[index].parameters}
     return described
 
 
-def _print_tables(env: Env, listed: bool) -> None:
+def _print_tables(env: "Env", listed: bool) -> None:
+    from aiocg.spaces import OptionActions
+
     console.print(f"[bold]{env.spec.id}[/]: {env.spec.description} ({env.compiler_version})")
     for name, value in env.spec.settings.items():
         console.print(f"setting {name}: {escape(value)}")
-    spaces = Table("action space", "kind", "actions", "description", title="Action spaces")
-    for actions in env.action_spaces.values():
-        spaces.add_row(actions.name, actions.kind, _count(actions), escape(actions.description))
-    console.print(spaces)
+    console.print(action_spaces_table(env))
     if isinstance(env.action_space, OptionActions):
-        _print_options(env.action_space)
+        console.print(_options_table(env.action_space))
     elif env.action_space.names and listed:
-        _print_actions(env.action_space)
+        console.print(actions_table(env.action_space))
     elif env.action_space.names:
         name = env.action_space.name
         console.print(f"{len(env.action_space.names)} actions of {name}: --action-space {name} lists them")
-    observations = Table("observation space", "space", "deterministic", "description", title="Observation spaces")
-    observations.columns[0].overflow = "fold"
+    console.print(observation_spaces_table(env))
+    console.print(reward_spaces_table(env))
+
+
+def action_spaces_table(env: "Env") -> "Table":
+    """Return the table of the action spaces of an environment."""
+    rows = [
+        (space.name, _default(space.name == env.action_space.name), space.kind, _count(space), space.description)
+        for space in env.action_spaces.values()
+    ]
+    return table("Action spaces", ("action space", "", "kind", "actions", "description"), rows)
+
+
+def observation_spaces_table(env: "Env") -> "Table":
+    """Return the table of the observation spaces of an environment."""
+    rows = []
     for space in env.observation_spaces.values():
         shown = repr(space.space)
         shown = shown if len(shown) <= 40 else shown[:37] + "..."
-        deterministic = "yes" if space.deterministic else "no"
-        observations.add_row(space.name, escape(shown), deterministic, escape(space.description))
-    console.print(observations)
-    rewards = Table("reward space", "description", title="Reward spaces")
-    for reward in env.reward_spaces.values():
-        rewards.add_row(reward.name, escape(reward.description))
-    console.print(rewards)
+        default = _default(space.name == env.observation_space)
+        rows.append((space.name, default, shown, "yes" if space.deterministic else "no", space.description))
+    headings = ("observation space", "", "space", "deterministic", "description")
+    return table("Observation spaces", headings, rows)
 
 
-def _count(space: ActionSpace) -> str:
+def reward_spaces_table(env: "Env") -> "Table":
+    """Return the table of the reward spaces of an environment."""
+    rows = [
+        (reward.name, _default(reward.name == env.reward_space), reward.description)
+        for reward in env.reward_spaces.values()
+    ]
+    return table("Reward spaces", ("reward space", "", "description"), rows)
+
+
+def _default(so: bool) -> str:
+    return "default" if so else ""
+
+
+def _count(space: "ActionSpace") -> str:
+    from aiocg.spaces import OptionActions
+
     if isinstance(space, OptionActions):
         return f"{len(space.options)} options"
     return str(len(space.names) or "any")
 
 
-def _print_options(space: OptionActions) -> None:
-    table = Table("option", "choices", "if not given", "description", title=f"Options ({len(space.options)})")
+def _options_table(space: "OptionActions") -> "Table":
+    rows = []
     for option in space.options:
         numbers = [f"{option.low} to {option.high}"] if option.template else []
         words = [text.removeprefix(f"{option.name}=") for text in option.texts]
-        row = (option.name, ", ".join([*words, *numbers]), option.initial, option.description)
-        table.add_row(*map(escape, row))
-    table.columns[0].overflow = table.columns[1].overflow = "fold"
-    console.print(table)
+        rows.append((option.name, ", ".join([*words, *numbers]), option.initial, option.description))
+    return table(f"Options ({len(rows)})", ("option", "choices", "if not given", "description"), rows)
 
 
-def _print_actions(space: ActionSpace) -> None:
-    parametrized = isinstance(space, ParametrizedActions)
-    headings = ["index", "action", *(["parameters"] if parametrized else []), "description"]
-    table = Table(*headings, title=f"Actions of {space.name} ({len(space.names)})")
+def actions_table(space: "ActionSpace", pattern: str = "") -> "Table":
+    """Return the table of the actions of a space.
+
+    Args:
+        space: an action space whose actions have names.
+        pattern: part of the names to show, or a whole name with * and ?.
+    """
+    from aiocg.spaces import ParametrizedActions
+
+    parameters = [
+        "\n".join(" | ".join(one.choices) for one in action.parameters)
+        for action in (space.actions if isinstance(space, ParametrizedActions) else ())
+    ]
+    rows = []
     for index, name in enumerate(space.names):
-        row = [str(index), escape(name), escape(space.descriptions[index])]
-        if isinstance(space, ParametrizedActions):
-            row.insert(2, escape("\n".join(" | ".join(one.choices) for one in space.actions[index].parameters)))
-        table.add_row(*row)
-    table.columns[1].overflow = "fold"
-    console.print(table)
+        if _matches(pattern.lower(), name.lower()):
+            rows.append((index, name, *parameters[index : index + 1], space.descriptions[index]))
+    title = f"Actions of {space.name} ({len(rows)})"
+    if space.targets is not None:
+        title += f", for {', '.join(space.targets[:5])}{' ...' if len(space.targets) > 5 else ''}"
+    headings = ("index", "action", *(("parameters",) if parameters else ()), "description")
+    return table(title, headings, rows, right=(0,))
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return fnmatch.fnmatchcase(name, pattern) if set(pattern) & set("*?[") else pattern in name

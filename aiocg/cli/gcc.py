@@ -4,11 +4,7 @@ from typing import Annotated
 
 import typer
 
-from aiocg.cli.output import Json, fail, print_json, print_line
-from aiocg.errors import EnvironmentNotSupported
-from aiocg.gcc.images import DOCKER, pull_image
-
-__all__ = ["app"]
+from aiocg.cli.output import Json, answer, fail
 
 app = typer.Typer(name="gcc", help="Images with compilers for gcc-v0.", no_args_is_help=True)
 
@@ -28,12 +24,12 @@ def pull(
 
     Example: aiocg gcc pull gcc:13
     """
+    from aiocg.errors import EnvironmentNotSupported
+    from aiocg.gcc.compiler_spec import DOCKER, pull_image
+
     image = image.removeprefix(DOCKER)
     try:
         identity = pull_image(image, if_missing=if_missing)
     except EnvironmentNotSupported as error:
         fail(str(error))
-    if json:
-        print_json({"image": image, "id": identity})
-    else:
-        print_line(f"{image} is {identity}")
+    answer(json, {"image": image, "id": identity}, f"{image} is {identity}")

@@ -1,16 +1,17 @@
-"""`aiocg keys`: key pairs, the clients that a node lets in, and the nodes that a client trusts."""
+"""`aiocg keys`: key pairs, authorised clients of a node, and trusted nodes of a client."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aiocg.cli.output import Json, fail, print_json, print_line
-from aiocg.transport.errors import SecurityError
-from aiocg.transport.keys import OWN, KeyFolder
+from aiocg.cli.output import Json, answer, fail
 
-__all__ = ["app", "told"]
+if TYPE_CHECKING:
+    from aiocg.transport.keys import KeyFolder
+
+OWN = "own"  # the pair that `aiocg.transport.keys` uses where none is named
 
 app = typer.Typer(name="keys", help="Keys for nodes and their clients.", no_args_is_help=True)
 
@@ -32,14 +33,15 @@ def new(
     Example: aiocg keys new
     """
     with told():
-        folder = KeyFolder()
+        folder = key_folder()
         pair = folder.create(name, replace=force)
-    if json:
-        print_json({"name": name, "public": pair.public, "path": str(folder.pair_path(name))})
-        return
-    print_line(f"public key  {pair.public}")
-    print_line(f"in          {folder.pair_path(name)}, which nobody else may read")
-    print_line(f"for a node  its operator runs: aiocg keys authorize YOUR_NAME {pair.public}")
+    answer(
+        json,
+        {"name": name, "public": pair.public, "path": str(folder.pair_path(name))},
+        f"public key  {pair.public}",
+        f"in          {folder.pair_path(name)}, which nobody else may read",
+        f"for a node  its operator runs: aiocg keys authorize YOUR_NAME {pair.public}",
+    )
 
 
 @app.command("show")
@@ -49,11 +51,8 @@ def show(name: Pair = OWN, json: Json = False) -> None:
     Example: aiocg keys show
     """
     with told():
-        public = KeyFolder().pair(name).public
-    if json:
-        print_json({"name": name, "public": public})
-    else:
-        print_line(public)
+        public = key_folder().pair(name).public
+    answer(json, {"name": name, "public": public}, public)
 
 
 @app.command("authorize")
@@ -68,12 +67,10 @@ def authorize(
     Example: aiocg keys authorize alice PUBLIC_KEY
     """
     with told():
-        folder = KeyFolder()
+        folder = key_folder()
         folder.authorize(name, public, replace=force)
-    if json:
-        print_json({"name": name, "public": public})
-    else:
-        print_line(f"{name} is let in with the key {public}, by a node that runs within two seconds")
+    told_so = f"{name} is let in with the key {public}, by a node that runs within two seconds"
+    answer(json, {"name": name, "public": public}, told_so)
 
 
 @app.command("revoke")
@@ -83,11 +80,8 @@ def revoke(name: Name, json: Json = False) -> None:
     Example: aiocg keys revoke alice
     """
     with told():
-        public = KeyFolder().revoke(name)
-    if json:
-        print_json({"name": name, "public": public})
-    else:
-        print_line(f"{name} is not let in any more")
+        public = key_folder().revoke(name)
+    answer(json, {"name": name, "public": public}, f"{name} is not admitted any more")
 
 
 @app.command("trust")
@@ -102,11 +96,8 @@ def trust(
     Example: aiocg keys trust tcp://node.example:5757 PUBLIC_KEY
     """
     with told():
-        KeyFolder().trust(address, public, replace=force)
-    if json:
-        print_json({"address": address, "public": public})
-    else:
-        print_line(f"{address} is trusted with the key {public}")
+        key_folder().trust(address, public, replace=force)
+    answer(json, {"address": address, "public": public}, f"{address} is trusted with the key {public}")
 
 
 @app.command("list")
@@ -116,35 +107,41 @@ def list_keys(json: Json = False) -> None:
     Example: aiocg keys list
     """
     with told():
-        folder = KeyFolder()
+        folder = key_folder()
         own, authorized, nodes = folder.pairs(), folder.authorized(), folder.nodes()
-    if json:
-        print_json(
-            {
-                "folder": str(folder.path),
-                "own": [{"name": name, "public": public} for name, public in own.items()],
-                "authorized": [{"name": name, "public": public} for name, public in authorized.items()],
-                "nodes": [{"address": address, "public": public} for address, public in nodes.items()],
-            }
-        )
-        return
+    value = {
+        "folder": str(folder.path),
+        "own": [{"name": name, "public": public} for name, public in own.items()],
+        "authorized": [{"name": name, "public": public} for name, public in authorized.items()],
+        "nodes": [{"address": address, "public": public} for address, public in nodes.items()],
+    }
     width = max((len(name) for name in (*own, *authorized, *nodes)), default=0)
-    for what, keys in (("own pair", own), ("client let in", authorized), ("node known", nodes)):
-        for name, public in keys.items():
-            print_line(f"{what:13}  {name:{width}}  {public}")  # no table, which would cut what is to be copied
-    if not (own or authorized or nodes):
-        print_line(f"there are no keys in {folder.path}; make a pair with: aiocg keys new")
+    lines = [
+        f"{what:13}  {name:{width}}  {public}"  # a table would cut the keys
+        for what, keys in (("own pair", own), ("client let in", authorized), ("node known", nodes))
+        for name, public in keys.items()
+    ]
+    answer(json, value, *(lines or [f"there are no keys in {folder.path}; make a pair with: aiocg keys new"]))
+
+
+def key_folder() -> "KeyFolder":
+    """Return this user's folder of keys."""
+    from aiocg.transport.keys import KeyFolder
+
+    return KeyFolder()
 
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Exit with a message when keys cannot be read, kept or used."""
+    """Exit with a message on errors with keys."""
+    from aiocg.transport.errors import SecurityError
+
     try:
         yield
     except SecurityError as error:
         fail(str(error))
     except OSError as error:
         fail(
-            f"the keys in {KeyFolder().path} cannot be read or kept: {error.strerror or error}; mend that, or let "
+            f"the keys in {key_folder().path} cannot be read or kept: {error.strerror or error}; mend that, or let "
             "AIOCG_KEYS name another folder"
         )

@@ -4,18 +4,15 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
-from aiocg.cli.loop import run
-from aiocg.cli.output import Json, check_writable, console, fail, print_line, write_file
-from aiocg.llvm.audit import audit as run_audit
-from aiocg.llvm.audit_report import Report
+from aiocg.cli.output import Json, check_writable, console, fail, print_line, run, table, write_file
+
+if TYPE_CHECKING:
+    from aiocg.llvm.audit_report import Report
 
 app = typer.Typer(help="About the LLVM that is in use.", no_args_is_help=True)
 
@@ -49,6 +46,9 @@ def audit(
 
     Example: aiocg llvm audit --seconds 600 --suspect attributor --suspect gvn-sink
     """
+    from aiocg.llvm.audit import audit as run_audit
+    from aiocg.llvm.audit_report import Report
+
     check_writable(output)
     if seconds is None and trajectories is None:
         seconds = 60.0
@@ -80,14 +80,16 @@ def audit(
 
 
 @contextlib.contextmanager
-def _display(json: bool) -> Iterator[Callable[[Report], None] | None]:
+def _display(json: bool) -> Iterator["Callable[[Report], None] | None"]:
     """Show how far the audit has come, where there is a terminal."""
     if json or not console.is_terminal:
         yield None
         return
+    from rich.live import Live
+
     with Live(console=console, refresh_per_second=4, transient=True) as live:
 
-        def show(report: Report) -> None:
+        def show(report: "Report") -> None:
             text = Text(f"audit of {report.compiler_version}  ", no_wrap=True, overflow="ellipsis")
             text.append(f"{len(report.findings)} findings", style="bold red" if report.findings else "bold green")
             text.append(f"  {report.trajectories} lists  {sum(report.uses.values())} passes  {report.walltime:.0f} s")
@@ -96,23 +98,14 @@ def _display(json: bool) -> Iterator[Callable[[Report], None] | None]:
         yield show
 
 
-def _print(report: Report) -> None:
-    blames = report.blames()
-    if blames:
-        table = Table("pass", "misbehaviour", "times", "of uses", "shortest list", "program", "evidence")
-        for column in (0, 4):
-            table.columns[column].overflow = "fold"
-        for blame in blames:
-            first = blame.findings[0]
-            table.add_row(
-                escape(blame.action),
-                str(blame.kind),
-                str(sum(finding.seen for finding in blame.findings)),
-                str(blame.uses),
-                escape(",".join(first.actions)),
-                first.program.removeprefix("benchmark://"),
-                escape(first.evidence),
-            )
-        console.print(table)
+def _print(report: "Report") -> None:
+    rows = []
+    for blame in report.blames():
+        first, seen = blame.findings[0], sum(finding.seen for finding in blame.findings)
+        program = first.program.removeprefix("benchmark://")
+        rows.append((blame.action, blame.kind, seen, blame.uses, ",".join(first.actions), program, first.evidence))
+    if rows:
+        headings = ("pass", "misbehaviour", "times", "of uses", "shortest list", "program", "evidence")
+        console.print(table("", headings, rows))
     counted = f"{report.trajectories} lists with {sum(report.uses.values())} passes on {report.programs} programs"
     print_line(f"{report.compiler_version}: {len(report.findings)} findings in {counted}, {report.walltime:.0f} s")

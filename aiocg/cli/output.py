@@ -1,43 +1,100 @@
-"""How commands speak: tables and progress for people on the terminal, one JSON object for programs."""
+"""Output of commands: tables and progress on the terminal, or one JSON object."""
 
+import contextlib
 import json
 import os
+import signal
 import sys
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
-
-__all__ = ["Json", "check_writable", "console", "counted", "errors", "fail", "print_json", "print_line", "write_file"]
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line, instead of tables.")]
-"""The option that all commands have which give a result."""
+"""The `--json` option of all commands with results."""
+
+Workers = Annotated[
+    int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
+]
+"""The `--workers` option."""
 
 console = Console(stderr=False, highlight=False, soft_wrap=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+class CommandError(Exception):
+    """A command cannot be executed; the message is for the user."""
+
+
 def print_json(value: dict[str, Any]) -> None:
-    """Print one JSON object on a line of its own."""
+    """Print a JSON object on one line."""
     print(json.dumps(value), flush=True)
 
 
+def answer(json: bool, value: dict[str, Any], *lines: str) -> None:
+    """Print a command's result: as a JSON object, or as lines of text."""
+    if json:
+        print_json(value)
+    for line in () if json else lines:
+        print_line(line)
+
+
+def print_facts(facts: Iterable[tuple[str, str | None]]) -> None:
+    """Print what is known of one thing, each fact with its name before it; those that are empty are left out."""
+    grid = Table.grid("", "", padding=(0, 2))
+    for name, fact in facts:
+        if fact:
+            grid.add_row(Text(name, style="bold"), Text(fact, overflow="fold"))
+    console.print(grid)
+
+
 def print_line(text: str) -> None:
-    """Print text as it is, on one line however long, so that it can be copied."""
+    """Print text without markup or wrapping, so that it can be copied."""
     console.print(text, markup=False, soft_wrap=True)
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number with the name of what is counted: "1 program", "2 programs"."""
+    """Return a number with its noun: "1 program", "2 programs"."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def check_writable(path: Path | None) -> None:
-    """Exit with a message when a result file could not be written: before the work, not after it.
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Sequence[int] = (),
+    whole: Sequence[int] = (),
+) -> Table:
+    """Return a table. Long cells wrap; only words of a description may be cut off.
 
     Args:
-        path: of the file, None if there is to be none.
+        title: above it.
+        columns: their headings.
+        rows: the cells, without markup.
+        right: numbers of right-aligned columns.
+        whole: numbers of columns that never wrap.
+    """
+    result = Table(*columns, title=escape(title), title_justify="left")
+    for index, column in enumerate(result.columns):
+        column.overflow = "ellipsis" if column.header == "description" else "fold"
+        column.justify = "right" if index in right else "left"
+        column.no_wrap = index in whole
+    for row in rows:
+        result.add_row(*(cell if isinstance(cell, Text) else escape(str(cell)) for cell in row))
+    return result
+
+
+def check_writable(path: Path | None) -> None:
+    """Exit with a message if a result file could not be written; called before the work.
+
+    Args:
+        path: of the file, or None.
     """
     if path is None:
         return
@@ -50,15 +107,45 @@ def check_writable(path: Path | None) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a result file; exit with a message when that is not possible."""
+    """Write a result file.
+
+    Raises:
+        CommandError: when that is not possible.
+    """
     try:
-        path.write_bytes(content)
+        path.expanduser().write_bytes(content)
     except OSError as error:
-        fail(f"cannot write {path}: {error.strerror}")
+        raise CommandError(f"cannot write {path}: {error.strerror}") from error
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
-    """Print an error and exit."""
+    """Print an error, with --json also as the JSON object on the last line of standard output, and exit."""
     errors.print("error:", style="bold red", end=" ")
     errors.print(message, markup=False)
+    print_json_error(message)
     sys.exit(status)
+
+
+def print_json_error(message: str) -> None:
+    """Print an error as a JSON object, if the command line asks for JSON."""
+    if "--json" in sys.argv:
+        with contextlib.suppress(OSError):  # standard output takes nothing; standard error has said it
+            print_json({"error": message})
+
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine; Ctrl-C cancels it, so that it can clean up."""
+    import asyncio
+
+    if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.SIG_DFL):
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # replaces the start-up handler
+
+    try:
+        import uvloop
+    except ImportError:  # Windows has none
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)

@@ -1,19 +1,16 @@
 """`aiocg replay`: go back to a state that was saved."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from aiocg.cli.loop import run
-from aiocg.cli.output import Json, check_writable, fail, print_json, print_line, write_file
-from aiocg.llvm.legacy_states import DEFAULT_ENVIRONMENT, Translation, modern_state
-from aiocg.runtime import Runtime
-from aiocg.spaces.actions import join_texts
-from aiocg.state import LegacyState
-from aiocg.state_files import State, find_state
-from aiocg.validation import rewards_agree
+from aiocg.cli.output import Json, check_writable, fail, print_json, print_line, run
+from aiocg.cli.program import write_program
+
+if TYPE_CHECKING:
+    from aiocg.states.files import State
+    from aiocg.states.translation import Translation
 
 
 def replay(
@@ -27,10 +24,9 @@ def replay(
     ],
     environment: Annotated[
         str, typer.Option("--env", help="Environment that a state of CompilerGym comes from: it does not say.")
-    ] = DEFAULT_ENVIRONMENT,
+    ] = "llvm-ic-v0",
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write the program at that state: bitcode, or GCC's object file."),
+        Path | None, typer.Option("-o", "--output", help="Write the program at that state: .bc, .ll, or of GCC .o, .s.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -40,6 +36,8 @@ def replay(
 
     Example: aiocg replay state.json -o best.bc
     """
+    from aiocg.states.files import find_state
+
     check_writable(output)
     try:
         state = find_state(place)
@@ -48,7 +46,15 @@ def replay(
     run(_replay(state, environment, output, json))
 
 
-async def _replay(state: State, environment: str, output: Path | None, json: bool) -> None:
+async def _replay(state: "State", environment: str, output: Path | None, json: bool) -> None:
+    import msgspec
+
+    from aiocg import Runtime
+    from aiocg.spaces.actions import join_texts
+    from aiocg.states.state import LegacyState
+    from aiocg.validation import rewards_agree
+    from aiocg.validation.legacy_states import modern_state
+
     translation: Translation | None = None
     async with Runtime(workers=1) as runtime:
         if isinstance(state, LegacyState):
@@ -57,7 +63,7 @@ async def _replay(state: State, environment: str, output: Path | None, json: boo
         found = env.state
         comparable = state.reward_space is not None and env.reward_spaces[state.reward_space].deterministic
         if output is not None:
-            write_file(output, await env.observe("Bitcode" if "Bitcode" in env.observation_spaces else "obj"))
+            await write_program(env, output)
     other = translation is not None and translation.another_compiler
     if json:
         value = {"state": msgspec.to_builtins(found), "expected_reward": state.reward}

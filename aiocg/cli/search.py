@@ -1,362 +1,279 @@
 """`aiocg search`: find good passes, options or schedules for a program."""
 
-import contextlib
-import dataclasses
-import sys
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated
+import copy
+import functools
+import inspect
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Annotated, Any, get_args
 
 import typer
-from rich.live import Live
+from typer.core import TyperGroup
 
-from aiocg import search
-from aiocg.cli.loop import run
-from aiocg.cli.output import Json, check_writable, console, fail, print_json, print_line, write_file
-from aiocg.cli.search_report import Finding, progress_line
-from aiocg.datasets import default_datasets
-from aiocg.env import Env
-from aiocg.minimize import minimize_line
-from aiocg.registry import environments
-from aiocg.runtime import Runtime
-from aiocg.search.command_lines import option_space
-from aiocg.search.lanes import go_to
-from aiocg.search.result import Progress, SearchResult
-from aiocg.spaces.actions import join_texts
+import aiocg
+from aiocg.cli.output import fail
+from aiocg.cli.search_job import DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHEDULE, Job, is_expression
+from aiocg.cli.search_pareto import pareto
+
+Length = Annotated[int, typer.Option(help="Passes of a list, at most.", min=1)]
+NOT_OF_DEFAULT = ("--env", "--action-space", "--start")
+
+
+class _Searches(TyperGroup):
+    """The searches, of which one is meant where the first word is the name of none."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the name of the default search before a program."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            meant = _meant(args)
+            if meant != SCHEDULE and any(word.partition("=")[0] in NOT_OF_DEFAULT for word in args):
+                fail(
+                    f"without a name `aiocg search` runs {meant}, which takes no {' or '.join(NOT_OF_DEFAULT)}: name "
+                    f"a search, as in `aiocg search screening {args[0]} --env gcc-v0`"
+                )
+            args = [meant, *args]
+        return super().parse_args(ctx, args)
+
+
+def _meant(args: list[str]) -> str:
+    """Return the search for a program and options without a name of one."""
+
+    def given(option: str) -> str:
+        joined = (word.partition("=")[2] for word in args if word.startswith(f"{option}="))
+        return next(joined, next((value for word, value in pairwise(args) if word == option), ""))
+
+    of_loops = is_expression(args[0]) or args[0].startswith(f"generator://{LOOPS}/")
+    if given("--env").partition("?")[0] == LOOPS or (of_loops and not given("--env")):
+        return SCHEDULE
+    return RACING if given("--reward") == RUNTIME else DEFAULT
+
 
 app = typer.Typer(
-    help="Search for better passes or, with --env, options of GCC or schedules of loops.", no_args_is_help=True
+    cls=_Searches,
+    help=(
+        "Search for better passes or, with --env, options of GCC or schedules of loops.\n\n"
+        "`aiocg search PROGRAM` alone makes machine code smaller by `functionwise`, in 10 seconds, and with "
+        "`--reward runtime` makes it run faster by `racing`, in 30. For a tensor expression, or one of loops-v0, it "
+        "finds a fast schedule by `schedule`, in 60.\n\n"
+        "All searches take a PROGRAM and these options: --budget and --evaluations say when to stop, --start what each "
+        "list of passes begins with (O0, Oz, O3), --reward what is maximised. -o writes the program, --state the "
+        "result for `aiocg replay`. --no-minimize keeps passes that do nothing for the result. --env, --action-space, "
+        "--workers and --seed say where and in what to search. No result is worse than the compiler's own levels.\n\n"
+        "Example: aiocg search programs-v0/qsort -o best.o"
+    ),
+    no_args_is_help=True,
 )
 
-Target = Annotated[
-    str, typer.Argument(help="A benchmark such as programs-v0/qsort, or your own .c .cc .cpp .ll or .bc file.")
-]
-Environment = Annotated[
-    str, typer.Option("--env", help="Id of the environment, such as gcc-v0?gcc_bin=gcc-12 or loops-v0.")
-]
-RewardSpace = Annotated[
-    str | None,
-    typer.Option(
-        "--reward", help="Reward space to maximise.", show_default="the environment's, or size against -Oz or -Os"
-    ),
-]
-ActionSpaceName = Annotated[
-    str | None,
-    typer.Option(
-        "--action-space", help="Actions to choose from; `aiocg describe` lists the spaces.", show_default=False
-    ),
-]
-Seconds = Annotated[float | None, typer.Option("--budget", help="Stop after this many seconds.", min=0.0)]
-Workers = Annotated[
-    int | None, typer.Option(help="Worker processes; one per processor by default.", min=1, show_default=False)
-]
-Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
-Evaluations = Annotated[
-    int | None,
-    typer.Option(
-        help="Stop after this many evaluations; reproducible with --seed where no --budget is.",
-        min=1,
-        show_default="1000 without --budget",
-    ),
-]
-Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write the optimised program: bitcode, or GCC's object file.")
-]
-State = Annotated[Path | None, typer.Option("--state", help="Write the best state as JSON, for `aiocg replay`.")]
-Minimize = Annotated[
-    bool, typer.Option("--minimize", help="At the end, drop the choices that do nothing for the reward.")
-]
 
-SearchFunction = Callable[[Env, search.Budget, Callable[[Progress], None]], Awaitable[SearchResult]]
+def _search(
+    algorithm: str, *, without: tuple[str, ...] = (), default: tuple[str, float] | None = None
+) -> Callable[[Callable[..., None]], None]:
+    """Make a command of the search of the same name in `aiocg.search`.
 
-DEFAULT_EVALUATIONS = 1000
-REWARDS = ("IrInstructionCountOz", "obj_text_size_Os")  # for environments without one of their own
-OF_LINES = ("hill-climb", "genetic", "screening")  # searches over whole command lines
-PRODUCTS = ("Bitcode", "obj")  # observations that are the optimised program
+    The function below has the options of the search's own as arguments, `seed` if it takes one, and its help.
 
-
-@dataclass(slots=True)
-class Job:
-    """What all searches have in common.
-
-    Attributes:
-        minimize: the command line found is to be made as short as it can be.
-        whole_lines: a compiler with options is searched by whole command lines, unless an action space is named.
+    Args:
+        algorithm: the name of the command; the docstring is its help.
+        without: options of `Job` that it does not have.
+        default: what ends the search where neither --budget nor --evaluations is given.
     """
 
-    algorithm: str
-    target: str
-    environment: str
-    reward: str | None
-    seconds: float | None
-    workers: int | None
-    output: Path | None
-    state: Path | None
-    json: bool
-    action_space: str | None = None
-    evaluations: int | None = None
-    minimize: bool = False
-    whole_lines: bool = False
-    latest: Progress | None = field(default=None)
+    def add(described: Callable[..., None]) -> None:
+        options = {name: one for name, one in inspect.signature(Job).parameters.items() if name not in without}
+        own = {
+            name: one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, one in inspect.signature(described).parameters.items()
+            if name != "seed"
+        }
 
-    def run(self, function: SearchFunction) -> None:
-        """Run the search on an event loop; Ctrl-C tells what was found so far."""
-        check_writable(self.output)
-        check_writable(self.state)
-        try:
-            run(self._search(function))
-        except KeyboardInterrupt:
-            if self.latest is not None:
-                print_line(f"interrupted; best so far: {self.latest.reward:.4f} with")
-                print_line(join_texts(self.latest.actions) or "no actions")
-            sys.exit(130)
+        def command(**given: Any) -> None:
+            chosen = {name: given.pop(name) for name in own}
+            if "seed" in inspect.signature(described).parameters:
+                chosen["seed"] = given["seed"]
+            if default is not None and given["budget"] is None and given["evaluations"] is None:
+                given[default[0]] = default[1]
+            job = Job(**given)
+            job.algorithm = algorithm
+            job.run(functools.partial(getattr(aiocg.search, algorithm.replace("-", "_")), **chosen))
 
-    async def _search(self, function: SearchFunction) -> None:
-        async with Runtime(workers=self.workers) as runtime:
-            env = await runtime.make(
-                self.environment, benchmark=self.target, reward_space=self.reward, action_space=self.action_space
-            )
-            if env.reward_space is None:
-                env.reward_space = _default_reward(env)
-            self._check(env)
-            if self.whole_lines and self.action_space is None and env.action_spaces.language.line is not None:
-                env.action_space = option_space(env)
-            product = next((name for name in PRODUCTS if name in env.observation_spaces), None)
-            if self.output is None:
-                product = None
-            elif product is None:
-                fail(f"{self.environment} has no observation that is a program: there is nothing for --output to write")
-            with self._display(env) as progress:
-                try:
-                    result = await function(env, search.Budget(self.seconds, self.evaluations), progress)
-                except ImportError as error:  # of a library that is installed on request
-                    fail(str(error))
-                if self.minimize and result.actions:
-                    result = await _minimized(env, result)
-                await go_to(env, result.actions)
-            finding = await Finding.observe(self.algorithm, env, result)
-            program = await env.observe(product) if product is not None else b""
-            try:  # files first: whoever reads our output may leave early, as `head` does
-                if self.output is not None:
-                    write_file(self.output, program)
-                if self.state is not None:
-                    write_file(self.state, env.state.to_json().encode() + b"\n")
-            finally:
-                if self.json:
-                    print_json(finding.as_json(self.output))
-                else:
-                    finding.print()
+        parameters = [*options.values(), *own.values()]
+        if default is not None:
+            index = list(options).index(default[0])
+            kind, option = get_args(parameters[index].annotation)
+            other = "--budget" if default[0] == "evaluations" else "--evaluations"
+            option = copy.copy(option)
+            option.show_default = f"{default[1]:g} without {other}"
+            parameters[index] = parameters[index].replace(annotation=Annotated[kind, option])
+        if algorithm in OF_LINES:
+            parameters[1] = parameters[1].replace(default="gcc-v0")
+        if algorithm == SCHEDULE:
+            parameters[1] = parameters[1].replace(default=LOOPS)
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__doc__ = described.__doc__
+        app.command(algorithm)(command)
 
-    def _check(self, env: Env) -> None:
-        """End with a message where the search could only fail, perhaps late."""
-        dataset = env.benchmark.uri.dataset
-        kind = default_datasets()[dataset].kind if dataset in default_datasets() else env.spec.kind
-        if kind != env.spec.kind:
-            takers = [spec.id for spec in environments().values() if spec.kind == kind]
-            fail(f"{env.benchmark.uri} is a {kind}, which {env.spec.id} does not take: try --env {' or '.join(takers)}")
-        if self.algorithm in OF_LINES:
-            try:
-                option_space(env)
-            except ValueError as error:
-                fail(str(error))
-        if self.minimize and env.reward_space is not None and not env.reward_spaces[env.reward_space].deterministic:
-            fail(f"{env.reward_space} is measured and never twice the same: --minimize cannot tell what does nothing")
-
-    @contextlib.contextmanager
-    def _display(self, env: Env) -> Iterator[Callable[[Progress], None]]:
-        """Show the search while it runs, where there is a terminal."""
-
-        def remember(progress: Progress) -> None:
-            self.latest = progress
-
-        if self.json or not console.is_terminal:
-            yield remember
-            return
-        with Live(console=console, refresh_per_second=8, transient=True) as live:
-
-            def show(progress: Progress) -> None:
-                self.latest = progress
-                live.update(progress_line(self.algorithm, env, progress))
-
-            yield show
+    return add
 
 
-async def _minimized(env: Env, result: SearchResult) -> SearchResult:
-    """Return a result without the options that do nothing for it; what it takes to find them is not counted."""
-    actions = (await minimize_line(env, result.actions[0])).actions
-    await go_to(env, actions)
-    return dataclasses.replace(result, actions=actions, reward=env.episode_reward or 0.0)
+@_search(DEFAULT, without=("start", "minimize", "env", "action_space"), default=("budget", 10.0))
+def functionwise(seed: int) -> None:
+    """Optimise each function by itself, all at once: the best there is for LLVM, and what is meant without a name.
+
+    It makes machine code smaller, or with --reward IrInstructionCountOzMinsize the number of instructions.
+
+    Example: aiocg search functionwise programs-v0/sha256 -o best.o --state best.json
+    """
 
 
-def _default_reward(env: Env) -> str:
-    for name in REWARDS:
-        if name in env.reward_spaces:
-            return name
-    fail(f"say with --reward what {env.spec.id} is searched for: {', '.join(env.reward_spaces) or 'it has no rewards'}")
-
-
-@app.command("greedy")
-def greedy(
-    target: Target,
-    env: Environment = "llvm-v0",
-    reward: RewardSpace = None,
-    action_space: ActionSpaceName = None,
-    budget: Seconds = None,
-    workers: Workers = None,
-    output: Output = None,
-    state: State = None,
-    seed: Seed = 0,
-    json: Json = False,
-) -> None:
+@_search("greedy")
+def greedy() -> None:
     """Take the best single action until none helps. It makes no random choices: --seed has no effect.
 
     Example: aiocg search greedy programs-v0/qsort -o best.bc
     """
-    job = Job("greedy", target, env, reward, budget, workers, output, state, json, action_space)
-    job.run(lambda env, budget, progress: search.greedy(env, budget=budget, progress=progress))
 
 
-@app.command("random")
+@_search("random", default=("budget", 10.0))
 def random(
-    target: Target,
-    env: Environment = "llvm-v0",
-    reward: RewardSpace = None,
-    action_space: ActionSpaceName = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(help="Stop after this many seconds.", min=0.0, show_default="10 without --evaluations"),
-    ] = None,
-    evaluations: Annotated[
-        int | None,
-        typer.Option(help="Stop after this many evaluations; reproducible with --seed where no --budget is.", min=1),
-    ] = None,
+    seed: int,
     patience: Annotated[
         int | None, typer.Option(help="Steps without improvement before a walk is given up.", min=1)
     ] = None,
-    workers: Workers = None,
-    output: Output = None,
-    state: State = None,
-    seed: Seed = 0,
-    json: Json = False,
 ) -> None:
     """Walk at random and remember the best state seen; of GCC and loops, draw whole command lines and schedules.
 
     Example: aiocg search random programs-v0/crc32 --budget 30 --seed 1
     """
-    if budget is None and evaluations is None:
-        budget = 10.0
-    job = Job("random", target, env, reward, budget, workers, output, state, json, action_space, evaluations)
-    job.whole_lines = True
-    job.run(
-        lambda env, budget, progress: search.random(env, budget=budget, progress=progress, seed=seed, patience=patience)
-    )
 
 
-@app.command("beam")
+@_search("beam")
 def beam(
-    target: Target,
-    env: Environment = "llvm-v0",
-    reward: RewardSpace = None,
-    action_space: ActionSpaceName = None,
-    budget: Seconds = None,
     width: Annotated[int, typer.Option(help="States kept per level.", min=1)] = 4,
     depth: Annotated[int, typer.Option(help="Levels: the longest list of actions.", min=1)] = 20,
-    workers: Workers = None,
-    output: Output = None,
-    state: State = None,
-    seed: Seed = 0,
-    json: Json = False,
 ) -> None:
     """Extend the best few states by every action, level by level. It makes no random choices.
 
     Example: aiocg search beam my_program.c --width 8 --depth 15 --budget 60
     """
-    job = Job("beam", target, env, reward, budget, workers, output, state, json, action_space)
-    job.run(lambda env, budget, progress: search.beam(env, width=width, depth=depth, budget=budget, progress=progress))
 
 
-@app.command("hill-climb")
-def hill_climb(
-    target: Target,
-    env: Environment = "gcc-v0",
-    reward: RewardSpace = None,
-    action_space: ActionSpaceName = None,
-    budget: Seconds = None,
-    evaluations: Evaluations = None,
-    minimize: Minimize = False,
-    workers: Workers = None,
-    output: Output = None,
-    state: State = None,
-    seed: Seed = 0,
-    json: Json = False,
+@_search("evolve", default=("budget", 10.0))
+def evolve(seed: int) -> None:
+    """Insert, delete, replace or move passes in good lists, or cross two of them, and keep what is better.
+
+    Example: aiocg search evolve programs-v0/sha256 --budget 30 -o best.bc
+    """
+
+
+@_search("anneal", default=("budget", 10.0))
+def anneal(seed: int) -> None:
+    """Change lists at random, and accept what is worse the less often the later it is.
+
+    Example: aiocg search anneal programs-v0/sha256 --start Oz
+    """
+
+
+@_search("mcts", default=("budget", 10.0))
+def mcts(seed: int) -> None:
+    """Grow a tree of states: follow what has led to good ones, and what was followed seldom (PUCT).
+
+    Example: aiocg search mcts programs-v0/crc32 --evaluations 2000
+    """
+
+
+@_search("portfolio", default=("budget", 10.0))
+def portfolio(seed: int) -> None:
+    """Run several searches at once, and give most of the budget to the one that finds most.
+
+    Example: aiocg search portfolio programs-v0/json --budget 60
+    """
+
+
+@_search(RACING, without=("start", "minimize", "env"), default=("budget", 30.0))
+def racing(seed: int) -> None:
+    """Make the program run faster: race what evolves from -O3, and measure the winner and -O3 in turns at the end.
+
+    It needs a program with runs: one of programs-v0, or a C or C++ file of your own with --run. What is found differs
+    from one time to the next, since times do.
+
+    Example: aiocg search racing programs-v0/fft --budget 60 -o fast.o
+    """
+
+
+@_search(SCHEDULE, without=("start", "minimize", "action_space", "run_line"), default=("budget", 60.0))
+def schedule(seed: int) -> None:
+    """Find a fast schedule of loops: from templates of the computation, by a model of running time that it learns.
+
+    The best few are measured in turns at the end, and it is this that counts.
+
+    Example: aiocg search schedule 'C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]' --env 'loops-v0?threads=1'
+    """
+
+
+@_search("nevergrad", default=("budget", 10.0))
+def nevergrad(
+    seed: int,
+    optimizer: Annotated[str, typer.Option(help="One of Nevergrad's optimizers.")] = "DiscreteLenglerOnePlusOne",
+    length: Length = 40,
 ) -> None:
+    """Let an optimizer of Nevergrad's choose the passes, or the options of a command line.
+
+    Needs nevergrad: pip install 'aiocg\\[nevergrad]'.
+
+    Example: aiocg search nevergrad programs-v0/qsort --evaluations 2000
+    """
+
+
+def _add_outside(algorithm: str, default: tuple[str, float], what: str) -> None:
+    """Add the command of a search by a library that is installed on request."""
+
+    def options(seed: int, length: Length = 40) -> None: ...
+
+    options.__doc__ = f"""{what}
+
+    Needs an extra: pip install 'aiocg\\[{algorithm}]'.
+
+    Example: aiocg search {algorithm} programs-v0/qsort --evaluations 300
+    """
+    _search(algorithm, default=default)(options)
+
+
+for _algorithm, _default, _who in (
+    ("optuna", ("evaluations", 300), "Optuna's tree-structured Parzen estimator"),
+    ("opentuner", ("evaluations", 300), "OpenTuner's bandit over techniques"),
+    ("cma", ("budget", 10.0), "pycma's evolution strategy"),
+    ("lamcts", ("budget", 10.0), "LaMCTS, which learns what regions are good (Wang et al., NeurIPS 2020),"),
+):
+    _add_outside(_algorithm, _default, f"Let {_who} choose the passes, or the options of a command line.")
+
+
+@_search("hill-climb", without=("start",), default=("evaluations", 1000))
+def hill_climb(seed: int) -> None:
     """Change the best command line, or schedule of loops, a little, again and again, and keep what is not worse.
 
     Example: aiocg search hill-climb programs-v0/qsort --evaluations 300 --seed 1
     """
-    if budget is None and evaluations is None:
-        evaluations = DEFAULT_EVALUATIONS
-    job = Job(
-        "hill-climb", target, env, reward, budget, workers, output, state, json, action_space, evaluations, minimize
-    )
-    job.run(lambda env, budget, progress: search.hill_climb(env, budget=budget, progress=progress, seed=seed))
 
 
-@app.command("genetic")
+@_search("genetic", without=("start",), default=("evaluations", 1000))
 def genetic(
-    target: Target,
-    env: Environment = "gcc-v0",
-    reward: RewardSpace = None,
-    action_space: ActionSpaceName = None,
-    budget: Seconds = None,
-    evaluations: Evaluations = None,
-    population: Annotated[int, typer.Option(help="Command lines that are kept.", min=17)] = 50,
-    minimize: Minimize = False,
-    workers: Workers = None,
-    output: Output = None,
-    state: State = None,
-    seed: Seed = 0,
-    json: Json = False,
+    seed: int, population: Annotated[int, typer.Option(help="Command lines that are kept.", min=17)] = 50
 ) -> None:
     """Breed command lines, or schedules of loops: cross two good ones, change a few choices, and let the worst go.
 
-    Needs pymoo: pip install 'aiocg[search]'.
+    Needs pymoo: pip install 'aiocg\\[search]'.
 
     Example: aiocg search genetic programs-v0/qsort --evaluations 1000 -o best.o
     """
-    if budget is None and evaluations is None:
-        evaluations = DEFAULT_EVALUATIONS
-    job = Job("genetic", target, env, reward, budget, workers, output, state, json, action_space, evaluations, minimize)
-    job.run(
-        lambda env, budget, progress: search.genetic(
-            env, budget=budget, progress=progress, seed=seed, population=population
-        )
-    )
 
 
-@app.command("screening")
-def screening(
-    target: Target,
-    env: Environment = "gcc-v0",
-    reward: RewardSpace = None,
-    action_space: ActionSpaceName = None,
-    budget: Seconds = None,
-    evaluations: Evaluations = None,
-    minimize: Minimize = False,
-    workers: Workers = None,
-    output: Output = None,
-    state: State = None,
-    seed: Seed = 0,
-    json: Json = False,
-) -> None:
+@_search("screening", without=("start",), default=("evaluations", 1000))
+def screening(seed: int) -> None:
     """Change many choices of the best command line, or schedule of loops, at once, and learn which ones do harm.
 
     Example: aiocg search screening programs-v0/qsort --evaluations 300 --minimize
     """
-    if budget is None and evaluations is None:
-        evaluations = DEFAULT_EVALUATIONS
-    job = Job(
-        "screening", target, env, reward, budget, workers, output, state, json, action_space, evaluations, minimize
-    )
-    job.run(lambda env, budget, progress: search.screening(env, budget=budget, progress=progress, seed=seed))
+
+
+app.command("pareto")(pareto)

@@ -1,81 +1,138 @@
 """How `aiocg search` tells what it finds: a line while it runs, a table and lines at its end, or one JSON object."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
-from aiocg import search
-from aiocg.cli.output import console, print_line
-from aiocg.env import Env
-from aiocg.errors import NotExpressible
-from aiocg.metrics import Comparison, percent_over, ratio
-from aiocg.search.result import Progress, SearchResult
-from aiocg.spaces.actions import join_texts
+from aiocg.cli.output import console, counted, print_line
 
-__all__ = ["Finding", "progress_line", "shown"]
+if TYPE_CHECKING:
+    from aiocg import Env
+    from aiocg.search import Progress, SearchResult
+    from aiocg.search.metrics import Comparison
+    from aiocg.search.result import Checks
+    from aiocg.search.timing import Timing
+    from aiocg.states.result import ValidationResult
 
-COUNTS = ("IrInstructionCountO0", "IrInstructionCountO3", "IrInstructionCountOz", "IrInstructionCount")
+COSTS = {  # of LLVM's programs, by what the table and JSON call them: observations before, at levels, and found
+    "instructions": {
+        "before": "IrInstructionCountO0",
+        "O3": "IrInstructionCountO3",
+        "Oz": "IrInstructionCountOz",
+        "OzMinsize": "IrInstructionCountOzMinsize",
+        "found": "IrInstructionCount",
+    },
+    "text": {
+        "before": "ObjectTextSizeO0Minsize",
+        "O3": "ObjectTextSizeO3",
+        "Oz": "ObjectTextSizeOz",
+        "OzMinsize": "ObjectTextSizeOzMinsize",
+        "found": "ObjectTextSizeMinsizeBytes",
+    },
+}
+TITLES = {"instructions": "instructions", "text": "bytes of code and constants"}
+LEVELS = {"before": "before", "O3": "-O3", "Oz": "-Oz", "OzMinsize": "clang -Oz", "found": "found"}
 COMMAND_LINE = "command_line"  # the observation of a compiler whose actions make a command line
 BASELINES = ("Oz", "Os")  # what is compared with, the first that there is
 COLUMNS = ("O2", "Os")  # of the table, where a compiler has options
+
+MOST_SIGNS = 5  # of undefined behaviour that are printed
+UNDEFINED = "hint        the behaviour of this program is undefined in places, so that options may change what it does"
+LONGEST = 200  # characters of an action on the screen
 
 NOTHING_TO_DO = (
     "hint        not even -Oz changes this program. If it was compiled by clang -O0, its functions are marked optnone, "
     "which keeps passes away: compile it with -O1 -Xclang -disable-llvm-passes"
 )
 
+NOT_UNROLLED = b"llvm.loop.unroll.disable"  # a mark on loops
+WEAK_LEVELS = (
+    "hint        loops are marked not to be unrolled, as clang -O1 marks them, so -O3 does less here than clang -O3: "
+    "compile the program with -O3 -Xclang -disable-llvm-passes"
+)
+
 
 class Finding:
-    """What a search has found, with what is compared with it. The environment is at the state found."""
+    """What a search has found, with what is compared with it. The environment is at the state found.
+
+    Attributes:
+        validation: of running the program that was found, None where it has no inputs to run it on.
+    """
 
     def __init__(
-        self, algorithm: str, env: Env, result: SearchResult, counts: list[int] | None, comparison: Comparison | None
+        self,
+        algorithm: str,
+        env: "Env",
+        result: "SearchResult",
+        costs: dict[str, dict[str, int]],
+        comparison: "Comparison | None",
     ) -> None:
         self._algorithm = algorithm
         self._env = env
         self._result = result
-        self._counts = counts  # of instructions, in the order of `COUNTS`
+        self._costs = costs  # as in `COSTS`, what was observed
         self._comparison = comparison
         self._line: str | None = None  # the compiler's command line, for those that have such
+        self.validation: ValidationResult | None = None
 
     @classmethod
-    async def observe(cls, algorithm: str, env: Env, result: SearchResult) -> "Finding":
+    async def observe(cls, algorithm: str, env: "Env", result: "SearchResult") -> "Finding":
         """Observe what is to be told."""
-        counts = await env.observe(*COUNTS) if COUNTS[-1] in env.observation_spaces else None
-        found = cls(algorithm, env, result, counts, await search.compare(env))
+        from aiocg import search
+        from aiocg.errors import ServiceError
+
+        costs: dict[str, dict[str, int]] = {}
+        for what, names in COSTS.items() if "IrInstructionCount" in env.observation_spaces else ():
+            with contextlib.suppress(ServiceError):  # LLVM may have no code generator for the program
+                costs[what] = dict(zip(names, await env.observe(*names.values()), strict=True))
+        found = cls(algorithm, env, result, costs, await search.compare(env))
         if COMMAND_LINE in env.observation_spaces:
             found._line = await env.observe(COMMAND_LINE)
+        if result.actions and env.benchmark.program is not None and env.benchmark.program.runs:
+            found.validation = await env.validate(sanitizers=())
         return found
 
     def print(self) -> None:
         """Print it for people."""
+        from aiocg.spaces.actions import join_texts
+
         result, title = self._result, Text(f"{self._algorithm} search, {self._env.benchmark.uri}")
         table = self._table(title)
         console.print(title if table is None else table)
         print_line(f"reward      {result.reward:.4f} ({self._env.reward_space})")
-        if (line := self._against_baseline()) is not None:
+        for comparison in self._against_baselines():
+            print_line(comparison)
+        if (line := self._start()) is not None:
             print_line(line)
         nothing = "none is better than the program as it is"
         if self._line is None:
             print_line(f"actions     {len(result.actions)}")
-            print_line(join_texts(result.actions) or nothing)
+            print_line(join_texts([shortened(text) for text in result.actions]) or nothing)
         else:
             print_line(f"options     {_options(self._line)}")
             print_line(self._line if result.actions else nothing)
-        if self._counts is not None and len(set(self._counts)) == 1:
+        if self._costs and len(set(self._costs["instructions"].values())) == 1:
             print_line(NOTHING_TO_DO)
+        if result.timing is not None and NOT_UNROLLED in self._env.benchmark.content:
+            print_line(WEAK_LEVELS)
+        print_line(f"validated   {self._validated()}")
+        for line in _checked(result.checks):
+            print_line(line)
         ending = "" if result.complete else ", ended by its budget"
-        failed = sum(outcome is None for outcome in result.state.outcomes)
+        reasons = result.timing.failures if result.timing is not None else {}
+        for reason, count in reasons.items():
+            print_line(f"failed      {count} times: {reason}")
+        failed = sum(outcome is None for outcome in result.state.outcomes) + sum(reasons.values())
         failures = f", {failed} of them failed" if failed else ""
         print_line(f"wall time   {result.elapsed:.1f} s, {result.evaluations} evaluations{failures}{ending}")
 
     def as_json(self, output: Path | None) -> dict[str, Any]:
         """Return it for programs; `output` is the file that was written."""
-        env, result, counts = self._env, self._result, self._counts
-        values = dict(zip(("before", "O3", "Oz", "found"), counts, strict=True)) if counts is not None else None
+        env, result = self._env, self._result
         return {
             "algorithm": self._algorithm,
             "environment": env.spec.id,
@@ -84,55 +141,152 @@ class Finding:
             "action_space": result.state.action_space,
             "reward_space": env.reward_space,
             "reward": result.reward,
-            "instructions": values,
+            "instructions": self._costs.get("instructions"),
+            "text": self._costs.get("text"),
             "metrics": self._comparison.to_dict() if self._comparison is not None else None,
             "actions": list(result.actions),
+            "start": result.start,
+            "improved": result.improved,
+            "baselines": dict(result.baselines),
+            "timing": result.timing.to_dict() if result.timing is not None else None,
             "commandline": _commandline(env),
             "evaluations": result.evaluations,
             "walltime": result.elapsed,
             "complete": result.complete,
+            "validated": self.validation.okay() if self.validation is not None else self._is_of_kernels or None,
+            "checks": result.checks.to_dict(),
             "output": str(output) if output is not None else None,
         }
 
     def _table(self, title: Text) -> Table | None:
         """Return costs before, at optimisation levels and as found, and how they relate to those of a level."""
-        if self._counts is not None:
-            return _table(title, "instructions", ("O3", "Oz"), "Oz", self._counts)
+        if self._costs:
+            table = Table("", *LEVELS.values(), title=title)
+            for what, costs in self._costs.items():
+                table.add_row(TITLES[what], *map(str, costs.values()))
+                table.add_row(
+                    "relative to clang -Oz", *(f"{cost / max(costs['OzMinsize'], 1):.3f}" for cost in costs.values())
+                )
+            return _right(table)
         comparison = self._comparison
         if comparison is None or not comparison.baselines.keys() >= set(COLUMNS):
             return None
         baselines = [comparison.baselines[level] for level in COLUMNS]
-        costs = [comparison.unoptimised, *baselines, comparison.found]
-        return _table(title, comparison.cost, COLUMNS, COLUMNS[-1], costs)
+        values = [comparison.unoptimised, *baselines, comparison.found]
+        table = Table("", "before", *(f"-{level}" for level in COLUMNS), "found", title=title)
+        table.add_row(comparison.cost, *map(str, values))
+        table.add_row(f"relative to -{COLUMNS[-1]}", *(f"{value / max(baselines[-1], 1):.3f}" for value in values))
+        return _right(table)
 
-    def _against_baseline(self) -> str | None:
+    def _against_baselines(self) -> Iterator[str]:
+        """Say how the result compares: of LLVM's programs by instructions and by code, or by time."""
+        from aiocg.search.metrics import ratio
+
+        if (timing := self._result.timing) is not None:
+            yield f"runtime     {_times(timing)}"
+            yield f"compared    {timing}"
+            return
+        for what, costs in self._costs.items():
+            usual = compared(costs["Oz"], costs["found"], "-Oz")
+            stronger = compared(costs["OzMinsize"], costs["found"], "clang -Oz")
+            yield f"{what:13}{usual}, {stronger} (ratio {ratio(costs['OzMinsize'], costs['found']):.4f})"
+        if self._costs:
+            return
         comparison = self._comparison
         level = next((level for level in BASELINES if comparison is not None and level in comparison.baselines), None)
         if comparison is None or level is None:
-            return None
+            return
         baseline, found = comparison.baselines[level], comparison.found
-        return (
+        yield (
             f"against -{level} {comparison.cost} {found}, where -{level} has {baseline}: "
-            f"ratio {ratio(baseline, found):.4f}, {percent_over(baseline, found):.2f} % over it"
+            f"{compared(baseline, found, f'-{level}')} (ratio {ratio(baseline, found):.4f})"
         )
 
+    def _validated(self) -> str:
+        """Say whether the program that was found does what it should."""
+        if self._is_of_kernels:
+            return "yes: what each kernel computes was compared with NumPy before it was measured"
+        if self.validation is None:
+            reason = self._result.checks.reason or "it has no inputs to run it on"
+            return f"unvalidated: {reason}" if self._result.actions else "nothing was changed"
+        if self.validation.okay():
+            skipped = "; ".join(self.validation.skipped)
+            return f"partly: {skipped}" if skipped else "yes: it was run, and printed what it should"
+        return f"WRONG: {self.validation.error_details}. It was not written; report the state (--state) as a bug"
 
-def _table(title: Text, what: str, levels: Sequence[str], baseline: str, costs: Sequence[float]) -> Table:
-    table = Table("", "before", *(f"-{level}" for level in levels), "found", title=title)
+    @property
+    def _is_of_kernels(self) -> bool:
+        """Whether every schedule whose speed was measured was compared."""
+        return self._env.spec.worker in ("loops", "loop_tool")
+
+    def _start(self) -> str | None:
+        """Say what the list begins with and, where nothing was found, that it is nothing but that."""
+        result = self._result
+        if not result.baselines or self._line is not None:
+            return None
+        if result.improved:
+            return f"start       {_start_name(result.start)}"
+        if result.start == "O0":
+            return "start       nothing better than the program as it is was found, so that is the answer"
+        return f"start       nothing better than -{result.start} was found, so that is the answer"
+
+
+def _checked(checks: "Checks") -> Iterator[str]:
+    """Say which programs were run, and what is undefined."""
+    if checks.runs:
+        wrong = f", and {checks.wrong} that did something else were not believed" if checks.wrong else ""
+        runs = counted(checks.runs, "program")
+        yield f"run         {runs} that would have been the best, in {checks.seconds:.1f} s{wrong}"
+    yield from [f"undefined   {sign}" for sign in checks.undefined[:MOST_SIGNS]]
+    if checks.undefined:
+        yield UNDEFINED
+
+
+def _times(timing: "Timing") -> str:
+    spreads, runs = timing.spreads, len(timing.times[timing.baseline])
+    times = [f"{_named(n)} {1000 * median:.3f} ms (spread {spreads[n]:.0%})" for n, median in timing.medians.items()]
+    return f"{', '.join(times)}; medians of {runs} runs in turns"
+
+
+def _named(name: str) -> str:
+    return name if name == "found" else _start_name(name)
+
+
+def _start_name(start: str) -> str:
+    return "the program as it is" if start == "O0" else f"-{start}"
+
+
+def compared(baseline: float, found: float, what: str) -> str:
+    """Say how large something is beside a baseline: "8.8 % smaller than -Oz", "3.0 times as large as -Oz"."""
+    if found == baseline:
+        return f"as large as {what}"
+    if found >= 2 * baseline:
+        return f"{found / baseline:.1f} times as large as {what}" if baseline else f"larger than {what}"
+    change = 100.0 * (found - baseline) / baseline
+    return f"{abs(change):.1f} % {'larger' if change > 0 else 'smaller'} than {what}"
+
+
+def _right(table: Table) -> Table:
     for column in table.columns:
         column.justify = "right"
-    scale = max(costs[1 + list(levels).index(baseline)], 1)
-    table.add_row(what, *map(str, costs))
-    table.add_row(f"relative to -{baseline}", *(f"{cost / scale:.3f}" for cost in costs))
     return table
 
 
-def _commandline(env: Env) -> str | None:
+def shortened(action: str) -> str:
+    """Return the text of an action, or how much is in it where it would fill the screen."""
+    return action if len(action) <= LONGEST else f"{action[:LONGEST]}... ({len(action)} characters)"
+
+
+def _commandline(env: "Env") -> str | None:
     """Return the line for the compiler's own tool, None when it cannot do one of the actions."""
-    try:
-        return env.commandline()
-    except NotExpressible:
-        return None
+    from aiocg.errors import NotExpressible
+
+    for exact in (False, True):
+        try:
+            return env.commandline(exact=exact)
+        except NotExpressible:
+            continue
+    return None
 
 
 def _options(line: str) -> int:
@@ -140,7 +294,7 @@ def _options(line: str) -> int:
     return len(line.split()) - 1
 
 
-def shown(env: Env, actions: Sequence[str]) -> str:
+def shown(env: "Env", actions: Sequence[str]) -> str:
     """Return how many actions there are or, of an action that is a whole command line or recipe, how many choices."""
     line = env.action_spaces.language.line
     if line is not None and len(actions) == 1 and line.begins(actions[0]):
@@ -148,11 +302,22 @@ def shown(env: Env, actions: Sequence[str]) -> str:
     return f"{len(actions)} actions"
 
 
-def progress_line(algorithm: str, env: Env, progress: Progress) -> Text:
-    """Return a line that tells where a search is."""
+def progress_line(
+    algorithm: str, env: "Env", progress: "Progress", seconds: float | None, evaluations: int | None
+) -> Text:
+    """Return a line that tells where a search is; what comes last may not fit.
+
+    Args:
+        algorithm, env: what is searched.
+        progress: where it is.
+        seconds, evaluations: the budget.
+    """
     rate = progress.evaluations / max(progress.elapsed, 1e-9)
-    text = Text(f"{algorithm} {env.benchmark.uri}  ", no_wrap=True, overflow="ellipsis")
-    text.append(f"reward {progress.reward:.4f}", style="bold green")
-    text.append(f"  {shown(env, progress.actions)}  round {progress.round}  {progress.evaluations} evaluations")
-    text.append(f"  {rate:.0f}/s  {progress.elapsed:.1f} s")
+    text = Text(f"{algorithm}  ", no_wrap=True, overflow="ellipsis")
+    text.append(progress.note or f"reward {progress.reward:.4f}", style="bold green")
+    text.append(f"  {progress.elapsed:.1f}{'' if seconds is None else f' of {seconds:g}'} s")
+    text.append(
+        f"  {progress.evaluations}{'' if evaluations is None else f' of {evaluations}'} evaluated, {rate:.0f}/s"
+    )
+    text.append(f"  {shown(env, progress.actions)}  {env.benchmark.uri}")
     return text

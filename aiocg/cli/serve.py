@@ -1,12 +1,10 @@
 """`aiocg serve`: run workers for clients on other machines."""
 
-import asyncio
 import functools
 import os
 import re
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import Container, Mapping
 from pathlib import Path
@@ -14,19 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aiocg.cli.keys import told
-from aiocg.cli.loop import run
-from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line
-from aiocg.errors import EnvironmentNotSupported
-from aiocg.node.limits import Limits, LimitsTable, read_limits
-from aiocg.transport.errors import TransportError
-from aiocg.transport.keys import OWN, SHORT_REFRESH_SECONDS, AuthorizedKeys, KeyFolder
-from aiocg.transport.security import KeyPair
+from aiocg.cli.keys import OWN, key_folder, told
+from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line, run
 
 if TYPE_CHECKING:
     from aiocg.node.server import Settings
-
-__all__ = ["serve"]
+    from aiocg.transport.keys import KeyFolder
+    from aiocg.transport.security import KeyPair
 
 ADDRESS = "tcp://127.0.0.1:5757"
 ANYWHERE = ("*", "0.0.0.0", "[::]")
@@ -70,6 +62,13 @@ def serve(
     trust_clients: Annotated[
         bool, typer.Option("--trust-clients", help="Let clients' programs be linked by any command, as yours are.")
     ] = False,
+    unboxed_programs: Annotated[
+        bool,
+        typer.Option(
+            "--unboxed-programs",
+            help="Run clients' programs with the rights of this user where bubblewrap makes no box for them.",
+        ),
+    ] = False,
     metrics: Annotated[
         str | None, typer.Option(metavar="[HOST:]PORT", help="Serve metrics for Prometheus there.", show_default=False)
     ] = None,
@@ -89,7 +88,10 @@ def serve(
     Example: aiocg serve --bind tcp://0.0.0.0:5757 --worker-ports 5800-5899
     """
     from aiocg.node.leases import Policy
+    from aiocg.node.limits import Limits, LimitsTable, read_limits
     from aiocg.node.server import Settings
+    from aiocg.transport.errors import TransportError
+    from aiocg.transport.keys import SHORT_REFRESH_SECONDS, AuthorizedKeys
 
     _log(log_format, log_level)
     default = Limits(
@@ -101,7 +103,7 @@ def serve(
         requests_per_second=client_requests,
     )
     beat = min(0.5, lease / 6)
-    folder = KeyFolder()
+    folder = key_folder()
     with told():
         pair = _pair(folder, key)
     chosen, kinds = _settings(setting), _kinds(kind)
@@ -114,7 +116,7 @@ def serve(
             policy=Policy(lease, beat, workers, kinds, PROCESSORS),
             limits=LimitsTable(default) if limits is None else read_limits(limits, default),
             ports=_ports(worker_ports),
-            options={**chosen, **({} if trust_clients else {"untrusted": True})},
+            options={**chosen, "untrusted": not trust_clients, "unboxed_programs": unboxed_programs},
         )
         status = run(_serve(settings, metrics, as_json=json))
     except TransportError as error:
@@ -131,8 +133,8 @@ def _log(format: str | None, level: str | None) -> None:
         configure(format or "text", level or "info")
 
 
-def _pair(folder: KeyFolder, name: str) -> KeyPair:
-    """Return the node's key pair, which is made when there is none."""
+def _pair(folder: "KeyFolder", name: str) -> "KeyPair":
+    """Return the node's key pair, creating it if missing."""
     if folder.pair_path(name).exists():
         return folder.pair(name)
     pair = folder.create(name)
@@ -164,7 +166,8 @@ def _settings(chosen: list[str] | None) -> dict[str, str]:
 
 
 def _prepare(kinds: Container[str], chosen: Mapping[str, str]) -> None:
-    """Get what workers need that takes longer than they may take to start."""
+    """Prepare what takes too long for a worker's start."""
+    from aiocg.errors import EnvironmentNotSupported
     from aiocg.registry import environments
 
     for spec in environments().values():
@@ -177,6 +180,8 @@ def _prepare(kinds: Container[str], chosen: Mapping[str, str]) -> None:
 
 async def _serve(settings: "Settings", metrics: str | None, *, as_json: bool) -> int:
     """Serve until a signal; return the exit status."""
+    import asyncio
+
     from aiocg.node.server import Node
 
     signals: list[int] = []
@@ -185,7 +190,7 @@ async def _serve(settings: "Settings", metrics: str | None, *, as_json: bool) ->
 
     def signalled(number: int) -> None:
         signals.append(number)
-        if len(signals) > 1:  # the workers go with their parent, and the janitor removes the rest
+        if len(signals) > 1:  # workers end with their parent, and the janitor removes the rest
             os._exit(128 + number)
         node.stop()
 
@@ -212,7 +217,7 @@ async def _serve(settings: "Settings", metrics: str | None, *, as_json: bool) ->
 
 
 def _tell(settings: "Settings", address: str, metrics: str | None, *, as_json: bool) -> None:
-    """Say where the node listens, whom it lets in, what they may use, and what they have to do."""
+    """Print the address, authorised clients, limits, and instructions for clients."""
     names = sorted(settings.authorised().values())
     public = settings.keys.public
     if as_json:
@@ -230,7 +235,8 @@ def _tell(settings: "Settings", address: str, metrics: str | None, *, as_json: b
     default = settings.limits.default
     theirs = _for_clients(address)
     rate = f"{default.requests_per_second} a second" if default.requests_per_second else "as fast as they are done"
-    print_line(f"listening   {address}" + (f", workers at ports {_span(settings.ports)}" if settings.ports else ""))
+    ports = f", workers at ports {settings.ports[0]}-{settings.ports[-1]}" if settings.ports else ""
+    print_line(f"listening   {address}{ports}")
     print_line(f"public key  {public}")
     print_line(f"clients     {', '.join(names) or 'none yet; let one in with: aiocg keys authorize NAME PUBLIC_KEY'}")
     print_line(f"limits      {settings.policy.workers} workers for all; for each client {default.workers}, with")
@@ -248,32 +254,31 @@ def _tell(settings: "Settings", address: str, metrics: str | None, *, as_json: b
 
 
 def _handling(settings: "Settings") -> str:
-    """Say what programs of clients may do when an observation has them run."""
-    if not settings.options.get("untrusted"):
+    """Describe how programs of clients are run."""
+    if not settings.options["untrusted"]:
         return "may do what yours may"
-    if os.environ.get(SANDBOX) == "bwrap":
-        return "run in a box (bubblewrap), or not at all"
-    otherwise = f"run with the rights of this user; {SANDBOX}=bwrap forbids that"
-    if os.environ.get(SANDBOX) == "rlimits" or not shutil.which("bwrap"):
-        return otherwise
-    return f"run in a box (bubblewrap) where the system allows one; else they {otherwise}"
+    found = shutil.which("bwrap")
+    if not settings.options["unboxed_programs"] or os.environ.get(SANDBOX) == "bwrap":
+        refused = "are not run: there is no bwrap on PATH; install bubblewrap, or serve with --unboxed-programs"
+        return "run in a box (bubblewrap), or not at all" if found else refused
+    if os.environ.get(SANDBOX) == "rlimits" or not found:
+        return "run with the rights of this user"
+    return "run in a box (bubblewrap) where the system allows one, else with the rights of this user"
 
 
 def _for_clients(address: str) -> str:
-    """Return the address as it is for others: every interface has no name of its own."""
+    """Return the address for clients, with a host name in place of "all interfaces"."""
+    import socket
+
     host, _, port = address.removeprefix("tcp://").rpartition(":")
     return f"tcp://{socket.getfqdn() if host in ANYWHERE else host}:{port}"
 
 
 def _ports(text: str | None) -> range:
-    """Read a range of ports."""
+    """Parse a range of ports."""
     if text is None:
         return range(0)
     match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
     if match is None or not 0 < int(match[1]) <= int(match[2]) <= 65535:
         fail(f"--worker-ports must be two port numbers such as 5800-5899, not {text!r}")
     return range(int(match[1]), int(match[2]) + 1)
-
-
-def _span(ports: range) -> str:
-    return f"{ports[0]}-{ports[-1]}"

@@ -1,24 +1,211 @@
-"""`aiocg validate`: check states that somebody has found."""
+"""`aiocg validate`: check saved states."""
 
 import contextlib
+import enum
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from statistics import fmean, geometric_mean, pstdev
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
-import msgspec
 import typer
 
-from aiocg.cli.loop import run
-from aiocg.cli.output import Json, check_writable, console, counted, errors, fail, print_json, print_line
-from aiocg.cli.validation_summary import Aggregation, Summary, line, width
-from aiocg.datasets.progress import progress
-from aiocg.llvm.legacy_states import DEFAULT_ENVIRONMENT
-from aiocg.registry import environment as environment_of
-from aiocg.runtime import Runtime
-from aiocg.state import InvalidState
-from aiocg.state_files import State, read_paths
-from aiocg.validation import Options, Sanitizer, validate_states
+from aiocg.cli.output import Json, Workers, check_writable, console, counted, errors, fail, print_json, print_line, run
+
+if TYPE_CHECKING:
+    from aiocg.states.files import State
+    from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
+    from aiocg.validation import ValidationResult
+
+_WIDEST = 50  # characters of a column of names; longer ones push the rest of their line to the right
+_DETAILS = 300  # characters of what was wrong
+
+
+class Aggregation(enum.StrEnum):
+    """How rewards of many states are aggregated."""
+
+    GEOMEAN = "geomean"
+    MEAN = "mean"
+
+    @property
+    def words(self) -> str:
+        """The name in words."""
+        return "geometric mean" if self is Aggregation.GEOMEAN else "mean"
+
+    def of(self, rewards: Sequence[float]) -> float:
+        """Return the mean; a geometric mean is 0 if any reward is not positive."""
+        if self is Aggregation.MEAN:
+            return fmean(rewards)
+        return geometric_mean(rewards) if min(rewards) > 0 else 0.0
+
+
+@dataclass(slots=True)
+class _Rewards:
+    """The rewards of valid states in one reward space.
+
+    Attributes:
+        found: the rewards computed here.
+        said: the rewards in the states.
+        other: number of states found with another compiler.
+    """
+
+    found: list[float] = field(default_factory=list)
+    said: list[float] = field(default_factory=list)
+    other: int = 0
+
+
+class Summary:
+    """Accumulates results.
+
+    Attributes:
+        results: in order of arrival.
+    """
+
+    def __init__(self, aggregation: Aggregation) -> None:
+        self.results: list[ValidationResult] = []
+        self._aggregation = aggregation
+
+    @property
+    def failed(self) -> int:
+        """Number of states that are invalid or could not be checked."""
+        return sum(not result.okay() for result in self.results)
+
+    @property
+    def unavailable(self) -> int:
+        """Number of states that could not be checked because their benchmark is not available."""
+        return sum(result.unavailable for result in self.results)
+
+    def lines(self) -> list[str]:
+        """Return the summary as lines of text."""
+        valid = [result for result in self.results if result.okay()]
+        text = f"{len(valid)} of {len(self.results)} states are valid"
+        if self.unavailable:
+            hint = "AIOCG_DATASET_MIRROR can name who has it"
+            text += f"; {self.unavailable} could not be checked for want of the benchmark ({hint})"
+        lines = [*(f"skipped: {reason}" for reason in self._skipped()), text]
+        walltimes = [result.state.walltime for result in valid]
+        if any(walltimes):
+            lines.append(f"mean wall time {fmean(walltimes):.3f} s (standard deviation {pstdev(walltimes):.3f} s)")
+        for space, rewards in self._rewards().items():
+            mean = self._aggregation.of(rewards.found)
+            deviation = f"(standard deviation {pstdev(rewards.found):.3f})"
+            lines.append(f"{self._aggregation.words} of {space} {mean:.3f} {deviation}")
+            if rewards.other:
+                found = f"{rewards.other} of {counted(len(rewards.found), 'state')} with a reward"
+                said = self._aggregation.of(rewards.said)
+                lines.append(f"{found} found with another compiler; said to be {said:.3f}")
+        gone, flags = self._gone()
+        if gone:
+            left_out = sum(times for times, _ in gone.values())
+            lines.append(f"{left_out} of {flags} flags of LLVM 10 were left out, as nothing does their job today:")
+            longest = max(map(len, gone))
+            lines += [f"  {flag:<{longest}} {times:>6}  {reason}" for flag, (times, reason) in gone.items()]
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary for JSON."""
+        import msgspec
+
+        valid = [result for result in self.results if result.okay()]
+        walltimes = [result.state.walltime for result in valid] or [0.0]
+        gone, flags = self._gone()
+        return {
+            "states": len(self.results),
+            "failed": self.failed,
+            "unavailable": self.unavailable,
+            "walltime": {"mean": fmean(walltimes), "std": pstdev(walltimes)},
+            "rewards": {
+                space: {
+                    "aggregation": str(self._aggregation),
+                    "states": len(rewards.found),
+                    "found": self._aggregation.of(rewards.found),
+                    "std": pstdev(rewards.found),
+                    "said": self._aggregation.of(rewards.said),
+                    "of_another_compiler": rewards.other,
+                }
+                for space, rewards in self._rewards().items()
+            },
+            "flags": flags,
+            "flags_gone": {flag: {"times": times, "reason": reason} for flag, (times, reason) in gone.items()},
+            "results": [msgspec.to_builtins(result) for result in self.results],
+        }
+
+    def _rewards(self) -> dict[str, _Rewards]:
+        found: dict[str, _Rewards] = {}
+        for result in self.results:
+            said, space = result.state.reward, result.state.reward_space
+            if not result.okay() or said is None or space is None or result.reward is None:
+                continue
+            rewards = found.setdefault(space, _Rewards())
+            rewards.said.append(said)
+            rewards.found.append(result.reward if result.another_compiler else said)
+            rewards.other += result.another_compiler
+        return found
+
+    def _gone(self) -> tuple[dict[str, tuple[int, str]], int]:
+        """Return the count and reason of each flag left out, and the number of all flags."""
+        counts: Counter[str] = Counter()
+        reasons: dict[str, str] = {}
+        flags = 0
+        for result in self.results:
+            if result.translation is not None:
+                counts.update(result.translation.gone)
+                reasons |= result.translation.reasons
+                flags += result.translation.flags
+        return {flag: (times, reasons[flag]) for flag, times in counts.most_common()}, flags
+
+    def _skipped(self) -> list[str]:
+        return list(dict.fromkeys(reason for result in self.results for reason in result.skipped))
+
+
+def width(states: "Sequence[CompilerEnvState | LegacyState]") -> int:
+    """Return the width of the column of names."""
+    return min(max((len(_name(state.benchmark)) for state in states), default=0), _WIDEST)
+
+
+def line(result: "ValidationResult", width: int = 0) -> str:
+    """Return a result as one line.
+
+    Args:
+        result: of one state.
+        width: of the column of names, in characters.
+    """
+    name = _name(result.state.benchmark)
+    if not result.okay():
+        return f"❌  {name:<{width}}  {_details(result)}"
+    if not result.another_compiler:
+        return f"✅  {name:<{width}}  {result.state.reward:9.4f}" if result.state.has_reward else f"✅  {name}"
+    assert result.translation is not None
+    parts = [str(result.translation)]
+    if result.state.reward is not None:
+        parts.insert(0, f"said to be {result.state.reward:.4f} with another compiler")
+    reward = f"{result.reward:9.4f}" if result.reward is not None else ""
+    return f"✅  {name:<{width}}  {reward}  {'; '.join(parts)}"
+
+
+def _details(result: "ValidationResult") -> str:
+    """Return what is wrong, with the first line of details for a single error."""
+    text = result.error_details
+    if len(result.errors) == 1:
+        data = result.errors[0].data
+        if "error_details" in data:
+            first, last = _ends(data["error_details"])
+            text += f": {first.partition(';')[0]} ({last})" if result.unavailable and last else f": {first}"
+        elif result.reward_validation_failed:
+            text += f": said {data['expected']:.4f}, is {data['actual']:.4f}"
+    return text if len(text) <= _DETAILS else f"{text[: _DETAILS - 3]}..."
+
+
+def _ends(text: str) -> tuple[str, str]:
+    """Return the first line, and the last one if there are several."""
+    lines = text.splitlines() or [""]
+    return lines[0], lines[-1] if len(lines) > 1 else ""
+
+
+def _name(benchmark: str) -> str:
+    return benchmark.removeprefix("benchmark://")
 
 
 def validate(
@@ -31,7 +218,7 @@ def validate(
     ],
     environment: Annotated[
         str, typer.Option("--env", help="Environment that states of CompilerGym come from: its files do not say.")
-    ] = DEFAULT_ENVIRONMENT,
+    ] = "llvm-ic-v0",
     in_order: Annotated[
         bool, typer.Option("--inorder", help="Print results in the order of the states, not as they come.")
     ] = False,
@@ -51,7 +238,7 @@ def validate(
         list[str] | None, typer.Option("--run", help="A run to do, such as small; all by default. Repeatable.")
     ] = None,
     flakiness: Annotated[int, typer.Option(help="How often a test is tried before it counts as failed.", min=1)] = 5,
-    workers: Annotated[int | None, typer.Option(help="Worker processes; one per processor by default.", min=1)] = None,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Check that states can be reached again, earn what they say, and leave the program what it was.
@@ -62,6 +249,11 @@ def validate(
 
     Example: aiocg validate best.json --run small
     """
+    import msgspec
+
+    from aiocg.registry import environment as environment_of
+    from aiocg.validation import Options, Sanitizer
+
     environment_of(environment)  # that there is one
     check_writable(log)
     states, bad_rows = _read(paths, skip_invalid)
@@ -75,7 +267,7 @@ def validate(
     job = _Job(states, environment, in_order, msgspec.structs.asdict(options), workers)
     status = 1 if bad_rows else 0
     try:
-        with _opened(log) as file:
+        with contextlib.nullcontext() if log is None else log.open("w", encoding="utf-8") as file:
             run(job.validate(summary, file, quiet=json or summary_only))
     except KeyboardInterrupt:
         errors.print(f"interrupted; {len(summary.results)} of {len(states)} states were validated")
@@ -91,17 +283,21 @@ def validate(
         sys.exit(status or 1)
 
 
-class _Job(msgspec.Struct):
+@dataclass(slots=True)
+class _Job:
     """What is validated, and how."""
 
-    states: Sequence[State]
+    states: "Sequence[State]"
     environment: str
     in_order: bool
     options: dict[str, Any]
     workers: int | None
 
     async def validate(self, summary: Summary, log: TextIO | None, *, quiet: bool) -> None:
-        """Validate all states, and tell of each as soon as its result is there."""
+        """Validate all states, printing each result as it arrives."""
+        from aiocg import Runtime
+        from aiocg.validation import validate_states
+
         columns = width(self.states)
         with _bar(len(self.states), shown=quiet or console.is_terminal) as advance:
             async with Runtime(workers=self.workers) as runtime:
@@ -120,28 +316,23 @@ class _Job(msgspec.Struct):
 
 @contextlib.contextmanager
 def _bar(total: int, *, shown: bool) -> Iterator[Any]:
-    """Show how far the work is, unless that could get in the way of lines that go elsewhere than to the terminal."""
+    """Show progress if `shown`; otherwise it could mix with lines that go elsewhere than to the terminal."""
     if not shown:
         yield lambda amount: None
         return
+    from aiocg.datasets.progress import progress
+
     with progress("Validating", total, unit="programs") as advance:
         yield advance
 
 
-@contextlib.contextmanager
-def _opened(path: Path | None) -> Iterator[TextIO | None]:
-    if path is None:
-        yield None
-        return
-    with open(path, "w", encoding="utf-8") as file:
-        yield file
+def _read(paths: Sequence[str], skip_invalid: bool) -> "tuple[list[State], int]":
+    """Read all states before the work, and count invalid rows."""
+    from aiocg.states.files import read_paths
 
-
-def _read(paths: Sequence[str], skip_invalid: bool) -> tuple[list[State], int]:
-    """Read all states, and count the rows that are none: what is wrong with a file is to be known before the work."""
     bad: list[InvalidState] = []
 
-    def tell(error: InvalidState) -> None:
+    def tell(error: "InvalidState") -> None:
         bad.append(error)
         errors.print(f"left out: {error}", markup=False)
 

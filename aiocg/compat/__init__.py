@@ -10,8 +10,9 @@ or, in a program, before anything imports `compiler_gym` or `gym`::
 
     aiocg.compat.install()
 
-`aiocg.compat.compiler_gym` is the package that `compiler_gym` then means, and `aiocg.compat.gym` has the parts of Gym
-0.21 that it used. Whoever writes something new uses `aiocg` or `aiocg.gym`.
+After that, `compiler_gym` is the package `aiocg.compat.compiler_gym`, and `gym` is `aiocg.compat.gym`, which has the
+parts of Gym 0.21 that CompilerGym uses; `names` maps their contents to our modules. Arguments have the same meaning as
+in CompilerGym, except where docstrings say otherwise. New code should use `aiocg` or `aiocg.gym`.
 """
 
 from aiocg.compat.finder import install, installed, uninstall

@@ -1,4 +1,4 @@
-"""Runs a program as Python itself does, but for what `compiler_gym` and `gym` mean."""
+"""Runs a program as Python does, but with aiocg's `compiler_gym` and `gym`."""
 
 import importlib.util
 import io
@@ -9,8 +9,6 @@ from types import CodeType, ModuleType, TracebackType
 from typing import NoReturn
 
 from aiocg.compat.finder import SHADOW, install
-
-__all__ = ["main"]
 
 HELP = """\
 usage: python -m aiocg.compat [-h] script.py [argument ...]
@@ -28,14 +26,14 @@ environment variables:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what the command line names.
+    """Run the program that the command line names.
 
     Args:
-        arguments: in place of those of the process, without its name.
+        arguments: replace those of the process, without its name.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words:
-        _refuse("what is to be run? Give a script, -m with a module, or -c with code")
+        _refuse("nothing to run: give a script, -m with a module, or -c with code")
     if words[0] in ("-h", "--help"):
         print(HELP, end="")
         return
@@ -43,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if option[:2] in ("-m", "-c") and len(option) > 2:
         option, rest = option[:2], [option[2:], *rest]
     if option not in ("", "-m", "-c"):
-        _refuse(f"there is no option {option}; those of the script come after it")
+        _refuse(f"there is no option {option}; options of the script come after its name")
     if not rest:
         _refuse(f"{option} needs {'a module' if option == '-m' else 'code'}")
     install()
@@ -77,7 +75,7 @@ def _script(path: str, arguments: list[str]) -> tuple[CodeType, ModuleType]:
 
 def _module(name: str, arguments: list[str]) -> tuple[CodeType, ModuleType]:
     _first_path(os.getcwd())
-    sys.argv = ["-m", *arguments]  # while parents are imported, as with plain python
+    sys.argv = ["-m", *arguments]  # as with plain Python while parent packages are imported
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -85,7 +83,7 @@ def _module(name: str, arguments: list[str]) -> tuple[CodeType, ModuleType]:
             spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not name.startswith(error.name):
-            raise  # something that it needs, rather than itself
+            raise  # one of its imports is missing, rather than the module itself
         spec = None
     if spec is None:
         _refuse(f"No module named {name}")
@@ -115,7 +113,7 @@ def _fresh() -> ModuleType:
 
 
 def _first_path(folder: str) -> None:
-    """Replace what Python has put in front of the path for us by what it puts there for a program of its own."""
+    """Replace our entry at the front of `sys.path` by the one that Python would make for the program."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
 
@@ -127,7 +125,7 @@ def _for_children() -> None:
 
 
 def _without_our_frames(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Show an error from the program's own first line on."""
+    """Show an error without our own stack frames."""
     inner = trace
     while inner is not None and _is_ours(inner.tb_frame.f_code.co_filename):
         inner = inner.tb_next

@@ -1,4 +1,4 @@
-"""Names that CompilerGym had deprecated: they work, and warn what to use in their place; and whom warnings are for."""
+"""Warnings for deprecated names of CompilerGym, attributed to the user's line of code."""
 
 import functools
 import sys
@@ -6,16 +6,21 @@ import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-__all__ = ["deprecated", "outside"]
-
-_BETWEEN = ("aiocg", "abc", "concurrent", "contextlib", "functools", "threading")  # us, and what calls us
+_BETWEEN = (
+    "aiocg",
+    "abc",
+    "concurrent",
+    "contextlib",
+    "functools",
+    "threading",
+)  # us, and libraries that call us
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def outside() -> int:
-    """Return the `stacklevel` with which a warning of the caller is about the line of the script that led to it."""
+    """Return the `stacklevel` that attributes a warning of the caller to the user's code."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _BETWEEN:
         level, frame = level + 1, frame.f_back
@@ -23,12 +28,7 @@ def outside() -> int:
 
 
 def deprecated(version: str, reason: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that makes a function warn whenever it is called.
-
-    Args:
-        version: of CompilerGym, since which it is deprecated.
-        reason: what to do instead.
-    """
+    """Return a decorator that makes a function issue a DeprecationWarning when called."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)

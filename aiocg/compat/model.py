@@ -1,7 +1,7 @@
-"""Values with checked fields that read and write JSON: what CompilerGym used pydantic 1 for, without needing it.
+"""Validated records that read and write JSON, in place of the pydantic 1 models of CompilerGym.
 
-Where pydantic is there, values are accepted as fields of its models, and what is wrong with a value is raised as its
-`ValidationError`, which is what scripts catch that import it.
+If pydantic is installed, these records can be fields of its models. If the script has imported pydantic, invalid values
+raise its `ValidationError`, which such scripts catch.
 """
 
 import copy
@@ -11,19 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, Self
 
-__all__ = ["Field", "Model"]
-
 REQUIRED: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What one field of a model may be.
+    """A field of a model.
 
     Attributes:
-        convert: returns the value as it is kept, and raises ValueError or TypeError for one that is wrong.
-        default: what it is when it is not given; lists and dictionaries are copied.
-        frozen: whether it can only be set when the value is made.
+        convert: returns the value to store; raises ValueError or TypeError for an invalid value.
+        default: the value if none is given; it is copied.
+        frozen: whether it can only be set by the constructor.
     """
 
     convert: Callable[[Any], Any]
@@ -31,10 +29,17 @@ class Field:
     frozen: bool = False
 
 
-class Model:
-    """A value whose fields are checked whenever they are set, with the methods of a pydantic 1 model.
+def text(value: Any) -> str:
+    """Return a str unchanged; raise TypeError for anything else."""
+    if not isinstance(value, str):
+        raise TypeError("str type expected")
+    return str(value)
 
-    Subclasses define `_fields`. Fields that a subclass does not know are ignored.
+
+class Model:
+    """A record whose fields are validated whenever they are set, with the methods of a pydantic 1 model.
+
+    Subclasses define `_fields`. Unknown fields are ignored.
     """
 
     _fields: ClassVar[Mapping[str, Field]] = {}
@@ -65,13 +70,7 @@ class Model:
             _refuse(type(self), [(name, str(error), value)])
 
     def dict(self, *, include: Any = None, exclude: Any = None, exclude_none: bool = False, **_: Any) -> dict[str, Any]:
-        """Return the fields as a dictionary of plain values.
-
-        Args:
-            include: names of the fields that are wanted, all if None.
-            exclude: names of fields that are not.
-            exclude_none: leave out fields that are None.
-        """
+        """Return the fields as a dictionary of plain values, optionally without some."""
         return {
             name: _plain(value)
             for name, value in self
@@ -81,38 +80,25 @@ class Model:
         }
 
     def json(self, *, indent: int | None = None, **options: Any) -> str:
-        """Return the fields as a JSON object; takes what `dict` takes, and an `indent`."""
+        """Return the fields as a JSON object; takes the arguments of `dict`, and `indent`."""
         return json.dumps(self.dict(**options), indent=indent, default=str)
 
     def copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False, **_: Any) -> Self:
-        """Return a copy.
-
-        Args:
-            update: fields that are otherwise; they are not checked.
-            deep: also copy the values of the fields.
-        """
+        """Return a copy, optionally with some fields replaced; the new values are not validated."""
         other = copy.deepcopy(self) if deep else copy.copy(self)
         other.__dict__.update(update or {})
         return other
 
     @classmethod
     def parse_obj(cls, data: Any) -> Self:
-        """Make a value of a dictionary.
-
-        Raises:
-            ValueError: when it is none, or a field is wrong.
-        """
+        """Make a record from a dictionary."""
         if not isinstance(data, Mapping):
             _refuse(cls, [("__root__", f"{cls.__name__} expected dict not {type(data).__name__}", data)])
         return cls(**data)
 
     @classmethod
     def parse_raw(cls, text: str | bytes, **_: Any) -> Self:
-        """Make a value of the JSON that `json` wrote.
-
-        Raises:
-            ValueError: when it is not a JSON object, or a field is wrong.
-        """
+        """Make a record from JSON as written by `json`."""
         try:
             data = json.loads(text)
         except ValueError as error:
@@ -121,19 +107,15 @@ class Model:
 
     @classmethod
     def validate(cls, value: Any) -> Self:
-        """Return a value of this type, made of a dictionary if it is none.
-
-        Raises:
-            ValueError: when it cannot be one.
-        """
+        """Return a record of this type unchanged, or make one from a dictionary."""
         return value if isinstance(value, cls) else cls.parse_obj(value)
 
     @classmethod
-    def __get_validators__(cls) -> Iterator[Callable[[Any], Any]]:  # how pydantic 1 takes it as a field
+    def __get_validators__(cls) -> Iterator[Callable[[Any], Any]]:  # called by pydantic 1
         yield cls.validate
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:  # how pydantic 2 does
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:  # called by pydantic 2
         from pydantic_core import core_schema
 
         plain = core_schema.plain_serializer_function_ser_schema(lambda value: value.dict())
@@ -156,7 +138,7 @@ class Model:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with all that has fields in it as dictionaries."""
+    """Convert all records in a value to dictionaries."""
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     if isinstance(value, Mapping):
@@ -166,7 +148,7 @@ def _plain(value: Any) -> Any:
 
 
 def _refuse(model: type[Model], problems: list[tuple[str, str, Any]]) -> NoReturn:
-    """Raise what is wrong with the fields of a model, as pydantic's error if the script has pydantic."""
+    """Raise an error about the fields of a model; pydantic's if the script has imported pydantic."""
     core: Any = sys.modules.get("pydantic_core")
     if core is not None:
         lines = [

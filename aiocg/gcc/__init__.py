@@ -1,4 +1,4 @@
-"""What is particular to the GCC environments: which options there are, choosing all of them at once, own programs.
+"""Specific to the GCC environments: the options, choosing all of them at once, and your own programs.
 
 Names are imported on first use.
 """
@@ -10,9 +10,9 @@ _HOMES = {
     "DroppedOption": "compiler_spec",
     "GccSpec": "compiler_spec",
     "InvalidSpec": "compiler_spec",
-    "choices": "option_choices",
+    "choices": "compiler_spec",
     "make_benchmark": "benchmarks",
-    "set_choices": "option_choices",
+    "set_choices": "compiler_spec",
     "spec": "compiler_spec",
 }
 
@@ -20,8 +20,7 @@ __all__ = ["DroppedOption", "GccSpec", "InvalidSpec", "choices", "make_benchmark
 
 if TYPE_CHECKING:
     from aiocg.gcc.benchmarks import make_benchmark
-    from aiocg.gcc.compiler_spec import DroppedOption, GccSpec, InvalidSpec, spec
-    from aiocg.gcc.option_choices import choices, set_choices
+    from aiocg.gcc.compiler_spec import DroppedOption, GccSpec, InvalidSpec, choices, set_choices, spec
 else:
 
     def __getattr__(name: str) -> Any:

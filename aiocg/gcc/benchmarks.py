@@ -1,4 +1,4 @@
-"""Making benchmarks of C and C++ sources of one's own, of one file or of several that make a program."""
+"""Making benchmarks of your own C and C++ sources, from one or several files."""
 
 import dataclasses
 import hashlib
@@ -6,20 +6,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.datasets.files import benchmark_from_file
 from aiocg.datasets.frontend import LANGUAGES, absolute_flags
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.source_files import gather_files, gather_texts, sort_flags
 from aiocg.datasets.source_tree import SourceTree
-from aiocg.datasets.uri import BenchmarkUri
+from aiocg.datasets.uri import USER, BenchmarkUri
 from aiocg.llvm import benchmarks as llvm
-
-__all__ = ["make_benchmark"]
-
-DATASET = "user-v0"
-"""What stands for the dataset in the names of benchmarks that belong to none."""
 
 PathLike = str | os.PathLike[str]
 
@@ -34,12 +29,12 @@ def make_benchmark(
 ) -> Benchmark:
     """Make a benchmark of one or several translation units, which are compiled with the same options and linked.
 
-    Headers are found beside the files that ask for them and in the folders of the flags; the machine's own are those of
-    the compiler. The sources are read when the content is asked for.
+    Headers are found beside the including files and in the folders of the flags; system headers are the compiler's own.
+    The sources are read when the content is needed.
 
     Args:
         inputs: `.c .cc .cpp .cxx` files, or sources by name and content, among which there may be headers. Each unit
-            is in the language that its suffix says, and the program is linked by the driver for C++ if one is in that.
+            is in the language of its suffix, and the program is linked by the C++ driver if one is in C++.
         flags: for the compiler: `-I`, `-D`, `-U`, `-std` and such; relative folders in them are relative to the working
             directory. Those for linking, such as `-lm`, are given to the compiler when the program is linked.
         name: what it is called in its URI; by default after the first unit.
@@ -77,18 +72,19 @@ def make_benchmark(
         description=f"a program of {', '.join(os.path.basename(unit) for unit in units)}",
         program=program,
         source_tree=source_tree,
+        recompile=lambda more: _bitcode(source_tree(), more),
     )
 
 
 def _parted(inputs: Sequence[PathLike | BenchmarkSource]) -> tuple[list[Path], dict[str, bytes]]:
-    """Return the files, made sure of, or the texts by name: inputs are either."""
+    """Return inputs as checked files, or as texts by name."""
     paths: list[Path] = []
     texts: dict[str, bytes] = {}
     for one in inputs:
         if isinstance(one, BenchmarkSource):
             texts[os.path.normpath(one.filename)] = one.contents
         elif isinstance(one, (str, os.PathLike)):
-            benchmark_from_file(one)  # refuses what cannot be one
+            Benchmark.from_file(one)  # refuses what cannot be one
             paths.append(Path(os.path.abspath(os.path.expanduser(one))))
         else:
             raise TypeError(f"an input is a path or a BenchmarkSource, not {type(one).__name__}: {one!r}")
@@ -124,15 +120,15 @@ def _uri(paths: Sequence[Path], texts: Mapping[str, bytes], flags: Sequence[str]
             digest.update(len(data).to_bytes(8, "little") + data)
         params.append(("sha256", digest.hexdigest()[:16]))
     params += [("flag", flag) for flag in flags]
-    return BenchmarkUri("benchmark", DATASET, name, tuple(params))
+    return BenchmarkUri("benchmark", USER, name, tuple(params))
 
 
-def _bitcode(tree: SourceTree) -> bytes:
+def _bitcode(tree: SourceTree, more: Sequence[str] = ()) -> bytes:
     """Compile the units by clang and link them, for environments of LLVM's."""
     with scratch_folder() as folder:
         for name, content in tree.files.items():
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        flags = [*tree.flags, *(f"-I{Path(folder, name)}" for name in tree.include)]
+        flags = [*tree.flags, *(f"-I{Path(folder, name)}" for name in tree.include), *more]
         return llvm.make_benchmark([Path(folder, unit) for unit in tree.units], flags).content

@@ -1,21 +1,26 @@
-"""Lists of actions as command lines for GCC: those that they lead to, and back."""
+"""Converting lists of actions to command lines for GCC, and back."""
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from aiocg.datasets.frontend import LANGUAGES
+from aiocg.datasets.source_tree import SourceTree
 from aiocg.errors import InvalidAction, NotExpressible
-from aiocg.gcc.images import DOCKER
+from aiocg.gcc.compiler_spec import DOCKER
 from aiocg.spaces.actions import ActionLanguage, CommandLine
+from aiocg.spaces.actions.command_line import OWN_WORDS
 from aiocg.transport.options import UNSET
-
-__all__ = ["GccLine"]
 
 _STEP = re.compile(r"(.*)\[([+-]\d+)\]")
 _MOST = 1000  # steps for one option; an end for numbers in the millions
 _FILES = "-c input.c -o output.o"
 _IN_IMAGE = 'docker run --rm -v "$PWD":/src -w /src'  # and the image; the folder is the one with the files
 _ANY_IMAGE = re.compile(re.escape(_IN_IMAGE) + r" \S+ ")
+_DATED = re.compile(rb"__(DATE|TIME)__")
+_MAP, _SEED = OWN_WORDS
+_DATE = "SOURCE_DATE_EPOCH=0"  # as workers set it
 
 
 class GccLine:
@@ -23,12 +28,14 @@ class GccLine:
 
         gcc -O2 -fno-gcse -c input.c -o output.o
 
-    It is the command line that the actions lead to, from no option given. Read as a list of actions it is one edit for
-    each word and, for a number of an option with many, as many steps as lead there. A line of any compiler is read.
+    Writing gives the command line that the actions lead to, starting without options. If the program's files are on
+    this machine, it names them, with all that the program needs, and makes the bytes of the environment's object file
+    in the working directory. Reading gives one edit for each word and, for options with many values, as many steps as
+    necessary. Lines for any compiler are read.
 
     Args:
         language: of the actions.
-        compiler: that the line calls: a name, a path, or `docker:` and an image, which is run by `docker run` then.
+        compiler: that the line calls: a name, a path, or `docker:` and an image, which is run by `docker run`.
     """
 
     def __init__(self, language: ActionLanguage, compiler: str = "gcc") -> None:
@@ -42,14 +49,48 @@ class GccLine:
             if step > 0:
                 self._steps.setdefault(name, []).append(step)
 
-    def write(self, texts: Sequence[str]) -> str:
+    def write(self, texts: Sequence[str], tree: SourceTree | None = None) -> str:
         """Return the command line that actions lead to.
+
+        Args:
+            texts: the actions.
+            tree: the program's sources.
 
         Raises:
             NotExpressible: when one of them is no action.
         """
         _, *words = self._line.write(self.choices(texts)).split(" ")
-        return " ".join((self._compiler, *words, _FILES))
+        if tree is None or not tree.origin.strip("/"):
+            return " ".join((self._compiler, *words, _FILES))
+        if not all(os.path.isfile(os.path.join(tree.origin, unit)) for unit in tree.units):
+            return " ".join((self._compiler, *words, _FILES))
+        return " && ".join(self._commands(words, tree))
+
+    def _commands(self, words: Sequence[str], tree: SourceTree) -> Iterator[str]:
+        """Yield the commands that compile a program on this machine as workers do, and link its units."""
+        compiler = self._compiler
+        if compiler.startswith(_IN_IMAGE):
+            there = shlex.quote(f"{tree.origin}:{tree.origin}:ro")
+            compiler = compiler.replace(_IN_IMAGE, f"{_IN_IMAGE} -v {there}", 1)
+        if any(map(_DATED.search, tree.files.values())):
+            inside = compiler != self._compiler
+            compiler = compiler.replace(" -w ", f" -e {_DATE} -w ", 1) if inside else f"{_DATE} {compiler}"
+        own = [*map(shlex.quote, tree.flags), *(shlex.quote(f"-I{tree.origin}/{folder}") for folder in tree.include)]
+        if tree.freestanding:
+            own += ["-nostdinc", "-isystem", f'"$({self._compiler} -print-file-name=include)"']
+        objects = []
+        for number, unit in enumerate(tree.units):
+            path, stem = os.path.join(tree.origin, unit), os.path.splitext(os.path.basename(unit))[0]
+            stem = f"./{stem}" if stem.startswith("-") else stem
+            objects.append(shlex.quote(f"{stem}.o" if len(tree.units) == 1 else f"{stem}.{number}.o"))
+            language = "c" if unit in tree.units_in_c else tree.language
+            given = [] if LANGUAGES.get(os.path.splitext(unit)[1]) == language else ["-x", language]
+            names = [shlex.quote(f"{_MAP}{tree.origin}/="), shlex.quote(f"{_SEED}{unit}")]
+            yield " ".join((compiler, *own, *given, *names, *words, "-c", shlex.quote(path), "-o", objects[-1]))
+        if len(objects) > 1:
+            yield " ".join((compiler, *map(shlex.quote, tree.flags), "-r -nostdlib -o program.o", *objects))
+
+    write_exact = write
 
     def choices(self, texts: Sequence[str]) -> list[int]:
         """Return the choice for every option that actions lead to.
@@ -79,7 +120,7 @@ class GccLine:
         return [*choices[:index], choice, *choices[index + 1 :]]
 
     def recognises(self, line: str) -> bool:
-        """Is a line a command line, rather than a list of edits with commas between?"""
+        """Return whether a line is a command line rather than a comma-separated list of edits."""
         begun = line.startswith((f"{self._compiler} ", f"{_IN_IMAGE} ")) or self._line.begins(line)
         return begun or (" " in line.strip() and "," not in line)
 

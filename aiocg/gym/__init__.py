@@ -17,7 +17,8 @@ from aiocg.gym.gcc import GccEnv
 from aiocg.gym.llvm import LlvmEnv
 from aiocg.gym.portal import ForkedProcess, Portal
 from aiocg.gym.registration import register_all
-from aiocg.gym.runtime import SyncRuntime, default_runtime, shutdown
+from aiocg.gym.runtime import SyncRuntime, default_runtime
+from aiocg.gym.thread import shutdown
 from aiocg.gym.vector import CompilerVectorEnv
 
 __all__ = [

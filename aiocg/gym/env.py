@@ -5,21 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aiocg.candidate import Candidate
-from aiocg.env import Env
+from aiocg.env.candidate import Candidate
+from aiocg.env.env import Env
+from aiocg.env.plan import Spaces
+from aiocg.env.snapshot import Snapshot
+from aiocg.env.step import StepResult
 from aiocg.errors import UnknownName
 from aiocg.gym.env_base import CompilerEnvBase
 from aiocg.gym.rendering import RENDER_MODES, describe
-from aiocg.plan import Spaces
-from aiocg.rewards import Reward
-from aiocg.snapshot import Snapshot
-from aiocg.state import CompilerEnvState
-from aiocg.step import StepResult
+from aiocg.spaces.rewards import Reward
+from aiocg.states.state import CompilerEnvState
 
 if TYPE_CHECKING:
     from aiocg.validation import ValidationResult
-
-__all__ = ["CompilerEnv"]
 
 SETTINGS = ("benchmark", "action_space", "observation_space", "reward_space", "timeout")  # that a reset may change
 
@@ -31,23 +29,22 @@ class CompilerEnv(CompilerEnvBase):
         observation, info = env.reset(seed=1)
         observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
 
-    It can be used from any thread; calls from several are done in the order they come. It is copied by
-    `fork`, which `copy.deepcopy` does as well; pickling it and loading it elsewhere replays its actions there. In a
-    fork of the process it is replayed too, on workers of that process.
+    It is thread-safe; concurrent calls are executed in the order of arrival. `fork` and `copy.deepcopy` copy it.
+    Unpickling it, or using it in a fork of the process, replays its actions on the workers of that process.
 
     Args:
         environment: id, such as `"llvm-v0"`.
         benchmark: a URI, the path of a source or bitcode file, or a `Benchmark`; the environment's own if None.
         observation_space, reward_space: names of the defaults, the environment's own if None; or a `Reward`.
         action_space: the name of one that the compiler declares, or a list of the texts of actions.
-        extra_actions: texts of more actions, to be added to a discrete space.
-        rewards: of your own, to be added to those that there are.
-        datasets: where benchmarks come from, those of the runtime if None; or more datasets, to be added to them.
-        derived_observation_spaces: of your own, derived from others.
+        extra_actions: texts of actions to add to a discrete space.
+        rewards: your own, in addition to the environment's.
+        datasets: where benchmarks come from, the runtime's if None; a list is added to the runtime's.
+        derived_observation_spaces: your own, derived from others.
         render_mode: "human" prints after each reset and step, "ansi" lets `render` return text.
         timeout: seconds that the compiler may take for a step, unless it says otherwise.
         runtime: where it lives, `default_runtime()` if None.
-        settings: those that the environment has of its own, such as `gcc_bin="gcc-12"`.
+        settings: specific to the environment, such as `gcc_bin="gcc-12"`.
 
     Raises:
         UnknownName, InvalidAction, DatasetError, WorkerStartError: as `aiocg.Runtime.make`.
@@ -65,7 +62,7 @@ class CompilerEnv(CompilerEnvBase):
             options: settings for this episode and those that follow: `benchmark`, `action_space`,
                 `observation_space`, `reward_space` (None for a space switches it off) and `timeout` (seconds, for this
                 reset only).
-            settings: the same as keywords, which go before `options`.
+            settings: the same as keywords, which override `options`.
 
         Returns:
             The default observation of the unoptimised program, None without one; and info: the URI of the benchmark
@@ -178,7 +175,7 @@ class CompilerEnv(CompilerEnvBase):
         )
 
     def render(self) -> str | None:
-        """Show where the episode stands: print it ("human"), or return it as text ("ansi").
+        """Show the present state: print it ("human"), or return it as text ("ansi").
 
         Raises:
             ValueError: when the environment was made without a render mode.
@@ -192,18 +189,18 @@ class CompilerEnv(CompilerEnvBase):
         return None
 
     def close(self) -> None:
-        """Free the environment's state on its worker; idempotent. The shared workers stay for other environments."""
+        """Free the environment's state on its worker. Idempotent. Workers keep running for other environments."""
         if not (self.runtime.closed or self.runtime.forked):
             self._run(lambda env: env.close())
 
     # ------------------------------------------------------------------------- snapshots, expand, states
 
     def snapshot(self) -> Snapshot:
-        """Remember the present state; costs the same whatever the size of the program."""
+        """Return a snapshot of the present state, in constant time."""
         return self._run(lambda env: env.snapshot())
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to a state that was remembered, here or in a fork; see `aiocg.Env.restore`."""
+        """Return to a snapshot, taken here or in a fork; see `aiocg.Env.restore`."""
         self._run(lambda env: env.restore(snapshot))
 
     def expand(
@@ -245,17 +242,17 @@ class CompilerEnv(CompilerEnvBase):
                 raise info["error"]
 
     def validate(self, state: CompilerEnvState | None = None, **options: Any) -> "ValidationResult":
-        """Validate a state, the present one if None, without touching the environment: see `aiocg.validation`."""
+        """Validate a state, the present one if None, without changing the environment; see `aiocg.validation`."""
         return self._run(lambda env: env.validate(state, **options))
 
     # ----------------------------------------------------------------------------------------- parameters
 
     def send_param(self, key: str, value: str, resend_on_reset: bool = True) -> str:
-        """Send a parameter to the compiler session and return its answer; what is set so outlasts resets and forks.
+        """Send a parameter to the compiler session and return its answer; parameters survive resets and forks.
 
         Args:
-            key, value: both text. With an empty value it is a question.
-            resend_on_reset: True is how parameters are; anything else cannot be.
+            key, value: texts. An empty value only asks.
+            resend_on_reset: must be True, since parameters always survive resets.
 
         Raises:
             ParameterFailed: when the compiler does not know the key or take the value.

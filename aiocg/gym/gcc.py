@@ -1,4 +1,4 @@
-"""The GCC environment for blocking code, with what is particular to it."""
+"""The synchronous GCC environment."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -8,8 +8,6 @@ from aiocg.gym.env import CompilerEnv
 
 if TYPE_CHECKING:
     from aiocg.gcc import GccSpec
-
-__all__ = ["GccEnv"]
 
 _RUNTIMES = "runtimes_per_observation_count"
 _WARMUPS = "warmup_runs_count_per_runtime_observation"
@@ -22,8 +20,7 @@ class GccEnv(CompilerEnv):
         env.reset()
         env.choices = [-1] * len(env.gcc_spec.options)
 
-    Each attribute that is an observation compiles the program if nobody has with these options, and raises ServiceError
-    when that fails.
+    Attributes that are observations compile the program if necessary, and raise ServiceError when that fails.
     """
 
     @property
@@ -55,7 +52,7 @@ class GccEnv(CompilerEnv):
 
     @property
     def compile_timeout(self) -> float:
-        """Seconds that one run of the compiler may take, 60 if nothing else is said."""
+        """Time limit of one compiler run in seconds, by default 60."""
         return float(self.send_param("timeout", ""))
 
     @compile_timeout.setter
@@ -89,7 +86,7 @@ class GccEnv(CompilerEnv):
 
     @property
     def rtl(self) -> str:
-        """The last form that the program has inside of GCC before it is assembly."""
+        """GCC's register transfer language after its last pass."""
         return str(self.observe("rtl"))
 
     @property
@@ -109,7 +106,7 @@ class GccEnv(CompilerEnv):
 
     @property
     def instruction_counts(self) -> Mapping[str, int]:
-        """How often each instruction stands in the assembly."""
+        """Number of occurrences of each instruction in the assembly."""
         return dict(self.observe("instruction_counts"))
 
     @property

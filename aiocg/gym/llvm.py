@@ -1,22 +1,16 @@
-"""The LLVM environments for blocking code, with what is particular to them."""
+"""The synchronous LLVM environment."""
 
 import os
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from aiocg.datasets.benchmark import Benchmark
 from aiocg.gym.env import CompilerEnv
 from aiocg.llvm import measurement, programs
-from aiocg.llvm.benchmarks import benchmark_from_source, make_benchmark
-from aiocg.llvm.builds import benchmark_from_command_line
+from aiocg.llvm.benchmarks import ClangInvocation, benchmark_from_source, make_benchmark
+from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
 from aiocg.llvm.tools import TIMEOUT
-
-if TYPE_CHECKING:
-    from aiocg.datasets.benchmark import Benchmark
-    from aiocg.llvm import ClangInvocation, CommandLineBenchmark
-
-__all__ = ["LlvmEnv"]
 
 PathLike = str | os.PathLike[str]
 
@@ -44,8 +38,8 @@ class LlvmEnv(CompilerEnv):
         """Write the program as bitcode and return where it is; see `aiocg.llvm.write_bitcode`."""
         return self._run(lambda env: programs.write_bitcode(env, path))
 
-    def compile(self, benchmark: "CommandLineBenchmark", output: PathLike | None = None) -> Path:
-        """Carry out the command line that a benchmark was made from, with the program as it is now.
+    def compile(self, benchmark: CommandLineBenchmark, output: PathLike | None = None) -> Path:
+        """Run the command line that a benchmark was made from, with the present state of the program.
 
         Args:
             benchmark: of `make_benchmark_from_command_line`, that this environment was reset to.
@@ -89,12 +83,12 @@ class LlvmEnv(CompilerEnv):
 
     def make_benchmark(
         self,
-        inputs: "PathLike | ClangInvocation | Sequence[PathLike | ClangInvocation]",
+        inputs: PathLike | ClangInvocation | Sequence[PathLike | ClangInvocation],
         copt: Iterable[str] = (),
         *,
         system_includes: bool = True,
         timeout: float = TIMEOUT,
-    ) -> "Benchmark":
+    ) -> Benchmark:
         """Make a benchmark of one file or several, which are linked; see `aiocg.llvm.make_benchmark`.
 
         Args:
@@ -113,7 +107,7 @@ class LlvmEnv(CompilerEnv):
         lang: str = "c",
         system_includes: bool = True,
         timeout: float = TIMEOUT,
-    ) -> "Benchmark":
+    ) -> Benchmark:
         """Make a benchmark of the text of a program.
 
         Args:
@@ -132,7 +126,7 @@ class LlvmEnv(CompilerEnv):
         replace_driver: bool = True,
         system_includes: bool = True,
         timeout: float = TIMEOUT,
-    ) -> "CommandLineBenchmark":
+    ) -> CommandLineBenchmark:
         """Make a benchmark of the sources of a compiler's command line.
 
         `compile` finishes that command line with the optimised program.

@@ -1,4 +1,8 @@
-"""A portal: an event loop in a thread of its own, through which blocking code uses asynchronous objects."""
+"""A portal: an event loop in a thread of its own, through which blocking code uses asynchronous objects.
+
+anyio's `BlockingPortal` does not suffice: an interrupted caller leaves its call running, `sys.exit()` in one call ends
+all others, a call in a fork of the process hangs, and each call costs a task and two futures.
+"""
 
 import asyncio
 import contextlib
@@ -7,8 +11,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from aiocg.errors import AiocgError, RuntimeClosed
-from aiocg.requests import Receiver
+from aiocg.errors import ForkedProcess, RuntimeClosed
+from aiocg.fleet.pending import Receiver
 
 __all__ = ["ForkedProcess", "Portal"]
 
@@ -17,26 +21,10 @@ T = TypeVar("T")
 SIGNAL_INTERVAL = 0.5  # seconds until a signal is handled that did not wake the thread that waits
 
 
-class ForkedProcess(AiocgError):
-    """Something that belongs to another process was used in a fork of it, where its event loop does not run.
-
-    Attributes:
-        owner: process id of the one that it belongs to.
-    """
-
-    def __init__(self, owner: int) -> None:
-        self.owner = owner
-        super().__init__(
-            f"this runtime belongs to process {owner}, of which this process ({os.getpid()}) is a fork: "
-            "make another runtime here, or let environments use the default one"
-        )
-
-
 class Portal:
     """An event loop in a daemon thread, for use from any other thread of the process that made it.
 
-    The loop is uvloop's where there is one. Nothing waits for ever: what is under way when the portal is closed fails
-    with RuntimeClosed.
+    Uses uvloop if available. Closing the portal makes pending calls fail with RuntimeClosed.
 
     Raises:
         OSError: when there are too many open files for an event loop.
@@ -60,18 +48,18 @@ class Portal:
 
     @property
     def forked(self) -> bool:
-        """Is this process a fork of the one that made the portal? Then the portal has no thread here."""
+        """Whether this process is a fork of the portal's, where its thread does not exist."""
         return os.getpid() != self._owner
 
     @property
     def is_current_thread(self) -> bool:
-        """Is the caller in the thread of the portal's loop?"""
+        """Whether the caller is in the loop's thread."""
         return threading.current_thread() is self._thread
 
     def deliver(self, send: Callable[[Receiver], object]) -> Any:
-        """Call a function in the loop's thread with a receiver, and return the result that the receiver is given.
+        """Call a function with a receiver in the loop's thread, and return the result delivered to the receiver.
 
-        An exception in this thread meanwhile, such as KeyboardInterrupt, tells the receiver that nobody waits.
+        An exception in this thread meanwhile, such as KeyboardInterrupt, marks the receiver as done.
 
         Raises:
             ForkedProcess: in a fork of the process that made the portal.
@@ -108,7 +96,7 @@ class Portal:
         return self.wait(lambda: asyncio.ensure_future(function(*args)))
 
     def close(self) -> None:
-        """End the loop and its thread; idempotent. In a fork it does nothing."""
+        """Stop the loop and its thread. Idempotent. Does nothing in a fork."""
         if self.forked:
             return
         with self._lock:
@@ -126,8 +114,8 @@ class Portal:
                 self._loop.call_soon(started.set)
                 stopped = self._loop.create_task(self._stop.wait())
                 while not stopped.done():
-                    # Code of the user's that calls sys.exit() stops the loop. It is raised where the result is waited
-                    # for, and is none of the other calls' business.
+                    # User code that calls sys.exit() stops the loop. SystemExit is raised to its caller; other calls
+                    # are not affected.
                     with contextlib.suppress(SystemExit, KeyboardInterrupt):
                         self._loop.run_until_complete(stopped)
         except BaseException as error:
@@ -143,7 +131,7 @@ class Portal:
 
 
 class _Call:
-    """One call through the portal: begun in the loop's thread, waited for in the caller's."""
+    """One call: begun in the loop's thread, awaited in the caller's."""
 
     __slots__ = ("_abandoned", "_calls", "_done", "_error", "_future", "_result", "_send")
 
@@ -203,7 +191,7 @@ class _Call:
 
     def outcome(self, loop: asyncio.AbstractEventLoop) -> Any:
         try:
-            # Without a timeout, a signal that comes right before the wait, or in another thread, does not end it.
+            # Without a timeout, a signal right before the wait, or in another thread, would not interrupt it.
             while not self._done.acquire(timeout=SIGNAL_INTERVAL):
                 pass
         except BaseException:

@@ -1,44 +1,41 @@
-"""How to make an environment, with the state it is in: what a pickle holds, and what a fork of the process uses."""
+"""Recipes for making an environment in its present state, for pickles and forks of the process."""
 
 import contextlib
 import dataclasses
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from aiocg.datasets import default_datasets
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError
-from aiocg.env import Env
-from aiocg.env_base import STEP_TIMEOUT
+from aiocg.env.env import Env
+from aiocg.env.preparation import BenchmarkLike
+from aiocg.env.settings import STEP_TIMEOUT
 from aiocg.errors import SessionLost
 from aiocg.registry import environment
-from aiocg.rewards import Reward
+from aiocg.runtime import Runtime
 from aiocg.spaces import ObservationSpace
 from aiocg.spaces.actions import ActionSpace, ActionSpaceLike, ActionSpaces, list_of_texts
-
-if TYPE_CHECKING:
-    from aiocg.runtime import BenchmarkLike, Runtime
-
-__all__ = ["EpisodeRecipe", "Recipe", "collection", "configured"]
+from aiocg.spaces.rewards import Reward
 
 T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EpisodeRecipe:
-    """How to come back to the state of an episode.
+    """How to replay an episode.
 
     Attributes:
         benchmark: its program.
         actions: as texts.
-        reward: what they have earned.
-        state: hash of the state that they lead to.
+        reward: their sum of rewards.
+        state: hash of the resulting state.
     """
 
-    benchmark: "BenchmarkLike"
+    benchmark: BenchmarkLike
     actions: tuple[str, ...]
     reward: float
     state: int
@@ -51,13 +48,13 @@ class Recipe:
     Attributes:
         benchmark, observation_space, reward_space, action_space, extra_actions, timeout, datasets: as given to
             `CompilerEnv`.
-        switched_off: the spaces that are None mean none, and not the environment's own.
-        rewards, observations: of the user's.
-        parameters: to be sent, by key.
-        episode: that it is in, None when it needs a reset.
+        switched_off: spaces that are None are off, rather than the environment's defaults.
+        rewards, observations: the user's own.
+        parameters: to send, by key.
+        episode: to replay, None outside of an episode.
     """
 
-    benchmark: "BenchmarkLike | None" = None
+    benchmark: BenchmarkLike | None = None
     observation_space: str | None = None
     reward_space: str | None = None
     switched_off: bool = False
@@ -66,7 +63,7 @@ class Recipe:
     timeout: float = STEP_TIMEOUT
     rewards: tuple[Reward, ...] = ()
     observations: tuple[ObservationSpace, ...] = ()
-    datasets: "Datasets | Iterable[Dataset] | None" = None
+    datasets: Datasets | Iterable[Dataset] | None = None
     parameters: Mapping[str, str] = dataclasses.field(default_factory=dict)
     episode: EpisodeRecipe | None = None
 
@@ -80,10 +77,10 @@ class Recipe:
         derived_observation_spaces: Iterable[ObservationSpace],
         **others: Any,
     ) -> Self:
-        """Return the recipe of what a user has given.
+        """Return a recipe from constructor arguments.
 
         Args:
-            reward_space: a name, or a reward of the user's.
+            reward_space: a name, or the user's own reward.
             rewards, extra_actions, derived_observation_spaces: as given to `CompilerEnv`.
             others: fields of a recipe.
 
@@ -111,12 +108,12 @@ class Recipe:
         own: Iterable[Reward | ObservationSpace],
         datasets: Datasets | None,
     ) -> Self:
-        """Return the recipe of an environment as it is.
+        """Return the recipe of an environment in its present state.
 
         Args:
             env: the environment.
             benchmark: for its next reset, its present one if None.
-            own: rewards and observations of the user's.
+            own: the user's own rewards and observations.
             datasets: where its benchmarks come from, None for where those of its runtime do.
         """
         own = tuple(own)
@@ -138,7 +135,7 @@ class Recipe:
         )
 
     def portable(self, form: Callable[[Benchmark], Benchmark]) -> Self:
-        """Return a recipe that another process can follow: benchmarks that any process can find are given by name.
+        """Return a recipe for another process, with benchmarks by name where every process can find them.
 
         Args:
             form: returns a benchmark in the form that the environment's compiler takes.
@@ -150,12 +147,12 @@ class Recipe:
         return dataclasses.replace(self, benchmark=_portable(self.benchmark, datasets, form), episode=episode)
 
     async def make(
-        self, runtime: "Runtime", environment: str, find: "Callable[[BenchmarkLike], Awaitable[Benchmark]]"
+        self, runtime: Runtime, environment: str, find: Callable[[BenchmarkLike], Awaitable[Benchmark]]
     ) -> Env:
-        """Make the environment and bring it to its state.
+        """Make the environment and replay its episode.
 
         Args:
-            runtime: where it will live.
+            runtime: to make it on.
             environment: its id.
             find: finds a benchmark.
 
@@ -187,9 +184,7 @@ class Recipe:
         return env
 
 
-async def _replay(
-    env: Env, episode: EpisodeRecipe, find: "Callable[[BenchmarkLike], Awaitable[Benchmark]]"
-) -> None:
+async def _replay(env: Env, episode: EpisodeRecipe, find: Callable[[BenchmarkLike], Awaitable[Benchmark]]) -> None:
     await env.reset(benchmark=await find(episode.benchmark))
     if episode.actions:
         _, _, terminated, _, info = await env.step_texts(episode.actions)
@@ -200,8 +195,8 @@ async def _replay(
     env.carry_reward(episode.reward)
 
 
-def collection(datasets: "Datasets | Iterable[Dataset] | None", known: Datasets) -> Datasets:
-    """Return the datasets that are meant: those given, or, if they are no collection, the known ones and them."""
+def collection(datasets: Datasets | Iterable[Dataset] | None, known: Datasets) -> Datasets:
+    """Return a given collection of datasets, or the known datasets with those given."""
     if isinstance(datasets, Datasets):
         return datasets
     if datasets is None:
@@ -210,7 +205,7 @@ def collection(datasets: "Datasets | Iterable[Dataset] | None", known: Datasets)
 
 
 def configured(id: str, settings: Mapping[str, Any]) -> str:
-    """Return the id of an environment with settings, which were given as keywords; paths are taken as texts.
+    """Return the id of an environment with settings given as keywords; paths become texts.
 
     Raises:
         UnknownName: when there is no such environment.
@@ -228,7 +223,7 @@ def configured(id: str, settings: Mapping[str, Any]) -> str:
 
 
 def list_of(kind: type, given: Iterable[T], name: str) -> list[T]:
-    """Return what a user has given as a list.
+    """Return an iterable argument as a list.
 
     Raises:
         TypeError: when it is not a list of objects of a class, and which argument that is.
@@ -240,7 +235,7 @@ def list_of(kind: type, given: Iterable[T], name: str) -> list[T]:
 
 
 def _named(space: ActionSpace, known: ActionSpaces) -> ActionSpaceLike:
-    """Return the name of an action space, if it is one of those that the compiler declares, which are large."""
+    """Return the name of an action space if the compiler declares it, which is shorter to pickle."""
     one = known.get(space.name)
     return space.name if one is not None and one == space and one.names == space.names else space
 

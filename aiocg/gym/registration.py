@@ -1,36 +1,30 @@
-"""Makes the environments known to Gymnasium, under the ids that `aiocg.Runtime.make` knows them by."""
+"""Registering the environments with Gymnasium, under the ids of `aiocg.Runtime.make`."""
 
 import gymnasium
 
 from aiocg.gym.env import CompilerEnv
+from aiocg.gym.gcc import GccEnv
+from aiocg.gym.llvm import LlvmEnv
 from aiocg.registry import EnvironmentSpec, environment, environments
 
-__all__ = ["environment_class", "register_all"]
+CLASSES: dict[str, type[CompilerEnv]] = {"gcc": GccEnv, "llvm": LlvmEnv}
+"""Of the environments of a worker that have a class of their own."""
 
 
 def environment_class(id: str) -> type[CompilerEnv]:
-    """Return the class of an environment's synchronous form.
+    """Return the synchronous class of an environment.
 
     Raises:
         UnknownName: when there is no such environment.
     """
-    worker = environment(id).worker
-    if worker == "llvm":
-        from aiocg.gym.llvm import LlvmEnv
-
-        return LlvmEnv
-    if worker == "gcc":
-        from aiocg.gym.gcc import GccEnv
-
-        return GccEnv
-    return CompilerEnv
+    return CLASSES.get(environment(id).worker, CompilerEnv)
 
 
 def register_all() -> None:
-    """Register every environment, those of installed packages too.
+    """Register all environments, including those of installed packages.
 
-    `gymnasium.make` then returns them as they are: they check the order of calls themselves, and Gymnasium's wrappers
-    would hide their methods.
+    `gymnasium.make` adds no wrappers to them: they check the order of calls themselves, and Gymnasium's wrappers would
+    hide their methods.
     """
     for spec in environments().values():
         if spec.id in gymnasium.registry:
@@ -48,7 +42,7 @@ def register_all() -> None:
 
 
 def _is_measured(spec: EnvironmentSpec) -> bool:
-    """Is the default reward of an environment another one each time, because it is measured?"""
+    """Return whether an environment's default reward is measured, and so not reproducible."""
     if spec.reward_space is None:
         return False
     return any(reward.name == spec.reward_space and not reward.deterministic for reward in spec.rewards())

@@ -1,14 +1,12 @@
-"""How an environment is shown to people: a line on where it stands, and its default observation."""
+"""Rendering an environment: a status line and the default observation."""
 
 from typing import TYPE_CHECKING
 
+from aiocg.env.step import StepResult
 from aiocg.errors import UnknownName
-from aiocg.step import StepResult
 
 if TYPE_CHECKING:
-    from aiocg.env import Env
-
-__all__ = ["RENDER_MODES", "check_render_mode", "describe"]
+    from aiocg.env.env import Env
 
 _LONGEST = 100  # characters of an action
 
@@ -16,7 +14,7 @@ RENDER_MODES = ("human", "ansi")
 
 
 def check_render_mode(mode: str | None) -> None:
-    """Raise UnknownName when there is no such render mode; None is none."""
+    """Raise UnknownName for an unknown render mode; None is allowed."""
     if mode is not None and mode not in RENDER_MODES:
         raise UnknownName("render mode", mode, RENDER_MODES)
 
@@ -25,8 +23,8 @@ def describe(env: "Env", last: StepResult | None) -> str:
     """Return text on the program, the actions so far, the rewards, and the last default observation.
 
     Args:
-        env: to be described.
-        last: what its last reset or step returned, None before the first.
+        env: the environment.
+        last: result of its last reset or step, None before the first.
     """
     if last is None:
         return f"{env.spec.id}  {env.benchmark.uri}  not reset yet"

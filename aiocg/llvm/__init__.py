@@ -7,29 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
-    "ClangInvocation": "benchmarks",
-    "CommandLineBenchmark": "builds",
-    "Translation": "legacy_states",
-    "action_names": "one_shot",
-    "benchmark_from_command_line": "builds",
-    "benchmark_from_source": "benchmarks",
-    "clang_path": "tools",
-    "compute_observation": "one_shot",
-    "ir": "programs",
-    "ir_sha1": "programs",
-    "lld_path": "tools",
-    "make_benchmark": "benchmarks",
-    "merge_benchmarks": "benchmarks",
-    "modern_state": "legacy_states",
-    "observation_spaces": "one_shot",
-    "program_path": "tools",
-    "reward_spaces": "one_shot",
-    "split_benchmark_by_function": "benchmarks",
-    "strip_optnone": "benchmarks",
-    "text_size": "object_file",
-    "translate_command_line": "legacy_states",
-    "write_bitcode": "programs",
-    "write_ir": "programs",
+    name: home
+    for home, names in {
+        "llvm.benchmarks": "ClangInvocation benchmark_from_source make_benchmark "
+        "merge_benchmarks split_benchmark_by_function strip_optnone",
+        "llvm.builds": "CommandLineBenchmark benchmark_from_command_line",
+        "llvm.object_file": "code_size text_size",
+        "llvm.one_shot": "action_names compute_observation observation_spaces reward_spaces",
+        "llvm.programs": "ir ir_sha1 write_bitcode write_ir",
+        "llvm.tools": "clang_path lld_path program_path",
+        "spaces.baselines": "cost_baselines",
+        "states.translation": "Translation",
+        "validation.legacy_states": "modern_state translate_command_line",
+    }.items()
+    for name in names.split()
 }
 
 __all__ = [
@@ -40,7 +31,9 @@ __all__ = [
     "benchmark_from_command_line",
     "benchmark_from_source",
     "clang_path",
+    "code_size",
     "compute_observation",
+    "cost_baselines",
     "ir",
     "ir_sha1",
     "lld_path",
@@ -68,16 +61,18 @@ if TYPE_CHECKING:
         strip_optnone,
     )
     from aiocg.llvm.builds import CommandLineBenchmark, benchmark_from_command_line
-    from aiocg.llvm.legacy_states import Translation, modern_state, translate_command_line
-    from aiocg.llvm.object_file import text_size
+    from aiocg.llvm.object_file import code_size, text_size
     from aiocg.llvm.one_shot import action_names, compute_observation, observation_spaces, reward_spaces
     from aiocg.llvm.programs import ir, ir_sha1, write_bitcode, write_ir
     from aiocg.llvm.tools import clang_path, lld_path, program_path
+    from aiocg.spaces.baselines import cost_baselines
+    from aiocg.states.translation import Translation
+    from aiocg.validation.legacy_states import modern_state, translate_command_line
 else:
 
     def __getattr__(name: str) -> Any:
         if name in _HOMES:
-            return getattr(import_module(f"aiocg.llvm.{_HOMES[name]}"), name)
+            return getattr(import_module(f"aiocg.{_HOMES[name]}"), name)
         raise AttributeError(f"module 'aiocg.llvm' has no attribute {name!r}")
 
     def __dir__() -> list[str]:

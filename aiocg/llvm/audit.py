@@ -2,7 +2,7 @@
 
 Each list is applied to a program in two processes. Passes may crash, hang, or leave a program that is not valid; the
 two results may differ; and the program may do something else than before. What is found is shrunk to the fewest
-passes that show it (`aiocg.minimize`), and `Report.blames` says which pass is the probable cause.
+passes that show it (`aiocg.validation.minimize`), and `Report.blames` says which pass is the probable cause.
 """
 
 import contextlib
@@ -15,16 +15,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.env import Env
+from aiocg.env.env import Env
 from aiocg.errors import ActionFailed, DeadlineExceeded, ServiceError, WorkerCrashed
+from aiocg.fleet.supervision import Policy
 from aiocg.llvm.audit_report import Finding, Kind, Report
-from aiocg.minimize import MinimizationError, minimize
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import spread
-from aiocg.supervision import Policy
-from aiocg.validation.executions import differences
-
-__all__ = ["audit"]
+from aiocg.states.executions import differences
+from aiocg.validation.minimize import MinimizationError, minimize
 
 LENGTHS = (6, 21)  # of the lists, at least and at most
 ROUND = 50  # lists after which the two processes are replaced by fresh ones
@@ -185,8 +183,9 @@ class _Pair:
         if env.state_hash != self.other.state_hash:
             evidence = f"states {env.state_hash:016x} and {self.other.state_hash:016x}"
             return Kind.NONDETERMINISM, evidence
+        assert self.benchmark.program is not None
         try:
-            wrong = differences(self.expected, await env.observe(EXECUTION))
+            wrong = differences(self.expected, await env.observe(EXECUTION), self.benchmark.program.runs)
         except WorkerCrashed as error:
             return Kind.NO_CODE, f"the code generator died: {error.cause}"
         except ServiceError as error:
@@ -230,7 +229,8 @@ async def _pair() -> AsyncIterator[tuple[Env, Env]]:
     async with contextlib.AsyncExitStack() as stack:
         envs = []
         for _ in range(2):
-            runtime = Runtime(workers=1, options={"transition_cache_bytes": 0}, policy=Policy(max_delay=0.5))
+            options = {"transition_cache_bytes": 0, "verify_passes": True}
+            runtime = Runtime(workers=1, options=options, policy=Policy(max_delay=0.5))
             await stack.enter_async_context(runtime)
             env = await runtime.make("llvm-v0")
             env.timeout = TIMEOUT

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-__all__ = ["Blame", "Finding", "Kind", "Report"]
-
 
 class Kind(enum.StrEnum):
     """The ways in which passes misbehave."""

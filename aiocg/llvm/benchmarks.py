@@ -3,31 +3,17 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.datasets.files import benchmark_from_file
 from aiocg.datasets.frontend import DEFAULT_FLAGS, TIMEOUT, absolute_flags, compile_source, compile_words
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.source_files import gather_text
-from aiocg.datasets.uri import BenchmarkUri
-from aiocg.errors import ServiceError
+from aiocg.datasets.uri import USER, BenchmarkUri
 from aiocg.llvm import tools
-
-__all__ = [
-    "ClangInvocation",
-    "benchmark_from_source",
-    "make_benchmark",
-    "merge_benchmarks",
-    "split_benchmark_by_function",
-    "strip_optnone",
-]
-
-DATASET = "user-v0"
-"""What stands for the dataset in the names of benchmarks that belong to none."""
 
 _SUFFIXES = {"c": ".c", "c++": ".cc"}
 
@@ -83,7 +69,7 @@ def benchmark_from_source(
     filename = "program" + _SUFFIXES[language]
     params = [("sha256", hashlib.sha256(data).hexdigest()[:16]), *(("flag", flag) for flag in fixed)]
     return Benchmark(
-        BenchmarkUri("benchmark", DATASET, filename, tuple(params)),
+        BenchmarkUri("benchmark", USER, filename, tuple(params)),
         lambda: compile_source(data, filename, fixed, timeout=timeout),
         sources=lambda: [BenchmarkSource(filename, data)],
         description=f"a program in {language}",
@@ -118,7 +104,7 @@ def make_benchmark(
     if not parts:
         raise BenchmarkInitError("make_benchmark", "there are no inputs")
     whole = parts[0] if len(parts) == 1 else _linked(parts, _uri_of(several, flags), timeout)
-    return _stripped(whole, timeout) if strip_optnone else whole
+    return _stripped(whole, timeout=timeout) if strip_optnone else whole
 
 
 def merge_benchmarks(benchmarks: Iterable[Benchmark], *, timeout: float = tools.TIMEOUT) -> Benchmark:
@@ -136,7 +122,7 @@ def merge_benchmarks(benchmarks: Iterable[Benchmark], *, timeout: float = tools.
         raise ValueError("there are no benchmarks to merge")
     digest = hashlib.sha256("\n".join(str(part.uri) for part in parts).encode()).hexdigest()[:16]
     params = (("count", str(len(parts))), ("sha256", digest))  # their names together may be longer than anyone wants
-    return _linked(parts, BenchmarkUri("benchmark", DATASET, "merged", params), timeout)
+    return _linked(parts, BenchmarkUri("benchmark", USER, "merged", params), timeout)
 
 
 def split_benchmark_by_function(
@@ -177,17 +163,27 @@ def strip_optnone(benchmark: Benchmark, *, timeout: float = tools.TIMEOUT) -> Be
 
     The `noinline` beside it goes too. It is done on first use of the content.
     """
-    return _stripped(benchmark, timeout)
+    uri = BenchmarkUri("benchmark", USER, "without-optnone", (("benchmark", str(benchmark.uri)),))
+    return Benchmark(
+        uri,
+        lambda: tools.compute("strip-optnone", [("whole.bc", benchmark.content)], str(benchmark.uri), timeout),
+        sources=lambda: benchmark.sources,
+        description=f"{benchmark.uri} without optnone",
+        program=benchmark.program,
+    )
+
+
+_stripped = strip_optnone  # for `make_benchmark`, in which the name is an argument
 
 
 def _part(one: "PathLike | ClangInvocation", flags: tuple[str, ...]) -> Benchmark:
     if isinstance(one, ClangInvocation):
         words = tuple(("argument", os.fspath(argument)) for argument in one.arguments)
-        return Benchmark(BenchmarkUri("benchmark", DATASET, "clang", words), one.bitcode)
+        return Benchmark(BenchmarkUri("benchmark", USER, "clang", words), one.bitcode)
     if not isinstance(one, (str, os.PathLike)):
         raise TypeError(f"an input is a path or a ClangInvocation, not {type(one).__name__}: {one!r}")
     is_ir = os.fspath(one).endswith((".ll", ".bc"))
-    return benchmark_from_file(one, () if is_ir else flags)
+    return Benchmark.from_file(one, () if is_ir else flags)
 
 
 def _uri_of(inputs: "Sequence[PathLike | ClangInvocation]", flags: tuple[str, ...]) -> BenchmarkUri:
@@ -199,53 +195,16 @@ def _uri_of(inputs: "Sequence[PathLike | ClangInvocation]", flags: tuple[str, ..
             params.append(("file", os.path.abspath(os.path.expanduser(one))))
     params += [("flag", flag) for flag in absolute_flags(flags)]
     first = next((Path(value).stem for key, value in params if key == "file"), "clang")
-    return BenchmarkUri("benchmark", DATASET, first, tuple(params))
+    return BenchmarkUri("benchmark", USER, first, tuple(params))
 
 
 def _linked(parts: Sequence[Benchmark], uri: BenchmarkUri, timeout: float) -> Benchmark:
-    def load() -> bytes:
-        def link(scratch: Path, output: Path) -> None:
-            paths = [scratch / f"{number}-{Path(part.uri.path).name or 'part'}" for number, part in enumerate(parts)]
-            for path, part in zip(paths, parts, strict=True):
-                path.write_bytes(part.content)
-            tools.run_tool("link", [output, *paths], subject=str(uri), timeout=timeout)
-
-        return _computed(link, uri)
-
     return Benchmark(
         uri,
-        load,
+        lambda: tools.compute("link", ((Path(part.uri.path).name, part.content) for part in parts), str(uri), timeout),
         sources=lambda: [source for part in parts for source in part.sources],
         description="linked of " + ", ".join(str(part.uri) for part in parts),
     )
-
-
-def _stripped(benchmark: Benchmark, timeout: float) -> Benchmark:
-    uri = BenchmarkUri("benchmark", DATASET, "without-optnone", (("benchmark", str(benchmark.uri)),))
-
-    def strip(scratch: Path, output: Path) -> None:
-        whole = scratch / "whole.bc"
-        whole.write_bytes(benchmark.content)
-        tools.run_tool("strip-optnone", [output, whole], subject=str(benchmark.uri), timeout=timeout)
-
-    return Benchmark(
-        uri,
-        lambda: _computed(strip, uri),
-        sources=lambda: benchmark.sources,
-        description=f"{benchmark.uri} without optnone",
-        program=benchmark.program,
-    )
-
-
-def _computed(compute: Callable[[Path, Path], None], uri: BenchmarkUri) -> bytes:
-    """Return what a function writes to a file, as content: failures of LLVM are errors of the benchmark."""
-    with scratch_folder() as scratch:
-        output = Path(scratch, "output.bc")
-        try:
-            compute(Path(scratch), output)
-        except ServiceError as error:
-            raise BenchmarkInitError(str(uri), str(error)) from error
-        return output.read_bytes()
 
 
 def _section(whole: Benchmark, function: str | None, content: bytes) -> Benchmark:

@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound
 from aiocg.datasets.frontend import compile_words
-from aiocg.datasets.process import TimedOut, run_bounded
+from aiocg.datasets.linking import run_linker
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import compile_flags, find_clang, find_toolchain, link_flags, loader_environment
 from aiocg.datasets.uri import BenchmarkUri
-from aiocg.errors import ServiceError
 from aiocg.llvm import tools
 from aiocg.llvm.command_line import CommandLine, Input, parse
 from aiocg.llvm.recording import is_driver
 
 if TYPE_CHECKING:
-    from aiocg.env import Env
-
-__all__ = ["CommandLineBenchmark", "benchmark_from_command_line"]
+    from aiocg.env.env import Env
 
 DATASET = "clang-v0"
 TIMEOUT = 600.0  # seconds for one step of building
@@ -70,7 +68,7 @@ def benchmark_from_command_line(
         if command.mode != "link":
             raise BenchmarkInitError(text, "it gives an object, which cannot be run: leave out -c")
         try:
-            runs = _runs(run, folder)
+            runs = runs_of(run, folder)
         except ValueError as error:
             raise BenchmarkInitError(text, f"its run {run!r} is no command line: {error}") from None
         program = _program(command, folder, runs, replace_driver)
@@ -162,19 +160,8 @@ class CommandLineBenchmark(Benchmark):
 
     def _load(self) -> bytes:
         sources = self.command.sources
-        modules = [self._compiled(source) for source in sources]
-        if len(modules) == 1:
-            return modules[0]
-        with scratch_folder() as scratch:
-            output = Path(scratch, "linked.bc")
-            paths = [Path(scratch, f"{number}-{PurePath(one.path).name}") for number, one in enumerate(sources)]
-            for path, module in zip(paths, modules, strict=True):
-                path.write_bytes(module)
-            try:
-                tools.run_tool("link", [output, *paths], subject=self.description, timeout=self.timeout)
-            except ServiceError as error:
-                raise BenchmarkInitError(self.description, str(error)) from error
-            return output.read_bytes()
+        modules = [(PurePath(source.path).name, self._compiled(source)) for source in sources]
+        return modules[0][1] if len(modules) == 1 else tools.compute("link", modules, self.description, self.timeout)
 
     def _compiled(self, source: Input) -> bytes:
         toolchain = find_toolchain()
@@ -187,17 +174,7 @@ class CommandLineBenchmark(Benchmark):
 
     def _run(self, words: Sequence[str]) -> None:
         environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
-        try:
-            status, messages = run_bounded(words, cwd=str(self.directory), env=environment, timeout=self.timeout)
-        except TimedOut:
-            raise BenchmarkInitError(
-                self.description, f"{words[0]} took longer than {self.timeout:g} s and was stopped"
-            ) from None
-        except OSError as error:
-            raise BenchmarkInitError(self.description, f"{words[0]} cannot be started: {error.strerror}") from error
-        if status:
-            ended = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
-            raise BenchmarkInitError(self.description, f"`{shlex.join(words)}` {ended}", messages.strip())
+        run_linker(words, str(self.directory), environment, self.description, self.timeout)
 
     def _read_sources(self) -> list[BenchmarkSource]:
         return [
@@ -232,7 +209,14 @@ def _words(line: str | Sequence[str]) -> list[str]:
     return shlex.split(line) if isinstance(line, str) else list(line)
 
 
-def _runs(run: "str | Sequence[str] | ProgramRun | Mapping[str, ProgramRun]", directory: Path) -> dict[str, ProgramRun]:
+def runs_of(
+    run: "str | Sequence[str] | ProgramRun | Mapping[str, ProgramRun]", directory: Path
+) -> dict[str, ProgramRun]:
+    """Return runs by name; what they are is said at `benchmark_from_command_line`.
+
+    Raises:
+        ValueError: when a command line is empty, or quotes in it do not match.
+    """
     if isinstance(run, ProgramRun):
         return {_RUN: run}
     if isinstance(run, Mapping):

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
-__all__ = ["CommandLine", "Input", "Token", "parse"]
-
 Kind = Literal["option", "input", "output", "language", "mode", "level", "dependency", "linking"]
 
 LANGUAGES = {

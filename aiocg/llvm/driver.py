@@ -21,61 +21,17 @@ from aiocg.datasets.cache import Cache, cache_directory
 from aiocg.datasets.diagnostics import header_remedy, missing_header
 from aiocg.datasets.errors import CacheError
 from aiocg.llvm.command_line import CommandLine, Input
+from aiocg.llvm.driver_settings import DriverError, Settings
 from aiocg.llvm.object_file import text_size
 from aiocg.llvm.output_file import write_whole
-
-__all__ = ["DriverError", "ObjectCompilation", "Settings", "Verdict"]
 
 FORMAT = "1"  # of the cache's entries and keys
 LEVEL = "-Oz"  # what the front end marks functions for, and what results are compared with
 
 FOUND, PLAIN = "found", "plain"
 
-
-class DriverError(Exception):
-    """A setting of `aiocg cc` that makes no sense."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What to search for, and how long. There are no options: builds know how to set `CC`, and nothing else.
-
-    Attributes:
-        search: "greedy", "random" or "beam"; "O1" to "Oz"; a pipeline or other action text; the path of a state as
-            JSON, whose actions are taken; or "none".
-        reward: the reward space that a search maximises. If it is one of IR instructions these decide what is best,
-            otherwise the bytes of code and read-only data do.
-        budget: seconds that a search may take for one file.
-        report: the file to which the report is appended, standard error if "".
-    """
-
-    search: str = "greedy"
-    reward: str = "ObjectTextSizeOz"
-    budget: float = 10.0
-    report: str = ""
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Read `AIOCG_CC_SEARCH`, `AIOCG_CC_REWARD`, `AIOCG_CC_BUDGET` and `AIOCG_CC_REPORT`.
-
-        Raises:
-            DriverError: when the budget is no positive number.
-        """
-        variables = {"search": "AIOCG_CC_SEARCH", "reward": "AIOCG_CC_REWARD", "report": "AIOCG_CC_REPORT"}
-        chosen = {name: environment.get(variable, "") for name, variable in variables.items()}
-        budget = environment.get("AIOCG_CC_BUDGET", "") or "10"
-        try:
-            seconds = float(budget)
-        except ValueError:
-            seconds = 0.0
-        if not 0 < seconds < float("inf"):
-            raise DriverError(f"AIOCG_CC_BUDGET is {budget!r}, expected a number of seconds greater than 0")
-        return cls(budget=seconds, **{name: value for name, value in chosen.items() if value})
-
-    @property
-    def counts_instructions(self) -> bool:
-        """Say whether IR instructions decide, and not bytes."""
-        return self.reward.startswith("IrInstructionCount")
+TINY_CODE = 64  # bytes of code, or instructions, that no search makes less
+LEAST = 4.0  # times what clang takes: with less time left, no search begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,37 +70,29 @@ class Candidate:
     how: str = ""
 
 
+@dataclass(slots=True)
 class ObjectCompilation:
-    """One source on its way to object code.
+    """The compilation of one source to object code.
 
-    Args:
-        driver: the start of clang's command line.
+    Attributes:
+        driver: the first words of clang's command line.
         command: the user's command line.
         source: one of its sources.
         output: the object to write.
         settings: how to search.
         environment: for clang.
         scratch: a folder for temporary files.
+        warning: what went wrong without preventing the compilation, "" if nothing did.
     """
 
-    def __init__(
-        self,
-        driver: Sequence[str],
-        command: CommandLine,
-        source: Input,
-        output: str,
-        settings: Settings,
-        environment: Mapping[str, str],
-        scratch: Path,
-    ) -> None:
-        self.driver = list(driver)
-        self.command = command
-        self.source = source
-        self.output = output
-        self.settings = settings
-        self.environment = environment
-        self.scratch = scratch
-        self.warning = ""
+    driver: Sequence[str]
+    command: CommandLine
+    source: Input
+    output: str
+    settings: Settings
+    environment: Mapping[str, str]
+    scratch: Path
+    warning: str = ""
 
     def run(self) -> int:
         """Compile and return the exit status. Diagnostics are clang's own, on standard error."""
@@ -207,15 +155,18 @@ class ObjectCompilation:
         return digest.hexdigest()
 
     def _choose(self, bitcode: bytes) -> tuple[Verdict, bytes]:
-        from aiocg.llvm.driver_search import optimise
-
         started = time.monotonic()
         plain = self._by_clang(PLAIN, self.command.level)
         if plain is None:
             raise DriverError("clang does not accept it")
+        began = time.monotonic()
         candidates = [plain, self._by_clang(LEVEL, LEVEL)]
-        for program, how in optimise(bitcode, self.settings):
-            candidates.append(self._by_search(program, how))
+        once, left = time.monotonic() - began, started + self.settings.budget - time.monotonic()
+        if not self.settings.searches or (plain.cost > TINY_CODE and left > LEAST * once):
+            from aiocg.llvm.driver_search import optimise
+
+            for program, how in optimise(bitcode, self.settings, left - 2 * once):  # found code is generated, too
+                candidates.append(self._by_search(program, how))
         known = [candidate for candidate in candidates if candidate is not None]
         best = min(known, key=lambda candidate: candidate.cost)  # the first of equals: the plainest
         costs: dict[str, int] = {}

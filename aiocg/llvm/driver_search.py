@@ -6,20 +6,16 @@ from pathlib import Path
 
 import msgspec
 
-from aiocg.datasets.scratch import scratch_folder
-from aiocg.llvm import tools
-from aiocg.llvm.driver import DriverError, Settings
+from aiocg.llvm.driver_settings import DriverError, Settings
+from aiocg.llvm.tools import apply
 
-__all__ = ["optimise"]
-
-SEARCHES = ("greedy", "random", "beam")
-
+GRACE = 1.0  # seconds after its budget in which a search may end
 _LEVEL = re.compile(r"-?(O[0-3sz])")
 _SMALLEST = "default<Oz>"
 
 
-def optimise(bitcode: bytes, settings: Settings) -> list[tuple[bytes, str]]:
-    """Return optimised programs to choose from, with a few words on each.
+def optimise(bitcode: bytes, settings: Settings, seconds: float) -> list[tuple[bytes, str]]:
+    """Return optimised programs to choose from, with a few words on each; a search takes no more than `seconds`.
 
     A search starts from what -Oz makes of the program and, in the time that is left then, from the program as it is:
     the first goes a little further than -Oz even where time is short, the second may go further or come to a dead end.
@@ -28,26 +24,11 @@ def optimise(bitcode: bytes, settings: Settings) -> list[tuple[bytes, str]]:
         DriverError: when the settings make no sense.
         AiocgError, DatasetError: when LLVM fails over the program.
     """
-    if settings.search in SEARCHES:
-        import asyncio
-
-        return asyncio.run(_search(bitcode, settings))
+    if settings.searches:
+        return _search(bitcode, settings, seconds)
     actions = _actions(settings.search)
     how = settings.search if len(settings.search) <= 60 else f"{settings.search[:57]}..."
     return [(apply(bitcode, actions), how)]
-
-
-def apply(bitcode: bytes, actions: list[str]) -> bytes:
-    """Return a program after actions, given as texts, that a process of its own applies.
-
-    Raises:
-        ServiceError: when an action is not known or fails.
-    """
-    with scratch_folder() as scratch:
-        program, output = Path(scratch, "program.bc"), Path(scratch, "output.bc")
-        program.write_bytes(bitcode)
-        tools.run_tool("apply", [output, program, "--", *actions], subject="the program", timeout=tools.TIMEOUT)
-        return output.read_bytes()
 
 
 def _actions(text: str) -> list[str]:
@@ -66,28 +47,59 @@ def _actions(text: str) -> list[str]:
         ) from None
 
 
-async def _search(bitcode: bytes, settings: Settings) -> list[tuple[bytes, str]]:
+def _search(bitcode: bytes, settings: Settings, seconds: float) -> list[tuple[bytes, str]]:
+    # `apply` waits for a process: in a coroutine, Ctrl-C would be taken for that process's failure
+    import asyncio
+
+    deadline = time.monotonic() + seconds
+    starts = [(apply(bitcode, [_SMALLEST]), f"-Oz and {settings.search}"), (bitcode, settings.search)]
+    found, unfinished = asyncio.run(_search_from(starts, settings, deadline))
+    if unfinished:
+        start, name = starts[len(found)]
+        found.append((apply(start, unfinished), f"{name}, {len(unfinished)} actions"))
+    return found
+
+
+async def _search_from(
+    starts: list[tuple[bytes, str]], settings: Settings, deadline: float
+) -> tuple[list[tuple[bytes, str]], tuple[str, ...]]:
+    """Return what was found from the starts, in their order, and the best actions of a search that was cut off."""
+    import asyncio
+
     from aiocg import search
     from aiocg.datasets.benchmark import Benchmark
     from aiocg.runtime import Runtime
 
     function = getattr(search, settings.search)
-    starts = [(apply(bitcode, [_SMALLEST]), f"-Oz and {settings.search}"), (bitcode, settings.search)]
-    deadline = time.monotonic() + settings.budget
-    found = []
-    async with Runtime(workers=1) as runtime:  # one: `make -j` is what makes use of the machine
-        for number, (start, name) in enumerate(starts):
-            left = deadline - time.monotonic()
-            if number and left <= 0:
-                break
-            benchmark = Benchmark.from_file_contents(f"benchmark://user-v0/start?number={number}", start)
-            env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space=settings.reward)
-            result = await function(env, budget=search.Budget(seconds=max(left, 0.1)))
-            await env.reset()
-            if result.actions:
-                _, _, terminated, _, info = await env.step(list(result.actions))
-                if terminated:
-                    raise info["error"]
-            found.append((bytes(await env.observe("Bitcode")), f"{name}, {len(result.actions)} actions"))
-            await env.close()
-    return found
+    found: list[tuple[bytes, str]] = []
+    best: tuple[str, ...] = ()  # so far, of the start that is searched
+
+    def note(now: search.Progress) -> None:
+        nonlocal best
+        best = now.actions
+
+    limit = asyncio.timeout(deadline + GRACE - time.monotonic())
+    try:
+        async with limit, Runtime(workers=1) as runtime:  # one worker: builds use `make -j`
+            for number, (start, name) in enumerate(starts):
+                left = deadline - time.monotonic()
+                if number and left <= 0:
+                    break
+                best = ()
+                benchmark = Benchmark.from_file_contents(f"benchmark://user-v0/start?number={number}", start)
+                env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space=settings.reward)
+                budget = search.Budget(seconds=max(left, 0.1))
+                result = await function(env, budget=budget, progress=note)
+                await env.reset()
+                if result.actions:
+                    _, _, terminated, _, info = await env.step_texts(result.actions)
+                    if terminated:
+                        raise info["error"]
+                found.append((bytes(await env.observe("Bitcode")), f"{name}, {len(result.actions)} actions"))
+                best = ()
+                await env.close()
+    except TimeoutError:
+        if not limit.expired():  # but a worker's deadline
+            raise
+        return found, best
+    return found, ()

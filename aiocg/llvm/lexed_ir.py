@@ -14,8 +14,6 @@ import gymnasium
 
 from aiocg.spaces import ObservationSpace
 
-__all__ = ["LexedToken", "LexedTokens", "lex", "spaces", "tokens", "unlex"]
-
 _COLUMNS = ("token_id", "token_kind", "token_category", "token_value")
 _MARKS = {
     **{"dotdotdot": "...", "equal": "=", "comma": ",", "star": "*", "lsquare": "[", "rsquare": "]", "lbrace": "{"},

@@ -9,17 +9,20 @@ Each of these is a parameter of the environment, which its forks inherit and whi
 
 A measurement must end before the step that it belongs to is overdue (60 s if nothing else is said): otherwise the step
 fails with an error that says so. Measurements on one machine do not run on the same core at the same time; with more of
-them than cores, they wait for each other.
+them than cores, they wait for each other. One that is made alone waits until no other is made, and the others wait for
+it.
 """
 
-from aiocg.env import Env
+from aiocg.env.env import Env
 
 __all__ = [
     "buildtime_observation_count",
+    "measured_alone",
     "measured_run",
     "runtime_observation_count",
     "runtime_warmup_count",
     "set_buildtime_observation_count",
+    "set_measured_alone",
     "set_measured_run",
     "set_runtime_observation_count",
     "set_runtime_warmup_count",
@@ -29,6 +32,7 @@ _RUNTIMES = "runtimes_per_observation_count"
 _WARMUPS = "warmup_runs_count_per_runtime_observation"
 _BUILDTIMES = "buildtimes_per_observation_count"
 _MEASURED_RUN = "measured_run"
+_ALONE = "measured_alone"
 
 
 async def runtime_observation_count(env: Env) -> int:
@@ -90,6 +94,19 @@ async def set_measured_run(env: Env, name: str) -> None:
         name: of the run, "" for the default.
     """
     await _set(env, _MEASURED_RUN, name)
+
+
+async def measured_alone(env: Env) -> bool:
+    """Return whether nothing else is measured on the machine meanwhile; False if nothing else was said."""
+    return await _get(env, _ALONE) == "1"
+
+
+async def set_measured_alone(env: Env, alone: bool) -> None:
+    """Set whether nothing else may be measured on the machine while this program is, on other cores either.
+
+    Cores share caches, memory and power, so that programs that run side by side slow each other down.
+    """
+    await _set(env, _ALONE, str(int(alone)))
 
 
 async def _get(env: Env, name: str) -> str:

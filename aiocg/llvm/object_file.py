@@ -1,9 +1,7 @@
 """Reading from an ELF file how large its code is."""
 
 import struct
-from collections.abc import Iterator
-
-__all__ = ["text_size"]
+from collections.abc import Callable, Iterator
 
 _NULL, _SYMBOLS = 0, 2  # types of sections
 _WRITABLE, _ALLOCATED, _EXECUTABLE = 1, 2, 4  # their flags
@@ -18,10 +16,24 @@ def text_size(content: bytes) -> int:
     Raises:
         ValueError: when it is no ELF file, or only a part of one.
     """
+    return _sum(content, _is_text)
+
+
+def code_size(content: bytes) -> int:
+    """Return the bytes of machine code in an ELF file: `.text` and other executable sections, without any data.
+
+    Raises:
+        ValueError: when it is no ELF file, or only a part of one.
+    """
+    return _sum(content, _is_code)
+
+
+def _sum(content: bytes, counts: Callable[[int, int], bool]) -> int:
+    """Add up the sections whose type and flags count."""
     if content[:4] != b"\x7fELF":
         raise ValueError(f"not an ELF file: it begins with {content[:4]!r}")
     try:
-        return sum(size for kind, flags, size in _sections(content) if _is_text(kind, flags))
+        return sum(size for kind, flags, size in _sections(content) if counts(kind, flags))
     except (IndexError, struct.error):
         raise ValueError("the ELF file is cut off: it ends before its table of sections does") from None
 
@@ -41,3 +53,7 @@ def _sections(content: bytes) -> Iterator[tuple[int, int, int]]:
 def _is_text(kind: int, flags: int) -> bool:
     loaded = kind not in (_NULL, _SYMBOLS) and flags & _ALLOCATED
     return bool(loaded and (flags & _EXECUTABLE or not flags & _WRITABLE))
+
+
+def _is_code(kind: int, flags: int) -> bool:
+    return bool(_is_text(kind, flags) and flags & _EXECUTABLE)

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from aiocg.datasets.scratch import scratch_folder
+from aiocg.env.plan import Reading
 from aiocg.errors import ObservationFailed, UnknownName
 from aiocg.llvm import tools
-from aiocg.plan import Reading
 from aiocg.registry import environment
-from aiocg.rewards import Reward, rewards_of_observations
 from aiocg.spaces import ObservationSpace
+from aiocg.spaces.rewards import Reward, rewards_of_observations
 from aiocg.transport.codec import reply_codec
 from aiocg.transport.messages import FailureCode, Observed, Reply, Welcome
-
-__all__ = ["action_names", "compute_observation", "observation_spaces", "reward_spaces"]
 
 ENVIRONMENT = "llvm-v0"
 

@@ -5,10 +5,9 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from aiocg.datasets.source_tree import SourceTree
 from aiocg.errors import InvalidAction, NotExpressible
-from aiocg.spaces.actions import ActionLanguage, split_list
-
-__all__ = ["OptLine"]
+from aiocg.spaces.actions import ActionLanguage, join_texts, split_list
 
 _OPT = re.compile(r"\s*(?:\S*/)?opt(?:-\d[\d.]*)?(?:\s|$)")
 _MANAGED = re.compile(r"(module|cgscc|function(?:<[^>]*>)?|loop|loop-mssa)\((.*)\)", re.DOTALL)
@@ -30,8 +29,9 @@ class OptLine:
     that the space leaves out, gets an `opt` of its own, connected by pipes. `opt` has no way to run passes on one
     function alone, to unroll one loop, or to set an option of the pass builder for one pipeline.
 
-    Passes that run one after another in one process may treat a program slightly differently than they do in steps:
-    each of ours starts from the program as it is in a file. To have exactly that, write one `opt` for each action.
+    LLVM's `opt` nearly always leads to the same program, but its passes also go by what those before have left in
+    memory, such as the order of use-lists. To have exactly the program of the environment, put `python -m aiocg.llvm`
+    in front of each `opt`, or see `write_exact`.
     """
 
     def __init__(self, language: ActionLanguage) -> None:
@@ -45,8 +45,8 @@ class OptLine:
 
     # ------------------------------------------------------------------------------------------- write
 
-    def write(self, texts: Sequence[str]) -> str:
-        """Return a command line that does what the actions do.
+    def write(self, texts: Sequence[str], tree: SourceTree | None = None) -> str:
+        """Return a command line that does what the actions do; bitcode has no `tree` of sources.
 
         Raises:
             NotExpressible: when `opt` cannot do one of them.
@@ -65,12 +65,17 @@ class OptLine:
         commands[-1] += ["-o", "output.bc"]
         return " | ".join(map(shlex.join, commands))
 
+    def write_exact(self, texts: Sequence[str], tree: SourceTree | None = None) -> str:
+        """Return a command line of our own `opt`, which leads to exactly the environment's program."""
+        command = ["python", "-m", "aiocg.llvm", "opt", f"-passes={join_texts(filter(None, texts))}"]
+        return shlex.join([*command, "input.bc", "-o", "output.bc"])
+
     def _over_module(self, text: str) -> str | None:
         """Return an action as one element of a list of passes over the module, None if its nesting is not known."""
         if text in self._pipelines:
             return _as_one(self._pipelines[text])
-        if text.startswith(("@", "{")):
-            kind = "on one function or loop" if text.startswith("@") else "with options of the pass builder"
+        if text.startswith(("@", "{", "mark<")):
+            kind = {"@": "on one function or loop", "{": "with options of the pass builder"}.get(text[0], "that mark")
             raise NotExpressible(f"opt cannot run passes {kind}: {text}")
         elements = split_list(text)
         first = _base(elements[0]) if elements else ""

@@ -2,10 +2,9 @@
 
 import os
 import stat
-import tempfile
 from pathlib import Path
 
-__all__ = ["write_whole"]
+from aiocg.datasets.replacing import replacing
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
@@ -24,18 +23,8 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
         target.write_bytes(content)
         return target
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}-", dir=target.parent)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from None  # that is the name the caller knows
-    try:
-        with open(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o666 & ~_umask())
-            file.write(content)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(target, 0o666 & ~_umask()) as file:
+        file.write(content)
     return target
 
 

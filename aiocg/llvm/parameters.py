@@ -6,9 +6,7 @@ from aiocg.errors import ParameterFailed
 from aiocg.transport.messages import FailureCode
 
 if TYPE_CHECKING:
-    from aiocg.env import Env
-
-__all__ = ["apply_baseline_optimizations"]
+    from aiocg.env.env import Env
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz")
 

@@ -82,8 +82,6 @@ from aiocg.spaces import Json, ObservationSpace
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["ProgramGraphSpace", "spaces", "to_networkx", "to_node_link"]
-
 KINDS = 4  # of nodes, and flows of edges
 
 Arrays = Mapping[str, Any]

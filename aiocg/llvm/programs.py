@@ -9,9 +9,7 @@ import anyio.to_thread
 from aiocg.llvm.output_file import write_whole
 
 if TYPE_CHECKING:
-    from aiocg.env import Env
-
-__all__ = ["ir", "ir_sha1", "write_bitcode", "write_ir"]
+    from aiocg.env.env import Env
 
 
 async def ir(env: "Env") -> str:

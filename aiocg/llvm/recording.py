@@ -18,8 +18,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-__all__ = ["VARIABLE", "is_driver", "record", "recording_commands", "replace_process"]
-
 VARIABLE = "AIOCG_CC_RECORD"
 
 _USUAL = {"cc": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}

@@ -1,20 +1,23 @@
 """LLVM in a process of its own, for single operations on programs; and the LLVM programs of this machine."""
 
+import hashlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, ToolchainNotFound
 from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
+from aiocg.datasets.replacing import replacing
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
-from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, WorkerCrashed, failure
+from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, ServiceError, WorkerCrashed, failure
 from aiocg.transport.messages import FailureCode
-
-__all__ = ["TIMEOUT", "clang_path", "lld_path", "program_path", "run_tool"]
 
 TIMEOUT = 300.0  # seconds for one operation
 
@@ -59,6 +62,60 @@ def run_tool(command: str, arguments: Iterable[str | Path], *, subject: str, tim
     raise failure(code, message)
 
 
+def compute(command: str, programs: Iterable[tuple[str, bytes]], subject: str, timeout: float) -> bytes:
+    """Return what an operation makes of programs.
+
+    Args:
+        command: such as "link".
+        programs: names, for messages, and bitcode or textual IR.
+        subject: the benchmark that it is done for, for messages.
+        timeout: seconds.
+
+    Raises:
+        BenchmarkInitError: when LLVM cannot do it.
+        CompilationCancelled: as `run_tool`.
+    """
+    with scratch_folder() as scratch:
+        output, paths = Path(scratch, "output.bc"), []
+        for number, (name, content) in enumerate(programs):
+            paths.append(Path(scratch, f"{number}-{name or 'part'}"))
+            paths[-1].write_bytes(content)
+        try:
+            run_tool(command, [output, *paths], subject=subject, timeout=timeout)
+        except ServiceError as error:
+            raise BenchmarkInitError(subject, str(error)) from error
+        return output.read_bytes()
+
+
+def apply(
+    program: bytes,
+    actions: Sequence[str],
+    *,
+    subject: str = "the program",
+    text: bool = False,
+    llvm_options: Sequence[str] = (),
+) -> bytes:
+    """Return a program after actions, as an environment applies them, in a process of its own.
+
+    Args:
+        program: bitcode or textual IR.
+        actions: texts; there may be more than a command line holds.
+        subject: what the program is called, for messages.
+        text: return textual IR and not bitcode.
+        llvm_options: such as "-unroll-count=4", which LLVM takes at its start.
+
+    Raises:
+        AiocgError: when LLVM refuses the program or an action, or dies of it; as `run_tool`.
+    """
+    with scratch_folder() as scratch:
+        given, output, listed = (Path(scratch, name) for name in ("given", "output", "actions.json"))
+        given.write_bytes(program)
+        listed.write_text(json.dumps(list(actions)), encoding="utf-8")
+        options = [*(["--text"] if text else []), *(f"--llvm-option={option}" for option in llvm_options)]
+        run_tool("apply", [*options, output, given, listed], subject=subject, timeout=TIMEOUT)
+        return output.read_bytes()
+
+
 def clang_path() -> Path:
     """Return the clang that compiles programs.
 
@@ -82,9 +139,11 @@ def program_path(name: str) -> Path:
 
     The bundled LLVM has clang and lld; others are looked for beside clang, in the system's LLVM of the same release,
     and on PATH under that release's number. One of another release would read other bitcode, and is not taken.
+    For some, `python -m aiocg.llvm` takes their place.
 
     Raises:
         ToolchainNotFound: when it is not there; what can be done without it is said.
+        OSError: when the file that takes its place cannot be written to the cache.
     """
     toolchain = find_toolchain()
     release = toolchain.major
@@ -92,6 +151,8 @@ def program_path(name: str) -> Path:
     for candidate in (*(str(folder / name) for folder in folders), f"{name}-{release}"):
         if found := shutil.which(candidate):
             return Path(found)
+    if name in _OURS:
+        return _stand_in(name)
     instead = _INSTEAD.get(name, "")
     raise ToolchainNotFound(
         f"there is no {name} of LLVM {release}, which the bundled LLVM does not contain either",
@@ -99,11 +160,15 @@ def program_path(name: str) -> Path:
     )
 
 
-_INSTEAD = {
-    "llvm-link": "use aiocg.llvm.merge_benchmarks, or ",
-    "llvm-extract": "use aiocg.llvm.split_benchmark_by_function, or ",
-    "llvm-as": "environments take textual IR as it is; or ",
-    "llvm-dis": 'use aiocg.llvm.compute_observation("Ir", …), or ',
-    "opt": "use an environment, or ",
-    "llc": "clang -c generates code for bitcode; or ",
-}
+_OURS = {"opt", "llc", "llvm-as", "llvm-dis", "llvm-diff", "llvm-link"}  # commands of `python -m aiocg.llvm`
+_INSTEAD = {"llvm-extract": "use aiocg.llvm.split_benchmark_by_function, or "}
+
+
+def _stand_in(name: str) -> Path:
+    script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m aiocg.llvm {name} "$@"\n'.encode()
+    path = cache_directory() / "programs" / hashlib.sha256(script).hexdigest()[:16] / name
+    if not os.access(path, os.X_OK):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path, 0o755) as file:
+            file.write(script)
+    return path

@@ -1,4 +1,4 @@
-"""What is particular to the environments of loop nests: tensor expressions of one's own.
+"""Specific to the environments of loop nests: your own tensor expressions.
 
 Names are imported on first use.
 """

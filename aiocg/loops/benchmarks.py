@@ -1,4 +1,4 @@
-"""Making benchmarks of tensor expressions of one's own."""
+"""Making benchmarks of your own tensor expressions."""
 
 import hashlib
 import os
@@ -7,18 +7,13 @@ from pathlib import Path
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound
 from aiocg.datasets.loop_nests.dataset import expression_benchmark
-from aiocg.datasets.uri import BenchmarkUri
-
-__all__ = ["make_benchmark"]
-
-DATASET = "user-v0"
-"""What stands for the dataset in the names of benchmarks that belong to none."""
+from aiocg.datasets.uri import USER, BenchmarkUri
 
 
 def make_benchmark(expression: str | os.PathLike[str], *, name: str = "expression") -> Benchmark:
     """Make a benchmark of a tensor expression, such as `C[i:64, j:64] = sum(k:64) A[i, k] * B[k, j]`.
 
-    The worker parses it: what is wrong with it is told when an episode begins.
+    The worker parses it, so that mistakes are reported when an episode begins.
 
     Args:
         expression: one or several lines of the language, or the path of a file (`pathlib.Path`) that has them.
@@ -35,7 +30,7 @@ def make_benchmark(expression: str | os.PathLike[str], *, name: str = "expressio
     if not isinstance(expression, str):
         raise TypeError(f"a tensor expression is a text or the path of a file, not {expression!r}")
     digest = hashlib.sha256(expression.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    uri = BenchmarkUri("benchmark", DATASET, name, (("sha256", digest),))
+    uri = BenchmarkUri("benchmark", USER, name, (("sha256", digest),))
     try:
         expression.encode()
     except UnicodeEncodeError:

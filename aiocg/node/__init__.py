@@ -3,4 +3,4 @@
 __all__ = ["NODE_TIMEOUT"]
 
 NODE_TIMEOUT = 60.0
-"""Seconds without a word from a node after which a client gives it up."""
+"""Seconds of silence after which a client gives up a node."""

@@ -1,13 +1,13 @@
 """The client's side of its agreement with a node: a pure state machine, the counterpart of `leases`.
 
-It says what to send and what has become of the workers; the clock is an argument. The connection may break and come
-back, and the node may be started again, at any time: what was not answered is said again with the next beat.
+It decides what to send and tracks the workers; the clock is an argument. The connection may break and come back, and
+the node may restart, at any time: unanswered messages are repeated with the next beat.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from aiocg.launcher import Look
+from aiocg.host.launcher import Look
 from aiocg.transport.control import (
     CONTROL_VERSION,
     Attach,
@@ -28,12 +28,10 @@ from aiocg.transport.control import (
 )
 from aiocg.transport.status import Execution
 
-__all__ = ["KILLED", "Attachment", "Denied", "Ended", "Event", "Remote", "Up"]
-
-FIRST_BEAT = 0.25  # seconds between attempts to attach, and between beats until the node has said how many
-SILENT_BEATS = 3  # so many without an answer mean that the node cannot be heard
-KILL_PATIENCE = 2.0  # seconds that a node which cannot be heard has to say how a worker ended that was killed
-MISSED = 1.0  # seconds without a look at the clock that are held against nobody
+FIRST_BEAT = 0.25  # seconds between attempts to attach, and between beats until the node sets the interval
+SILENT_BEATS = 3  # beats without an answer after which the node is considered silent
+KILL_PATIENCE = 2.0  # seconds that a silent node has to report the end of a worker that was killed
+MISSED = 1.0  # seconds without a tick after which the node is not considered silent for that time
 KILLED = -9
 
 
@@ -49,7 +47,7 @@ class Up:
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """A worker was not started; `retry` is when to try again, in seconds, None for never."""
+    """A worker was not started; `retry` is the seconds until another try, None for never."""
 
     number: int
     message: str
@@ -58,7 +56,7 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A worker is gone, or given up; `status` is as of `subprocess`, `look` has what it executed."""
+    """A worker has ended or was given up; `status` is as in `subprocess`, `look` has what it was executing."""
 
     number: int
     status: int
@@ -71,13 +69,13 @@ Event = Up | Denied | Ended
 
 @dataclass(slots=True)
 class Remote:
-    """One worker on the node, as far as is known here.
+    """One worker on the node, as far as we know.
 
     Attributes:
-        spawn: what asked for it; None once it is known to run.
-        look: the latest one, with times on our clock.
-        seen: when that was.
-        killed: when its end was asked for.
+        spawn: the request for it; None once it is known to run.
+        look: the latest look at it, with times on our clock.
+        seen: when that look arrived.
+        killed: when its end was requested.
     """
 
     spawn: Spawn | None
@@ -87,19 +85,19 @@ class Remote:
 
 
 class Attachment:
-    """What a client has on a node.
+    """A client's relation to a node.
 
     Attributes:
-        attached: what the node has said of itself; None before that.
+        attached: the node's answer to `Attach`; None before it.
         heard: when the node was last heard; the time of the start before that.
         remotes: the workers by their numbers.
-        left: has the node heard that we leave?
-        refusal: what the node said last when it would not have us, "" if it does.
+        left: the node has confirmed that we left.
+        refusal: the node's last refusal, "" if it accepted us since.
 
     Args:
-        client: name and version, for messages.
-        instance: random text that no other client has.
-        now: the time.
+        client: our name and version, for error messages.
+        instance: random text that identifies this process.
+        now: the time in seconds.
     """
 
     def __init__(self, client: str, instance: str, now: float) -> None:
@@ -109,11 +107,11 @@ class Attachment:
         self.left = False
         self.refusal = ""
         self._attach = Attach(CONTROL_VERSION, client, instance)
-        self._connected = False  # does the node know this connection?
+        self._connected = False  # the node knows this connection
         self._sequence = 0
         self._number = 0
         self._due = self._ticked = now
-        self._fresh: list[int] = []  # numbers of workers whose messages have not been sent at all yet
+        self._fresh: list[int] = []  # numbers of workers whose messages have never been sent
 
     @property
     def beat(self) -> float:
@@ -121,38 +119,38 @@ class Attachment:
         return self.attached.beat if self.attached is not None else FIRST_BEAT
 
     def is_silent(self, now: float) -> bool:
-        """Has the node not been heard for longer than is usual?"""
+        """Has the node been silent for longer than usual?"""
         return now - self.heard > SILENT_BEATS * self.beat
 
     # --------------------------------------------------------------------------------------- what is wanted
 
     def spawn(self, kind: str, options: Mapping[str, float], memory_limit: int) -> int:
-        """Want a worker; return its number. `Up`, `Denied` or `Ended` follows."""
+        """Request a worker; return its number. `Up`, `Denied` or `Ended` follows."""
         self._number = number = self._number + 1
         self.remotes[number] = Remote(Spawn(number, kind, dict(options), memory_limit))
         self._fresh.append(number)
         return number
 
     def kill(self, number: int, now: float) -> None:
-        """Want a worker's end; `Ended` follows, if it has not yet."""
+        """Request a worker's end; `Ended` follows, unless it was already returned."""
         remote = self.remotes.get(number)
         if remote is not None and remote.killed is None:
             remote.killed = now
             self._fresh.append(number)
 
     def forget(self, number: int) -> None:
-        """Have nothing to do with a worker any more: it ends, and nothing follows."""
+        """Forget a worker: the node ends it, and no event follows."""
         self.remotes.pop(number, None)
 
     def starting(self) -> list[int]:
-        """Return the numbers of the workers that are wanted and not known to run."""
+        """Return the numbers of the workers that were requested and are not known to run."""
         return [number for number, remote in self.remotes.items() if remote.spawn is not None]
 
     def look(self, number: int, now: float) -> Look | None:
-        """Return what is to be seen of a worker; None when it is gone.
+        """Return a look at a worker; None if it is gone.
 
-        What cannot be known now is nothing to be blamed for: the sequence number of a worker that cannot be heard
-        changes all the time, and a deadline that has passed since the worker was seen is not over yet.
+        Workers are not blamed while the node is silent: their sequence number then changes all the time, and a deadline
+        that has passed since the last look is not considered overrun.
         """
         remote = self.remotes.get(number)
         if remote is None:
@@ -168,7 +166,7 @@ class Attachment:
     # ------------------------------------------------------------------------------------------- the clock
 
     def ticked(self, now: float) -> tuple[list[FromClient], list[Event]]:
-        """Some time has passed, or something is wanted; return what to send, and what has happened."""
+        """Handle the passing of time, or a new request; return the messages to send, and events."""
         self._excuse(now)
         events = self._give_up(now)
         messages: list[FromClient] = []
@@ -190,7 +188,7 @@ class Attachment:
         return messages, events
 
     def _excuse(self, now: float) -> None:
-        """If nobody has looked for a while, say for a busy event loop, the node was not silent: we did not listen."""
+        """If we have not listened for a while, because the event loop was busy, do not consider the node silent."""
         missed = now - self._ticked
         if missed > max(MISSED, self.beat):
             self.heard = min(now, self.heard + missed)
@@ -205,7 +203,7 @@ class Attachment:
         return wishes
 
     def _give_up(self, now: float) -> list[Event]:
-        """Let workers go that were to end when nothing is heard of them."""
+        """Give up workers that should have ended and of which nothing is heard."""
         if not self.is_silent(now):
             return []
         over = [
@@ -218,18 +216,18 @@ class Attachment:
     # --------------------------------------------------------------------------------------- from the node
 
     def disconnected(self, now: float) -> None:
-        """What was sent may be lost, and the next message goes to a node that does not know where we are."""
+        """Handle a new connection: sent messages may be lost, and the node does not know the new connection."""
         self._connected, self._due = False, now
 
     def received(self, message: FromNode, now: float) -> list[Event]:
-        """The node has sent a message; return what has happened.
+        """Handle a message from the node; return events.
 
         Raises:
-            VersionError: when it speaks another version.
+            VersionError: if the node speaks another version.
         """
         if isinstance(message, Refused):
             check_refused(message)
-            self._connected = False  # we attach anew; this does not count as being heard
+            self._connected = False  # attach again; this does not count as hearing the node
             if message.code == "unattached":
                 self._due = now
             else:
@@ -269,8 +267,8 @@ class Attachment:
             remote = self.remotes.get(looked.number)
             if remote is not None:
                 remote.look, remote.seen = _as_look(looked, now), now
-        # One that we still ask for was not heard of there yet. Others were forgotten: the lease was over, or another
-        # node is there now. Nobody knows what they executed then, and nobody is blamed.
+        # The node has not received our request for a worker that is starting. Other unknown workers were forgotten: the
+        # lease ran out, or the node was restarted. Nobody knows what they were executing, so nothing is blamed.
         lost = [number for number in pulse.unknown if number in self.remotes and self.remotes[number].spawn is None]
         for number in lost:
             del self.remotes[number]

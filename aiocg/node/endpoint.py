@@ -9,8 +9,6 @@ from aiocg.transport.messages import Reply
 from aiocg.transport.security import KeyPair, WorkerKeys
 from aiocg.transport.sockets import ClientChannel
 
-__all__ = ["NetworkEndpoint"]
-
 
 class NetworkEndpoint:
     """A port of this machine that one client may connect to.
@@ -19,10 +17,10 @@ class NetworkEndpoint:
         public: the worker's public key, which the client must know.
 
     Args:
-        host: address or interface to listen at.
-        port: to listen at, 0 for any that is free.
+        host: address or interface to listen on.
+        port: port to listen on, 0 for any free port.
         client: public key of the client.
-        limits: what it may use, by name.
+        limits: the client's limits by name.
     """
 
     def __init__(self, host: str, port: int, client: str, limits: Mapping[str, float]) -> None:
@@ -47,7 +45,7 @@ class NetworkEndpoint:
         return ends
 
     def inherited(self) -> None:
-        """The process has been started, and has what was handed to it."""
+        """Close what only the worker needs, after its process has been started."""
         for descriptor in self._handed:
             self._close(descriptor)
 
@@ -55,7 +53,7 @@ class NetworkEndpoint:
         """Wait until the worker listens; return its port.
 
         Raises:
-            OSError: when it ends before that.
+            OSError: if the worker ends before that.
         """
         reader = asyncio.StreamReader()
         self._open.discard(self._ear)
@@ -71,13 +69,13 @@ class NetworkEndpoint:
         return int(line.rpartition(b":")[2])
 
     def reachable(self) -> bool:
-        """Say that nobody takes a port away from a worker."""
+        """Return True: unlike a socket file, a port cannot be removed."""
         return True
 
     def connect(
         self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
     ) -> ClientChannel:
-        """Nobody connects from here: only the client may."""
+        """Do not call: only the client may connect."""
         raise NotImplementedError
 
     def close(self) -> None:

@@ -1,25 +1,26 @@
-"""Decides what a node does: a pure state machine, events in and commands out, the clock an argument.
+"""Decides what a node does: a pure state machine, events in and commands out, with the clock as an argument.
 
-A *lease* is one process of a client: the public key that it has proved to own, and the random text that it gave itself.
-It holds the client's workers for as long as it is heard of, whatever connections come and go; what no lease holds
-is ended. Each worker goes ::
+A *lease* stands for one process of a client, identified by its authenticated public key and a random text. It holds the
+client's workers for as long as beats arrive, over whatever connections; workers without a lease are ended. Each worker
+goes ::
 
     Spawn --> STARTING --started--> RUNNING --Kill--> ENDING --died--> DEAD --no longer in a beat--> forgotten
                  |                     |                                ^
                  +--died---------------+--------------------------------+
 
-A worker that its lease no longer holds (forgotten, expired, detached, revoked) counts against its client's limits until
-its process is gone.
+A worker without a lease (forgotten, expired, detached, revoked) counts against its client's limits until its process
+has ended.
 """
 
-import enum
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from aiocg.launcher import Look
+from aiocg.fleet.tally import NodeTally
+from aiocg.host.launcher import Look
+from aiocg.node.bucket import Bucket
+from aiocg.node.lease import Command, End, Holder, Lease, Send, Start, State
 from aiocg.node.limits import ALLOWED_OPTIONS, Limits
-from aiocg.telemetry.tally import NodeTally
 from aiocg.transport.control import (
     MAX_WORKERS,
     Attach,
@@ -28,7 +29,6 @@ from aiocg.transport.control import (
     Detach,
     Died,
     FromClient,
-    FromNode,
     Kill,
     Looked,
     Pulse,
@@ -41,26 +41,24 @@ from aiocg.transport.control import (
 )
 from aiocg.transport.status import Execution
 
-__all__ = ["Command", "End", "Holder", "Lease", "Leases", "Policy", "Send", "Start", "State"]
-
-MAX_LEASES = 64  # of one key at a time
-MESSAGES_PER_MINUTE = 60_000  # of one key; what comes beyond it is dropped, for whoever means it says it again
-MESSAGES_AT_ONCE = 6_000  # of one key: while they are handled, which is a second's work at worst, others wait
-BUSY = 1.0  # seconds after which a client that was refused for the moment may try again
-MISSED = 1.0  # seconds without a look at the clock that are held against nobody
-NEWS_OF_MEMORY = 16 << 20  # bytes of growth of an idle worker that the client is told of
+MAX_LEASES = 64  # per key
+MESSAGES_PER_MINUTE = 60_000  # per key; further messages are dropped, as clients repeat what matters
+MESSAGES_AT_ONCE = 6_000  # per key; handling them takes up to a second, during which other clients wait
+BUSY = 1.0  # seconds after which a client that was refused temporarily may try again
+MISSED = 1.0  # seconds without a tick after which clients are not considered silent for that time
+NEWS_OF_MEMORY = 16 << 20  # change of an idle worker's memory, in bytes, that is reported to the client
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The numbers behind the decisions; all durations in seconds.
+    """The parameters of the decisions; all durations in seconds.
 
     Attributes:
-        lease: how long a client's workers live without being heard of.
-        beat: how often clients should be heard of.
-        workers: most processes on the whole node.
-        kinds: names of the kinds of workers that there are.
-        processors: for how many workers a client should ask unless it knows better.
+        lease: silence after which a client's workers are ended.
+        beat: recommended time between two beats of a client.
+        workers: maximum number of processes on the node.
+        kinds: names of the available kinds of worker.
+        processors: default number of workers for a client.
     """
 
     lease: float = 30.0
@@ -70,173 +68,53 @@ class Policy:
     processors: int = 1
 
 
-# ---------------------------------------------------------------------------------------------- commands
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send a message to whoever has this routing id; it may be gone."""
-
-    peer: bytes
-    message: FromNode
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Start a process; to be followed by `started` and `died`, or `died` alone, or `failed`."""
-
-    worker: int
-    key: str
-    kind: str
-    options: Mapping[str, float]
-    limits: Limits
-    memory_limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """Kill a process; to be followed by `died`, or by `failed` if there is none yet."""
-
-    worker: int
-
-
-Command = Send | Start | End
-
-
-# ------------------------------------------------------------------------------------------------- state
-
-
-class State(enum.Enum):
-    """Where a worker is in its life."""
-
-    STARTING = "starting"
-    RUNNING = "running"
-    ENDING = "ending"  # its end was ordered, and is still to come
-    DEAD = "dead"  # kept until its client has heard of it
-
-
-@dataclass(slots=True)
-class Holder:
-    """A worker, and what its client knows of it.
-
-    Attributes:
-        worker: its number on the node.
-        number: the client's number for it.
-        key: of the client.
-        lease: that holds it, None once none does.
-        state: of its life.
-        spawned, died: what the client was or will be told.
-        look: the latest one, with times on the node's clock.
-        told: what the client was last told of that, and when.
-    """
-
-    worker: int
-    number: int
-    key: str
-    lease: "Lease | None"
-    state: State = State.STARTING
-    spawned: Spawned | None = None
-    died: Died | None = None
-    look: Look = field(default_factory=Look)
-    told: Look = field(default_factory=Look)
-    told_at: float = 0.0
-
-
-@dataclass(slots=True)
-class Lease:
-    """One process of a client, as long as it is heard of.
-
-    Attributes:
-        key: that it has proved to own.
-        instance: its name for itself.
-        client: name and version of its software.
-        peer: where its last message came from.
-        heard: when.
-        sequence: of its last beat.
-        holders: its workers by its numbers.
-    """
-
-    key: str
-    instance: str
-    client: str
-    peer: bytes
-    heard: float
-    sequence: int = -1
-    holders: dict[int, Holder] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Bucket:
-    """Allows so many events a minute, which may come all at once."""
-
-    left: float
-    filled: float
-
-    def take(self, per_minute: int, now: float) -> float:
-        """Take one; return 0, or in how many seconds there is one again."""
-        self.left = min(float(per_minute), self.left + (now - self.filled) * per_minute / 60)
-        self.filled = now
-        if self.left >= 1:
-            self.left -= 1
-            return 0.0
-        return (1 - self.left) * 60 / per_minute
-
-    def grant(self, count: int, per_minute: int, at_once: int, now: float) -> int:
-        """Take as many of `count` as there are, and return how many that is."""
-        self.left = min(float(at_once), self.left + (now - self.filled) * per_minute / 60)
-        self.filled = now
-        granted = min(count, int(self.left))
-        self.left -= granted
-        return granted
-
-
 class Leases:
     """All clients of a node and their workers.
 
     Args:
-        policy: the node's numbers.
-        limits: says of a key what its owner may use.
-        node: random text that stays the same for as long as the node lives.
+        policy: the parameters of the decisions.
+        limits: returns the limits of a key.
+        node: random text that identifies the node process.
     """
 
     def __init__(self, policy: Policy, limits: Callable[[str], Limits], node: str) -> None:
         self.policy = policy
         self.leases: dict[tuple[str, str], Lease] = {}
-        self.holders: dict[int, Holder] = {}  # of all processes that are not known to be gone
+        self.holders: dict[int, Holder] = {}  # of all processes that have not ended
         self.closing = False
         self.tally = NodeTally()
         self._limits = limits
         self._node = node
         self._peers: dict[bytes, Lease] = {}
-        self._buckets: dict[str, _Bucket] = {}  # of workers to be started, by key
-        self._talk: dict[str, _Bucket] = {}  # of messages, by key
+        self._buckets: dict[str, Bucket] = {}  # for starting workers, by key
+        self._talk: dict[str, Bucket] = {}  # for messages, by key
         self._numbers = itertools.count(1)
-        self._ticked: float | None = None  # when the clock was last looked at
+        self._ticked: float | None = None  # time of the last tick
 
     @property
     def closed(self) -> bool:
-        """Was the node closed, and are all processes gone?"""
+        """Was the node closed, and have all processes ended?"""
         return self.closing and not self.holders
 
     def count(self, key: str) -> int:
-        """Return how many processes a client has, those included that are about to end."""
+        """Return the number of a client's worker processes, including those about to end."""
         return sum(holder.key == key for holder in self.holders.values())
 
     # ------------------------------------------------------------------------------------- from clients
 
     def hear(self, key: str, count: int, now: float) -> int:
-        """Return how many of `count` messages of a client are heard now; the others are to be dropped unseen."""
-        talk = self._talk.setdefault(key, _Bucket(MESSAGES_AT_ONCE, now))
+        """Return how many of `count` messages of a client to handle; the caller must drop the others."""
+        talk = self._talk.setdefault(key, Bucket(MESSAGES_AT_ONCE, now))
         return talk.grant(count, MESSAGES_PER_MINUTE, MESSAGES_AT_ONCE, now)
 
     def received(self, peer: bytes, key: str, message: FromClient, now: float) -> list[Command]:
-        """A client has sent a message, and it is to be heard; see `hear`.
+        """Handle a message from a client, if `hear` allows it.
 
         Args:
             peer: routing id of its connection.
-            key: that the connection belongs to.
-            message: what it says.
-            now: the time.
+            key: key of the connection.
+            message: the message.
+            now: the time in seconds.
         """
         if isinstance(message, Attach):
             return self._attach(peer, key, message, now)
@@ -261,7 +139,7 @@ class Leases:
             refused = Refused("closing", "the node is being stopped")
         lease = self.leases.get((key, attach.instance))
         if refused is None and lease is None and sum(one.key == key for one in self.leases.values()) >= MAX_LEASES:
-            refused = Refused("busy", f"{MAX_LEASES} processes with this key use the node, which is the most allowed")
+            refused = Refused("busy", f"{MAX_LEASES} processes with this key use the node, the maximum allowed")
         if refused is not None:
             return [Send(peer, refused)]
         if lease is None:
@@ -277,7 +155,7 @@ class Leases:
         return [Send(peer, attached)]
 
     def _beat(self, lease: Lease, beat: Beat, now: float) -> list[Command]:
-        if beat.sequence <= lease.sequence:  # overtaken by a later one, on another connection
+        if beat.sequence <= lease.sequence:  # a later one has overtaken it on another connection
             return []
         lease.sequence = beat.sequence
         named = set(beat.workers)
@@ -290,7 +168,7 @@ class Leases:
 
     def _spawn(self, lease: Lease, spawn: Spawn, now: float) -> list[Command]:
         holder = lease.holders.get(spawn.number)
-        if holder is not None:  # said again, for our answer was lost or is still to come
+        if holder is not None:  # a repetition: our answer was lost, or has not been sent yet
             answer = holder.died or holder.spawned
             return [] if answer is None else [Send(lease.peer, answer)]
         limits = self._limits(lease.key)
@@ -319,26 +197,26 @@ class Leases:
                 return refused(wrong)
         if self.count(lease.key) >= limits.workers:
             message = (
-                f"this key may have {limits.workers} workers at a time on the node, and has them; end another "
-                "program or runtime that uses it, or have fewer workers in each"
+                f"this key already has its maximum of {limits.workers} workers on the node; end another program or "
+                "runtime that uses the key, or use fewer workers in each"
             )
             return refused(message, self._wait(lease, lambda holder: holder.key == lease.key))
         if len(self.holders) >= self.policy.workers:
             message = f"the node is full: it runs {self.policy.workers} workers for all its clients"
             return refused(message, self._wait(lease, lambda holder: True))
         if len(lease.holders) >= MAX_WORKERS:
-            return refused("too many workers of this client have ended that it does not know of yet", BUSY)
-        bucket = self._buckets.setdefault(lease.key, _Bucket(limits.spawns_per_minute, now))
+            return refused("too many workers of this client have ended without its knowledge", BUSY)
+        bucket = self._buckets.setdefault(lease.key, Bucket(limits.spawns_per_minute, now))
         wait = bucket.take(limits.spawns_per_minute, now)
         if wait:
-            return refused(f"this key may start {limits.spawns_per_minute} workers a minute on the node", wait)
+            return refused(f"this key may start {limits.spawns_per_minute} workers per minute on the node", wait)
         return None
 
     def _wait(self, lease: Lease, in_the_way: Callable[[Holder], bool]) -> float | None:
-        """Return when a process is to ask again for a worker that there is no room for, None for never.
+        """Return in how many seconds to ask again for a worker that there is no room for, None for never.
 
-        It waits for its first one, as the jobs of a build do that are more than there may be workers; and for what is
-        about to end, or belongs to a process that may be gone.
+        A process may wait for its first worker, like the jobs of a parallel build, and for workers that are about to
+        end or belong to a process that seems to be gone.
         """
         if not any(holder.state is not State.DEAD for holder in lease.holders.values()):
             return BUSY
@@ -355,7 +233,7 @@ class Leases:
     # ------------------------------------------------------------------------------------- from processes
 
     def started(self, worker: int, port: int, public: str, pid: int) -> list[Command]:
-        """A process that was to be started listens."""
+        """Handle that a started process listens."""
         holder = self.holders[worker]
         if holder.state is State.STARTING:
             holder.state = State.RUNNING
@@ -363,7 +241,7 @@ class Leases:
         return [] if holder.lease is None else [Send(holder.lease.peer, holder.spawned)]
 
     def failed(self, worker: int, message: str) -> list[Command]:
-        """A process could not be started."""
+        """Handle that a process could not be started."""
         holder = self.holders.pop(worker)
         if holder.lease is None:
             return []
@@ -371,14 +249,14 @@ class Leases:
         return [Send(holder.lease.peer, SpawnRefused(holder.number, message, BUSY))]
 
     def died(self, worker: int, status: int, look: Look, stderr: str, now: float) -> list[Command]:
-        """A process is gone.
+        """Handle the end of a process.
 
         Args:
             worker: its number.
-            status: as of `subprocess`.
-            look: the last one.
+            status: exit status as in `subprocess`.
+            look: the last look at it.
             stderr: its last lines.
-            now: the time.
+            now: the time in seconds.
         """
         holder = self.holders.pop(worker)
         self.tally.died(holder.key, status, look.counts)
@@ -389,17 +267,17 @@ class Leases:
     # ------------------------------------------------------------------------------------------- the clock
 
     def ticked(self, looks: Mapping[int, Look], now: float) -> list[Command]:
-        """Some time has passed.
+        """Handle the passing of time.
 
         Args:
-            looks: at the processes, by the workers' numbers.
-            now: the time.
+            looks: looks at the processes, by the workers' numbers.
+            now: the time in seconds.
         """
         for worker, look in looks.items():
             if worker in self.holders:
                 self.holders[worker].look = look
         missed = now - self._ticked if self._ticked is not None else 0.0
-        if missed > max(MISSED, self.policy.beat):  # we were stopped, or starved: nobody was silent but we
+        if missed > max(MISSED, self.policy.beat):  # this process was stopped or starved; the clients were not silent
             for lease in self.leases.values():
                 lease.heard = min(now, lease.heard + missed)
         self._ticked = now
@@ -414,13 +292,13 @@ class Leases:
         return commands
 
     def revoked(self, key: str) -> list[Command]:
-        """A key is not to be served any more."""
+        """Stop serving a key."""
         self._buckets.pop(key, None)
         self._talk.pop(key, None)
         return self._drop_all([lease for lease in self.leases.values() if lease.key == key])
 
     def close(self) -> list[Command]:
-        """End everything, and serve nobody any more; over when `closed`."""
+        """End all workers and serve nobody any more; done when `closed`."""
         self.closing = True
         told = [Send(lease.peer, Refused("closing", "the node was stopped")) for lease in self.leases.values()]
         return [*told, *self._drop_all(list(self.leases.values()))]
@@ -448,7 +326,7 @@ class Leases:
         return [End(holder.worker)]
 
     def _pulse(self, lease: Lease, now: float, unknown: tuple[int, ...] = (), *, everything: bool = False) -> Pulse:
-        """Say what is new of the workers, or all there is to say of them."""
+        """Return a pulse with the workers about which something is new, or with all of them."""
         looks = []
         for holder in lease.holders.values():
             if holder.state is State.DEAD or not (everything or _is_news(holder, now)):
@@ -467,7 +345,7 @@ def _unattached(peer: bytes) -> Send:
 def _wrong_option(name: str, value: float) -> str | None:
     if name not in ALLOWED_OPTIONS:
         allowed = ", ".join(sorted(ALLOWED_OPTIONS))
-        return f"the node takes no option {name!r} from clients, only: {allowed}; its own user sets the others"
+        return f"the node does not accept the option {name!r} from clients, only: {allowed}; its operator sets others"
     least, most = ALLOWED_OPTIONS[name]
     if not least <= value <= most:
         return f"the option {name} must be from {least:g} to {most:g}, not {value!r}"
@@ -475,7 +353,7 @@ def _wrong_option(name: str, value: float) -> str | None:
 
 
 def _is_news(holder: Holder, now: float) -> bool:
-    """Is there something to tell a client? That a deadline has passed is; it believes no older look about that."""
+    """Is there something new to report? An overrun deadline is new, as the client needs a look made after it."""
     told, look = holder.told, holder.look
     return (
         told.sequence != look.sequence

@@ -1,4 +1,4 @@
-"""What a client of a node may use, by its key."""
+"""Limits of a node's clients."""
 
 import tomllib
 from collections.abc import Mapping
@@ -8,34 +8,35 @@ from typing import Any
 
 from aiocg.errors import AiocgError
 
-__all__ = ["ALLOWED_OPTIONS", "Limits", "LimitsError", "LimitsTable", "read_limits"]
-
 MIB = 1 << 20
 GIB = 1 << 30
-LEAST = {"requests_per_second": 0, "request_bytes": 4 * MIB}  # smaller messages are put together to 1 MiB and more
+LEAST = {
+    "requests_per_second": 0,
+    "request_bytes": 4 * MIB,
+}  # batches of small messages have 1 MiB and more
 
 ALLOWED_OPTIONS: Mapping[str, tuple[float, float]] = {
     "transition_cache_bytes": (0, 1 << 40),
     "module_cache_bytes": (0, 1 << 40),
 }
-"""Options that a client may give to its workers, each a number: the least and the most. All others are the node's."""
+"""Options that a client may set for its workers, with their least and greatest values. The node sets all others."""
 
 
 class LimitsError(AiocgError):
-    """A file of limits, or a limit, that cannot be."""
+    """A file of limits, or a limit, is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client key may use; all its processes together, where nothing else is said.
+    """The limits of one client key, for all its processes together unless stated otherwise.
 
     Attributes:
-        workers: processes at a time.
-        spawns_per_minute: processes started.
-        sessions: open in each worker.
-        memory: bytes of address space of each worker.
-        request_bytes: size of each frame of a request.
-        requests_per_second: of each worker, which reads no faster; 0 for no limit.
+        workers: worker processes at a time.
+        spawns_per_minute: worker processes started per minute.
+        sessions: open sessions per worker.
+        memory: address space of each worker, in bytes.
+        request_bytes: size of each frame of a request, in bytes.
+        requests_per_second: requests per second and worker, 0 for no limit; a worker delays reading to enforce it.
     """
 
     workers: int = 4
@@ -49,7 +50,7 @@ class Limits:
         """Check the numbers.
 
         Raises:
-            LimitsError: when one is too small to mean anything.
+            LimitsError: if one is too small.
         """
         for one in fields(self):
             value, least = getattr(self, one.name), LEAST.get(one.name, 1)
@@ -57,7 +58,7 @@ class Limits:
                 raise LimitsError(f"the limit {one.name} must be a whole number of at least {least}, not {value!r}")
 
     def as_numbers(self) -> dict[str, float]:
-        """Return the limits by name, as a client is told."""
+        """Return the limits by name, as they are sent to a client."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
@@ -66,8 +67,8 @@ class LimitsTable:
     """The limits of each client.
 
     Attributes:
-        default: for whoever is not named.
-        by_name: for clients by the names under which they were authorised.
+        default: for clients that are not in `by_name`.
+        by_name: by the names under which clients were authorised.
     """
 
     default: Limits = field(default_factory=Limits)
@@ -79,7 +80,7 @@ class LimitsTable:
 
 
 def read_limits(path: Path, default: Limits) -> LimitsTable:
-    """Read a TOML file with a table for each client, and perhaps one called `default`::
+    """Read a TOML file with a table for each client, and optionally one called `default`::
 
         [default]
         workers = 2
@@ -89,11 +90,11 @@ def read_limits(path: Path, default: Limits) -> LimitsTable:
         memory = 4_000_000_000
 
     Args:
-        path: of the file.
-        default: for what the file does not say.
+        path: path of the file.
+        default: limits that the file does not set.
 
     Raises:
-        LimitsError: when it cannot be read, or says what it may not.
+        LimitsError: if the file cannot be read or is invalid.
     """
     try:
         tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -106,10 +107,10 @@ def read_limits(path: Path, default: Limits) -> LimitsTable:
 def _changed(path: Path, name: str, limits: Limits, table: Any) -> Limits:
     known = [one.name for one in fields(Limits)]
     if not isinstance(table, dict):
-        raise LimitsError(f"{path}: {name} is not a table; write [{name}] and below it lines such as workers = 2")
+        raise LimitsError(f"{path}: {name} is not a table; write [{name}] followed by lines such as workers = 2")
     for key in table:
         if key not in known:
-            raise LimitsError(f"{path}: [{name}] has {key!r}, which is no limit; there are: {', '.join(known)}")
+            raise LimitsError(f"{path}: [{name}] has {key!r}, which is not a limit; there are: {', '.join(known)}")
     try:
         return replace(limits, **table)
     except LimitsError as error:

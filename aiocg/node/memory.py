@@ -1,39 +1,37 @@
-"""Notices that this process grows as it should not.
+"""Detects abnormal growth of this process.
 
-A message of ZeroMQ's may have any number of frames, and nobody sees one before it is complete: a client that is let in
-and never ends a message fills the node's memory. Nothing says which connection it is, but a link outlives its
-connection, so all can be cut.
+A ZeroMQ message may have any number of frames and is delivered only when complete, so an admitted client that never
+ends a message fills the node's memory. Its connection cannot be identified, but as links survive their connections, all
+connections can be cut.
 """
 
 import contextlib
 import resource
 from pathlib import Path
 
-__all__ = ["MemoryWatch"]
-
-GROWTH = 512 << 20  # bytes by which the process may grow
-RELIEF = 2.0  # seconds in which memory may be given back after an alarm
+GROWTH = 512 << 20  # bytes of growth that raise an alarm
+RELIEF = 2.0  # seconds after an alarm in which memory may be freed
 
 _STATM = Path("/proc/self/statm")
 
 
 class MemoryWatch:
-    """Looks at the resident memory of this process; pure but for that."""
+    """Watches the resident memory of this process."""
 
     def __init__(self) -> None:
         self._usual = self.resident()
-        self._relieved: float | None = None  # when it is to be seen what an alarm has brought
+        self._relieved: float | None = None  # when to measure the effect of an alarm
 
     @staticmethod
     def resident() -> int:
-        """Return how much memory the process has, in bytes."""
+        """Return the resident memory of the process in bytes."""
         return int(_STATM.read_bytes().split()[1]) * resource.getpagesize()
 
     def alarmed(self, now: float) -> bool:
-        """Say whether the process has grown too much since it began, or since the last alarm.
+        """Return whether the process has grown too much since its start or the last alarm.
 
-        What is not given back after an alarm counts as usual from then on. When all descriptors are in use, as when
-        strangers hold many connections open, there is nothing to be seen, and no alarm.
+        Memory that is not freed after an alarm counts as normal from then on. If all descriptors are in use, because
+        strangers hold many connections open, memory cannot be measured, and there is no alarm.
         """
         with contextlib.suppress(OSError):
             return self._look(now)

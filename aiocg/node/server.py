@@ -6,6 +6,7 @@ import logging
 import secrets
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -15,47 +16,47 @@ from typing import Any
 from anyio.to_thread import run_sync as to_thread
 
 from aiocg.errors import AiocgError
-from aiocg.folder import RuntimeFolder
-from aiocg.launcher import Look
-from aiocg.local import LocalLauncher, LocalProcess
+from aiocg.host.folder import RuntimeFolder
+from aiocg.host.launcher import Look
+from aiocg.host.local import LocalLauncher, LocalProcess
 from aiocg.node.endpoint import NetworkEndpoint
-from aiocg.node.leases import Command, End, Leases, Policy, Send, Start
+from aiocg.node.lease import Command, End, Send, Start
+from aiocg.node.leases import Leases, Policy
 from aiocg.node.limits import Limits, LimitsTable
 from aiocg.node.memory import MemoryWatch
+from aiocg.node.shares import Shares
 from aiocg.registry import environments
 from aiocg.transport.control import MAX_CONTROL_BYTES, FromClient, FromNode, Refused, from_client_codec
 from aiocg.transport.errors import ProtocolError, TransportError
 from aiocg.transport.security import KeyPair, ServerSecurity
 from aiocg.transport.server import ServerChannel, key_of
 
-__all__ = ["Node", "Settings", "installed_kinds"]
-
-TICK = 0.05  # seconds between looks at the workers and at the clock
-START_PATIENCE = 60.0  # seconds that a worker has until it listens
-KEYS_INTERVAL = 1.0  # seconds between looks at who is authorised
-END_PATIENCE = 10.0  # seconds that killed workers may take to be gone
+TICK = 0.05  # seconds between looks at the workers
+START_PATIENCE = 60.0  # seconds that a worker may take until it listens
+KEYS_INTERVAL = 1.0  # seconds between reads of the authorised keys
+END_PATIENCE = 10.0  # seconds that killed workers may take to end
 
 logger = logging.getLogger("aiocg.node")
 
 
 def installed_kinds() -> frozenset[str]:
-    """Return the names of the kinds of workers that installed packages offer."""
+    """Return the kinds of workers that installed packages offer."""
     return frozenset(point.name for point in entry_points(group="aiocg.workers"))
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a node is started with.
+    """The settings of a node.
 
     Attributes:
-        address: where to listen, `tcp://HOST:PORT`; workers listen at the same host.
-        keys: the node's own pair.
-        authorised: returns the public keys of clients and their names, as they are now.
-        policy: the node's numbers.
-        limits: what each client may use.
-        ports: for workers; any that is free when empty.
-        options: for the compilers, in addition to what they get by default.
-        environ: environment variables that workers need beside ours.
+        address: where to listen, `tcp://HOST:PORT`; workers listen on the same host.
+        keys: the node's key pair.
+        authorised: returns the current names of the authorised clients, by public key.
+        policy: the parameters of decisions.
+        limits: the limits of each client.
+        ports: ports for workers; any free ports if empty.
+        options: options for the compilers, in addition to the defaults.
+        environ: environment variables for workers, in addition to ours.
     """
 
     address: str
@@ -69,11 +70,11 @@ class Settings:
 
 
 class Node:
-    """Serves until it is told to stop.
+    """A node, which serves until it is told to stop.
 
     Attributes:
         leases: its clients and their workers.
-        address: where it listens, with the port that it got.
+        address: where it listens, with the actual port.
     """
 
     def __init__(self, settings: Settings, folder: RuntimeFolder) -> None:
@@ -81,15 +82,16 @@ class Node:
         self._settings = settings
         self._folder = folder
         self._names = dict(settings.authorised())
-        self._new_names: dict[str, str] = {}  # of those that were let in since the last look
+        self._new_names: dict[str, str] = {}  # of clients admitted since the last read of the keys
         self._processes: dict[int, LocalProcess] = {}
-        self._condemned: set[int] = set()  # that are to end as soon as they are there
+        self._condemned: set[int] = set()  # workers to kill as soon as they have started
         self._lives: set[asyncio.Task[None]] = set()
-        self._ports: dict[int, int] = {}  # of workers, where they are ours to choose
+        self._ports: dict[int, int] = {}  # of workers, if we choose them
         self._heard: dict[bytes, float] = {}
         self._read_keys = time.monotonic()
         self._stopping = asyncio.Event()
         self._memory = MemoryWatch()
+        self._shares = Shares()
         self.leases = Leases(settings.policy, self._limits_of, secrets.token_hex(16))
         self._channel: ServerChannel[FromNode, FromClient] = ServerChannel(
             settings.address,
@@ -107,8 +109,8 @@ class Node:
         """Make a node that listens.
 
         Raises:
-            AddressError, SecurityError: when it cannot.
-            WorkerStartError: when there is no place for temporary files.
+            AddressError, SecurityError: if it cannot listen.
+            WorkerStartError: if no folder for temporary files can be made.
         """
         folder = await RuntimeFolder.create()
         try:
@@ -119,22 +121,22 @@ class Node:
 
     @property
     def folder(self) -> Path:
-        """The private folder for the workers' temporary files, which is removed at the end."""
+        """The private folder for the workers' temporary files; it is removed at the end."""
         return self._folder.path
 
     # --------------------------------------------------------------------------------------------- clients
 
     @property
     def refused(self) -> int:
-        """Number of connections that were not let in."""
+        """Number of connections refused."""
         return self._channel.refused
 
     def name_of(self, key: str) -> str:
-        """Return the name under which a key was authorised; the key itself when it is no more."""
+        """Return the name under which a key is authorised, or the key itself if it is not any more."""
         return self._names.get(key) or self._new_names.get(key, key)
 
     def _admits(self, key: str) -> bool:
-        """Say whether the owner of a key, which may be authorised only just now, may connect; in any thread."""
+        """Return whether the owner of a key, even one authorised just now, may connect; called in any thread."""
         if key in self._names:
             return True
         name = self._settings.authorised().get(key)
@@ -158,7 +160,7 @@ class Node:
         self._send(peer, Refused("protocol", f"the node cannot read this: {error}"))
 
     def _log_leases(self, before: Iterable[tuple[str, str]], cause: str) -> None:
-        """Tell who has come since a moment before, and who has gone for that cause."""
+        """Log the clients that have come since `before`, and those that have gone, with the cause."""
         for what, lease, why in (
             *(("client attached", one, None) for one in self.leases.leases.keys() - set(before)),
             *(("client gone", one, cause) for one in set(before) - self.leases.leases.keys()),
@@ -184,11 +186,11 @@ class Node:
 
     def _send(self, peer: bytes, message: FromNode) -> None:
         if not self._channel.closed:
-            with contextlib.suppress(TransportError):  # it is told again, or has ended
+            with contextlib.suppress(TransportError):  # the message is repeated later, or the peer is gone
                 self._channel.send(peer, message)
 
     async def _live(self, start: Start) -> None:
-        """Accompany one worker from its start to its end."""
+        """Run one worker, from its start to its end."""
         client = self.name_of(start.key)
         try:
             process, endpoint = await self._launch(start)
@@ -205,7 +207,7 @@ class Node:
         name = {"client": client, "kind": start.kind, "pid": process.pid}
         status, look, stderr = -signal.SIGKILL, Look(), ""
         try:
-            with contextlib.suppress(OSError, ValueError):  # it ends, and that is told
+            with contextlib.suppress(OSError, ValueError):  # the worker ends, which is reported below
                 port = await self._port(process, endpoint)
                 logger.info("worker started", extra={**name, "port": port})
                 self._perform(self.leases.started(start.worker, port, endpoint.public, process.pid))
@@ -223,7 +225,7 @@ class Node:
             self._perform(self.leases.died(start.worker, status, look, stderr, time.monotonic()))
 
     async def _port(self, process: LocalProcess, endpoint: NetworkEndpoint) -> int:
-        """Wait until a worker listens; one that does not in time is ended, and its client may ask for another."""
+        """Wait until a worker listens; kill it if it takes too long, after which its client may ask for another."""
         try:
             async with asyncio.timeout(START_PATIENCE):
                 return await endpoint.port()
@@ -255,7 +257,7 @@ class Node:
             return 0
         taken = set(self._ports.values())
         count = len(self._settings.ports)
-        for index in range(count):  # beginning where the last one ended: a port just left may not be free yet
+        for index in range(count):  # in turn, because a port that was just closed may not be free yet
             port = self._settings.ports[(worker + index) % count]
             if port not in taken:
                 self._ports[worker] = port
@@ -272,35 +274,43 @@ class Node:
                     await asyncio.wait_for(self._stopping.wait(), TICK)
                 try:
                     await self._tick()
-                except Exception:  # what goes wrong with one client is not to end the workers of all
+                except Exception:  # an error with one client must not end the workers of all
                     logger.exception("a look at the workers failed")
         finally:
             await self._close()
 
     def stop(self) -> None:
-        """Have the node end; may be called at any time."""
+        """Stop the node; may be called at any time."""
         self._stopping.set()
 
     async def _tick(self) -> None:
         now = time.monotonic()
         if self._memory.alarmed(now):
-            logger.error("memory is running out, connections are cut", extra={"bytes": self._memory.resident()})
+            logger.error("memory is running out, cutting all connections", extra={"bytes": self._memory.resident()})
             self._channel.cut_all()
         if now - self._read_keys >= KEYS_INTERVAL:
             self._read_keys = now
             await self._look_who_is_authorised()
         before = set(self.leases.leases)
         looks = {worker: process.look() for worker, process in self._processes.items()}
+        self._share(looks)
         self._perform(self.leases.ticked(looks, now))
         self._log_leases(before, "its lease ran out")
         self._forget_peers(now)
+
+    def _share(self, looks: Mapping[int, Look]) -> None:
+        """Share the processors between clients."""
+        keys = {worker: self.leases.holders[worker].key for worker in looks}
+        self._shares.looked(Counter(keys[worker] for worker, look in looks.items() if look.execution is not None))
+        for worker, process in self._processes.items():
+            process.renice(self._shares.nice(keys[worker]))
 
     async def _look_who_is_authorised(self) -> None:
         new, self._new_names = self._new_names, {}
         self._names = {**self._names, **new}
         try:
             names = dict(await to_thread(self._settings.authorised))
-        except Exception as error:  # say a file that is just being written; whoever was let in stays
+        except Exception as error:  # for example, a file is being written; admitted clients stay
             logger.warning("cannot read who is authorised", extra={"cause": str(error)})
             return
         revoked = self._names.keys() - names.keys()
@@ -314,7 +324,7 @@ class Node:
             self._channel.expel(key)
 
     def _forget_peers(self, now: float) -> None:
-        """Forget connections that have said nothing for longer than a lease: nothing is kept for them then."""
+        """Forget peers that have been silent for longer than a lease, with everything kept for them."""
         kept = {lease.peer for lease in self.leases.leases.values()}
         for peer, heard in list(self._heard.items()):
             if peer not in kept and now - heard > self._settings.policy.lease:
@@ -322,7 +332,7 @@ class Node:
                 self._channel.forget(peer)
 
     async def _close(self) -> None:
-        """End all workers and wait until they are gone."""
+        """End all workers and wait for their end."""
         self._perform(self.leases.close())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(END_PATIENCE):
@@ -333,9 +343,8 @@ class Node:
 
 
 def _defaults(kind: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-    """Return options and environment variables that workers of a kind get on this machine."""
+    """Return the default options and environment variables of a kind of worker on this machine."""
     for spec in environments().values():
         if spec.worker == kind:
             return {**spec.options(), **spec.settings}, spec.environ()
     return {}, {}
-

@@ -3,35 +3,76 @@
 Each is an async function that takes an environment, made but not necessarily reset, and returns a `SearchResult`::
 
     env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/qsort")
-    best = await aiocg.search.greedy(env)
+    best = await aiocg.search.functionwise(env)
 
-`greedy`, `beam` and `random` look for lists of actions; `screening`, `hill_climb`, `genetic` and, in an action space of
-that kind, `random` for a choice for all options of a compiler at once.
+`functionwise` optimises each function of a program by itself: for size with LLVM it is the best that there is, and
+`racing` is for running time. `greedy`, `beam` and `random` look for lists of actions; `screening`, `hill_climb`,
+`genetic` and, in an action space of that kind, `random` for a choice for all options of a compiler at once.
+`nevergrad`, `optuna`, `opentuner`, `cma` and `lamcts` have optimisers of other libraries choose either. `pareto`
+looks for programs that trade one cost for another.
 
-All take a `Budget`, a progress callback and a state to resume from, and can be cancelled at any time. Without a time
-limit the result depends on nothing but the arguments: not on the number of workers, nor on what becomes of them.
+All take a `Budget` and a progress callback, all but `racing` a state to resume from, and can be cancelled at any time.
+Without a time limit the result of all but `racing` depends on nothing but the arguments: not on the number of workers,
+nor on what becomes of them.
 """
 
+from aiocg.search.anneal import anneal
 from aiocg.search.beam import beam
 from aiocg.search.budget import Budget
+from aiocg.search.cma import cma
 from aiocg.search.comparison import compare
+from aiocg.search.driver import Options, Pace, tune
+from aiocg.search.evolve import evolve
+from aiocg.search.functionwise import functionwise
 from aiocg.search.genetic import genetic
 from aiocg.search.greedy import greedy
 from aiocg.search.hill_climb import hill_climb
+from aiocg.search.lamcts import lamcts
+from aiocg.search.mcts import mcts
+from aiocg.search.nevergrad import nevergrad
+from aiocg.search.opentuner import opentuner
+from aiocg.search.optuna import optuna
+from aiocg.search.pareto import ParetoPoint, ParetoResult, pareto
+from aiocg.search.portfolio import portfolio
+from aiocg.search.racing import racing
 from aiocg.search.random import random
-from aiocg.search.result import Progress, SearchResult, SearchState
+from aiocg.search.result import Checks, Progress, SearchResult, SearchState
+from aiocg.search.schedule import schedule
 from aiocg.search.screening import screening
+from aiocg.search.tuner import Outcome, Proposal, Tuner
 
 __all__ = [
     "Budget",
+    "Checks",
+    "Options",
+    "Outcome",
+    "Pace",
+    "ParetoPoint",
+    "ParetoResult",
     "Progress",
+    "Proposal",
     "SearchResult",
     "SearchState",
+    "Tuner",
+    "anneal",
     "beam",
+    "cma",
     "compare",
+    "evolve",
+    "functionwise",
     "genetic",
     "greedy",
     "hill_climb",
+    "lamcts",
+    "mcts",
+    "nevergrad",
+    "opentuner",
+    "optuna",
+    "pareto",
+    "portfolio",
+    "racing",
     "random",
+    "schedule",
     "screening",
+    "tune",
 ]

@@ -1,5 +1,7 @@
 """How long a search may go on."""
 
+import math
+import sys
 import time
 from dataclasses import dataclass
 
@@ -12,12 +14,23 @@ class Budget:
 
     Attributes:
         seconds: of wall time; None is no limit.
-        evaluations: states whose reward is computed; None is no limit. A search that would exceed it with its next
-            step stops before that step, so that how the work was shared makes no difference.
+        evaluations: states whose reward is computed; None is no limit. Exactly so many are, if the search does not end
+            before, so that how the work was shared makes no difference.
     """
 
     seconds: float | None = None
     evaluations: int | None = None
+
+    def part(self, share: float) -> "Budget":
+        """Return a budget that is a share of this one."""
+        return Budget(
+            None if self.seconds is None else self.seconds * share,
+            None if self.evaluations is None else math.ceil(self.evaluations * share),
+        )
+
+    def part_of_time(self, share: float) -> "Budget":
+        """Return a budget with a share of this one's time, and all of its evaluations."""
+        return Budget(self.part(share).seconds, self.evaluations)
 
     def start(self) -> "Meter":
         """Start to measure."""
@@ -36,10 +49,23 @@ class Meter:
         self._started = time.monotonic()
         self.evaluations = 0
 
+    def extend(self, budget: Budget) -> None:
+        """Go on with another budget, of which as much is used."""
+        self._budget = budget
+
+    def restart(self) -> None:
+        """Take no account of the time until now."""
+        self._started = time.monotonic()
+
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self._started
+
+    @property
+    def seconds(self) -> float | None:
+        """How many seconds there may be in all, None if there is no limit."""
+        return self._budget.seconds
 
     @property
     def evaluation_limit(self) -> int | None:
@@ -52,6 +78,20 @@ class Meter:
         """Is the time used up?"""
         seconds = self._budget.seconds
         return seconds is not None and self.elapsed >= seconds
+
+    @property
+    def used(self) -> float:
+        """The part of the budget that is used, of time or of evaluations, whichever is more; 0 without a limit."""
+        seconds, limit = self._budget.seconds, self.evaluation_limit
+        return max(
+            0.0 if seconds is None else self.elapsed / seconds if seconds else 1.0,
+            0.0 if limit is None else self.evaluations / limit,
+        )
+
+    def fitting(self, seconds: float) -> int:
+        """Return how many evaluations one after the other, of so many seconds each, there is time for; at least one."""
+        limit = self._budget.seconds
+        return sys.maxsize if limit is None or not seconds else max(1, int((limit - self.elapsed) / seconds))
 
     def allows(self, evaluations: int) -> bool:
         """Is there time, and may there be so many more evaluations?"""

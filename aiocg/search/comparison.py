@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from aiocg.env import Env
-from aiocg.metrics import Comparison
-from aiocg.rewards import CostReward, baselines_of
+from aiocg.env.env import Env
 from aiocg.search.lanes import go_to
+from aiocg.search.metrics import Comparison
+from aiocg.spaces.rewards import CostReward, baselines_of
 
 __all__ = ["compare"]
 

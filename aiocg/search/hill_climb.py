@@ -1,25 +1,20 @@
 """Hill climbing over whole command lines: change the best a little, and keep what is not worse."""
 
+from typing import Unpack
+
 import numpy as np
 
-from aiocg.env import Env
-from aiocg.search.budget import Budget
-from aiocg.search.command_lines import FAILED, search_command_lines
-from aiocg.search.result import ProgressCallback, SearchResult, SearchState
+from aiocg.env.env import Env
+from aiocg.search.command_lines import search_command_lines
+from aiocg.search.driver import Options
+from aiocg.search.result import SearchResult
+from aiocg.search.tuner import FAILED
 from aiocg.search.variation import Choices, Variation
 
 __all__ = ["hill_climb"]
 
 
-async def hill_climb(
-    env: Env,
-    *,
-    budget: Budget | None = None,
-    seed: int = 0,
-    progress: ProgressCallback | None = None,
-    resume: SearchState | None = None,
-    lanes: int | None = None,
-) -> SearchResult:
+async def hill_climb(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> SearchResult:
     """Change the best command line so far in a few options, again and again, and go on from what is not worse.
 
     It begins with no option at all, and with each optimisation level alone. A command line that does not compile is
@@ -28,19 +23,15 @@ async def hill_climb(
     Args:
         env: of a compiler with options, such as `gcc-v0`, with a reward space. If its action space is none of whole
             command lines, the compiler's first such space is searched.
-        budget: when to stop; 1,000 evaluations if None.
         seed: of all random choices.
-        progress: called now and then.
-        resume: the `state` of an earlier result, of a search with the same seed.
-        lanes: environments that share the work, one per worker if None; at most 16 have something to do.
+        **options: see `aiocg.search.Options`; the budget is 1,000 evaluations if there is none, and of the lanes at
+            most 16 have something to do.
 
     Raises:
         ValueError: when the environment has no reward space, its compiler no options, or `resume` is of another search.
         ServiceError: when the workers cannot do their part.
     """
-    return await search_command_lines(
-        "hill_climb", env, _Climber, budget=budget, seed=seed, progress=progress, resume=resume, lanes=lanes
-    )
+    return await search_command_lines("hill_climb", env, lambda variation: _Climber(variation, seed), **options)
 
 
 class _Climber:

@@ -1,4 +1,4 @@
-"""Several environments on the same program, spread over the workers, that share the work of one search."""
+"""Environments on the same program, spread over the workers, which share the work of a search."""
 
 import contextlib
 import functools
@@ -7,23 +7,33 @@ from typing import TypeVar
 
 import anyio
 
-from aiocg.candidate import Candidate
-from aiocg.env import Env
+from aiocg.env.candidate import Candidate
+from aiocg.env.env import Env
 
-__all__ = ["each", "evaluate", "expand", "go_to", "open_lanes", "possible_actions", "spread"]
+__all__ = ["CHUNK", "each", "evaluate", "expand", "go_to", "open_lanes", "possible_actions", "spread"]
+
+CHUNK = 24  # candidates per lane and message: few enough to check the clock often, enough to amortise the message
 
 T = TypeVar("T")
 
 
 @contextlib.asynccontextmanager
-async def open_lanes(env: Env, count: int | None = None) -> AsyncIterator[list[Env]]:
-    """Reset an environment and enough siblings to make `count`, one per worker if None; close those at the end."""
+async def open_lanes(
+    env: Env, count: int | None = None, *, at: Sequence[str] | None = None, rewarded: bool = True
+) -> AsyncIterator[list[Env]]:
+    """Reset an environment and enough siblings to make `count`, or one per worker; close the siblings at the end.
+
+    With `at`, bring them to the state after these actions instead of resetting them. Siblings that are not `rewarded`
+    compute no rewards, so they need no baselines.
+    """
     count = env.worker_count if count is None else count
     lanes = [env]
     try:
         while len(lanes) < count:
             lanes.append(await env.sibling())
-        await spread([lane.reset for lane in lanes])
+            if not rewarded:
+                lanes[-1].reward_space = None
+        await spread([lane.reset for lane in lanes] if at is None else each(lanes, lambda lane: go_to(lane, at)))
         yield lanes
     finally:
         with anyio.CancelScope(shield=True):
@@ -32,7 +42,7 @@ async def open_lanes(env: Env, count: int | None = None) -> AsyncIterator[list[E
 
 
 async def spread(jobs: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Run jobs at once and return their results in order; the first error cancels the others."""
+    """Run jobs concurrently and return their results in order; the first error cancels the others."""
     jobs = list(jobs)
     results: list[T | None] = [None] * len(jobs)
 
@@ -52,29 +62,29 @@ async def spread(jobs: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
 
 
 def each(lanes: Iterable[Env], job: Callable[[Env], Awaitable[T]]) -> list[Callable[[], Awaitable[T]]]:
-    """Return the jobs that do the same on each lane."""
+    """Return a job for each lane."""
     return [functools.partial(job, lane) for lane in lanes]
 
 
 def possible_actions(lane: Env) -> list[str]:
-    """Return the texts of the actions that can be tried in the state that a lane is in.
+    """Return the texts of the actions available in a lane's state.
 
-    Texts, because they lead from the start to the same state however the action space depends on the state.
+    Unlike indices, texts have the same meaning in every state.
     """
     space = lane.action_space
     return [space.language.text(action) for action in space.encode(space.candidates())]
 
 
 async def expand(lane: Env, texts: Sequence[str]) -> list[Candidate]:
-    """Try actions from the state of a lane, without observing more than rewards need."""
+    """Try actions from a lane's state, observing only what rewards need."""
     return await lane.expand_texts([(text,) for text in texts], observation_spaces=[])
 
 
 async def go_to(lane: Env, actions: Sequence[str]) -> None:
-    """Bring a lane from wherever it is to the state after `actions`.
+    """Bring a lane from any state to the state after `actions`.
 
     Raises:
-        ServiceError: when an action fails, which it did not when it was found.
+        ServiceError: if an action fails, although it succeeded before.
     """
     present = lane.action_texts
     if not lane.in_episode or present != tuple(actions[: len(present)]):
@@ -88,7 +98,7 @@ async def go_to(lane: Env, actions: Sequence[str]) -> None:
 
 
 async def evaluate(lanes: Sequence[Env], texts: Sequence[str]) -> list[Candidate]:
-    """Try actions from the common state of all lanes, each lane doing its share; results in order."""
+    """Try actions from the common state of all lanes, which share the work; return the results in order."""
     count = len(lanes)
     jobs = [functools.partial(expand, lane, texts[i::count]) for i, lane in enumerate(lanes)]
     parts = await spread(jobs)

@@ -1,36 +1,30 @@
 """Random search: random walks, each given up when it has not improved for a while, or random command lines."""
 
 from collections import deque
+from typing import Unpack
 
 import numpy as np
 
-from aiocg.env import Env
+from aiocg.env.env import Env
+from aiocg.search.alphabet import Alphabet
 from aiocg.search.budget import Budget
 from aiocg.search.command_lines import search_command_lines
-from aiocg.search.lanes import each, open_lanes, possible_actions, spread
-from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState
+from aiocg.search.driver import Options, Pace, tune
+from aiocg.search.result import SearchResult
+from aiocg.search.tuner import FAILED, Outcome, Proposal
 from aiocg.search.variation import Choices, Variation
 from aiocg.spaces.actions.options import OptionActions
 
-__all__ = ["random"]
+__all__ = ["RandomWalks", "random"]
 
 DEFAULT_BUDGET = Budget(evaluations=10_000)
+STRIDE = 8  # steps of a walk that are asked for together, at most; fewer after one that failed
+WALKS = 8  # that are under way at once
+PACE = Pace(batch=2 * STRIDE, ahead=WALKS // 2)
 
 
-async def random(
-    env: Env,
-    *,
-    budget: Budget | None = None,
-    seed: int = 0,
-    patience: int | None = None,
-    progress: ProgressCallback | None = None,
-    resume: SearchState | None = None,
-    lanes: int | None = None,
-) -> SearchResult:
+async def random(env: Env, *, seed: int = 0, patience: int | None = None, **options: Unpack[Options]) -> SearchResult:
     """Walk at random, remembering the best state seen; start again after `patience` steps without a new best.
-
-    Episodes are numbered, each with its own random stream, so that the same seed and number of evaluations give the
-    same result however many workers share the work. The environment is left wherever its last walk ended.
 
     Where an action is a whole command line, as in the action space `choices` of `gcc-v0`, there is nowhere to walk:
     command lines are drawn, each independent of the others, with one of the optimisation levels and from one other
@@ -38,30 +32,24 @@ async def random(
 
     Args:
         env: with a reward space.
-        budget: when to stop; 10,000 evaluations if None, of command lines 1,000.
         seed: of all random choices.
         patience: steps without improvement on the walk's own best before it is given up; the number of actions if None.
-        progress: called now and then.
-        resume: the `state` of an earlier result; the episodes are counted on, and the one that was cut short is
-            walked again from its start.
-        lanes: environments that share the work, one per worker if None; of those that draw command lines, at most 16
-            have something to do.
+        **options: see `aiocg.search.Options`; the budget is 10,000 evaluations if there is none, of command lines
+            1,000.
 
     Raises:
-        ValueError: when the environment has no reward space, or `resume` is of another search.
-        ServiceError: when the workers cannot do their part.
+        ValueError, ServiceError: see `aiocg.search.tune`.
     """
     if isinstance(env.action_space, OptionActions):
-        return await search_command_lines(
-            "random", env, _Drawer, budget=budget, seed=seed, progress=progress, resume=resume, lanes=lanes
-        )
-    meter = (budget or DEFAULT_BUDGET).start()
-    record = Record("random", env, meter, progress, resume)
-    async with open_lanes(env, lanes) as crew:
-        steps = patience or max(len(possible_actions(env)), 1)
-        search = _RandomSearch(record, seed, steps, resume.repeated if resume is not None else 0)
-        await spread(each(crew, search.walk_on))
-    return record.result(complete=False, repeated=search.settle())
+        return await search_command_lines("random", env, lambda variation: _Drawer(variation, seed), **options)
+    return await tune(
+        env,
+        lambda alphabet: RandomWalks(alphabet, seed, patience),
+        name="random",
+        pace=PACE,
+        default=DEFAULT_BUDGET,
+        **options,
+    )
 
 
 class _Drawer:
@@ -80,109 +68,75 @@ class _Drawer:
 
 
 class _Walk:
-    """One episode.
+    """A walk: where it is, and how long ago it was at its best."""
 
-    Attributes:
-        number: chooses its random stream.
-        repeated: evaluations that an earlier search has paid for.
-        evaluations: how many it has used; what is repeated counts up to 0 first.
-        finished: it came to its own end.
-        bests: what it found, as (evaluations used, actions, return), not offered yet.
-    """
-
-    def __init__(self, number: int, repeated: int) -> None:
-        self.number = number
-        self.repeated = repeated
-        self.evaluations = -repeated
-        self.finished = False
-        self.bests: deque[tuple[int, tuple[str, ...], float]] = deque()
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.state = Outcome(0.0)
+        self.best = FAILED
+        self.idle = 0
+        self.untold = 0
+        self.stride = 1
 
 
-class _RandomSearch:
-    """Hands out walks to the lanes.
+class RandomWalks:
+    """Proposes the states on several random walks, a few steps of each at a time."""
 
-    The result is that of one walk after the other on one lane: a limit on evaluations ends the walk that reaches it
-    when all walks before it are counted, and what lanes have done beyond that is not looked at.
-    """
-
-    def __init__(self, record: Record, seed: int, patience: int, repeated: int) -> None:
-        self._record = record
+    def __init__(self, alphabet: Alphabet, seed: int, patience: int | None) -> None:
+        self._alphabet = alphabet
         self._seed = seed
         self._patience = patience
-        self._repeated = repeated
-        self._next = record.round
-        self._settled = 0  # evaluations of the walks that are finished, as far as there is no unfinished one before
-        self._open: deque[_Walk] = deque()  # those behind, in order
+        self._begun = 0
+        self._ready: deque[_Walk] = deque()
+        self._open = 0
+        self._start: Outcome | None = None
 
-    async def walk_on(self, lane: Env) -> None:
-        """Walk one episode after the other until the budget is used up."""
-        while self._goes_on(None):
-            walk = _Walk(self._next, self._repeated)
-            self._repeated = 0
-            self._next += 1
-            self._open.append(walk)
-            await self._walk(lane, walk)
+    def ask(self, count: int) -> list[Proposal]:
+        """Return the next steps of walks that are known to be going on, and of new ones."""
+        if self._start is None:
+            self._start = Outcome(FAILED)
+            return [Proposal(())]
+        asked: list[Proposal] = []
+        while not self._start.failed and len(asked) < count and (walk := self._next()) is not None:
+            asked += self._steps(walk, count - len(asked))
+        return asked
 
-    def _goes_on(self, walk: _Walk | None) -> bool:
-        """Is there budget for another evaluation of a walk, or, if None, for another walk?"""
-        meter = self._record.meter
-        limit = meter.evaluation_limit
-        return not meter.out_of_time and (limit is None or self._used(walk) < limit)
+    def tell(self, proposal: Proposal, outcome: Outcome) -> None:
+        """Take a walk on, or give it up."""
+        walk = proposal.tag
+        if walk is None:
+            self._start = outcome
+            self._patience = self._patience or max(len(self._alphabet.texts(outcome)), 1)
+            return
+        walk.untold -= 1
+        walk.idle = 0 if outcome.reward > walk.best else walk.idle + 1
+        walk.best = max(walk.best, outcome.reward)
+        walk.stride = 1 if outcome.failed else min(walk.stride + 1, STRIDE)
+        if not outcome.failed:
+            walk.state = outcome  # and after a failure it goes on from where it was before
+        if not walk.untold:
+            if walk.idle >= (self._patience or 1):
+                self._open -= 1
+            else:
+                self._ready.append(walk)
 
-    def _used(self, last: _Walk | None = None) -> int:
-        """Return the evaluations of all walks up to and including one."""
-        used = self._settled
-        for walk in self._open:
-            used += walk.evaluations
-            if walk is last:
-                break
-        return used
+    def _next(self) -> _Walk | None:
+        if self._ready:
+            return self._ready.popleft()
+        if self._open == WALKS:
+            return None
+        self._open += 1
+        walk = _Walk(np.random.default_rng([self._seed, self._begun]))
+        self._begun += 1
+        assert self._start is not None
+        walk.state, walk.best = self._start, self._start.reward
+        return walk
 
-    async def _walk(self, lane: Env, walk: _Walk) -> None:
-        rng = np.random.default_rng([self._seed, walk.number])
-        await lane.reset()
-        actions: tuple[str, ...] = ()
-        total = best = 0.0
-        idle = 0
-        while idle < self._patience:
-            if not self._goes_on(walk):
-                return
-            action = lane.action_space.text(lane.action_space.draw(rng))
-            _, reward, terminated, _, info = await lane.step_texts([action], observation_spaces=[])
-            walk.evaluations += 1
-            if terminated:
-                break
-            idle += 1
-            if not info["action_had_no_effect"]:
-                actions, total = (*actions, action), total + reward
-                if total > best:
-                    best, idle = total, 0
-                    walk.bests.append((walk.evaluations, actions, total))
-            self.settle()
-            self._record.report()
-        walk.finished = True
-        self.settle()
-
-    def settle(self) -> int:
-        """Take over what is certain to be part of the result; return the evaluations of the walk that is under way."""
-        record, limit = self._record, self._record.meter.evaluation_limit
-        used = self._used()
-        record.meter.evaluations = used if limit is None else min(used, limit)
-        while self._open:
-            walk = self._open[0]
-            counted = walk.evaluations if limit is None else min(walk.evaluations, limit - self._settled)
-            _offer(record, walk, counted)
-            if not walk.finished or counted < walk.evaluations:
-                for other in self._open if limit is None else ():
-                    _offer(record, other, other.evaluations)
-                return counted + walk.repeated
-            self._settled += walk.evaluations
-            record.round += 1
-            self._open.popleft()
-        return self._repeated
-
-
-def _offer(record: Record, walk: _Walk, last: int) -> None:
-    while walk.bests and walk.bests[0][0] <= last:
-        _, actions, total = walk.bests.popleft()
-        record.offer(actions, total)
+    def _steps(self, walk: _Walk, most: int) -> list[Proposal]:
+        steps = 1 if self._alphabet.varies else min(walk.stride, most, (self._patience or 1) - walk.idle)
+        actions, asked = walk.state.actions, []
+        for _ in range(steps):
+            actions = (*actions, self._alphabet.draw(walk.rng, walk.state))
+            asked.append(Proposal(actions, walk))
+        walk.untold = steps
+        return asked

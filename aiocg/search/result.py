@@ -1,32 +1,47 @@
 """What a search reports while it runs, returns at its end, and needs to go on later."""
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
 
-from aiocg.env import Env
+from aiocg.env.env import Env
+from aiocg.search.baselines import AS_IT_IS, start_of
 from aiocg.search.budget import Meter
+from aiocg.search.timing import Timing
+from aiocg.spaces.actions.space import ActionSpace
 
-__all__ = ["Progress", "ProgressCallback", "Record", "SearchResult", "SearchState", "reward_space_of"]
+__all__ = [
+    "Checks",
+    "Progress",
+    "ProgressCallback",
+    "Record",
+    "SearchResult",
+    "SearchState",
+    "begin_state",
+    "reward_space_of",
+]
 
 
 class SearchState(msgspec.Struct, frozen=True, kw_only=True):
     """Where a search stands: enough to go on from there, and plain enough for JSON.
 
+    A search goes on by being done again with the outcomes that are known, which takes no compiler. So what it is
+    resumed with, such as the seed, must be the same.
+
     Attributes:
-        algorithm: "random", "greedy", "beam", "hill_climb", "genetic" or "screening".
-        environment, benchmark, reward_space, action_space: what is searched.
+        algorithm: name of the search, such as "greedy".
+        environment, benchmark, reward_space, action_space, start: what is searched.
         actions, reward: the best found, texts of actions and the return that they earn.
-        frontier: the action lists that the search would extend next.
-        frontier_rewards: the returns that they earn, where the search needs them.
-        seen: 64-bit hashes of the states that need no second visit.
-        round: number of steps, levels, episodes or command lines that are done.
-        repeated: evaluations that a resumed search does again without counting them again.
-        outcomes: what whole command lines earn, in the order in which the search proposes them; None for those that
-            failed.
+        round: number of proposals whose outcomes the search has been told.
+        outcomes: what was earned, in the order in which it was proposed; None for what failed.
+        states: 64-bit hashes of the states that these came to; 0 for what failed.
+        effects: for each action of these, "1" if it changed the state and "0" if not.
+        targets: what actions can be applied to in these states; empty where the action space has no targets.
+        costs: of these states, where a search asks for any.
+        checksum: of what was proposed.
         evaluations: number of states evaluated.
         elapsed: seconds spent.
     """
@@ -36,14 +51,16 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
     benchmark: str
     reward_space: str
     action_space: str
+    start: str = AS_IT_IS
     actions: tuple[str, ...] = ()
     reward: float = 0.0
-    frontier: tuple[tuple[str, ...], ...] = ()
-    frontier_rewards: tuple[float, ...] = ()
-    seen: tuple[int, ...] = ()
     round: int = 0
-    repeated: int = 0
     outcomes: tuple[float | None, ...] = ()
+    states: tuple[int, ...] = ()
+    effects: tuple[str, ...] = ()
+    targets: tuple[tuple[str, ...], ...] = ()
+    costs: tuple[tuple[float, ...], ...] = ()
+    checksum: int = 0
     evaluations: int = 0
     elapsed: float = 0.0
 
@@ -67,9 +84,10 @@ class Progress:
 
     Attributes:
         actions, reward: the best found so far.
-        round: number of steps, levels, episodes or command lines that are done.
+        round: number of proposals whose outcomes the search has been told.
         evaluations: number of states evaluated.
         elapsed: seconds spent.
+        note: what else there is to say of the best.
     """
 
     actions: tuple[str, ...]
@@ -77,9 +95,36 @@ class Progress:
     round: int
     evaluations: int
     elapsed: float
+    note: str = ""
 
 
 ProgressCallback = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What a search did to find out whether programs still do what they should.
+
+    Attributes:
+        validated: whether each new best was run, and did what the unoptimised program does.
+        reason: why it was not; empty if it was.
+        runs: number of programs that were run.
+        wrong: how many of these did something else, and were not believed.
+        seconds: what that took, all in all.
+        undefined: signs that the behaviour of the program is undefined, so that options may change it: warnings of the
+            compiler, and runs at -O2 or under a sanitizer that differ from the unoptimised program's.
+    """
+
+    validated: bool = False
+    reason: str = "programs were not run"
+    runs: int = 0
+    wrong: int = 0
+    seconds: float = 0.0
+    undefined: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can say it."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +132,18 @@ class SearchResult:
     """What a search found.
 
     Attributes:
-        actions: texts of the best action list; empty if nothing is better than the program as it was.
+        actions: texts of the best action list; empty if nothing is better than the program as it was. Apply them with
+            `env.step_texts`: those of a baseline, such as `default<Oz>`, need not be in the action space.
         reward: the return that it earns.
-        evaluations: number of states evaluated.
+        evaluations: number of states evaluated, without those of the baselines.
         elapsed: seconds spent.
         complete: False if the budget ended the search.
         state: to resume from.
+        baselines: what the compiler's own levels earn, by name; "O0" is the program as it was.
+        start: the baseline that the list begins with, "O0" if it begins with none.
+        improved: False if the list is nothing but that baseline, since nothing better was found.
+        timing: how long the program runs, of searches that measure that.
+        checks: whether what was found was run, and what that took.
     """
 
     actions: tuple[str, ...]
@@ -101,6 +152,27 @@ class SearchResult:
     elapsed: float
     complete: bool
     state: SearchState
+    baselines: Mapping[str, float] = field(default_factory=dict)
+    start: str = AS_IT_IS
+    improved: bool = True
+    timing: Timing | None = None
+    checks: Checks = field(default_factory=Checks)
+
+
+def begin_state(name: str, env: Env, space: ActionSpace | None = None, start: str = AS_IT_IS) -> SearchState:
+    """Return the state of a search that has not begun: what is searched, and in which action space.
+
+    Raises:
+        ValueError: when the environment has no reward space.
+    """
+    return SearchState(
+        algorithm=name,
+        environment=env.spec.id,
+        benchmark=str(env.benchmark.uri),
+        reward_space=reward_space_of(env),
+        action_space=(space or env.action_space).name,
+        start=start,
+    )
 
 
 class Record:
@@ -108,64 +180,63 @@ class Record:
 
     def __init__(
         self,
-        algorithm: str,
-        env: Env,
+        base: SearchState,
         meter: Meter,
+        rank: Callable[[tuple[str, ...]], Any],
         progress: ProgressCallback | None,
         resume: SearchState | None,
-        *,
-        action_space: str = "",
     ) -> None:
         """Begin a record.
 
         Args:
-            algorithm, env, meter, progress, resume: of the search.
-            action_space: that is searched, if not the environment's present one.
+            base: what is searched, and how.
+            meter: of the budget.
+            rank: sorts lists of actions that are equally good and long.
+            progress, resume: of the search.
+
+        Raises:
+            ValueError: when `resume` is of another search.
         """
-        reward_space = reward_space_of(env)
-        self._base = SearchState(
-            algorithm=algorithm,
-            environment=env.spec.id,
-            benchmark=str(env.benchmark.uri),
-            reward_space=reward_space,
-            action_space=action_space or env.action_space.name,
-        )
         if resume is not None:
-            _check_resumable(self._base, resume)
-        self.meter = meter
+            _check_resumable(base, resume)
+        self._base = base
+        self._rank = rank
         self._progress = progress
         self._before = resume
         self._last_report = 0.0
         self._last_best: tuple[str, ...] | None = None
-        self._env = env
+        self.meter = meter
         self.actions: tuple[str, ...] = resume.actions if resume is not None else ()
         self.reward = resume.reward if resume is not None else 0.0
-        self.round = resume.round if resume is not None else 0
+        self.round = 0
+        self.note = ""
 
-    def rank(self, actions: Iterable[str]) -> tuple[Any, ...]:
-        """Return where an action list comes in the order of the action space."""
-        return tuple(map(self._env.action_space.rank, actions))
+    def key(self, actions: tuple[str, ...], reward: float) -> tuple[float, int, Any]:
+        """Return what action lists are ordered by, the best first: more reward, then fewer actions, then order."""
+        return -reward, len(actions), self._rank(actions)
 
-    def offer(self, actions: tuple[str, ...], reward: float) -> bool:
-        """Take over an action list if it is better than the best: more reward, then fewer actions, then order."""
-        better = (reward, -len(actions)) > (self.reward, -len(self.actions)) or (
-            reward == self.reward and len(actions) == len(self.actions) and self.rank(actions) < self.rank(self.actions)
-        )
-        if better:
+    def would_take(self, actions: tuple[str, ...], reward: float) -> bool:
+        """Return whether an action list is better than the best."""
+        if reward < self.reward or actions == self.actions:
+            return False
+        return self.key(actions, reward) <= self.key(self.actions, self.reward)
+
+    def offer(self, actions: tuple[str, ...], reward: float) -> None:
+        """Take over an action list if it is better than the best."""
+        if self.would_take(actions, reward):
             self.actions, self.reward = actions, reward
-        return better
 
     def report(self) -> None:
         """Tell of progress: of each new best, and else at most twenty times a second."""
         now = time.monotonic()
         if self._progress is not None and (now - self._last_report >= 0.05 or self.actions != self._last_best):
             self._last_report, self._last_best = now, self.actions
-            self._progress(Progress(self.actions, self.reward, self.round, self.evaluations, self.elapsed))
+            self._progress(Progress(self.actions, self.reward, self.round, self.evaluations, self.elapsed, self.note))
 
     @property
     def evaluations(self) -> int:
         """Number of states evaluated, before and after resuming."""
-        return self.meter.evaluations + (self._before.evaluations if self._before is not None else 0)
+        return self.meter.evaluations + (len(self._before.outcomes) if self._before is not None else 0)
 
     @property
     def elapsed(self) -> float:
@@ -176,27 +247,44 @@ class Record:
         self,
         *,
         complete: bool,
-        frontier: tuple[tuple[str, ...], ...] = (),
-        frontier_rewards: tuple[float, ...] = (),
-        seen: tuple[int, ...] = (),
-        repeated: int = 0,
-        outcomes: tuple[float | None, ...] = (),
+        baselines: Mapping[str, tuple[str, ...]],
+        earned: Mapping[str, float],
+        state: SearchState | None = None,
+        checks: Checks | None = None,
     ) -> SearchResult:
-        """Return what was found."""
-        state = msgspec.structs.replace(
+        """Return what was found.
+
+        Args:
+            complete: False if the budget ended the search.
+            baselines: what no search may do worse than, by name.
+            earned: what these earn.
+            state: to resume from; without it only the best is known there.
+            checks: of what was found.
+        """
+        return SearchResult(
+            self.actions,
+            self.reward,
+            self.evaluations,
+            self.elapsed,
+            complete,
+            state or self.state(),
+            baselines=earned,
+            start=start_of(self.actions, baselines),
+            improved=self.actions not in baselines.values(),
+            checks=checks or Checks(),
+        )
+
+    def state(self, **known: Any) -> SearchState:
+        """Return where the search stands, with what else is known of it."""
+        return msgspec.structs.replace(
             self._base,
             actions=self.actions,
             reward=self.reward,
-            frontier=frontier,
-            frontier_rewards=frontier_rewards,
-            seen=seen,
-            repeated=repeated,
-            outcomes=outcomes,
             round=self.round,
             evaluations=self.evaluations,
             elapsed=self.elapsed,
+            **known,
         )
-        return SearchResult(self.actions, self.reward, self.evaluations, self.elapsed, complete, state)
 
 
 def reward_space_of(env: Env) -> str:
@@ -213,7 +301,7 @@ def reward_space_of(env: Env) -> str:
 
 
 def _check_resumable(base: SearchState, resume: SearchState) -> None:
-    for name in ("algorithm", "environment", "benchmark", "reward_space", "action_space"):
+    for name in ("algorithm", "environment", "benchmark", "reward_space", "action_space", "start"):
         here, there = getattr(base, name), getattr(resume, name)
         if here != there:
             raise ValueError(f"the state to resume from is of another search: its {name} is {there!r}, not {here!r}")

@@ -1,13 +1,15 @@
 """Hill climbing over whole command lines that learns which options do harm, and so tries many at once."""
 
 from collections import deque
+from typing import Unpack
 
 import numpy as np
 
-from aiocg.env import Env
-from aiocg.search.budget import Budget
-from aiocg.search.command_lines import FAILED, search_command_lines
-from aiocg.search.result import ProgressCallback, SearchResult, SearchState
+from aiocg.env.env import Env
+from aiocg.search.command_lines import search_command_lines
+from aiocg.search.driver import Options
+from aiocg.search.result import SearchResult
+from aiocg.search.tuner import FAILED
 from aiocg.search.variation import Choices, Variation
 from aiocg.transport.options import UNSET
 
@@ -20,15 +22,7 @@ DRIFT = 100  # options that a line may give for nothing
 LEAST = 0.33  # how often a number is the least there is, which is often what switches something off
 
 
-async def screening(
-    env: Env,
-    *,
-    budget: Budget | None = None,
-    seed: int = 0,
-    progress: ProgressCallback | None = None,
-    resume: SearchState | None = None,
-    lanes: int | None = None,
-) -> SearchResult:
+async def screening(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> SearchResult:
     """Change as many options of the best command line at once as probably do no harm; keep what is not worse.
 
     Most options do nothing for a program, so several are tested by one evaluation, as in the group tests of Dorfman
@@ -39,25 +33,21 @@ async def screening(
 
     It begins with no option at all, and with each optimisation level alone. Of lines that are worth the same the latest
     is kept, so that it moves along plateaus, but a long one only if it has no more options than the one before: options
-    that do nothing for the size can make compiles slow. `aiocg.minimize.minimize_line` drops them. A command line that
-    does not compile is worth nothing, and counts as one that was evaluated.
+    that do nothing for the size can make compiles slow. `aiocg.validation.minimize.minimize_line` drops them. A command
+    line that does not compile is worth nothing, and counts as one that was evaluated.
 
     Args:
         env: of a compiler with options, such as `gcc-v0`, with a reward space. If its action space is none of whole
             command lines, the compiler's first such space is searched.
-        budget: when to stop; 1,000 evaluations if None.
         seed: of all random choices.
-        progress: called now and then.
-        resume: the `state` of an earlier result, of a search with the same seed.
-        lanes: environments that share the work, one per worker if None; at most 16 have something to do.
+        **options: see `aiocg.search.Options`; the budget is 1,000 evaluations if there is none, and of the lanes at
+            most 16 have something to do.
 
     Raises:
         ValueError: when the environment has no reward space, its compiler no options, or `resume` is of another search.
         ServiceError: when the workers cannot do their part.
     """
-    return await search_command_lines(
-        "screening", env, _Screener, budget=budget, seed=seed, progress=progress, resume=resume, lanes=lanes
-    )
+    return await search_command_lines("screening", env, lambda variation: _Screener(variation, seed), **options)
 
 
 class _Screener:

@@ -13,10 +13,8 @@ from aiocg.spaces.actions import (
     TextActions,
 )
 from aiocg.spaces.named import Commandline, CommandlineFlag, NamedDiscrete
-from aiocg.spaces.nothing import NoObservation
 from aiocg.spaces.observation import ObservationSpace
-from aiocg.spaces.permutation import Permutation
-from aiocg.spaces.scalar import Scalar
+from aiocg.spaces.scalar import NoObservation, Permutation, Scalar
 from aiocg.spaces.sequence import Binary, Json, SpaceSequence, Text, Texts, VariableArray
 
 __all__ = [

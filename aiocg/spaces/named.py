@@ -9,8 +9,6 @@ import gymnasium
 
 from aiocg.errors import UnknownName
 
-__all__ = ["Commandline", "CommandlineFlag", "NamedDiscrete"]
-
 
 class NamedDiscrete(gymnasium.spaces.Discrete):
     """The numbers from 0 on, each with a name.
@@ -26,6 +24,13 @@ class NamedDiscrete(gymnasium.spaces.Discrete):
             twice = next(name for index, name in enumerate(self.names) if self._indices[name] != index)
             raise ValueError(f"two elements are called {twice!r}")
         super().__init__(len(self.names))
+
+    def contains(self, x: Any) -> bool:
+        """Return whether something is one of the numbers."""
+        try:
+            return super().contains(x)
+        except TypeError:  # of Gymnasium for what is no time
+            return False
 
     def __getitem__(self, name: str) -> int:
         """Return the number that has a name.

@@ -11,28 +11,26 @@ from aiocg.spaces.scalar import Scalar
 from aiocg.spaces.sequence import Binary, Json, Text, Texts, VariableArray
 from aiocg.transport.messages import ObservationSpec
 
-__all__ = ["ObservationSpace"]
-
 
 @dataclass(frozen=True, slots=True)
 class ObservationSpace:
-    """What can be observed, and what is known about its values.
+    """An observation, and what is known about its values.
 
-    Most spaces are observed by the worker. A space with `sources` is derived by the client from what those give; to
-    have one of your own, add it with `Env.add_observation_space`.
+    Most are computed by the worker. Those with `sources` are derived from other observations by the client; add your
+    own with `Env.add_observation_space`.
 
     Attributes:
         name: of the space.
         space: a Gymnasium space that contains every value.
         deterministic: the same state always gives the same value.
         platform_dependent: the value depends on the machine.
-        default: what an observation is after an error.
+        default: the value after an error.
         description: one line.
         keys: names of the elements, where they have names.
         sources: for a space that the client derives from others: their names.
-        translate: makes a value out of one of each source, in that order.
-        prepare: does once what `translate` needs to have done, such as a download; it may take long, and is called in
-            a thread of its own before the first value is made. Idempotent.
+        translate: computes a value from one of each source, in that order.
+        prepare: prepares for `translate`, such as by a download; called in a thread before the first value is computed.
+            Idempotent.
     """
 
     name: str
@@ -82,7 +80,7 @@ def _array_bounds(spec: ObservationSpec) -> tuple[float, float]:
 
 
 def _default(spec: ObservationSpec) -> Any:
-    """Return a value of the space for want of a declared one: zeros, or nothing."""
+    """Return a default if none is declared: zeros, or an empty value."""
     match spec.kind:
         case "text":
             return ""

@@ -8,10 +8,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from aiocg.spaces.scalar import draw
-
-__all__ = ["Binary", "Json", "SpaceSequence", "Text", "Texts", "VariableArray"]
-
+from aiocg.spaces.scalar import Keyed, draw
 
 SizeRange = tuple[int, int | None]
 """Shortest and longest length, inclusive; None is any."""
@@ -19,10 +16,10 @@ SizeRange = tuple[int, int | None]
 MORE = 32  # how much longer than the shortest a sample gets where there is no longest
 
 
-class _Sized(gymnasium.Space[Any]):
-    """What has a length within bounds."""
+class _Sized(Keyed[Any]):
+    """A space of values with bounded length."""
 
-    def __init__(self, size_range: SizeRange) -> None:
+    def __init__(self, size_range: SizeRange = (0, None)) -> None:
         shortest, longest = size_range
         if shortest < 0 or (longest is not None and longest < shortest):
             raise ValueError(f"a size range is (shortest, longest or None), and not negative; not {size_range}")
@@ -39,13 +36,7 @@ class _Sized(gymnasium.Space[Any]):
         return int(self.np_random.integers(shortest, most, endpoint=True))
 
     def _key(self) -> tuple[Any, ...]:
-        return type(self), self.size_range
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Sized) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
+        return (self.size_range,)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self.size_range == (0, None) else self.size_range})"
@@ -53,9 +44,6 @@ class _Sized(gymnasium.Space[Any]):
 
 class Text(_Sized):
     """Text, of any length or of one within bounds (in characters)."""
-
-    def __init__(self, size_range: SizeRange = (0, None)) -> None:
-        super().__init__(size_range)
 
     def contains(self, x: Any) -> bool:
         """Is `x` a str of a length within the bounds?"""
@@ -68,9 +56,6 @@ class Text(_Sized):
 
 class Binary(_Sized):
     """Bytes, any number or one within bounds."""
-
-    def __init__(self, size_range: SizeRange = (0, None)) -> None:
-        super().__init__(size_range)
 
     def contains(self, x: Any) -> bool:
         """Is `x` bytes, as many as the bounds allow?"""
@@ -115,19 +100,15 @@ class SpaceSequence(_Sized):
         return [self.space.sample() for _ in range(self._draw_length())]
 
     def _key(self) -> tuple[Any, ...]:
-        return type(self), self.size_range, self.space
+        return self.space, self.size_range
 
     def __hash__(self) -> int:
-        return hash((type(self), self.size_range))
+        return hash((type(self), self.size_range))  # not all spaces can be hashed
 
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other)
-
-    def __repr__(self) -> str:
-        return f"SpaceSequence({self.space}, {self.size_range})"
+    __repr__ = Keyed.__repr__
 
 
-class Texts(gymnasium.Space[list[str]]):
+class Texts(Keyed[list[str]]):
     """Any list of text, of any length."""
 
     def contains(self, x: Any) -> bool:
@@ -139,17 +120,8 @@ class Texts(gymnasium.Space[list[str]]):
         lengths = self.np_random.integers(0, 12, size=int(self.np_random.integers(0, 9)))
         return ["".join(chr(c) for c in self.np_random.integers(97, 123, size=int(length))) for length in lengths]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Texts)
 
-    def __hash__(self) -> int:
-        return hash(Texts)
-
-    def __repr__(self) -> str:
-        return "Texts()"
-
-
-class VariableArray(gymnasium.Space[npt.NDArray[Any]]):
+class VariableArray(Keyed[npt.NDArray[Any]]):
     """Arrays of one dtype whose shape is fixed except for the lengths given as -1.
 
     Args:
@@ -178,21 +150,12 @@ class VariableArray(gymnasium.Space[npt.NDArray[Any]]):
         shape = [int(self.np_random.integers(0, 9)) if length == -1 else length for length in self.lengths]
         return draw(self.np_random, self.low, self.high, self.dtype, shape)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, VariableArray) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
     def _key(self) -> tuple[Any, ...]:
-        return self.low, self.high, self.lengths, str(self.dtype)
-
-    def __repr__(self) -> str:
-        return f"VariableArray({self.low}, {self.high}, {self.lengths}, {self.dtype})"
+        return self.low, self.high, self.lengths, self.dtype
 
 
-class Json(gymnasium.Space[Any]):
-    """Anything that JSON can say."""
+class Json(Keyed[Any]):
+    """Any JSON value."""
 
     def contains(self, x: Any) -> bool:
         """Is `x` None, a bool, a finite number, text, or a list or dict (with text as keys) of such?"""
@@ -205,15 +168,6 @@ class Json(gymnasium.Space[Any]):
         """Draw an object with up to four numbers."""
         count = int(self.np_random.integers(0, 5))
         return {chr(97 + i): int(self.np_random.integers(0, 1000)) for i in range(count)}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Json)
-
-    def __hash__(self) -> int:
-        return hash(Json)
-
-    def __repr__(self) -> str:
-        return "Json()"
 
 
 def _is_json(x: Any) -> bool:

@@ -16,8 +16,6 @@ from typing import IO, Any, Final
 
 from aiocg.errors import AiocgError, UnknownName
 
-__all__ = ["FIELDS", "FORMATS", "LEVELS", "brief", "configure", "configure_from_environment"]
-
 FORMATS: Final = ("text", "json")
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 VARIABLE: Final = "AIOCG_LOG"
@@ -42,7 +40,6 @@ FIELDS: Final = {
 """The fields that events have, as far as they apply, and what each says."""
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_LONGEST: Final = 300  # characters of a field
 
 _root = logging.getLogger("aiocg")
 _root.addHandler(logging.NullHandler())  # nobody listening is no reason to write to standard error
@@ -83,12 +80,6 @@ def configure_from_environment() -> None:
     if wanted and not any(isinstance(handler, _Handler) for handler in _root.handlers):
         format, _, level = (f"{wanted}:info" if wanted in FORMATS else wanted).rpartition(":")
         configure(format or "text", level)
-
-
-def brief(value: object) -> str:
-    """Return a text as a field may have it: not longer than a line or two."""
-    text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 class _Handler(logging.StreamHandler[IO[str]]):

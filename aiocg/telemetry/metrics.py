@@ -7,10 +7,10 @@ has a clock of its own, and labels have few values: kinds, slots, causes, codes,
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiocg.errors import AiocgError
-from aiocg.supervision import SlotState
+from aiocg.fleet.supervision import SlotState
 
 try:
     from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -20,9 +20,8 @@ except ImportError:
     raise AiocgError("metrics need prometheus-client: pip install 'aiocg[telemetry]'") from None
 
 if TYPE_CHECKING:
+    from aiocg.fleet.supervisor import Supervisor
     from aiocg.node.leases import Leases
-    from aiocg.runtime import Runtime
-    from aiocg.supervisor import Supervisor
 
 __all__ = ["MetricsServer", "Source", "of_node", "of_runtime", "text"]
 
@@ -74,7 +73,14 @@ class MetricsServer:
         await asyncio.to_thread(self._thread.join)
 
 
-def of_runtime(runtime: "Runtime") -> Source:
+class Supervised(Protocol):
+    """A runtime, as far as it is looked at here."""
+
+    def supervisors(self) -> "list[Supervisor]":
+        """Return what keeps the workers alive, one for each kind in use."""
+
+
+def of_runtime(runtime: Supervised) -> Source:
     """Return a source of what a runtime knows of its workers, sessions and requests."""
     return lambda: _Family.all(_read_supervisors(runtime.supervisors()))
 
@@ -122,7 +128,7 @@ MEMORY = _Family("aiocg_worker_memory_bytes", "Resident memory of each worker.",
 SESSIONS = _Family("aiocg_sessions", "Sessions of environments and snapshots.", "kind")
 REBUILT = _Family("aiocg_sessions_rebuilt", "Sessions rebuilt on another process.", "kind", counter=True)
 LOST = _Family("aiocg_sessions_lost", "Sessions that are beyond rebuilding.", "kind", counter=True)
-REQUESTS = _Family("aiocg_requests", "Requests sent to workers, repairs and repeats included.", "kind", counter=True)
+REQUESTS = _Family("aiocg_requests", "Requests sent to workers, recovery and repeats included.", "kind", counter=True)
 RESENT = _Family("aiocg_requests_resent", "Requests sent again after their worker ended.", "kind", counter=True)
 FAILED = _Family("aiocg_requests_failed", "Requests that failed, by code.", "kind", "code", counter=True)
 IN_FLIGHT = _Family("aiocg_requests_in_flight", "Requests that a worker has and has not answered.", "kind")

@@ -1,4 +1,4 @@
-"""Validation of states: that they can be reached again, earn what they say, and leave the program what it was.
+"""Validation of states: reproducibility, rewards, and the behaviour of the program.
 
 ::
 
@@ -9,14 +9,14 @@
     async for result in validate_states(runtime, states):
         print(result)
 
-A state is applied again in a fresh session. Programs that can run are then built, run and compared with the unoptimised
-program, by themselves and under LLVM's sanitizers. `aiocg.minimize` finds the actions that are to blame.
+A state is replayed in a fresh session. Runnable programs are then built, run and compared with the unoptimised program,
+also under LLVM's sanitizers. `aiocg.validation.minimize` finds the actions to blame.
 """
 
+from aiocg.states.errors import ErrorKind, ValidationError
+from aiocg.states.result import ValidationResult
 from aiocg.validation.differential import Sanitizer
-from aiocg.validation.errors import ErrorKind, ValidationError
 from aiocg.validation.many import validate_states
-from aiocg.validation.result import ValidationResult
 from aiocg.validation.state import Options, rewards_agree, validate
 
 __all__ = [

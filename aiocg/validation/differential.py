@@ -1,4 +1,4 @@
-"""Differential tests: does the optimised program do what the unoptimised one does, also while sanitizers watch?"""
+"""Differential tests: comparing the optimised program's behaviour with the unoptimised one's, also under sanitizers."""
 
 import contextlib
 import dataclasses
@@ -12,27 +12,14 @@ import msgspec
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
-from aiocg.env import Env
-from aiocg.errors import ServiceError, WorkerFailure
-from aiocg.validation.errors import ErrorKind, ValidationError
-from aiocg.validation.executions import Run, differences, faults, findings
+from aiocg.env.env import Env
+from aiocg.errors import InvalidAction, ServiceError, WorkerFailure
+from aiocg.states.errors import ErrorKind, ValidationError
+from aiocg.states.executions import PLAIN, Run, differences, faults, findings
 
 if TYPE_CHECKING:
-    from aiocg.runtime import Runtime
+    from aiocg.env.base import Owner
 
-__all__ = [
-    "Failed",
-    "Place",
-    "Sanitizer",
-    "Skipped",
-    "execution_test",
-    "not_executed",
-    "retried",
-    "sanitizer_test",
-    "with_runs",
-]
-
-PLAIN = ("Execution", "execution")  # how the environments call it
 REMEMBERED = 256  # executions of unoptimised programs, for each runtime
 
 _TIMEOUTS = (ErrorKind.COMPILATION_TIMEOUT, ErrorKind.EXECUTION_TIMEOUT)
@@ -54,14 +41,14 @@ class Sanitizer(enum.StrEnum):
 
 
 class Skipped(Exception):
-    """A test cannot be done here; the message says why."""
+    """A test cannot be run here; the message says why."""
 
 
 class Failed(Exception):
     """A program could not be brought to the state, built or run.
 
     Attributes:
-        error: what that means for the state.
+        error: of the state.
     """
 
     def __init__(self, error: ValidationError) -> None:
@@ -70,18 +57,18 @@ class Failed(Exception):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
-    """Where and what is tested.
+class Subject:
+    """The program and state under test.
 
     Attributes:
         runtime: that the environment belongs to.
-        env: an environment on the benchmark; it is not touched, its siblings are used.
-        benchmark: the program, with the runs that are to be done.
+        env: an environment on the benchmark; only siblings of it are used.
+        benchmark: the program, with the runs to do.
         actions: the texts of the actions that lead to the state.
         timeout: seconds for building the program and doing all its runs.
     """
 
-    runtime: "Runtime"
+    runtime: "Owner"
     env: Env
     benchmark: Benchmark
     actions: tuple[str, ...]
@@ -89,7 +76,7 @@ class Place:
 
     @contextlib.asynccontextmanager
     async def reached(self, benchmark: Benchmark, actions: Sequence[str]) -> AsyncIterator[Env]:
-        """Have a fresh session in which the actions were applied.
+        """Replay the actions in a fresh session.
 
         Raises:
             Failed: when that is not possible.
@@ -102,9 +89,12 @@ class Place:
             except (DatasetError, ServiceError) as error:
                 raise Failed(ValidationError.of_exception(ErrorKind.COMPILATION_FAILED, error)) from error
             if actions:
-                _, _, terminated, _, info = await env.step_texts(actions)
-                if terminated:
-                    cause = info["error"]
+                try:
+                    _, _, terminated, _, info = await env.step_texts(actions)
+                    cause = info["error"] if terminated else None
+                except InvalidAction as error:  # one names a function that this form of the program lacks
+                    cause = error
+                if cause is not None:
                     raise Failed(ValidationError.of_exception(ErrorKind.REPLAY_FAILED, cause)) from cause
             yield env
         finally:
@@ -124,7 +114,7 @@ class Place:
                 raise Failed(not_executed(error)) from error
 
     async def unoptimised(self, benchmark: Benchmark, name: str) -> Any:
-        """Return an execution of the unoptimised program; one that went well is remembered.
+        """Return an execution of the unoptimised program; successful ones are cached.
 
         Raises:
             Failed: as gold standard, when there is none.
@@ -142,87 +132,78 @@ class Place:
         return memory[key]
 
     def forget(self, benchmark: Benchmark, name: str) -> None:
-        """Forget an execution of the unoptimised program that may have been a matter of chance."""
+        """Drop a cached execution of the unoptimised program that may have been a fluke."""
         _remembered.get(self.runtime, {}).pop(self._key(benchmark, name), None)
 
     def _key(self, benchmark: Benchmark, name: str) -> tuple[str, str, str]:
-        """Return what the unoptimised program is remembered by: each compiler makes another one of it."""
+        """Return the cache key of the unoptimised program, which depends on the compiler."""
         return self.env.spec.id.partition("?")[2], self.env.spec.form(benchmark).key, name
 
 
-_remembered: "weakref.WeakKeyDictionary[Runtime, dict[tuple[str, str, str], Any]]" = weakref.WeakKeyDictionary()
+_remembered: "weakref.WeakKeyDictionary[Owner, dict[tuple[str, str, str], Any]]" = weakref.WeakKeyDictionary()
 
 
-async def execution_test(place: Place) -> list[ValidationError]:
+async def execution_test(subject: Subject) -> list[ValidationError]:
     """Compare what the program does with what the unoptimised one does.
 
     Raises:
         Skipped: when the benchmark cannot be run here.
     """
-    name = _plain(place)
-    _check(place, name)
+    name = _plain(subject)
+    _check(subject, name)
+    assert subject.benchmark.program is not None
     try:
-        expected = await _gold_standard(place)
-        errors = _compare(place.benchmark, expected, await place.observe(place.benchmark, place.actions, name))
+        expected = await _gold_standard(subject)
+        actual = await subject.observe(subject.benchmark, subject.actions, name)
+        errors = differences(expected, actual, subject.benchmark.program.runs)
     except Failed as failure:
         return [failure.error]
     if errors:
-        place.forget(place.benchmark, name)  # another try is to see both anew
+        subject.forget(subject.benchmark, name)  # another try is to see both anew
     return errors
 
 
-async def _gold_standard(place: Place) -> Sequence[Run]:
-    """Return an execution of the unoptimised program that is what the benchmark says.
+async def _gold_standard(subject: Subject) -> Sequence[Run]:
+    """Return an execution of the unoptimised program that matches the benchmark's expectations.
 
     Raises:
         Failed: when it is not.
         Skipped: when the benchmark cannot be run here.
     """
-    name = _plain(place)
-    expected: Sequence[Run] = await place.unoptimised(place.benchmark, name)
+    name = _plain(subject)
+    expected: Sequence[Run] = await subject.unoptimised(subject.benchmark, name)
     if not expected:
         raise Skipped("the program cannot be built here: its tools are missing")
-    assert place.benchmark.program is not None
-    wrong = faults(place.benchmark.program.runs, expected)
+    assert subject.benchmark.program is not None
+    wrong = faults(subject.benchmark.program.runs, expected)
     if wrong:
-        place.forget(place.benchmark, name)
+        subject.forget(subject.benchmark, name)
         raise Failed(_gold(wrong[0]))
     return expected
 
 
-def _compare(benchmark: Benchmark, expected: Sequence[Run], actual: Sequence[Run]) -> list[ValidationError]:
-    """Return in what an execution differs from the unoptimised program's, as far as that is always the same."""
-    assert benchmark.program is not None
-    runs = benchmark.program.runs
-    return [
-        error
-        for error in differences(expected, actual)
-        if not (error.kind == ErrorKind.WRONG_OUTPUT and runs[error.data["run"]].output_varies)
-    ]
-
-
-async def sanitizer_test(place: Place, sanitizer: Sanitizer) -> list[ValidationError]:
-    """Let a sanitizer watch the program; what it finds in the unoptimised one too is marked so.
+async def sanitizer_test(subject: Subject, sanitizer: Sanitizer) -> list[ValidationError]:
+    """Run the program under a sanitizer; findings that the unoptimised program has as well are marked.
 
     Raises:
         Skipped: when the sanitizer cannot be used here.
     """
     name = sanitizer.observation_space
-    _check(place, name)
-    assert place.benchmark.program is not None
-    if place.benchmark.program.sanitizers is not None and sanitizer not in place.benchmark.program.sanitizers:
-        raise Skipped(f"{place.benchmark.uri} has faults of its own under {sanitizer}, or takes too long")
-    benchmark = place.benchmark if sanitizer is not Sanitizer.UNDEFINED else _checked_by_front_end(place.benchmark)
+    _check(subject, name)
+    assert subject.benchmark.program is not None
+    if subject.benchmark.program.sanitizers is not None and sanitizer not in subject.benchmark.program.sanitizers:
+        raise Skipped(f"{subject.benchmark.uri} has faults of its own under {sanitizer}, or takes too long")
+    benchmark = subject.benchmark if sanitizer is not Sanitizer.UNDEFINED else _checked_by_front_end(subject.benchmark)
     try:
-        result = await place.observe(benchmark, place.actions, name)
+        result = await subject.observe(benchmark, subject.actions, name)
         if result["skipped"]:
             raise Skipped(result["skipped"])
         errors = findings(result["runs"], sanitizer)
         if errors:
-            before = findings((await place.unoptimised(benchmark, name))["runs"], sanitizer)
+            before = findings((await subject.unoptimised(benchmark, name))["runs"], sanitizer)
             known = {(error.kind, error.data["run"]) for error in before}
             return [_gold(error) if (error.kind, error.data["run"]) in known else error for error in errors]
-        errors = _compare(place.benchmark, await _gold_standard(place), result["runs"])
+        errors = differences(await _gold_standard(subject), result["runs"], subject.benchmark.program.runs)
         return [_with(error, sanitizer=str(sanitizer)) for error in errors]
     except Failed as failure:
         if sanitizer is Sanitizer.UNDEFINED and failure.error.kind == ErrorKind.REPLAY_FAILED:
@@ -231,10 +212,10 @@ async def sanitizer_test(place: Place, sanitizer: Sanitizer) -> list[ValidationE
 
 
 async def retried(test: Callable[[], Awaitable[list[ValidationError]]], tries: int) -> list[ValidationError]:
-    """Do a test until it finds nothing, at most so many times; the errors are those of the last try.
+    """Repeat a test until it finds nothing, at most a given number of times; return the errors of the last try.
 
-    What a compiler refuses is not tried again: that is not a matter of chance. What has run out of time twice is not
-    either: it seldom is, and takes long.
+    Compiler errors, which are deterministic, are not retried; nor is a second timeout, which seldom helps and takes
+    long.
     """
     errors: list[ValidationError] = []
     timeouts = 0
@@ -246,19 +227,8 @@ async def retried(test: Callable[[], Awaitable[list[ValidationError]]], tries: i
     return errors
 
 
-def with_runs(benchmark: Benchmark, names: Sequence[str]) -> Benchmark:
-    """Return a benchmark whose program has only some of its runs, and carries them."""
-    program = benchmark.program
-    assert program is not None
-    if list(names) == list(program.runs) and program.carried is None:
-        return benchmark
-    runs = {name: program.runs[name] for name in names}
-    measured = program.measured if program.measured in runs else ""
-    return benchmark.replace(program=dataclasses.replace(program, runs=runs, measured=measured, carried=None))
-
-
 def _checked_by_front_end(benchmark: Benchmark) -> Benchmark:
-    """Return a benchmark with the checks of UndefinedBehaviorSanitizer in it.
+    """Return a benchmark compiled with UndefinedBehaviorSanitizer.
 
     Raises:
         Skipped: when it was not compiled from sources.
@@ -269,21 +239,20 @@ def _checked_by_front_end(benchmark: Benchmark) -> Benchmark:
     return variant
 
 
-def _plain(place: Place) -> str:
+def _plain(subject: Subject) -> str:
     """Return the name of the observation that runs a program."""
-    return next((name for name in PLAIN if name in place.env.observation_spaces), PLAIN[0])
+    return next((name for name in PLAIN if name in subject.env.observation_spaces), PLAIN[0])
 
 
-def _check(place: Place, name: str) -> None:
-    if place.benchmark.program is None or not place.benchmark.program.runs:
+def _check(subject: Subject, name: str) -> None:
+    if subject.benchmark.program is None or not subject.benchmark.program.runs:
         raise Skipped("the benchmark does not say how it is run")
-    if name not in place.env.observation_spaces:
-        raise Skipped(f"the environment {place.env.spec.id} has no observation space {name}")
-
+    if name not in subject.env.observation_spaces:
+        raise Skipped(f"the environment {subject.env.spec.id} has no observation space {name}")
 
 
 def not_executed(error: Exception) -> ValidationError:
-    """Say what it means that a program was not built and run."""
+    """Return the error for a program that was not built and run."""
     if isinstance(error, TimeoutError):
         return ValidationError.of_exception(ErrorKind.EXECUTION_TIMEOUT, error)
     timed_out = error.fields.get("timed_out") if isinstance(error, WorkerFailure) else None

@@ -1,4 +1,4 @@
-"""Validating many states at a time, whatever happens to one of them."""
+"""Validating many states concurrently and independently."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
@@ -8,22 +8,21 @@ import anyio
 
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError, RuntimeClosed, UnknownName
-from aiocg.llvm.legacy_states import DEFAULT_ENVIRONMENT, Translation, modern_state
-from aiocg.state import CompilerEnvState, LegacyState
-from aiocg.validation.errors import ErrorKind, ValidationError
-from aiocg.validation.result import ValidationResult
+from aiocg.states.errors import ErrorKind, ValidationError
+from aiocg.states.result import ValidationResult
+from aiocg.states.state import CompilerEnvState, LegacyState
+from aiocg.states.translation import Translation
+from aiocg.validation.legacy_states import DEFAULT_ENVIRONMENT, modern_state
 from aiocg.validation.state import Options, validate_translated
 
 if TYPE_CHECKING:
-    from aiocg.runtime import Runtime
-
-__all__ = ["validate_states"]
+    from aiocg.env.base import Owner
 
 Outcome = tuple[int, ValidationResult] | Exception | None  # a result, what stops everything, or that one has ended
 
 
 def validate_states(
-    runtime: "Runtime",
+    runtime: "Owner",
     states: Iterable[CompilerEnvState | LegacyState],
     *,
     ordered: bool = False,
@@ -37,8 +36,8 @@ def validate_states(
         async for result in validate_states(runtime, CompilerEnvStateReader.read_paths(["results.csv"])):
             print(result)
 
-    A state that fails in whatever way, also for want of its benchmark, gives a result and stops no other. Leaving the
-    loop early ends what is still under way; `contextlib.aclosing` around it waits for that, too.
+    A state that fails in any way, including a missing benchmark, yields a result and does not stop others. Leaving the
+    loop early cancels pending work; `contextlib.aclosing` around it also waits for that.
 
     Args:
         runtime: whose workers do it.
@@ -52,11 +51,11 @@ def validate_states(
         RuntimeClosed: when the runtime is closed meanwhile.
     """
     results = _results(runtime, enumerate(states), environment, Options.of(**options))
-    return _in_order(results) if ordered else _without_numbers(results)
+    return _without_numbers(results, ordered)
 
 
 async def _results(
-    runtime: "Runtime",
+    runtime: "Owner",
     waiting: Iterator[tuple[int, CompilerEnvState | LegacyState]],
     environment: str | None,
     options: Options,
@@ -73,7 +72,7 @@ async def _results(
             ending = error
         await outcomes.put(ending)
 
-    # Plain tasks: a task group must not be left in another task than it was entered in, and generators may be.
+    # Plain tasks: a task group must be exited in the task that entered it, which generators do not guarantee.
     tasks = [asyncio.create_task(work()) for _ in range(runtime.worker_count)]
     try:
         left = len(tasks)
@@ -93,22 +92,16 @@ async def _results(
 
 
 async def _without_numbers(
-    results: AsyncGenerator[tuple[int, ValidationResult], None],
+    results: AsyncGenerator[tuple[int, ValidationResult], None], ordered: bool
 ) -> AsyncGenerator[ValidationResult, None]:
-    try:
-        async for _, result in results:
-            yield result
-    finally:
-        await results.aclose()
-
-
-async def _in_order(
-    results: AsyncGenerator[tuple[int, ValidationResult], None],
-) -> AsyncGenerator[ValidationResult, None]:
+    """Yield the results in the order of their numbers if `ordered`, otherwise as they come."""
     early: dict[int, ValidationResult] = {}
     due = 0
     try:
         async for index, result in results:
+            if not ordered:
+                yield result
+                continue
             early[index] = result
             while due in early:
                 yield early.pop(due)
@@ -118,13 +111,13 @@ async def _in_order(
 
 
 async def _validated(
-    runtime: "Runtime",
+    runtime: "Owner",
     state: CompilerEnvState | LegacyState,
     environment: str | None,
     options: Options,
     missing: "_Missing",
 ) -> ValidationResult:
-    """Validate a state; what goes wrong is its result, as long as that does not mean that nothing works any more."""
+    """Validate a state; errors become its result, unless the runtime is closed."""
     modern, translation = _untranslated(state, environment)
     try:
         if isinstance(state, LegacyState):
@@ -155,10 +148,10 @@ async def _validated(
 
 
 class _Missing:
-    """Remembers what cannot be fetched: to find that out takes a second, and a file has hundreds of such states.
+    """Remembers unavailable benchmarks: finding out takes a second, and a file has hundreds of such states.
 
-    What is wrong with a benchmark is wrong with it for all states. What is wrong with two benchmarks of a dataset in
-    the same words is one file for all of them.
+    An error of a benchmark applies to all its states. The same error of two benchmarks of a dataset applies to the
+    whole dataset.
     """
 
     def __init__(self) -> None:
@@ -166,11 +159,11 @@ class _Missing:
         self._once: dict[tuple[str, ValidationError], str] = {}
 
     def find(self, benchmark: str) -> ValidationError | None:
-        """Return what is known to be wrong with a benchmark."""
+        """Return the known error of a benchmark, if any."""
         return self._errors.get(benchmark) or self._errors.get(_dataset(benchmark))
 
     def learn(self, result: ValidationResult) -> None:
-        """Take note of a result."""
+        """Record a result."""
         for error in result.errors:
             if error.kind == ErrorKind.BENCHMARK_UNAVAILABLE and error.data["error_type"] == "DownloadError":
                 benchmark = result.state.benchmark
@@ -187,7 +180,7 @@ def _dataset(benchmark: str) -> str:
 def _untranslated(
     state: CompilerEnvState | LegacyState, environment: str | None
 ) -> tuple[CompilerEnvState, Translation | None]:
-    """Return what is told of a state whose command line cannot be read."""
+    """Return a placeholder for a state whose command line cannot be read."""
     if isinstance(state, CompilerEnvState):
         return state, None
     modern = CompilerEnvState(

@@ -10,29 +10,27 @@ import msgspec
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
-from aiocg.env import Env
+from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError, UnknownName
-from aiocg.llvm.legacy_states import Translation, modern_state
 from aiocg.search.lanes import spread
-from aiocg.state import CompilerEnvState, LegacyState
+from aiocg.states.errors import ErrorKind, ValidationError
+from aiocg.states.result import ValidationResult
+from aiocg.states.state import CompilerEnvState, LegacyState
+from aiocg.states.translation import Translation
 from aiocg.validation.differential import (
     Failed,
-    Place,
     Sanitizer,
     Skipped,
+    Subject,
     execution_test,
     not_executed,
     retried,
     sanitizer_test,
-    with_runs,
 )
-from aiocg.validation.errors import ErrorKind, ValidationError
-from aiocg.validation.result import ValidationResult
+from aiocg.validation.legacy_states import modern_state
 
 if TYPE_CHECKING:
-    from aiocg.runtime import Runtime
-
-__all__ = ["Options", "rewards_agree", "validate", "validate_env", "validate_translated"]
+    from aiocg.env.base import Owner
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-10  # by which rewards may differ, as in CompilerGym
 
@@ -71,12 +69,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def validate(
-    runtime: "Runtime", state: CompilerEnvState | LegacyState, *, environment: str | None = None, **options: Any
+    runtime: "Owner", state: CompilerEnvState | LegacyState, *, environment: str | None = None, **options: Any
 ) -> ValidationResult:
     """Validate a state, for example one that somebody else has found.
 
-    A state of CompilerGym's is translated first, as `aiocg.llvm.legacy_states` does it. If its actions are those of
-    another compiler, another reward is no error; the result has what it earns here.
+    A state of CompilerGym's is translated first (`aiocg.validation.legacy_states`). If its actions are those of another
+    compiler, another reward is no error; the result has what it earns here.
 
     Args:
         runtime: whose workers do it.
@@ -97,7 +95,7 @@ async def validate(
 
 
 async def validate_translated(
-    runtime: "Runtime", state: CompilerEnvState, translation: Translation | None, options: Options
+    runtime: "Owner", state: CompilerEnvState, translation: Translation | None, options: Options
 ) -> ValidationResult:
     """Validate a state of ours, or what became of one of CompilerGym's.
 
@@ -110,7 +108,7 @@ async def validate_translated(
 
 
 async def validate_env(
-    runtime: "Runtime", env: Env, state: CompilerEnvState | LegacyState | None = None, **options: Any
+    runtime: "Owner", env: Env, state: CompilerEnvState | LegacyState | None = None, **options: Any
 ) -> ValidationResult:
     """Validate a state with the spaces, rewards and benchmark of an environment, which is not touched.
 
@@ -122,10 +120,12 @@ async def validate_env(
         options: the fields of `Options`.
 
     Raises:
+        EnvClosed: when the environment was closed.
         ResetNeeded: when there is no state.
         AiocgError, DatasetError: as `validate`.
     """
     chosen = Options.of(**options)
+    env.check_open()
     if state is None:
         return await _validate(runtime, env, env.state, env.state_hash, chosen)
     translation: Translation | None = None
@@ -143,7 +143,7 @@ async def validate_env(
 
 
 async def _validate(
-    runtime: "Runtime",
+    runtime: "Owner",
     env: Env,
     state: CompilerEnvState,
     state_hash: int | None,
@@ -200,26 +200,26 @@ def _replay_failed(result: ValidationResult, error: ValidationError) -> Validati
     return msgspec.structs.replace(result, actions_replay_failed=True, errors=(error,))
 
 
-async def _semantics(runtime: "Runtime", env: Env, state: CompilerEnvState, options: Options) -> ValidationResult:
+async def _semantics(runtime: "Owner", env: Env, state: CompilerEnvState, options: Options) -> ValidationResult:
     """Do all tests of what the program does, spread over the workers."""
     jobs = [functools.partial(_test, state, test, options.flakiness) for test in _tests(runtime, env, state, options)]
     return ValidationResult.join(await spread(jobs))
 
 
 def _tests(
-    runtime: "Runtime", env: Env, state: CompilerEnvState, options: Options
+    runtime: "Owner", env: Env, state: CompilerEnvState, options: Options
 ) -> list[Callable[[], Awaitable[list[ValidationError]]]]:
-    def place(benchmark: Benchmark) -> Place:
-        return Place(runtime, env, benchmark, state.actions, options.timeout)
+    def subject(benchmark: Benchmark) -> Subject:
+        return Subject(runtime, env, benchmark, state.actions, options.timeout)
 
     benchmark = env.benchmark
     tests: list[Callable[[], Awaitable[list[ValidationError]]]] = [
-        functools.partial(_callback_test, place(benchmark), callback) for callback in benchmark.validation_callbacks
+        functools.partial(_callback_test, subject(benchmark), callback) for callback in benchmark.validation_callbacks
     ]
     if benchmark.program is not None and benchmark.program.runs:
         names = _names(benchmark, options.runs)
-        tests.append(functools.partial(execution_test, place(with_runs(benchmark, names))))
-        watched = place(with_runs(benchmark, names[: options.sanitized_runs]))
+        tests.append(functools.partial(execution_test, subject(benchmark.with_runs(names))))
+        watched = subject(benchmark.with_runs(names[: options.sanitized_runs]))
         if any(sanitizer.observation_space in env.observation_spaces for sanitizer in Sanitizer):
             tests += [functools.partial(sanitizer_test, watched, sanitizer) for sanitizer in options.sanitizers]
         elif options.sanitizers:
@@ -245,9 +245,11 @@ async def _no_sanitizers(environment: str) -> list[ValidationError]:
     raise Skipped(f"{environment} has no sanitizers")
 
 
-async def _callback_test(place: Place, callback: Callable[[Any], Awaitable[Iterable[Any]]]) -> list[ValidationError]:
+async def _callback_test(
+    subject: Subject, callback: Callable[[Any], Awaitable[Iterable[Any]]]
+) -> list[ValidationError]:
     try:
-        async with place.reached(place.benchmark, place.actions) as env:
+        async with subject.reached(subject.benchmark, subject.actions) as env:
             return list(await callback(env))
     except Failed as failure:
         return [failure.error]

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.chaos.faults import MISDEEDS
-from bench.chaos.ledger import Ledger, microseconds
+from bench.chaos.ledger import Key, Ledger, microseconds
 from bench.chaos.remains import Remains
 from bench.chaos.witness import Sample, Sighting
 from bench.chaos.world import Form, Turn, Walk, value_after
 
 DESCRIPTORS = 8  # by which the client's may differ while all is at rest
 MEMORY = 24 << 20  # bytes by which the client may grow in the second half of a run
+DELAY = 10.0  # seconds after the last fault that met its worker slot in which a request must be answered
 ZOMBIE_SECONDS = 5.0  # that a child of the client may wait to be waited for
 
 
@@ -141,6 +142,29 @@ def misdeeds_became_errors(ledger: Ledger, sightings: dict[int, Sighting], grace
     return found
 
 
+def waits(ledger: Ledger) -> dict[Key, float]:
+    """Return for each request how many seconds it took after it was made, or after the last fault that met its slot.
+
+    A fault is over with the death of the worker, or with the end of the misdeed. A session may have moved meanwhile.
+    Resets are left out: they compile programs in the client.
+    """
+    found = {}
+    for key, (answer, *_) in ledger.answers.items():
+        if key in ledger.slots and not key[1].startswith("reset"):
+            faults = [over for slot in (ledger.slots[key], answer.slot) for over in ledger.overs.get(slot, ())]
+            found[key] = answer.when - max([ledger.asked[key], *(over for over in faults if over <= answer.when)])
+    return found
+
+
+def answers_were_in_time(ledger: Ledger) -> list[Violation]:
+    """Nobody waits for long once the last fault that meets its worker slot is over."""
+    late = {key: seconds for key, seconds in waits(ledger).items() if seconds > DELAY}
+    return [
+        Violation("late answer", _who(key), f"{each:.1f} s after the last fault, on {ledger.answers[key][0].slot}")
+        for key, each in late.items()
+    ]
+
+
 def judged(ledger: Ledger, sightings: dict[int, Sighting]) -> int:
     """Count the misdeeds whose delay could be told."""
     return sum(1 for key, one in ledger.trespasses.items() if one.told is not None and key in sightings)
@@ -212,5 +236,3 @@ def _states(found: Sequence[int], expected: Sequence[int]) -> str:
         return " ".join(f"{state:016x}" for state in states)
 
     return f"{text(found)} instead of {text(expected)}"
-
-

@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import dataclasses
 import json
+import logging
 import os
 import random
 import signal
@@ -21,11 +22,12 @@ import aiocg
 import aiocg.testing
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
+from aiocg.fleet.supervision import Policy
 from aiocg.registry import register
-from aiocg.supervision import Policy
+from aiocg.workers.scripted import UNLISTED
 from bench.chaos.faults import Misdeed, misdeed
 from bench.chaos.ledger import LedgerWriter
-from bench.chaos.world import FRAIL, Episode, Form, Settings, Turn, Walk, value_after, walks
+from bench.chaos.world import FRAIL, SCRIPTED, Episode, Form, Settings, Turn, Walk, value_after, walks
 
 RESET_ATTEMPTS = 3
 MEMORY_THRESHOLD = 480 << 20  # resident bytes from which on a worker is replaced; its limit is below twice that
@@ -151,12 +153,12 @@ class Walker:
         self._answered(request, [candidate.state for candidate in candidates])
 
     def _asked(self, request: str) -> None:
-        self._world.ledger.write("asked", self._walk.index, request)
+        self._world.ledger.write("asked", self._walk.index, request, _slot(self._env))
 
     def _answered(self, request: str, states: list[int], taken: int | None = None) -> None:
         """Write down an answer; how many actions were taken is what the environment says, where it can tell by now."""
         count = len(self._env.action_texts) if taken is None else taken
-        self._world.ledger.write("answered", self._walk.index, request, states, count)
+        self._world.ledger.write("answered", self._walk.index, request, states, count, _slot(self._env))
 
     async def _recover(self) -> None:
         """After an episode has ended that should not have: go to where it should be.
@@ -196,6 +198,7 @@ class Walker:
             self._world.ledger.write("misdeed", self._walk.index, turn.number, chosen.name, timeout)
             error, words, harmless = await self._commit(chosen, timeout)
             self._world.ledger.write("consequence", timeout, error, words[:300], harmless)
+            self._world.ledger.write("over", _slot(self._env))
             if turn.misdeed % 2 or chosen.expand:
                 await self._env.restore(snapshot)
             else:
@@ -252,6 +255,25 @@ class Walker:
                     await self._env.reset()
 
 
+def _slot(env: aiocg.Env) -> str:
+    """Return the name of the worker slot that an environment is on."""
+    name = env._session.worker.name  # there is no other way to tell
+    return f"{name['kind']} {name['slot']}"
+
+
+class Deaths(logging.Handler):
+    """Writes down from the log when workers end."""
+
+    def __init__(self, ledger: LedgerWriter) -> None:
+        super().__init__(logging.INFO)
+        self._ledger = ledger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record."""
+        if record.msg == "worker ended":
+            self._ledger.write("over", f"{record.kind} {record.slot}")  # type: ignore[attr-defined]
+
+
 def _state(result: Any) -> int:
     """Return the state that a step led to.
 
@@ -298,7 +320,8 @@ class World:
             runtime.datasets["scripted-v0"] = aiocg.testing.ScriptedDataset()
             walkers = []
             for walk in walks(self.settings):
-                env = await runtime.make(walk.environment, benchmark=walk.episodes[0].benchmark)
+                more = tuple(UNLISTED) if walk.environment == SCRIPTED else ()
+                env = await runtime.make(walk.environment, benchmark=walk.episodes[0].benchmark, extra_actions=more)
                 walkers.append(Walker(self, env, walk))
             self.ledger.write("fact", "folder", str(runtime.folder))
             await asyncio.sleep(REST)  # so that what all this needs can be seen
@@ -334,6 +357,9 @@ def main(arguments: Sequence[str]) -> None:
     os.chdir(order["folder"])
     register(dataclasses.replace(aiocg.testing.SCRIPTED, worker=FRAIL))
     world = World(Settings.from_dict(order["settings"]), order["disturbed"], LedgerWriter(Path(order["ledger"])))
+    supervisor = logging.getLogger("aiocg.fleet.supervisor")
+    supervisor.setLevel(logging.INFO)
+    supervisor.addHandler(Deaths(world.ledger))
     try:
         from uvloop import new_event_loop
     except ImportError:

@@ -72,7 +72,20 @@ MISDEEDS = (
     Misdeed("candidate", "a candidate that aborts", SCRIPTED, ("double", "abort", "increment"), 5.0, expand=True),
     Misdeed("cancel", "an action that does not return, cancelled", SCRIPTED, ("hang",), 60.0, CANCELLED, patience=0.3),
     Misdeed("regret", "actions cancelled, perhaps too late", SCRIPTED, _SOME, 60.0, CANCELLED | {""}, patience=0.06),
-    Misdeed("hoard", "actions that keep 512 MiB for good", SCRIPTED, ("hoard",) * 8, 60.0, frozenset({""})),
+    Misdeed("close", "an action that closes all descriptors of its worker", SCRIPTED, ("close",), 60.0),
+    Misdeed(
+        "close-one",
+        "a candidate that closes all descriptors",
+        SCRIPTED,
+        ("double", "close", "increment"),
+        60.0,
+        expand=True,
+    ),
+    Misdeed("detach", "an action that leaves a daemon", SCRIPTED, ("double", "detach"), 60.0, frozenset({""})),
+    Misdeed("halt", "an action that stops its worker", SCRIPTED, ("stop",), 60.0),
+    Misdeed(
+        "hoard", "actions that keep 512 MiB for good", SCRIPTED, ("hoard",) * 8, 60.0, frozenset({"", "WorkerFailure"})
+    ),
     Misdeed("llvm-crash", "a pass with a bug", LLVM, ("unify-loop-exits",), 5.0, benchmark=_BUG, weight=8),
     Misdeed("llvm-hang", "unrolling that never ends", LLVM, _UNROLLED, 0.3, benchmark=_LOOP, weight=8),
     Misdeed("llvm-cancel", "endless unrolling, cancelled", LLVM, _UNROLLED, 60.0, _STOPPED, _LOOP, patience=0.3),
@@ -116,11 +129,13 @@ class Fault(ABC):
         name: on the command line and in tables.
         how: what is done, in words.
         weight: how often it is chosen, beside the others.
+        patience: seconds that it waits for a good moment.
     """
 
     name: ClassVar[str]
     how: ClassVar[str]
     weight: ClassVar[int] = 4
+    patience: ClassVar[float] = 0.5
 
     def opportune(self, target: Target) -> bool:
         """Say whether this is a good moment; if not, it is waited for another, but not for long."""
@@ -231,6 +246,13 @@ class Pause(_Ambush):
         self._stopped.clear()
 
 
+class Crash(_Signal):
+    """A worker crashes over something that is not to blame, as after an earlier request has damaged its memory."""
+
+    name, how, weight = "crash-innocent", "SIGSEGV to a worker", 8
+    number = signal.SIGSEGV
+
+
 class BadRequest(Fault):
     """Somebody else sends nonsense to a worker's socket."""
 
@@ -248,7 +270,10 @@ class BadRequest(Fault):
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as end:
             end.settimeout(0.2)
             end.connect(str(path))
-            end.sendall(b"".join(outgoing.parts() if rng.random() < 0.5 else frames))  # in their form, or in none
+            if rng.random() < 0.5:
+                outgoing.hand_over(end.sendmsg)  # in their form
+            else:
+                end.sendall(b"".join(frames))
         return f"{kind} worker {pid}: {sum(map(len, frames))} bytes in {len(frames)} frames"
 
 
@@ -267,10 +292,6 @@ class FullDisk(Fault):
     """The disk with the caches is full for a while."""
 
     name, how, weight = "full-disk", "the cache's file system filled to the last byte", 2
-
-    def opportune(self, target: Target) -> bool:
-        """Say whether this is a good moment; if not, it is waited for another, but not for long."""
-        return True
 
     def obstacle(self, target: Target) -> str:
         """Say so when the cache lies on a file system that others use."""
@@ -308,7 +329,7 @@ class NoFolder(Fault):
         return str(target.folder)
 
 
-FAULTS: tuple[type[Fault], ...] = (Kill, KillAll, Stop, Pause, BadRequest, BadReply, FullDisk, NoFolder)
+FAULTS: tuple[type[Fault], ...] = (Kill, KillAll, Stop, Pause, Crash, BadRequest, BadReply, FullDisk, NoFolder)
 
 EARLY = "kill-early"
 EARLY_HOW = "SIGKILL to a client soon after its start, while it compiles"

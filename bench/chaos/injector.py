@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from bench.chaos.faults import FAULTS, Fault, Struck, Target
 from bench.chaos.world import Settings
 
-PATIENCE = 0.5  # seconds that a fault waits for a good moment
 
 @dataclass(frozen=True, slots=True)
 class Appointment:
@@ -68,7 +67,7 @@ class Injector:
             self._next = next(self.appointments, None)
         if self._next is not None and self._next.after <= elapsed:
             fault = next(fault for fault in self.faults if fault.name == self._next.name)
-            if fault.opportune(self.target) or elapsed > self._next.after + PATIENCE:
+            if fault.opportune(self.target) or elapsed > self._next.after + fault.patience:
                 appointment, self._next = self._next, None
                 self._keep(fault, appointment, elapsed, now)
 

@@ -59,11 +59,13 @@ class Answer:
         when: it came, in seconds.
         states: hashes of the states it led to; one for most requests, one per candidate for an expansion.
         taken: how many actions the environment then had, by its own account.
+        slot: the worker slot that the environment was on then, "" where that is not told.
     """
 
     when: float
     states: tuple[int, ...]
     taken: int
+    slot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ class Ledger:
         ends: episodes that ended although they should not have: the request, and the error in words.
         trespasses: the misdeeds, by their deadline in microseconds.
         retries: resets that were tried again, with the error in words.
+        overs: when workers have died and misdeeds have ended, by slot.
+        slots: the slot that an environment was on when it made a request, where that is told.
         finals: each environment's last state, once it has walked to its end.
         marks: when each phase of the client's began.
         facts: the other things that the client told.
@@ -112,6 +116,8 @@ class Ledger:
     ends: list[tuple[Key, str]] = field(default_factory=list)
     trespasses: dict[int, Trespass] = field(default_factory=dict)
     retries: list[tuple[Key, str]] = field(default_factory=list)
+    overs: dict[str, list[float]] = field(default_factory=dict)
+    slots: dict[Key, str] = field(default_factory=dict)
     finals: dict[int, int] = field(default_factory=dict)
     marks: dict[str, float] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -131,13 +137,18 @@ class Ledger:
 
     def _add(self, when: float, event: str, fields: list[Any]) -> None:
         match event, fields:
-            case "asked", [environment, request]:
+            case "asked", [environment, request, *slot]:
                 key = (environment, request)
+                if slot:
+                    self.slots[key] = slot[0]
                 if key in self.asked:
                     self.repeated.append(key)
                 self.asked[key] = when
-            case "answered", [environment, request, states, taken]:
-                self.answers.setdefault((environment, request), []).append(Answer(when, tuple(states), taken))
+            case "answered", [environment, request, states, taken, *slot]:
+                answer = Answer(when, tuple(states), taken, *slot)
+                self.answers.setdefault((environment, request), []).append(answer)
+            case "over", [slot]:
+                self.overs.setdefault(slot, []).append(when)
             case "ended", [environment, request, words]:
                 self.ends.append(((environment, request), words))
             case "retried", [environment, request, words]:

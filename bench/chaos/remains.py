@@ -59,7 +59,7 @@ def reap() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SearchArea:
     """Where a client may have left something.
 
     Attributes:
@@ -75,11 +75,11 @@ class Place:
     shared: Path | None = None
 
 
-def look(place: Place, known: Mapping[int, float]) -> Remains:
+def look(area: SearchArea, known: Mapping[int, float]) -> Remains:
     """Look for what is left now.
 
     Args:
-        place: where to look.
+        area: where to look.
         known: process ids seen below the client, with the times they were started.
     """
     processes, zombies = [], []
@@ -88,20 +88,20 @@ def look(place: Place, known: Mapping[int, float]) -> Remains:
             mine = known.get(process.pid) == process.create_time()
             if process.status() == psutil.STATUS_ZOMBIE:
                 zombies += [f"{process.pid} {process.name()}"] if mine else []
-            elif mine or process.environ().get(MARK) == place.mark:
+            elif mine or process.environ().get(MARK) == area.mark:
                 processes.append(f"{process.pid} {' '.join(process.cmdline())[:100]}")
-    files = [str(place.temporary / name) for name in os.listdir(place.temporary)]
-    files += [path for path in _files(place.cache) if Path(path).name.startswith(".new-")]
-    memory = [*_segments(known), *(map(str, place.shared.iterdir()) if place.shared is not None else ())]
-    return Remains(tuple(processes), tuple(zombies), _sockets(place.temporary), tuple(memory), tuple(sorted(files)))
+    files = [str(area.temporary / name) for name in os.listdir(area.temporary)]
+    files += [path for path in _files(area.cache) if Path(path).name.startswith(".new-")]
+    memory = [*_segments(known), *(map(str, area.shared.iterdir()) if area.shared is not None else ())]
+    return Remains(tuple(processes), tuple(zombies), _sockets(area.temporary), tuple(memory), tuple(sorted(files)))
 
 
-def wait(place: Place, known: Mapping[int, float]) -> Remains:
+def wait(area: SearchArea, known: Mapping[int, float]) -> Remains:
     """Look until nothing is left, or patience is at its end."""
     started = time.monotonic()
     while True:
         reap()
-        found = look(place, known)
+        found = look(area, known)
         seconds = time.monotonic() - started
         if found.nothing or seconds > PATIENCE:
             return Remains(found.processes, found.zombies, found.sockets, found.memory, found.files, seconds)

@@ -42,6 +42,7 @@ def judge(outcome: Outcome) -> Verdict:
         found += checks.nothing_was_lost(reference, disturbed)
         found += checks.everything_happened_once(disturbed, paths)
         found += checks.misdeeds_became_errors(disturbed, sightings, settings.grace)
+        found += checks.answers_were_in_time(disturbed)
         found += checks.use_is_flat(samples, disturbed.marks, outcome.witness.zombies)
         kinds = len({walk.environment for walk in paths})
         found += checks.workers_came_back(settings.workers * kinds, disturbed.facts.get("workers"))
@@ -70,6 +71,7 @@ def _counts(outcome: Outcome) -> dict[str, int | float]:
         "misdeeds whose delay was seen": checks.judged(disturbed, witness.sightings),
         "worst error after its deadline, s": round(checks.overrun(disturbed, witness.sightings), 3),
         "worst delay of a request, s": round(max(delays, default=0.0), 3),
+        "worst delay after the last fault of its slot, s": round(max(checks.waits(disturbed).values(), default=0.0), 3),
         "worker processes used": len(witness.known),
         "client's descriptors at the start": start.descriptors if start else 0,
         "client's descriptors at rest": rest.descriptors if rest else 0,

@@ -19,7 +19,7 @@ from bench.chaos import disk, remains
 from bench.chaos.faults import EARLY, Target, send
 from bench.chaos.injector import Injector, schedule
 from bench.chaos.ledger import Ledger, LedgerTail
-from bench.chaos.remains import MARK, Place, Remains
+from bench.chaos.remains import MARK, Remains, SearchArea
 from bench.chaos.witness import Witness
 from bench.chaos.world import FRAIL, Settings
 
@@ -101,9 +101,9 @@ class Stage:
         """Where workers of our own kind look for orders."""
         return self.folder / "flags"
 
-    def place(self) -> Place:
+    def search_area(self) -> SearchArea:
         """Return where the client may leave something."""
-        return Place(self.mark, self.temporary, self.cache, self.shared)
+        return SearchArea(self.mark, self.temporary, self.cache, self.shared)
 
     def start(self, settings: Settings, disturbed: bool) -> "subprocess.Popen[bytes]":
         """Start the client."""
@@ -174,7 +174,7 @@ def run(settings: Settings, tell: Callable[[str], None]) -> Outcome:
     with stage(no_mounts, shared) as quiet, stage(no_mounts, shared) as loud:
         tell("walking undisturbed")
         reference, gave_up = _undisturbed(settings, quiet)
-        first_remains = remains.wait(quiet.place(), {})
+        first_remains = remains.wait(quiet.search_area(), {})
         words = quiet.last_words()
         with contextlib.suppress(OSError):  # what a worker cannot do without; programs are compiled again
             shutil.copytree(quiet.cache / "native", loud.cache / "native")
@@ -184,7 +184,7 @@ def run(settings: Settings, tell: Callable[[str], None]) -> Outcome:
             tell(f"walking among faults, for at least {settings.seconds:g} s")
             disturbed, witness, injector, gave_up = _disturbed(settings, loud)
             words = loud.last_words()
-        left = remains.wait(loud.place(), witness.known) if loud.temporary.exists() else first_remains
+        left = remains.wait(loud.search_area(), witness.known) if loud.temporary.exists() else first_remains
     early = []
     if EARLY in settings.faults:
         tell("killing clients early")
@@ -201,28 +201,28 @@ def _early_deaths(settings: Settings, no_mounts: str, shared: Path | None) -> li
     found = []
     for _ in range(EARLY_DEATHS):
         seconds = rng.uniform(0.2, EARLY_SECONDS)
-        with stage(no_mounts, shared) as place:
-            with _client(place, settings, disturbed=True):
+        with stage(no_mounts, shared) as early:
+            with _client(early, settings, disturbed=True):
                 time.sleep(seconds)
-            found.append((seconds, remains.wait(place.place(), {})))
+            found.append((seconds, remains.wait(early.search_area(), {})))
     return found
 
 
-def _undisturbed(settings: Settings, place: Stage) -> tuple[Ledger, str]:
+def _undisturbed(settings: Settings, stage: Stage) -> tuple[Ledger, str]:
     limit = settings.seconds + OVERTIME
-    with _client(place, settings, disturbed=False) as client:
+    with _client(stage, settings, disturbed=False) as client:
         try:
             status = client.wait(limit)
             gave_up = "" if status == 0 else f"the undisturbed client ended with status {status}"
         except subprocess.TimeoutExpired:
             gave_up = f"the undisturbed walks were not done after {limit:g} s"
-    return Ledger.read(place.ledger), gave_up
+    return Ledger.read(stage.ledger), gave_up
 
 
 @contextlib.contextmanager
-def _client(place: Stage, settings: Settings, disturbed: bool) -> "Iterator[subprocess.Popen[bytes]]":
+def _client(stage: Stage, settings: Settings, disturbed: bool) -> "Iterator[subprocess.Popen[bytes]]":
     """Start the client; kill it at the end, if it has not ended."""
-    client = place.start(settings, disturbed)
+    client = stage.start(settings, disturbed)
     try:
         yield client
     finally:
@@ -231,18 +231,18 @@ def _client(place: Stage, settings: Settings, disturbed: bool) -> "Iterator[subp
         client.wait()
 
 
-def _target(place: Stage, witness: Witness, folder: Path) -> Target:
-    return Target(witness.workers, witness.busy, folder, place.cache, place.no_disk, place.flags)
+def _target(stage: Stage, witness: Witness, folder: Path) -> Target:
+    return Target(witness.workers, witness.busy, folder, stage.cache, stage.no_disk, stage.flags)
 
 
-def _disturbed(settings: Settings, place: Stage) -> tuple[Ledger, Witness, Injector, str]:
+def _disturbed(settings: Settings, stage: Stage) -> tuple[Ledger, Witness, Injector, str]:
     """Run the client among faults, and kill it at last."""
     limit = settings.seconds * 3 + OVERTIME
-    with _client(place, settings, disturbed=True) as client:
+    with _client(stage, settings, disturbed=True) as client:
         witness = Witness(client.pid)
-        target = _target(place, witness, Path())
+        target = _target(stage, witness, Path())
         injector = Injector(schedule(settings), target)
-        tail = LedgerTail(place.ledger)
+        tail = LedgerTail(stage.ledger)
         marks: dict[str, float] = {}
         begun = time.monotonic()
         gave_up = ""
@@ -274,4 +274,4 @@ def _disturbed(settings: Settings, place: Stage) -> tuple[Ledger, Witness, Injec
         client.wait()
         witness.look(time.monotonic())
         witness.close()
-    return Ledger.read(place.ledger), witness, injector, gave_up
+    return Ledger.read(stage.ledger), witness, injector, gave_up

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import psutil
 from aiocg.transport.status import StatusPage
 from bench.chaos.ledger import microseconds
 
+_LISTENING = 0x10000  # the kernel's __SO_ACCEPTCON
 INTERVAL = 0.5  # seconds between two samples of what the client uses
 
 
@@ -44,6 +45,7 @@ class _Watched:
     kind: str
     socket: Path
     page: StatusPage
+    inode: int  # of the page, which what a worker has left holds as well
     busy: bool = False
 
 
@@ -84,15 +86,20 @@ class Witness:
             self._sample(now)
 
     def _watch(self, pid: int) -> None:
-        """Map the status page of a process, if it is a worker."""
+        """Map the status page of a process, if it is a worker; a forked one has the command line of its parent."""
         with contextlib.suppress(OSError, ValueError, psutil.Error):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-            if "--status" not in words:
+            if "aiocg.workers" not in words:
                 return
-            descriptor = words[words.index("--status") + 1]
-            page = StatusPage(os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC))
-            socket = words[words.index("--address") + 1].removeprefix("unix://")
-            self._watched[pid] = _Watched(pid, words[words.index("aiocg.workers") + 1], Path(socket), page)
+            descriptors = {one: os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
+            pages = [one for one, target in descriptors.items() if target.startswith("/memfd:aiocg-status")]
+            socket = _listens(pid, descriptors.values())
+            if pages and socket is not None:
+                inode = os.stat(pages[0]).st_ino
+                if any(watched.inode == inode for watched in self._watched.values()):
+                    return
+                page = StatusPage(os.open(pages[0], os.O_RDWR | os.O_CLOEXEC))
+                self._watched[pid] = _Watched(pid, words[words.index("aiocg.workers") + 1], socket, page, inode)
 
     def workers(self) -> list[tuple[int, str, Path]]:
         """Return the workers that were up at the last look: process id, kind, path of the socket."""
@@ -120,7 +127,19 @@ class Witness:
 
 
 def children(pid: int) -> Iterator[int]:
-    """Give the process ids of a process's children, zombies included, at little cost."""
+    """Give the process ids of what is below a process, zombies included, at little cost."""
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            yield from map(int, path.read_text().split())
+            for child in map(int, path.read_text().split()):
+                yield child
+                yield from children(child)
+
+
+def _listens(pid: int, targets: Iterable[str]) -> Path | None:
+    """Return the path of the Unix socket that a process listens at, given what its descriptors are."""
+    inodes = {target[len("socket:[") : -1] for target in targets if target.startswith("socket:[")}
+    for line in Path(f"/proc/{pid}/net/unix").read_text().splitlines()[1:]:
+        _, _, _, flags, _, _, inode, *path = line.split()
+        if inode in inodes and int(flags, 16) & _LISTENING and path:
+            return Path(path[0])
+    return None

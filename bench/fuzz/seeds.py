@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from aiocg.state import CompilerEnvState, LegacyState
+from aiocg.states.state import CompilerEnvState, LegacyState
 from aiocg.transport import control as control_messages
 from aiocg.transport.arrays import Array
 from aiocg.transport.codec import Codec, reply_codec, request_codec
@@ -32,7 +32,7 @@ from aiocg.transport.messages import (
     Request,
     Statistics,
     Step,
-    Told,
+    TextReply,
     Welcome,
 )
 
@@ -73,7 +73,7 @@ def replies() -> tuple[bytes, ...]:
     messages = (
         Welcome(2, "llvm", "LLVM 22", 1, (), (ObservationSpec("Ir", "text", default=""),)),
         Done(1),
-        Told(2, "text"),
+        TextReply(2, "text"),
         Observed(3, (1, 1.5, "text", b"bytes", small, large, [None, {"a": True}]), 2**64 - 1, (True, False), 0.5),
         Expanded(4, (None, Candidate((small,), 1, (True,)), Candidate(code="action", message="no")), 0.1),
         Failure(5, "action", "why", {"applied": 1}),

@@ -26,8 +26,8 @@ from aiocg.errors import InvalidAction
 from aiocg.llvm.command_line import parse as parse_command_line
 from aiocg.llvm.opt_line import OptLine
 from aiocg.spaces.actions.language import ActionLanguage
-from aiocg.state import CompilerEnvState, InvalidState, LegacyState
-from aiocg.state_files import CompilerEnvStateReader
+from aiocg.states.files import CompilerEnvStateReader
+from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
 from aiocg.transport.arrays import Array
 from aiocg.transport.codec import Codec, request_codec
 from aiocg.transport.control import from_client_codec, from_node_codec

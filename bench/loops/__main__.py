@@ -1,4 +1,4 @@
-"""`python -m bench.loops`: measure generated loops, and the sweep; draw the sweep."""
+"""`python -m bench.loops`: measure generated loops, what searches find, and the sweep; draw the sweep."""
 
 import asyncio
 import json
@@ -12,6 +12,7 @@ from aiocg.workers.loops.cpu.target import CpuTarget
 from bench import report
 from bench.loops import sweep
 from bench.loops.measurements import measure
+from bench.loops.searches import measure_searches
 from bench.measure import Effort, Measurement
 from bench.processes import MachineUse
 
@@ -24,11 +25,16 @@ def main(
     json_path: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
     sweeping: Annotated[bool, typer.Option("--sweep", help="Measure the sweep anew, store it and draw it.")] = False,
     drawing: Annotated[bool, typer.Option("--draw", help="Only draw the sweep that is stored.")] = False,
+    searching: Annotated[
+        float | None, typer.Option("--search", help="Measure what searches of so many seconds find instead.", min=0.1)
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="With --search: of these computations only.")] = None,
+    threads: Annotated[int, typer.Option(help="With --search: of schedules and of NumPy.", min=1)] = 1,
     folder: Annotated[Path, typer.Option(help="Where the sweep is stored and drawn.")] = DOCS,
 ) -> None:
     """Measure loops beside what the machine can do.
 
-    Example: python -m bench.loops --quick
+    Examples: python -m bench.loops --quick; python -m bench.loops --search 60 --only 'matmul 512'
     """
     console = Console(highlight=False, width=140)
     effort = Effort(quick)
@@ -40,7 +46,10 @@ def main(
         console.print(f"drawn: {sweep.draw(folder)}")
         return
     before = MachineUse.read()
-    results = asyncio.run(measure(effort))
+    if searching is not None:
+        results = measure_searches(effort, searching, only or (), threads)
+    else:
+        results = asyncio.run(measure(effort))
     others = MachineUse.read().others_since(before)
     results.note(f"Other processes used {100 * others:.0f}% of the machine meanwhile.")
     report.show(console, LOOPS, results)

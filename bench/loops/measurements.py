@@ -5,7 +5,7 @@ from collections.abc import Callable
 from aiocg.workers.loops.cpu import jit
 from aiocg.workers.loops.cpu.target import CpuTarget, processors
 from bench.loops.schedules import ADD, COPY, products, rows_summed, softmax, streaming
-from bench.loops.sides import NumPy, Ours, fastest
+from bench.loops.sides import NUMPY, NumPy, Ours, fastest
 from bench.measure import Budget, Effort, Results
 
 OF_COPY = Budget(0.9, at_least=True)
@@ -56,7 +56,7 @@ def _products(results: Results, target: CpuTarget, numpy: NumPy, effort: Effort)
         candidates = list(products(size, target.threads, jit.vector_length()))
         name, ours = fastest(target, candidates[:: effort.choose(1, 8)], effort.choose(0.05, 0.02))
         results.note(f"matmul {size}, {threads}: the best of {len(candidates)} schedules is {name}")
-        _compare(results, f"matmul {size}, {threads}", ours, numpy, ("matmul", size), effort, OF_BLAS)
+        _compare(results, f"matmul {size}, {threads}", ours, numpy, "matmul", effort, OF_BLAS)
 
 
 def _beside(
@@ -64,20 +64,20 @@ def _beside(
 ) -> None:
     threads = f"{target.threads} thread{'s' * (target.threads > 1)}"
     ours = Ours(target, make(size, target.threads, jit.vector_length()))  # type: ignore[arg-type]
-    _compare(results, f"{kind} {size}, {threads}", ours, numpy, (kind, size), effort, None)
+    _compare(results, f"{kind} {size}, {threads}", ours, numpy, kind, effort, None)
 
 
 def _compare(
-    results: Results, what: str, ours: Ours, numpy: NumPy, its: tuple[str, int], effort: Effort, budget: Budget | None
+    results: Results, what: str, ours: Ours, numpy: NumPy, kind: str, effort: Effort, budget: Budget | None
 ) -> None:
     seconds, rounds = effort.choose(0.15, 0.03), effort.choose(7, 3)
     fast: list[float] = []
     ratios: list[float] = []
     for turn in range(rounds):
         if turn % 2:
-            mine, other = ours.seconds(seconds, 5), numpy.seconds(*its, seconds, 5)
+            mine, (other, _) = ours.seconds(seconds, 5), numpy.seconds(NUMPY[kind], ours.tensors, seconds, 5)
         else:
-            other, mine = numpy.seconds(*its, seconds, 5), ours.seconds(seconds, 5)
+            (other, _), mine = numpy.seconds(NUMPY[kind], ours.tensors, seconds, 5), ours.seconds(seconds, 5)
         fast.append(ours.flops / mine / GIGA)
         ratios.append(other / mine)
     results.add(what, fast, "GFLOP/s")

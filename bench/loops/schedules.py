@@ -51,8 +51,9 @@ def products(size: int, threads: int, vector: int) -> Iterator[tuple[str, Schedu
         for outer in "ij"
     ):
         try:
-            yield f"{rows}x{vectors * vector}, block {block}, {outer} outermost", _product(
-                size, threads, rows, vectors * vector, block, outer
+            yield (
+                f"{rows}x{vectors * vector}, block {block}, {outer} outermost",
+                _product(size, threads, rows, vectors * vector, block, outer),
             )
         except Refusal:
             continue

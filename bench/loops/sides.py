@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from aiocg.workers.loops.arrays import aligned
+from aiocg.workers.loops.cpu.peak import aligned
 from aiocg.workers.loops.cpu.target import CpuTarget
+from aiocg.workers.loops.expression import Tensor
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
@@ -17,40 +19,32 @@ SCRIPT = """
 import json, sys, time
 import numpy as np
 arrays = {}
-def random(*shape):
-    if shape not in arrays:
-        arrays[shape] = np.random.default_rng(0).random(shape, np.float32)
-    return arrays[shape]
-def matmul(n):
-    a, c = random(n, n), random(n, n + 0)
-    out = np.empty((n, n), np.float32)
-    return lambda: np.matmul(a, c, out=out)
-def rows(n):
-    x = random(n, n)
-    out = np.empty(n, np.float32)
-    return lambda: x.sum(axis=1, out=out)
-def softmax(n):
-    x = random(n, n)
-    out = np.empty((n, n), np.float32)
-    def run():
-        np.subtract(x, x.max(axis=1, keepdims=True), out=out)
-        np.exp(out, out=out)
-        np.divide(out, out.sum(axis=1, keepdims=True), out=out)
-    return run
-kinds = {"matmul": matmul, "rows": rows, "softmax": softmax}
 for line in sys.stdin:
-    kind, size, seconds, samples = json.loads(line)
-    run = kinds[kind](size)
+    code, shapes, seconds, samples = json.loads(line)
+    for name, shape in shapes.items():
+        if name not in arrays or list(arrays[name].shape) != shape:
+            arrays[name] = np.random.default_rng(0).random(shape, np.float32)
+    compiled = compile(code, "numpy", "exec")
+    run = lambda: exec(compiled, {"np": np, **arrays})
     run()
     found = []
     for _ in range(samples):
-        runs, began = 0, time.perf_counter()
+        runs, began, busy = 0, time.perf_counter(), time.process_time()
         while (passed := time.perf_counter() - began) * samples < seconds or not runs:
             run()
             runs += 1
-        found.append(passed / runs)
-    print(json.dumps(found), flush=True)
+        found.append((passed / runs, (time.process_time() - busy) / runs))
+    print(json.dumps([min(one) for one in zip(*found)]), flush=True)
 """
+NUMPY = {  # the same computations with NumPy, in arrays named as there
+    "matmul": "np.matmul(A, B, out=C)",
+    "rows": "X.sum(axis=1, out=R)",
+    "softmax": """
+np.subtract(X, X.max(axis=1, keepdims=True), out=Y)
+np.exp(Y, out=Y)
+np.divide(Y, Y.sum(axis=1, keepdims=True), out=Y)
+""",
+}
 
 
 class NumPy:
@@ -73,13 +67,14 @@ class NumPy:
         self._process.stdin.close()
         self._process.wait()
 
-    def seconds(self, kind: str, size: int, seconds: float, samples: int) -> float:
-        """Return how long one run takes, at best."""
+    def seconds(self, code: str, tensors: Iterable[Tensor], seconds: float, samples: int) -> tuple[float, float]:
+        """Return how long one run of some code takes at best, by the clock and of the processor."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps([kind, size, seconds, samples]) + "\n")
+        shapes = {tensor.name: tensor.shape for tensor in tensors}
+        self._process.stdin.write(json.dumps([code, shapes, seconds, samples]) + "\n")
         self._process.stdin.flush()
-        found: list[float] = json.loads(self._process.stdout.readline())
-        return min(found)
+        clock, processor = json.loads(self._process.stdout.readline())
+        return clock, processor
 
 
 class Ours:
@@ -87,6 +82,7 @@ class Ours:
 
     def __init__(self, target: CpuTarget, schedule: Schedule, *, check: bool = True) -> None:
         computation = schedule.computation
+        self.tensors = computation.tensors
         self.flops, self.traffic, self.footprint = computation.flops, computation.traffic, computation.footprint
         self._kernel = target.compile(computation, schedule.nests)
         inputs = random_inputs(computation)
@@ -104,6 +100,23 @@ class Ours:
     def seconds(self, seconds: float, samples: int) -> float:
         """Return how long one run takes, at best."""
         return min(self._kernel.sample(self._arrays, samples=samples, seconds=seconds)[0])
+
+    def processor_seconds(self, seconds: float, samples: int) -> float:
+        """Return how much time of the processor one run takes, at best, with that of the call from Python."""
+        return processor_seconds(lambda: self._kernel.run(self._arrays), seconds, samples)
+
+
+def processor_seconds(run: Callable[[], object], seconds: float, samples: int) -> float:
+    """Return how much time of the processor one run takes, at best, after one that does not count."""
+    run()
+    found = []
+    for _ in range(samples):
+        runs, began, busy = 0, time.perf_counter(), time.process_time()
+        while (time.perf_counter() - began) * samples < seconds or not runs:
+            run()
+            runs += 1
+        found.append((time.process_time() - busy) / runs)
+    return min(found)
 
 
 def fastest(target: CpuTarget, schedules: Sequence[tuple[str, Schedule]], seconds: float) -> tuple[str, Ours]:

@@ -140,13 +140,14 @@ def throughput(stored: Stored) -> Figure:
 def size(stored: Stored) -> Figure:
     """Show fork and warm reset against the size of the program, beside the original."""
     drawn = figure(9.5, 3.2)
-    for index, kind in enumerate(("fork", "reset, warm")):
+    forked = "fork" if "fork" in stored.kinds() else "fork, until it answers"
+    for index, kind in enumerate((forked, "reset, warm")):
         axes = drawn.add_subplot(1, 2, index + 1)
         found = stored.compared(kind)
         sizes = [one["instructions"] for one in found]
         for side, colour, label in (("original", GREY, "CompilerGym"), ("ours", TEAL, "aiocg")):
             axes.plot(sizes, [one[side]["median"] for one in found], "o-", ms=4, color=colour, label=label)
-        targets = [one["original"]["median"] / one["target"] for one in found]
+        targets = [one["original"]["median"] / (one["target"] or math.nan) for one in found]
         axes.plot(sizes, targets, color=RED, linestyle="--", label="target")
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -168,7 +169,7 @@ def greedy(stored: Stored) -> Figure:
         ("CompilerGym", GREY, "o", lambda one: one["original"]["median"]),
         ("aiocg", TEAL, "o", lambda one: one["ours"]["median"]),
         ("LLVM 22 alone", BLUE, "D", lambda one: one["llvm_alone"]["median"]),
-        ("target", RED, "|", lambda one: one["original"]["median"] / one["target"]),
+        ("target", RED, "|", lambda one: one["original"]["median"] / (one["target"] or math.nan)),
     )
     for label, colour, marker, value in series:
         values = [value(one) for one in found]

@@ -101,14 +101,18 @@ def programs(stored: Stored) -> str:
         its = one["original"]["median"]
         compiler = its - empty[one["program"]]["original"]["median"]
         figures = (its, compiler, one["llvm_alone"]["median"], one["ours"]["median"], one["ours_in_compiler"])
-        ratios = [_spread(one["ratio"]), number(one["bound"]["median"])]
+        ratios = [
+            _spread(one["ratio"]),
+            number(one["bound"]["median"]),
+        ]
         rows.append([short(one["program"]), f"{one['instructions']:,}", *map(number, figures), *ratios])
     return table(head, rows)
 
 
 def verdict(stored: Stored) -> str:
     """Count which promises are kept."""
-    judged = [one for one in stored.versus["comparisons"] if one["met"] is not None]
+    found = [*stored.versus["comparisons"], *stored.versus.get("overviews", ())]
+    judged = [one for one in found if one["met"] is not None]
     budgets = [row for row in stored.measurement["rows"] if row["met"] is not None]
     beyond_reach = [one for one in judged if one["bound"] and one["bound"]["median"] < one["target"]]
     return (

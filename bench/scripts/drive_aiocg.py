@@ -8,10 +8,10 @@ import sys
 import time
 from typing import Any
 
-from driving import Channel, occupied_bytes, parse, python_version
+from driving import Channel, Spent, occupied_bytes, parse, python_version
+from many import SPACE, WAYS
 
 clock = time.perf_counter
-SPACE = "PassesLegacy124"  # the original's actions, by its names
 FORGETFUL = {"transition_cache_bytes": 0}  # what a pass does to a state is found out each time, as the original does
 
 
@@ -19,38 +19,30 @@ class Ours:
     """Our environments, and what is done to them."""
 
     def __init__(self, *, remember: bool) -> None:
-        self.options = {} if remember else FORGETFUL
-        self.program = ""
+        self.settings = {"options": {} if remember else FORGETFUL}
         self.runtime: Any = None
         self.env: Any = None
-        self.envs: list[Any] = []
         self.several: Any = None
+        self.occupied = 0  # before there were several
 
     async def start(self, program: str) -> dict[str, Any]:
         """Import, make an environment, reset it for the first time."""
-        begun = clock()
-        import aiocg
+        with Spent() as importing:
+            import aiocg
 
-        make_runtime = aiocg.Runtime  # names are imported when they are first used
-        imported = clock()
-        self.program = program
-        self.runtime = make_runtime(workers=1, options=self.options)
-        self.env = await self.runtime.make("llvm-v0", benchmark=program, action_space=SPACE)
-        made = clock()
-        await self.env.reset()
-        reset = clock()
-        await self.env.observe("IrInstructionCountO0", "IrInstructionCountO3", "IrInstructionCountOz")
-        baselines = clock()
-        space = self.env.action_space
+            make_runtime = aiocg.Runtime  # names are imported when they are first used
+        with Spent() as making:
+            self.runtime = make_runtime(workers=1, **self.settings)
+            self.env = await self.runtime.make("llvm-v0", benchmark=program, action_space=SPACE)
+        with Spent() as resetting:
+            await self.env.reset()
+            await self.env.observe("IrInstructionCountO0", "IrInstructionCountO3", "IrInstructionCountOz")
         return {
-            "import": imported - begun,
-            "make": made - imported,
-            "reset": reset - made,
-            "baselines": baselines - reset,
+            "spent": [[one.seconds, one.processor] for one in (importing, making, resetting)],
             "python": python_version(),
             "version": aiocg.__version__,
             "compiler": self.env.compiler_version,
-            "actions": {action.name: action.text for action in space.spec.actions if action.text != ""},
+            "actions": {action.name: action.text for action in self.env.action_space.spec.actions if action.text != ""},
             "instructions": int(await self.env.observe("IrInstructionCount")),
         }
 
@@ -58,68 +50,49 @@ class Ours:
         """Start over again and again."""
         await self._settle(None, None)
         seconds = []
-        for _ in range(count):
-            await self.env.step(0)
-            began = clock()
-            await self.env.reset()
-            seconds.append(clock() - began)
-        return {"seconds": seconds}
-
-    async def walk(self, actions: list[str], observation: str | None, reward: str | None) -> dict[str, Any]:
-        """Do one action after another."""
-        await self._settle(observation, reward)
-        indices, seconds, failures = self._indices(actions), [], 0
-        before = await self._compiler()
-        for action in indices:
-            began = clock()
-            _, _, terminated, _, _ = await self.env.step(action)
-            seconds.append(clock() - began)
-            if terminated:
-                failures += 1
+        with Spent() as spent:
+            for _ in range(count):
+                began = clock()
                 await self.env.reset()
-        compiler = (await self._compiler() - before) / len(indices)
-        return {"seconds": seconds, "failures": failures, "compiler": compiler}
+                seconds.append(clock() - began)
+        return {"seconds": seconds, "processor": spent.processor / count}
 
-    async def empty(self, count: int) -> dict[str, Any]:
-        """Do steps of no action at all, which observe nothing."""
-        await self._settle(None, None)
-        seconds = []
-        for _ in range(count):
-            began = clock()
-            await self.env.step([])
-            seconds.append(clock() - began)
-        return {"seconds": seconds}
-
-    async def batches(self, batches: list[list[str]], observation: str | None, reward: str | None) -> dict[str, Any]:
-        """Do several actions at once; the time is that of one."""
+    async def steps(
+        self, batches: list[list[str]], observation: str | None, reward: str | None, several: bool
+    ) -> dict[str, Any]:
+        """Do one action, or several at once, after another; the time is that of one, or of an empty step."""
         await self._settle(observation, reward)
+        given = [indices if several else indices[0] for indices in map(self._indices, batches)]
+        each = max(1, len(batches[0]))
         seconds, failures = [], 0
         before = await self._compiler()
-        for batch in batches:
-            indices = self._indices(batch)
-            began = clock()
-            _, _, terminated, _, _ = await self.env.step(indices)
-            seconds.append((clock() - began) / len(batch))
-            if terminated:
-                failures += 1
-                await self.env.reset()
-        compiler = (await self._compiler() - before) / sum(map(len, batches))
-        return {"seconds": seconds, "failures": failures, "compiler": compiler}
+        with Spent() as spent:
+            for action in given:
+                began = clock()
+                _, _, terminated, _, _ = await self.env.step(action)
+                seconds.append((clock() - began) / each)
+                if terminated:
+                    failures += 1
+                    await self.env.reset()
+        total = each * len(batches)
+        compiler = (await self._compiler() - before) / total
+        return {"seconds": seconds, "processor": spent.processor / total, "failures": failures, "compiler": compiler}
 
-    async def fork(self, actions: list[str], count: int, answer: bool) -> dict[str, Any]:
-        """Fork from a state some steps away from the start; if asked to, until the fork has done an empty step."""
+    async def fork(self, prefix: list[str], steps: list[list[str]]) -> dict[str, Any]:
+        """Fork from a state some steps away from the start, and let each fork do a step, be it an empty one."""
         await self._settle(None, None)
-        for action in self._indices(actions):
+        for action in self._indices(prefix):
             await self.env.step(action)
-        seconds = []
-        for _ in range(count):
-            began = clock()
-            child = await self.env.fork()
-            if answer:
-                await child.step([])
-            seconds.append(clock() - began)
-            await child.close()
-        return {"seconds": seconds}
+        given = list(map(self._indices, steps))
+        seconds, failures = [], 0
+        with Spent() as spent:
+            for actions in given:
+                began = clock()
+                child = await self.env.fork()
+                failures += (await child.step(actions))[2]
+                seconds.append(clock() - began)
+                await child.close()
+        return {"seconds": seconds, "processor": spent.processor / len(steps), "failures": failures}
 
     async def greedy(self, prefix: list[str], actions: list[str], reward: str) -> dict[str, Any]:
         """Try every action from the present state."""
@@ -128,54 +101,44 @@ class Ours:
             await self.env.step(action)
         indices = self._indices(actions)
         before = await self._compiler()
-        began = clock()
-        found = await self.env.expand(indices)
-        seconds = clock() - began
-        failures = sum(candidate.error is not None for candidate in found)
-        return {"seconds": [seconds], "failures": failures, "compiler": await self._compiler() - before}
+        with Spent() as spent:
+            found = await self.env.expand(indices)
+        return {
+            "seconds": [spent.seconds],
+            "processor": spent.processor,
+            "failures": sum(candidate.error is not None for candidate in found),
+            "compiler": await self._compiler() - before,
+        }
 
-    async def many(self, envs: int, observation: str | None, reward: str | None) -> dict[str, Any]:
-        """Make so many environments on as many workers as there are processors, and reset them."""
-        import aiocg
-
-        before, began = occupied_bytes(), clock()
-        self.several = aiocg.Runtime(options=self.options)
-        settings = {"observation_space": observation, "reward_space": reward, "action_space": SPACE}
-        self.envs = [await self.several.make("llvm-v0", benchmark=self.program, **settings) for _ in range(envs)]
-        await asyncio.gather(*(env.reset() for env in self.envs))
-        return {"seconds": [clock() - began], "bytes": occupied_bytes() - before}
+    async def many(self, programs: list[str], observation: str | None, reward: str | None, way: str) -> dict[str, Any]:
+        """Make an environment for each program, on as many workers as there are processors, and reset them."""
+        self.occupied = occupied_bytes()
+        with Spent() as spent:
+            self.several = WAYS[way](**self.settings)
+            await self.several.make(programs, {"observation_space": observation, "reward_space": reward})
+        return {"seconds": [spent.seconds], "processor": spent.processor}
 
     async def play(self, plans: list[list[str]]) -> dict[str, Any]:
-        """Step all of them, each in a task of its own."""
-        await asyncio.gather(*(env.reset() for env in self.envs))
-
-        async def one(env: Any, plan: list[int]) -> int:
-            failures = 0
-            for action in plan:
-                if (await env.step(action))[2]:
-                    failures += 1
-                    await env.reset()
-            return failures
-
+        """Step all of them."""
+        await self.several.reset()
         indices = [self._indices(plan) for plan in plans]
-        before = await self._compiler(self.several)
-        began = clock()
-        failures = sum(await asyncio.gather(*map(one, self.envs, indices)))
-        seconds, steps = clock() - began, sum(map(len, plans))
-        each = (await self._compiler(self.several) - before) / len(self.several.worker_pids())
-        return {"rate": steps / seconds, "failures": failures, "compiler": steps / each}
+        with Spent() as spent:
+            failures = await self.several.play(indices)
+        steps = sum(map(len, plans))
+        return {"rate": steps / spent.seconds, "processor": spent.processor / steps, "failures": failures}
 
     async def fewer(self) -> dict[str, Any]:
-        """Close what `many` has made."""
-        self.envs = []
+        """Close what `many` has made; return what it occupied in the end."""
+        occupied = occupied_bytes() - self.occupied
         if self.several is not None:
             await self.several.close()
             self.several = None
-        return {}
+        return {"bytes": occupied}
 
     async def close(self) -> None:
         """Close everything."""
-        await self.fewer()
+        if self.several is not None:
+            await self.several.close()
         if self.runtime is not None:
             await self.runtime.close()
 
@@ -187,14 +150,14 @@ class Ours:
     def _indices(self, actions: list[str]) -> list[int]:
         return [self.env.action_space.index(action) for action in actions]
 
-    async def _compiler(self, runtime: Any = None) -> float:
-        """Return the seconds that the workers have spent on actions and observations."""
-        return float(sum(one["compiler_time"] for one in await (runtime or self.runtime).statistics()))
+    async def _compiler(self) -> float:
+        """Return the seconds that the worker has spent on actions and observations."""
+        return float(sum(one["compiler_time"] for one in await self.runtime.statistics()))
 
 
 async def serve() -> None:
     """Do what is asked until there is nothing more."""
-    channel, ours = Channel(), Ours(remember="--remember" in sys.argv[1:])
+    channel, ours = Channel(), Ours(remember="--remember" in sys.argv)
     try:
         # In a thread, so that the runtime can look after its workers between two requests.
         while line := await asyncio.to_thread(sys.stdin.readline):

@@ -23,8 +23,9 @@ import platformdirs
 from driving import Channel, parse
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.library import DIAGNOSTIC_HANDLER, Library, find_clang, system_libraries
+from aiocg.workers.llvm.library import Library, find_clang, system_libraries
 from aiocg.workers.llvm.native_library import NativeLibraries
+from aiocg.workers.llvm.prototypes import DIAGNOSTIC_HANDLER
 from aiocg.workers.llvm.walker import Walker
 
 clock = time.perf_counter
@@ -205,6 +206,7 @@ class Bare:
         """Do several actions in place and then observe; the time is that of one action."""
         walk, nothing, seconds = self.llvm.walks[observation], self.llvm.walks[None], []
         env = InPlace(self.llvm, self.content)
+        spent = time.process_time()
         for batch in batches:
             *first, last = map(self.llvm.text, batch)
             began = clock()
@@ -212,8 +214,9 @@ class Bare:
                 env.step(pipeline, nothing)
             env.step(last, walk)
             seconds.append((clock() - began) / len(batch))
+        spent = time.process_time() - spent
         env.close()
-        return {"seconds": seconds}
+        return {"seconds": seconds, "processor": spent / sum(map(len, batches))}
 
     def greedy(self, prefix: list[str], pipelines: list[str]) -> dict[str, Any]:
         """Try every action from one state, each on a module of its own, and count instructions."""
@@ -221,12 +224,12 @@ class Bare:
             for pipeline in prefix:
                 self.llvm.run(module, self.llvm.text(pipeline))
             content = self.llvm.write(module)
-        began = clock()
+        began, spent = clock(), time.process_time()
         for pipeline in pipelines:
             with self.llvm.reading(content) as module:
                 self.llvm.run(module, self.llvm.text(pipeline))
                 self.llvm.walks["IrInstructionCount"](module[1])
-        return {"seconds": [clock() - began]}
+        return {"seconds": [clock() - began], "processor": time.process_time() - spent}
 
     def play(self, plans: list[list[str]], observation: str | None, way: str) -> dict[str, Any]:
         """Step so many environments in turn."""

@@ -7,7 +7,7 @@ import concurrent.futures
 import sys
 import time
 
-from driving import Channel, occupied_bytes, parse, python_version, tool_seconds
+from driving import Channel, Spent, occupied_bytes, parse, python_version, tool_seconds
 
 clock = time.perf_counter
 
@@ -16,29 +16,25 @@ class Original:
     """Its environments, and what is done to them."""
 
     def __init__(self):
-        self.program = self.env = None
+        self.env = None
         self.envs = []
+        self.occupied = 0  # before there were several
 
     def start(self, program):
         """Import, make an environment, reset it for the first time."""
-        begun = clock()
-        import compiler_gym
-        import gym
-
-        imported = clock()
+        with Spent() as importing:
+            import compiler_gym
+            import gym
         from compiler_gym.envs.llvm import make_benchmark
 
-        self.program = make_benchmark(program)
-        began = clock()
-        self.env = gym.make("llvm-v0", benchmark=self.program)
-        made = clock()
+        benchmark = make_benchmark(program)
+        with Spent() as making:
+            self.env = gym.make("llvm-v0", benchmark=benchmark)
         tools = tool_seconds()
-        self.env.reset()
-        reset = clock()
+        with Spent() as resetting:
+            self.env.reset()
         return {
-            "import": imported - begun,
-            "make": made - began,
-            "reset": reset - made,
+            "spent": [[one.seconds, one.processor] for one in (importing, making, resetting)],
             "tools": tool_seconds() - tools,
             "python": python_version(),
             "version": compiler_gym.__version__,
@@ -51,93 +47,80 @@ class Original:
         """Start over again and again."""
         self._settle(None, None)
         seconds = []
-        for _ in range(count):
-            self._step(self.env, 0)
-            began = clock()
-            self.env.reset()
-            seconds.append(clock() - began)
-        return {"seconds": seconds}
-
-    def walk(self, actions, observation, reward):
-        """Do one action after another."""
-        self._settle(observation, reward)
-        seconds, failures = [], 0
-        for action in self._indices(actions):
-            began = clock()
-            done = self._step(self.env, action)
-            seconds.append(clock() - began)
-            if done:
-                failures += 1
+        with Spent() as spent:
+            for _ in range(count):
+                began = clock()
                 self.env.reset()
-        return {"seconds": seconds, "failures": failures}
+                seconds.append(clock() - began)
+        return {"seconds": seconds, "processor": spent.processor / count}
 
-    def empty(self, count):
-        """Do steps of no action at all, which observe nothing."""
-        self._settle(None, None)
-        seconds = []
-        for _ in range(count):
-            began = clock()
-            self.env.multistep([])
-            seconds.append(clock() - began)
-        return {"seconds": seconds}
-
-    def batches(self, batches, observation, reward):
-        """Do several actions at once; the time is that of one."""
+    def steps(self, batches, observation, reward, several):
+        """Do one action, or several at once, after another; the time is that of one, or of an empty step."""
         self._settle(observation, reward)
+        given = [indices if several else indices[0] for indices in map(self._indices, batches)]
+        each = max(1, len(batches[0]))
+        step = self.env.multistep if several else self.env.step
         seconds, failures = [], 0
-        for batch in batches:
-            indices = self._indices(batch)
-            began = clock()
-            done = self.env.multistep(indices)[2]
-            seconds.append((clock() - began) / len(batch))
-            if done:
-                failures += 1
-                self.env.reset()
-        return {"seconds": seconds, "failures": failures}
+        with Spent() as spent:
+            for action in given:
+                began = clock()
+                done = step(action)[2]
+                seconds.append((clock() - began) / each)
+                if done:
+                    failures += 1
+                    self.env.reset()
+        return {"seconds": seconds, "processor": spent.processor / (each * len(batches)), "failures": failures}
 
-    def fork(self, actions, count, answer):
-        """Fork from a state some steps away from the start; if asked to, until the fork has done an empty step."""
+    def fork(self, prefix, steps):
+        """Fork from a state some steps away from the start, and let each fork do a step, be it an empty one."""
         self._settle(None, None)
-        for action in self._indices(actions):
-            self._step(self.env, action)
-        seconds = []
-        for _ in range(count):
-            began = clock()
-            child = self.env.fork()
-            if answer:
-                child.multistep([])
-            seconds.append(clock() - began)
-            child.close()
-        return {"seconds": seconds}
+        for action in self._indices(prefix):
+            self.env.step(action)
+        given = list(map(self._indices, steps))
+        seconds, failures = [], 0
+        with Spent() as spent:
+            for actions in given:
+                began = clock()
+                child = self.env.fork()
+                failures += bool(child.multistep(actions)[2])
+                seconds.append(clock() - began)
+                child.close()
+        return {"seconds": seconds, "processor": spent.processor / len(steps), "failures": failures}
 
     def greedy(self, prefix, actions, reward):
         """Try every action on a fork of its own."""
         self._settle(None, reward)
         for action in self._indices(prefix):
-            self._step(self.env, action)
+            self.env.step(action)
         failures = 0
         indices = self._indices(actions)
-        began = clock()
-        for action in indices:
-            child = self.env.fork()
-            failures += self._step(child, action)
-            child.close()
-        return {"seconds": [clock() - began], "failures": failures}
+        with Spent() as spent:
+            for action in indices:
+                child = self.env.fork()
+                failures += bool(child.step(action)[2])
+                child.close()
+        return {"seconds": [spent.seconds], "processor": spent.processor, "failures": failures}
 
-    def many(self, envs, observation, reward):
-        """Make so many environments, each with a service of its own as `gym.make` does, and reset them."""
+    def many(self, programs, observation, reward, way):
+        """Make an environment for each program, with a service of its own as `gym.make` does, and reset it.
+
+        There is one `way` only, which `play` has.
+        """
         import gym
+        from compiler_gym.envs.llvm import make_benchmark
 
-        before, began = occupied_bytes(), clock()
+        self.occupied = occupied_bytes()
+        benchmarks = {program: make_benchmark(program) for program in set(programs)}
 
-        def one(_):
-            env = gym.make("llvm-v0", benchmark=self.program, observation_space=observation, reward_space=reward)
+        def one(program):
+            benchmark = benchmarks[program]
+            env = gym.make("llvm-v0", benchmark=benchmark, observation_space=observation, reward_space=reward)
             env.reset()
             return env
 
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            self.envs = list(pool.map(one, range(envs)))
-        return {"seconds": [clock() - began], "bytes": occupied_bytes() - before}
+        with Spent() as spent, concurrent.futures.ThreadPoolExecutor(8) as pool:
+            self.envs = list(pool.map(one, programs))
+        return {"seconds": [spent.seconds], "processor": spent.processor}
 
     def play(self, plans):
         """Step all of them, each in a thread of its own."""
@@ -148,23 +131,23 @@ class Original:
         def one(env, plan):
             failures = 0
             for action in plan:
-                if self._step(env, action):
+                if env.step(action)[2]:
                     failures += 1
                     env.reset()
             return failures
 
-        with concurrent.futures.ThreadPoolExecutor(len(self.envs)) as pool:
-            began = clock()
+        with concurrent.futures.ThreadPoolExecutor(len(self.envs)) as pool, Spent() as spent:
             failures = sum(pool.map(one, self.envs, plans))
-            seconds = clock() - began
-        return {"rate": sum(map(len, plans)) / seconds, "failures": failures}
+        steps = sum(map(len, plans))
+        return {"rate": steps / spent.seconds, "processor": spent.processor / steps, "failures": failures}
 
     def fewer(self):
-        """Close what `many` has made."""
+        """Close what `many` has made; return what it occupied in the end."""
+        occupied = occupied_bytes() - self.occupied
         for env in self.envs:
             env.close()
         self.envs = []
-        return {}
+        return {"bytes": occupied}
 
     def close(self):
         """Close everything."""
@@ -180,10 +163,6 @@ class Original:
     def _indices(self, actions):
         flags = self.env.action_space.flags
         return [flags.index(action) for action in actions]
-
-    @staticmethod
-    def _step(env, action):
-        return bool(env.step(action)[2])
 
 
 def main():

@@ -3,12 +3,12 @@
 import sys
 
 from aiocg.transport.messages import Done, Step
-from aiocg.transport.worker_stream import WorkerStream
+from aiocg.workers.__main__ import listen
 
 
 def main() -> None:
     """Answer until killed."""
-    channel = WorkerStream(sys.argv[1])
+    channel, _ = listen(sys.argv[1], None, None)
     while True:
         for client, requests in channel.receive(None):
             if isinstance(requests, list):

@@ -12,43 +12,29 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from aiocg.datasets import Benchmark, BenchmarkNotFound, BenchmarkUri, Dataset
+from aiocg.datasets import Benchmark, BenchmarkUri
+from aiocg.datasets.listed import ListedDataset
 from aiocg.datasets.manifest import Manifest
-from aiocg.datasets.mixture import mix
+from aiocg.datasets.registry import mix
 
 SAMPLE = 20_000
 
 
-class Names(Dataset):
+class Names(ListedDataset):
     """Benchmarks whose names are in a file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__("names-v0", "very many names")
-        self.names = Manifest.read(path)
+        self._names = Manifest.read(path)
 
     @property
-    def size(self) -> int:
-        """How many there are."""
-        return len(self.names)
-
-    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
-        """Enumerate the names."""
-        return (BenchmarkUri(self.scheme, self.name, name) for name in self.names)
-
-    def uri_at(self, index: int) -> BenchmarkUri:
-        """Return the n-th name."""
-        return BenchmarkUri(self.scheme, self.name, self.names[index])
-
-    def position(self, uri: BenchmarkUri) -> int:
-        """Return the number of a name."""
-        try:
-            return self.names.index(uri.path)
-        except ValueError:
-            raise BenchmarkNotFound(str(uri), f"there is no name {uri.path}") from None
+    def names(self) -> Sequence[str]:
+        """The names, as the file has them."""
+        return self._names
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
         """Return a benchmark, unread."""

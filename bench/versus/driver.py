@@ -92,9 +92,13 @@ class Driver:
             await process.wait()
 
 
-def ours(*, remember: bool) -> Driver:
-    """Return a driver of the aiocg that is installed here; see `--remember`."""
-    return Driver(sys.executable, "drive_aiocg.py", *(["--remember"] if remember else []))
+def ours(*variants: str) -> Driver:
+    """Return a driver of the aiocg that is installed here.
+
+    Args:
+        variants: `--remember`, with its memory of transitions.
+    """
+    return Driver(sys.executable, "drive_aiocg.py", *variants)
 
 
 def alone(library: str | None = None) -> Driver:

@@ -12,6 +12,6 @@ FIGURES: dict[str, str] = {
     "reset, warm": "3 ms",
     "step, Autophase": "0.35 to 0.7 ms, floor 0.13",
     "batched, per action": "0.2 to 0.5 ms",
-    "fork": "8 to 13 ms; 70 to 80 for 60,000 instructions",
+    "fork, until it answers": "8 to 13 ms; 70 to 80 for 60,000 instructions",
     "greedy step": "1.4 to 2.0 s; 16 for 60,000 instructions",
 }

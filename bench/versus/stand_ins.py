@@ -21,9 +21,7 @@ int tigetnum(const char *capability) { return -2; }
 void *set_curterm(void *terminal) { return 0; }
 int del_curterm(void *terminal) { return 0; }
 """
-TERMINAL_VERSIONS = (
-    "NCURSES_TINFO_5.0.19991023 { global: setupterm; tigetnum; set_curterm; del_curterm; local: *; };\n"
-)
+TERMINAL_VERSIONS = "NCURSES_TINFO_5.0.19991023 { global: setupterm; tigetnum; set_curterm; del_curterm; local: *; };\n"
 
 SIZE = r"""#!/bin/sh
 printf '   text\t   data\t    bss\t    dec\t    hex\tfilename\n   1000\t      0\t      0\t   1000\t    3e8\t%s\n' "$1"

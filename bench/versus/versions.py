@@ -23,12 +23,13 @@ async def versions(programs: Sequence[Program], effort: Effort) -> list[dict[str
             drivers.append(await stack.enter_async_context(alone(path)))
         found = []
         for program in programs:
-            found += await _program(program, drivers, effort.choose(5, 2))
+            found += await _program(program, drivers, effort.choose(3, 2))
     return found
 
 
 async def _program(program: Program, drivers: Sequence[Any], rounds: int) -> list[dict[str, Any]]:
-    names, samples = [], []
+    names: list[str] = []
+    samples: list[tuple[Any, list[float]]] = []
     for driver in drivers:
         try:
             names.append((await driver.ask("start", program=str(program.path)))["compiler"])

@@ -1,1 +1,1 @@
-"""Datasets whose programs are made when they are asked for, each from a seed."""
+"""Datasets of programs that are generated on demand from seeds."""

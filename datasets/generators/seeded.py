@@ -1,20 +1,137 @@
-"""What generated datasets share: a program is named by a seed, and by parameters for whatever generates it.
+"""The base of generated datasets: programs are named by a seed and parameters of the generator.
 
 `generator://csmith-v0/7?max-funcs=3&pointers=no` is seed 7, with a whole number and a switch.
 """
 
 import abc
+import dataclasses
+import difflib
 import itertools
+import re
 import weakref
 from collections.abc import Iterator, Mapping
+from typing import Unpack
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import BenchmarkNotFound
-from aiocg.datasets.generators.parameters import Integer, Parameter, Value, read_parameters
+from aiocg.datasets.errors import BenchmarkNotFound, InvalidBenchmarkUri
+from aiocg.datasets.named_set import Details
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["SEEDS", "SeededDataset"]
+Value = bool | int | str
+"""The value of a parameter: of a `Switch`, an `Integer` or a `Choice`."""
+
+_NUMBER = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+_SWITCH = {"yes": True, "no": False}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Integer:
+    """A parameter that is a whole number.
+
+    Attributes:
+        low: the least.
+        high: the greatest.
+        default: the default value, if documented.
+    """
+
+    low: int
+    high: int
+    default: int | None = None
+
+    def parse(self, text: str) -> int | None:
+        """Return the value that a URI spells so; None when there is none."""
+        if len(text) > 20 or not _NUMBER.fullmatch(text):
+            return None
+        number = int(text)
+        return number if self.low <= number <= self.high else None
+
+    def __str__(self) -> str:
+        default = "" if self.default is None else f", by default {self.default}"
+        return f"a whole number from {self.low} to {self.high}{default}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Switch:
+    """A parameter that is "yes" or "no"; a bool in Python."""
+
+    def parse(self, text: str) -> bool | None:
+        """Return the value that a URI spells so; None when there is none."""
+        return _SWITCH.get(text)
+
+    def __str__(self) -> str:
+        return "'yes' or 'no'"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """A parameter that is one of some words.
+
+    Attributes:
+        words: the words.
+    """
+
+    words: tuple[str, ...]
+
+    def parse(self, text: str) -> str | None:
+        """Return the value that a URI spells so; None when there is none."""
+        return text if text in self.words else None
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(map(repr, self.words))}"
+
+
+Parameter = Integer | Switch | Choice
+
+
+def read_parameters(
+    uri: BenchmarkUri, owner: str, parameters: Mapping[str, Parameter], example: BenchmarkUri
+) -> dict[str, Value]:
+    """Parse the parameters of a URI, in declaration order.
+
+    Args:
+        uri: the name of a benchmark.
+        owner: what has the parameters, for errors.
+        parameters: by name.
+        example: a name of the same kind, which errors show with a parameter.
+
+    Raises:
+        InvalidBenchmarkUri: when there is no such parameter, it is given twice, or it cannot have that value.
+    """
+
+    def refused(reason: str, name: str = "") -> InvalidBenchmarkUri:
+        name = name or next(iter(parameters), "")
+        params = ((name, _example(parameters[name])),) if name else ()
+        return InvalidBenchmarkUri(str(uri), reason, str(dataclasses.replace(example, params=params)))
+
+    given: dict[str, Value] = {}
+    for name, text in uri.params:
+        parameter = parameters.get(name)
+        if parameter is None:
+            raise refused(_unknown(name, owner, parameters))
+        if name in given:
+            raise refused(f"the parameter {name!r} is given twice")
+        value = parameter.parse(text)
+        if value is None:
+            raise refused(f"the parameter {name!r} cannot be {text!r}; it is {parameter}", name)
+        given[name] = value
+    return {name: given[name] for name in parameters if name in given}
+
+
+def _unknown(name: str, owner: str, parameters: Mapping[str, Parameter]) -> str:
+    if not parameters:
+        return f"{owner} has no parameters"
+    near = difflib.get_close_matches(name, parameters, n=1) or [name.removeprefix("no-")]
+    if near[0] in parameters:
+        return f"{owner} has no parameter {name!r}; did you mean {near[0]!r}, which is {parameters[near[0]]}?"
+    return f"{owner} has no parameter {name!r}; it has {', '.join(parameters)}"
+
+
+def _example(parameter: Parameter) -> str:
+    if isinstance(parameter, Integer):
+        return str(parameter.high if parameter.default is None else parameter.default)
+    return parameter.words[0] if isinstance(parameter, Choice) else "no"
+
 
 SEEDS = 2**32
 """How many seeds there are; the first is 0."""
@@ -23,19 +140,16 @@ SEEDS = 2**32
 class SeededDataset(Dataset):
     """The programs that a generator makes of the seeds from 0 to `SEEDS - 1`.
 
-    It counts as unbounded: its size is 0. But the n-th program is the one of seed n, at once, so that slices and random
-    draws work. Enumerated are the programs without parameters.
+    It is unbounded: its size is 0. The n-th program is that of seed n, so that slices and random draws work.
+    Enumeration yields the programs without parameters.
 
     To make one, define `benchmark_of_seed`.
 
     Args:
         name: such as `generator://csmith-v0`.
         description: one line for people.
-        parameters: what the query of a URI may say, by name. Names are words joined by hyphens.
-        license: the licence of the programs.
-        references: titles and addresses of where the generator comes from.
-        validatable: whether its programs can be run.
-        sort_order: datasets are listed by this number, then by name.
+        parameters: allowed in the query of a URI, by name. Names are words joined by hyphens.
+        details: as for `Dataset`.
     """
 
     def __init__(
@@ -44,25 +158,15 @@ class SeededDataset(Dataset):
         description: str,
         *,
         parameters: Mapping[str, Parameter] | None = None,
-        license: str = "",
-        references: Mapping[str, str] | None = None,
-        validatable: bool = False,
-        sort_order: int = 0,
+        **details: Unpack[Details],
     ) -> None:
-        super().__init__(
-            name,
-            description,
-            license=license,
-            references=references,
-            validatable=validatable,
-            sort_order=sort_order,
-        )
+        super().__init__(name, description, **details)
         self.parameters = dict(parameters or {})
         self._benchmarks: weakref.WeakValueDictionary[BenchmarkUri, Benchmark] = weakref.WeakValueDictionary()
 
     @abc.abstractmethod
     def benchmark_of_seed(self, uri: BenchmarkUri, seed: int, values: Mapping[str, Value]) -> Benchmark:
-        """Make a benchmark, which costs next to nothing before its content is asked for.
+        """Make a benchmark; generating its content is deferred.
 
         Args:
             uri: its name.
@@ -114,7 +218,7 @@ class SeededDataset(Dataset):
         return self.benchmark(BenchmarkUri(self.scheme, self.name, str(int(seed)), tuple(params)))
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
-        """Make the benchmark of a seed; while somebody holds it, everybody gets the same one.
+        """Make the benchmark of a seed; the object is shared while it is in use.
 
         Raises:
             BenchmarkNotFound: when there is no such seed.

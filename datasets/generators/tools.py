@@ -1,10 +1,9 @@
-"""Running the programs of others that write programs: within bounds, and each result once."""
+"""Running external program generators, with limits and a cache."""
 
 import functools
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import warnings
@@ -17,19 +16,11 @@ from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, 
 from aiocg.datasets.process import Cancelled, TimedOut, run_bounded
 from aiocg.datasets.scratch import scratch_folder
 
-__all__ = ["find_on_path", "generate", "said_version"]
-
 _FORMAT = "1"  # of the cache's keys
 
 
-def find_on_path(name: str) -> Path | None:
-    """Find a program on PATH."""
-    found = shutil.which(name)
-    return Path(found).absolute() if found else None
-
-
 def said_version(executable: Path, remedy: str) -> str:
-    """Return what a program says when it is asked for its `--version`. It is asked once, as long as it is the same.
+    """Return a program's output for `--version`, cached while the program is unchanged.
 
     Args:
         executable: the program.
@@ -67,14 +58,14 @@ def _said_version(executable: Path, remedy: str, modified: int, size: int) -> st
 
 
 def generate(uri: str, identity: str, commands: Sequence[Sequence[str]], result: str, timeout: float) -> bytes:
-    """Run commands one after another in an empty folder and return a file that they leave, or what was kept of it.
+    """Run commands in sequence in an empty folder and return a file that they write, or its cached content.
 
-    What is generated is a function of the generator and what it is told, so nothing is tried twice.
+    The output depends only on the generator and its arguments, so failures are not retried.
 
     Args:
         uri: of the benchmark, for messages.
-        identity: names the generator and its release, as all of its releases make other programs.
-        commands: each a program and its arguments, which do not depend on where anything lies.
+        identity: the generator and its release, since releases make different programs.
+        commands: programs with arguments, independent of paths.
         result: the file's name.
         timeout: seconds for each command.
 

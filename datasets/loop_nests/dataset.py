@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, InvalidBenchmarkUri
-from aiocg.datasets.generators.parameters import read_parameters
+from aiocg.datasets.generators.seeded import read_parameters
 from aiocg.datasets.loop_nests.templates import TEMPLATES, InvalidParameters
 from aiocg.datasets.uri import BenchmarkUri
-
-__all__ = ["KIND", "LoopNestsDataset", "expression_benchmark"]
 
 KIND = "tensor expression"
 """The `Dataset.kind` of datasets whose benchmarks are texts in the language of tensor expressions."""

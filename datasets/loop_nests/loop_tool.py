@@ -10,8 +10,6 @@ from aiocg.datasets.errors import BenchmarkNotFound
 from aiocg.datasets.loop_nests.dataset import expression_benchmark
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["KIND", "LARGEST", "LoopToolDataset"]
-
 KIND = "loop_tool expression"
 """The `Dataset.kind` of these datasets."""
 

@@ -1,9 +1,9 @@
-"""Datasets that users make of their own programs: what they are made of, where they lie, and how they travel.
+"""Datasets of users' own programs: their format, installation and packing.
 
-A dataset is a folder, and depends on nothing outside it::
+A dataset is a self-contained folder::
 
     aiocg-dataset.jsonl   the manifest: one JSON object a line, see `aiocg.datasets.own.manifest`
-    content/<SHA-256>     bitcode, sources, what programs read and must write: each once, under the hash of its bytes
+    content/<SHA-256>     bitcode, sources, inputs and expected outputs: each once, by hash
 
-`aiocg.project` makes them; `pack` puts one into a file, `add` takes it out again, on another machine maybe.
+`aiocg.programs.project` makes them; `pack` writes one to a file, and `add` installs it from there.
 """

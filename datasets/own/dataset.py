@@ -1,31 +1,29 @@
 """A dataset of the user's own programs, read from its folder."""
 
-import difflib
 import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
-from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InstallError, ToolchainNotFound
-from aiocg.datasets.forks import ForkedLock
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
+from aiocg.datasets.errors import BenchmarkInitError, InstallError, ToolchainNotFound
 from aiocg.datasets.index import DatasetIndex
+from aiocg.datasets.listed import ListedDataset
+from aiocg.datasets.locking import ForkedLock
 from aiocg.datasets.own.manifest import CONTENT, Program, Run, Tree, read, read_header
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun, by_driver
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.toolchain import find_clang, link_flags
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["OwnDataset", "link_command"]
 
-
-class OwnDataset(Dataset):
+class OwnDataset(ListedDataset):
     """Programs that `aiocg dataset create` has made: translation units, and targets that are whole programs.
 
-    It needs nothing but its folder: neither the project that it was made from nor, unless a program is linked, a
-    compiler. As the sources cannot be compiled again, tests that need that (UndefinedBehaviorSanitizer) are left out.
+    It needs only its folder, not the original project nor, except for linking, a compiler. Since the sources cannot be
+    recompiled, tests that require it (UndefinedBehaviorSanitizer) are skipped.
 
     Args:
         directory: the dataset's folder. Only the first line of the manifest is read until a program is asked for.
@@ -64,7 +62,7 @@ class OwnDataset(Dataset):
 
     @property
     def programs(self) -> Mapping[str, Program]:
-        """What the manifest says of each program, by its path, in order.
+        """The manifest's entry of each program, by path, in order.
 
         Raises:
             InstallError: when the manifest is damaged.
@@ -79,18 +77,11 @@ class OwnDataset(Dataset):
                 self._programs = {program.path: program for program in programs}
             return self._programs
 
-    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
-        """Enumerate the targets, then the translation units."""
-        return (BenchmarkUri(self.scheme, self.name, path) for path in self.programs)
-
-    def uri_at(self, index: int) -> BenchmarkUri:
-        """Return the n-th name.
-
-        Raises:
-            IndexError: when there are not so many.
-        """
+    @property
+    def names(self) -> Sequence[str]:
+        """The targets, then the translation units."""
         assert self.programs is not None  # reads them
-        return BenchmarkUri(self.scheme, self.name, self._paths[index])
+        return self._paths
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
         """Make the benchmark of one program.
@@ -100,12 +91,7 @@ class OwnDataset(Dataset):
         """
         program = self.programs.get(uri.path)
         if program is None or uri.params or uri.fragment:
-            near = difflib.get_close_matches(uri.path, self._paths, n=3)
-            raise BenchmarkNotFound(
-                str(uri),
-                f"{self.name} has no program {str(uri).partition(self.name + '/')[2]!r}",
-                [str(BenchmarkUri(self.scheme, self.name, path)) for path in near],
-            )
+            raise self._not_found(uri, self._paths)
         tree = program.tree
         return Benchmark(
             uri,
@@ -117,7 +103,7 @@ class OwnDataset(Dataset):
         )
 
     def uninstall(self) -> None:
-        """Remove the dataset, for good: what it was packed into and the project it was made from are all there is.
+        """Remove the dataset permanently; only packed files and the original project remain.
 
         Raises:
             InstallError: when it cannot be removed.
@@ -174,7 +160,7 @@ class OwnDataset(Dataset):
 
 
 class _Files(Mapping[str, bytes]):
-    """Files by name, each read when it is asked for. Of outputs that are not known the content is None."""
+    """Files by name, read on access. The content of unknown outputs is None."""
 
     def __init__(self, dataset: OwnDataset, digests: Mapping[str, str | None]) -> None:
         self._dataset = dataset
@@ -193,8 +179,7 @@ class _Files(Mapping[str, bytes]):
 
 def link_command(language: str, words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that links the machine code of a program on this machine, see `aiocg.datasets.recipe`."""
-    driver = "{clang++}" if language == "c++" else "{clang}"
-    return (driver, *_link_flags(language), "-o", "program", "program.o", *words)
+    return by_driver(language, _link_flags(language), words)
 
 
 def _link_flags(language: str) -> tuple[str, ...]:
@@ -204,13 +189,11 @@ def _link_flags(language: str) -> tuple[str, ...]:
         return ()
 
 
-@functools.lru_cache(maxsize=8)
-def _link_flags_of(clang: Path, language: str) -> tuple[str, ...]:
-    return link_flags(clang, language)
+_link_flags_of = functools.lru_cache(maxsize=8)(link_flags)
 
 
 def _remove(directory: Path) -> None:
-    """Remove a folder so that nobody sees a part of it.
+    """Remove a folder atomically.
 
     Raises:
         OSError: when that is not possible.

@@ -1,4 +1,4 @@
-"""Writing a dataset of one's own, so that it is there as a whole or not at all."""
+"""Writing one's own dataset atomically."""
 
 import contextlib
 import hashlib
@@ -14,27 +14,29 @@ from typing import Self
 from aiocg.datasets.errors import InstallError
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.own.dataset import OwnDataset
-from aiocg.datasets.own.installed import check_name, directory_of
+from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.own.manifest import CONTENT, FORMAT, MANIFEST, VERSION, Header, Program, text
-from aiocg.datasets.uri import DEFAULT_SCHEME
-
-__all__ = ["Draft", "put_in_place"]
+from aiocg.datasets.registry import default_datasets
+from aiocg.datasets.uri import DEFAULT_SCHEME, USER, BenchmarkUri
 
 FORGOTTEN = 7 * 24 * 3600  # seconds after which nobody can be writing a draft any more
+LONGEST = 100  # letters of a name, which is that of a folder
+RESERVED = (USER, "clang-v0")
+"""Names that stand for the dataset in the names of benchmarks that belong to none."""
 
 
 class Draft:
-    """A dataset that is being written, in a folder that nobody looks at.
+    """A dataset being written, in a hidden folder.
 
         with Draft("my-set") as draft:
             module = draft.keep(bitcode)
             dataset = draft.finish([Program(path="a.c", module=module, language="c")])
 
-    Whatever ends the context, what is not finished is removed.
+    Leaving the context removes unfinished drafts.
 
     Args:
         name: the dataset's name.
-        replace: replace the dataset of that name, if there is one, when this is finished.
+        replace: replace an existing dataset of that name when finished.
 
     Raises:
         InvalidBenchmarkUri: when the name is malformed.
@@ -57,7 +59,7 @@ class Draft:
         self._kept: set[str] = set()
 
     def keep(self, content: bytes) -> str:
-        """Keep some bytes and return their name; from any thread.
+        """Store some bytes and return their name. Thread-safe.
 
         Raises:
             InstallError: when they cannot be written.
@@ -74,13 +76,13 @@ class Draft:
         return digest
 
     def path(self, digest: str) -> Path:
-        """Return where something that was kept lies."""
+        """Return the path of stored bytes."""
         return self.directory / CONTENT / digest
 
     def finish(
         self, programs: Sequence[Program], *, description: str = "", license: str = "", compiler: str = ""
     ) -> OwnDataset:
-        """Write the manifest, and put the dataset in its place.
+        """Write the manifest, and install the dataset.
 
         Raises:
             InstallError: when it cannot be written.
@@ -115,8 +117,30 @@ class Draft:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+def check_name(name: str, *, replace: bool = False) -> None:
+    """Check the name of a new dataset: it must be well-formed and free.
+
+    Args:
+        name: such as `my-set`.
+        replace: whether one's own dataset of that name may be replaced.
+
+    Raises:
+        InvalidBenchmarkUri: when it cannot be the name of a dataset.
+        InstallError: when it is taken.
+    """
+    BenchmarkUri(DEFAULT_SCHEME, name)
+    if len(name) > LONGEST:
+        raise InstallError(name, f"its name has {len(name)} letters, and may have {LONGEST}")
+    own = directory_of(name)
+    if (own / MANIFEST).exists():
+        if not replace:
+            raise InstallError(name, f"there is one already, in {own}; choose another name, or replace it (--replace)")
+    elif name in RESERVED or name in default_datasets() or own.exists():
+        raise InstallError(name, "a dataset that is not of your own has this name; choose another one")
+
+
 def _remove_forgotten(folder: Path) -> None:
-    """Remove drafts whose process was killed and could not do it."""
+    """Remove drafts of killed processes."""
     for path in (*folder.glob(".new-*"), *folder.glob(".old-*")):
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < time.time() - FORGOTTEN:
@@ -124,12 +148,12 @@ def _remove_forgotten(folder: Path) -> None:
 
 
 def put_in_place(directory: Path, name: str, *, replace: bool) -> Path:
-    """Move a whole dataset to where datasets of one's own are, and return that.
+    """Move a complete dataset to its place, and return the path.
 
     Args:
-        directory: the dataset, beside its place.
+        directory: of the dataset, on the same file system.
         name: of the dataset.
-        replace: the one that is there is replaced, if there is one.
+        replace: replace an existing one.
 
     Raises:
         InstallError: when the name has been taken meanwhile, or the dataset cannot be moved.
@@ -148,7 +172,7 @@ def put_in_place(directory: Path, name: str, *, replace: bool) -> Path:
 
 
 def _move(directory: Path, target: Path, aside: Path) -> None:
-    """Move a folder to its place; if that fails, what was moved aside comes back."""
+    """Move a folder to its place; restore the old one if that fails."""
     try:
         os.rename(directory, target)
     except OSError:

@@ -1,34 +1,74 @@
-"""The manifest of a dataset of one's own: what is in it, as readable JSON.
+"""The manifest of one's own dataset, as readable JSON.
 
-The first line is the `Header`, each further one a `Program`. So the header can be had without the rest, and
+The first line is the `Header`, each further one a `Program`. So the header can be read alone, and
 `grep '"path":"src/a.c"'` finds a program.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
 from aiocg.datasets.errors import InstallError, InvalidBenchmarkUri
-from aiocg.datasets.own.words import check_flags, check_words
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = [
-    "CONTENT",
-    "FORMAT",
-    "MANIFEST",
-    "VERSION",
-    "Header",
-    "Link",
-    "Program",
-    "Run",
-    "Tree",
-    "read",
-    "read_header",
-    "text",
-]
+_HARMLESS = re.compile(
+    r"""-l:?[\w.+-]+ | -L/.+ | /.+/lib[^/]+\.so[.\d]*
+    | -pthread | -pie | -no-pie | -rdynamic | -shared | -static | -static-pie | -static-libgcc | -static-libstdc\+\+
+    | -nostdlib | -nodefaultlibs | -nolibc | -nostartfiles | -m32 | -m64 | -mx32 | -s | -u\w+
+    | -Wl(?:,(?:--gc-sections | --no-gc-sections | --as-needed | --no-as-needed | --export-dynamic | -E | --no-undefined
+        | --start-group | --end-group | --whole-archive | --no-whole-archive | -Bstatic | -Bdynamic | -Bsymbolic
+        | -Bsymbolic-functions | --sort-common | --no-allow-shlib-undefined | --allow-multiple-definition | -O\d | -s
+        | -z,[\w=-]+ | --hash-style=\w+ | --build-id(?:=\w+)? | --defsym[=,]\w+=[\w.+-]+ | --wrap[=,][\w.]+
+        | -soname[=,][\w.+-]+ | --exclude-libs[=,][\w.+:-]+ | (?:-rpath|--rpath|-rpath-link|--rpath-link)[=,][^,]+))+
+    """,
+    re.ASCII | re.VERBOSE,
+)
+
+
+_FLAG = re.compile(
+    r"""-[DU].+ | -std=[\w+:]+ | -ansi | -pthread | -undef | -trigraphs | -include | -imacros | -nostdinc(?:\+\+)?
+    | -m[\w-]+(?:=[\w.+-]+)?
+    | -f(?!plugin|dump|profile|sanitize|auto-profile|lto|offload|use-ld|test-coverage|callgraph|stack-usage|coverage)
+        [\w+-]+(?:=[\w.+-]+)?
+    """,
+    re.ASCII | re.VERBOSE,
+)
+
+
+def is_harmless(word: str) -> bool:
+    """Return whether a link option is allowed in a dataset."""
+    return bool(_HARMLESS.fullmatch(word))
+
+
+def check_words(words: Iterable[str], files: Container[str]) -> None:
+    """Check that link options are harmless, or names of the dataset's own files.
+
+    Raises:
+        ValueError: it names the word.
+    """
+    for word in words:
+        if word not in files and not is_harmless(word):
+            raise ValueError(f"a dataset may not link with the word {word!r}")
+
+
+def check_flags(words: Iterable[str], files: Container[str]) -> None:
+    """Check that compiler flags name neither outside files nor programs to run.
+
+    Raises:
+        ValueError: it names the word.
+    """
+    before = ""
+    for word in words:
+        if before:
+            if word not in files:
+                raise ValueError(f"a dataset may not be compiled with {before} {word!r}, which is not in it")
+        elif not _FLAG.fullmatch(word):
+            raise ValueError(f"a dataset may not be compiled with the word {word!r}")
+        before = word if word in ("-include", "-imacros") and not before else ""
+
 
 FORMAT, VERSION = "aiocg dataset", 1
 MANIFEST, CONTENT = "aiocg-dataset.jsonl", "content"
@@ -42,16 +82,16 @@ ExitStatus = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What the dataset is.
+    """The description of a dataset.
 
     Attributes:
         format: `FORMAT`.
-        version: of the format; another than `VERSION` is refused.
+        version: of the format; only `VERSION` is accepted.
         name: the dataset's name.
-        programs: how many lines follow.
+        programs: number of lines that follow.
         description: one line for people.
         license: the licence of the programs.
-        compiler: the clang that made the bitcode, by the line that names its build.
+        compiler: version line of the clang that made the bitcode.
         validatable: whether a program has runs.
     """
 
@@ -84,8 +124,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a program is linked.
 
     Attributes:
-        words: libraries and options for clang, and names of `files`; see `aiocg.datasets.own.words`.
-        files: objects that no bitcode is known of, by the names under which the words mention them.
+        words: libraries and options for clang, and names of `files`; see `aiocg.datasets.own.manifest`.
+        files: objects without bitcode, by their names in the words.
     """
 
     words: tuple[str, ...] = ()
@@ -103,19 +143,19 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One program: a translation unit, or a target, which is linked of several.
+    """One program: a translation unit, or a target linked from several.
 
     Attributes:
         path: its name within the dataset.
         module: its bitcode.
         language: "c", or "c++" if some of it is.
-        flags: that a translation unit was compiled with.
-        sources: the files it was made from, by their names.
-        tree: those and all others that it can be compiled from elsewhere; None when that is not known.
-        members: the paths of the translation units that a target consists of.
-        link: how it is linked; None when it is no whole program.
+        flags: of a translation unit.
+        sources: its source files by name.
+        tree: everything needed to compile it elsewhere; None when unknown.
+        members: paths of a target's translation units.
+        link: how it is linked; None when it is not a whole program.
         runs: how it is run.
-        measured: the run that is timed if nothing else is said.
+        measured: the run that is timed by default.
     """
 
     path: str
@@ -130,7 +170,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     measured: str = ""
 
     def digests(self) -> Iterator[str]:
-        """Yield the names of all files below `content` that it needs."""
+        """Yield the names of its files below `content`."""
         yield self.module
         yield from self.sources.values()
         if self.tree is not None:
@@ -143,12 +183,12 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def text(header: Header, programs: Iterable[Program]) -> bytes:
-    """Return a manifest as it is written."""
+    """Encode a manifest."""
     return b"".join(msgspec.json.encode(one) + b"\n" for one in (header, *programs))
 
 
 def read_header(directory: Path) -> Header:
-    """Read what the dataset in a folder is.
+    """Read the description of the dataset in a folder.
 
     Raises:
         InstallError: when it is no dataset, is damaged, or is one for another version of aiocg.
@@ -213,7 +253,7 @@ def _program(line: bytes, number: int, path: Path) -> Program:
 
 
 def _check(program: Program, dataset: str) -> None:
-    """Refuse what would lead out of folders, or run anything but clang and the program."""
+    """Check that nothing leads out of folders, or runs anything but clang and the program."""
     try:
         BenchmarkUri("benchmark", dataset, program.path)
     except InvalidBenchmarkUri as error:

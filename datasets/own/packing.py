@@ -1,4 +1,4 @@
-"""One file for a dataset of one's own, and back."""
+"""Packing one's own dataset into a file, and installing it from there."""
 
 import hashlib
 import os
@@ -10,13 +10,12 @@ from pathlib import Path
 from aiocg.datasets.archive import unpack
 from aiocg.datasets.errors import BenchmarkNotFound, InstallError
 from aiocg.datasets.own.dataset import OwnDataset
-from aiocg.datasets.own.draft import put_in_place
-from aiocg.datasets.own.installed import check_name, directory_of
+from aiocg.datasets.own.draft import check_name, put_in_place
+from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.own.manifest import CONTENT, MANIFEST, read
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
-
-__all__ = ["SUFFIXES", "add", "own_dataset", "pack"]
+from aiocg.datasets.replacing import replacing
 
 SUFFIXES = {".tar.xz": "xz", ".tar.gz": "gz", ".tar.bz2": "bz2"}
 """The files that a dataset can be packed into, by the ends of their names."""
@@ -25,9 +24,9 @@ _MACHINE_CODE = (b"\x7fELF", b"!<arch>\n")  # a linker also takes scripts, which
 
 
 def pack(dataset: OwnDataset, output: str | os.PathLike[str]) -> Path:
-    """Write a dataset into one file, whole or not at all.
+    """Write a dataset into one file, atomically.
 
-    Equal datasets give equal files, but for the time in a `.tar.gz`.
+    Equal datasets give equal files, except for the time in a `.tar.gz`.
 
     Args:
         dataset: one that is installed.
@@ -44,12 +43,8 @@ def pack(dataset: OwnDataset, output: str | os.PathLike[str]) -> Path:
     names = _verified(dataset.directory)
     size = sum((dataset.directory / name).stat().st_size for name in names)
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}-", dir=target.parent)
-    except OSError as error:
-        raise InstallError(str(output), f"it cannot be written: {error.strerror}") from None
-    try:
         with (
-            open(descriptor, "wb") as file,
+            replacing(target, 0o644) as file,
             tarfile.open(fileobj=file, mode=f"w:{kind}", format=tarfile.PAX_FORMAT) as archive,  # type: ignore[call-overload]
             progress(f"Packing {dataset.name}", size, unit="bytes") as advance,
         ):
@@ -61,22 +56,16 @@ def pack(dataset: OwnDataset, output: str | os.PathLike[str]) -> Path:
                 with open(path, "rb") as content:
                     archive.addfile(member, content)
                 advance(member.size)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
     except OSError as error:
-        os.unlink(temporary)
         raise InstallError(str(output), f"it cannot be written: {error.strerror}") from error
-    except BaseException:
-        os.unlink(temporary)
-        raise
     return target
 
 
 def add(archive: str | os.PathLike[str], *, replace: bool = False) -> OwnDataset:
     """Install a dataset from the file that `pack` has written, and return it.
 
-    The file may come from anybody: nothing of it is written outside the dataset's folder, and each part is checked
-    against its hash. To *run* a program of it (validation does, and measuring its time) is to trust who made it.
+    The file may be untrusted: nothing is written outside the dataset's folder, and each part is checked against its
+    hash. But *running* one of its programs, as validation and timing do, requires trusting its author.
 
     Args:
         archive: the file.
@@ -137,7 +126,7 @@ def _only_folder(content: Path, archive: Path) -> Path:
 
 
 def _verified(directory: Path) -> list[str]:
-    """Check all files of a dataset against their names, and return the paths of those that belong to it, in order.
+    """Check all files of a dataset against their hashes, and return their paths in order.
 
     Raises:
         InstallError: when one is missing or damaged.

@@ -3,25 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram
+from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.download import download
 from aiocg.datasets.errors import BenchmarkNotFound
-from aiocg.datasets.published.addresses import STORE, stored
+from aiocg.datasets.published.catalogue import facts
 from aiocg.datasets.published.cbench_runs import COMMANDS, program_of
+from aiocg.datasets.recipe import BenchmarkProgram
 from aiocg.datasets.tar import TarDataset
 from aiocg.datasets.uri import BenchmarkUri
-
-__all__ = ["REFERENCES", "CBenchDataset"]
-
-URLS = stored("cBench-v1-linux.tar.bz2")
-SHA256 = "601fff3944c866f6617e653b6eb5c1521382c935f56ca1f36a9f5cf1a49f3de5"
-INPUT_URLS = (f"{STORE}cBench-v0-runtime-data.tar.bz2",)
-INPUT_SHA256 = "a1b5b5d6b115e5809ccaefc2134434494271d184da67e2ee43d7f84d07329055"
-REFERENCES = {
-    "Paper": "https://arxiv.org/pdf/1407.3487.pdf",
-    "Homepage": "https://ctuning.org/wiki/index.php/CTools:CBench",
-}
 
 PARAMETER = "dataset"
 """The parameter of a URI that chooses one input by its number."""
@@ -30,43 +21,22 @@ PARAMETER = "dataset"
 class CBenchDataset(TarDataset):
     """The programs of cBench.
 
-    Their inputs are another archive, which is not fetched for optimising. Validation fetches it, for all inputs. A
-    reset whose observation or reward needs to run the program does, for the first. And `cbench-v1/crc32?dataset=3`
-    does, which is the program with that input alone. Once it is there, every environment can run the program on the
-    first input.
+    Their inputs are a separate archive, which is fetched by validation, by a reset whose observation or reward runs the
+    program (on the first input), and by `cbench-v1/crc32?dataset=3`, which has only that input. Once it is installed,
+    every environment can run the program on the first input.
 
     Args:
-        urls: where the archive of programs is published, best first.
-        sha256: its checksum, in hexadecimal.
-        input_urls: where the archive of inputs is published, best first.
-        input_sha256: its checksum, in hexadecimal.
+        changes: what is not as in the catalogue: arguments of `TarDataset`, and `input_urls` and `input_sha256` for the
+            archive of inputs.
     """
 
     parameters = (PARAMETER,)
 
-    def __init__(
-        self,
-        *,
-        urls: Sequence[str] = URLS,
-        sha256: str = SHA256,
-        input_urls: Sequence[str] = INPUT_URLS,
-        input_sha256: str = INPUT_SHA256,
-    ) -> None:
-        super().__init__(
-            "benchmark://cbench-v1",
-            "Runnable C benchmarks",
-            urls=urls,
-            sha256=sha256,
-            strip_prefix="cBench-v1",
-            suffix=".bc",
-            license="BSD 3-Clause",
-            references=REFERENCES,
-            validatable=True,
-            size=len(COMMANDS),
-            sort_order=-1,
-        )
-        self.input_urls = tuple(input_urls)
-        self.input_sha256 = input_sha256
+    def __init__(self, **changes: Any) -> None:
+        known = {**facts("cbench-v1"), **changes}
+        self.input_urls: tuple[str, ...] = tuple(known.pop("input_urls"))
+        self.input_sha256: str = known.pop("input_sha256")
+        super().__init__("benchmark://cbench-v1", **known)
 
     @property
     def inputs_path(self) -> Path:

@@ -1,8 +1,8 @@
-"""How the programs of cbench-v1 are run: their arguments, the inputs they read, and what of their output is compared.
+"""How the programs of cbench-v1 are run: arguments, inputs, and the outputs to compare.
 
 Each program is run on up to twenty inputs, which are numbered from 0 as in `cbench-v1/crc32?dataset=0`. CompilerGym
-could validate 18 of the 23 programs. The five others fail or take too long before any optimisation touches them:
-adpcm, ghostscript, ispell, lame and rijndael.
+could validate 18 of the 23 programs. The five others fail or take too long even without optimisation: adpcm,
+ghostscript, ispell, lame and rijndael.
 """
 
 import dataclasses
@@ -10,11 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from aiocg.datasets.benchmark import BenchmarkProgram, ProgramRun
 from aiocg.datasets.errors import CompilationCancelled, InstallError
 from aiocg.datasets.process import Cancelled
-
-__all__ = ["COMMANDS", "DATASETS", "Command", "InputFiles", "program_of"]
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 
 DATASETS = 20
 """How many inputs there are for most programs; their files are numbered from 1."""
@@ -137,7 +135,7 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
     "patricia": (Command("$D/network_patricia_data/{n}.udp", environment=_LEAKS),),
     "qsort": (Command("$D/automotive_qsort_data/{n}.dat", ("sorted_output.dat",)),),
     "rijndael": (),
-    # What sha prints depends on memory that it has never written.
+    # The output of sha depends on uninitialised memory.
     "sha": (Command("$D/office_data/{n}.txt", output_varies=True, sanitizers=("asan", "ubsan", "tsan")),),
     "stringsearch": (Command("$D/office_data/{n}.txt $D/office_data/{n}.s.txt output.txt", ("output.txt",), _LEAKS),),
     "stringsearch2": (

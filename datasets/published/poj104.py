@@ -7,27 +7,16 @@ include. The repairs are those of CompilerGym, which its list of 49,816 programs
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.frontend import compile_source
-from aiocg.datasets.published.addresses import stored
-from aiocg.datasets.published.compiled import QUIET, TIMEOUT, SourcesDataset, header_flags, read_source
+from aiocg.datasets.published.c_sources import QUIET, TIMEOUT, SourcesDataset, header_flags
+from aiocg.datasets.published.catalogue import facts
 from aiocg.datasets.source_tree import SourceTree
+from aiocg.datasets.tar import read_file
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["PRELUDE", "REFERENCES", "POJ104Dataset", "repaired"]
-
-URLS = (
-    *stored("poj104-v1.tar.gz"),
-    "https://drive.google.com/u/0/uc?id=0B2i-vWnOu7MxVlJwQXN6eVNONUU&export=download",
-)
-SHA256 = "c0b8ef3ee9c9159c882dc9337cb46da0e612a28e24852a83f8a1cd68c838f390"
-MANIFEST_URLS = stored("poj104-v1-linux-manifest.bz2")
-MANIFEST_SHA256 = "ee6253ee826e171816105e76fa78c0d3cbd319ef66e10da4bcf9cf8a78e12ab9"
-REFERENCES = {
-    "Paper": "https://ojs.aaai.org/index.php/AAAI/article/download/10139/9998",
-    "Homepage": "https://sites.google.com/site/treebasedcnn/",
-}
 FLAGS = ("-std=c++11", *QUIET)  # C++14 has no `gets`
 
 _HEADERS = """
@@ -71,51 +60,27 @@ class POJ104Dataset(SourcesDataset):
     """The programs, compiled when they are asked for.
 
     Args:
-        urls: where the archive is published, best first.
-        sha256: its checksum, in hexadecimal.
-        manifest_urls: where the list of names is published, best first; none for all files of the archive.
-        manifest_sha256: its checksum, in hexadecimal.
-        size: how many programs there are, 0 when that is not known.
+        changes: arguments of `TarDatasetWithManifest` in place of those of the catalogue.
     """
 
-    def __init__(
-        self,
-        *,
-        urls: Sequence[str] = URLS,
-        sha256: str = SHA256,
-        manifest_urls: Sequence[str] = MANIFEST_URLS,
-        manifest_sha256: str = MANIFEST_SHA256,
-        size: int = 49816,
-    ) -> None:
-        super().__init__(
-            "benchmark://poj104-v1",
-            "Solutions to programming programs",
-            urls=urls,
-            sha256=sha256,
-            strip_prefix="ProgramData",
-            suffix=".txt",
-            manifest_urls=manifest_urls,
-            manifest_sha256=manifest_sha256,
-            license="BSD 3-Clause",
-            references=REFERENCES,
-            size=size,
-        )
+    def __init__(self, **changes: Any) -> None:
+        super().__init__("benchmark://poj104-v1", **{**facts("poj104-v1"), **changes})
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
         """Make the benchmark of one program."""
 
         def compile_with(more: Sequence[str]) -> bytes:
             flags = (*header_flags(uri, "c++"), *FLAGS, *more)
-            return compile_source(repaired(read_source(uri, fetch())), "source.cc", flags, timeout=TIMEOUT)
+            return compile_source(repaired(read_file(fetch(), uri)), "source.cc", flags, timeout=TIMEOUT)
 
         def source_tree() -> SourceTree:
-            text = repaired(read_source(uri, fetch()))
+            text = repaired(read_file(fetch(), uri))
             return SourceTree(("source.cc",), {"source.cc": text}, flags=("-std=c++11",), language="c++")
 
         return Benchmark(
             uri,
             lambda: compile_with(()),
-            sources=lambda: [BenchmarkSource("source.cc", read_source(uri, fetch()))],
+            sources=lambda: [BenchmarkSource("source.cc", read_file(fetch(), uri))],
             recompile=compile_with,
             source_tree=source_tree,
         )

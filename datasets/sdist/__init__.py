@@ -1,4 +1,4 @@
-"""`sdist-v0`: C and C++ out of the source distributions that Python packages are published as."""
+"""`sdist-v0`: C and C++ files from source distributions of Python packages."""
 
 from aiocg.datasets.sdist.dataset import SdistDataset
 

@@ -1,18 +1,17 @@
 """`sdist-v0`: each program is one source file of a published Python package, compiled when it is used."""
 
-import difflib
 import functools
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
-from aiocg.datasets.dataset import Dataset
-from aiocg.datasets.errors import BenchmarkNotFound, DownloadError, InstallError
+from aiocg.datasets.errors import DownloadError, InstallError
 from aiocg.datasets.frontend import compile_file
 from aiocg.datasets.headers import SHA256 as HEADERS
 from aiocg.datasets.headers import are_installed, headers_directory, hosted_flags
+from aiocg.datasets.listed import ListedDataset
 from aiocg.datasets.process import check_cancelled
 from aiocg.datasets.progress import progress
 from aiocg.datasets.sdist.manifest import FILES_FOLDER, PROJECTS_DIRECTORY, Program, Project, projects
@@ -20,19 +19,17 @@ from aiocg.datasets.source_files import gather_files
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.uri import BenchmarkUri
 
-__all__ = ["SdistDataset", "install_project", "program_flags"]
-
 _STANDARDS = {"c": "-std=gnu17", "c++": "-std=gnu++17"}
 
 
 class _Contents(NamedTuple):
-    """All programs, in order and by name."""
+    """The names of all programs, in order, and the programs."""
 
-    ordered: Sequence[Program]
+    names: Sequence[str]
     by_name: dict[str, Program]
 
 
-class SdistDataset(Dataset):
+class SdistDataset(ListedDataset):
     """C and C++ source files out of the source distributions of Python packages.
 
     A program is one translation unit. It is compiled without the package's build system, for a fixed target and with
@@ -53,24 +50,10 @@ class SdistDataset(Dataset):
         )
         self._directory = directory
 
-    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
-        """Enumerate the programs by package and file."""
-        return (self._uri(program) for program in self._contents.ordered)
-
-    def uri_at(self, index: int) -> BenchmarkUri:
-        """Return the n-th name.
-
-        Raises:
-            IndexError: when there are not so many.
-        """
-        if not 0 <= index < self.size:
-            raise IndexError(f"{self.name} has no benchmark number {index}")
-        return self._uri(self._contents.ordered[index])
-
     @property
-    def size(self) -> int:
-        """How many programs there are."""
-        return len(self._contents.ordered)
+    def names(self) -> Sequence[str]:
+        """The programs by package and file."""
+        return self._contents.names
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
         """Make the benchmark of one source file.
@@ -80,11 +63,7 @@ class SdistDataset(Dataset):
         """
         program = self._contents.by_name.get(uri.path)
         if program is None or uri.params or uri.fragment:
-            near = difflib.get_close_matches(uri.path, self._neighbours(uri.path), n=3)
-            reason = f"{self.name} has no program {str(uri).partition(self.name + '/')[2]!r}"
-            raise BenchmarkNotFound(
-                str(uri), reason, [str(BenchmarkUri(self.scheme, self.name, name)) for name in near]
-            )
+            raise self._not_found(uri, self._neighbours(uri.path))
         project = program.project
         return Benchmark(
             uri,
@@ -140,14 +119,11 @@ class SdistDataset(Dataset):
         return _contents(self._directory)
 
     def _neighbours(self, path: str) -> list[str]:
-        """Return the names to compare a wrong one with: all of the same package, or one of each package."""
+        """Return names to suggest for a wrong one: all of the same package, or one of each package."""
         project = self._projects.get(path.partition("/")[0])
         if project:
             return [program.name for program in project.programs()]
         return [next(project.programs()).name for project in self._projects.values()]
-
-    def _uri(self, program: Program) -> BenchmarkUri:
-        return BenchmarkUri(self.scheme, self.name, program.name)
 
     def _root(self, program: Program) -> Path:
         return install_project(program.project, self.site_data_path)
@@ -165,9 +141,9 @@ class SdistDataset(Dataset):
 
 
 def program_flags(program: Program, root: Path) -> tuple[str, ...]:
-    """Return the flags beyond `DEFAULT_FLAGS` for a program whose package is unpacked in a certain folder.
+    """Return the flags beyond `DEFAULT_FLAGS` for a program whose package is unpacked in this folder.
 
-    The name of that folder appears nowhere in what is compiled.
+    The folder's name does not appear in the output.
     """
     prefix = f"-ffile-prefix-map={root}=/{program.project.name}"
     return (*hosted_flags(program.language), _STANDARDS[program.language], "-w", prefix, *program.group.flags_in(root))
@@ -213,5 +189,5 @@ def install_project(project: Project, folder: Path) -> Path:
 @functools.cache
 def _contents(directory: Path) -> _Contents:
     found = projects(directory).values()
-    ordered = sorted((program for project in found for program in project.programs()), key=lambda program: program.name)
-    return _Contents(ordered, {program.name: program for program in ordered})
+    by_name = {program.name: program for project in found for program in project.programs()}
+    return _Contents(sorted(by_name), by_name)

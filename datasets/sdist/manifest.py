@@ -1,4 +1,4 @@
-"""Which source distributions there are, and which files of theirs are programs: one TOML file a project.
+"""Descriptions of the source distributions and their programs: one TOML file for each project.
 
     project = "pyerfa"              # its name in the package index, and the first part of its programs' names
     version = "2.0.1.5"
@@ -19,7 +19,7 @@
     a2af.c
     '''
 
-A person writes the patterns and flags; `aiocg.datasets.sdist.curate` finds out the rest.
+A person writes the patterns and flags; `python -m bench.curate_sdist` finds out the rest.
 """
 
 import dataclasses
@@ -31,8 +31,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from aiocg.datasets.frontend import LANGUAGES
-
-__all__ = ["FILES_FOLDER", "PROJECTS_DIRECTORY", "Group", "Program", "Project", "projects"]
 
 PROJECTS_DIRECTORY = Path(__file__).with_name("projects")
 

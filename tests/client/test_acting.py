@@ -13,8 +13,8 @@ import pytest_asyncio
 
 import aiocg
 from aiocg.errors import InvalidAction, NotExpressible, ParameterFailed, ResetNeeded, UnknownName
+from aiocg.fleet.supervision import Policy
 from aiocg.spaces import DiscreteActions
-from aiocg.supervision import Policy
 from aiocg.testing import ScriptedDataset, scripted_benchmark
 from aiocg.workers.scripted import ScriptedSession
 

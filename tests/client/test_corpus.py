@@ -9,12 +9,11 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from aiocg.corpus import NOT_RUNNABLE, measure
 from aiocg.datasets.errors import DatasetError, IndexNotFound
 from aiocg.datasets.files import FilesDataset
 from aiocg.datasets.generators.csmith import CsmithDataset
@@ -22,8 +21,9 @@ from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.programs import ProgramsDataset
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import WorkerStartError
+from aiocg.fleet.supervision import Policy
+from aiocg.programs.corpus import NOT_RUNNABLE, measure
 from aiocg.runtime import Runtime
-from aiocg.supervision import Policy
 
 LOOP = "int f(int *a, int n) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }\n"
 
@@ -52,11 +52,11 @@ def mixed(tmp_path: Path) -> FilesDataset:
 async def test_sizes_and_hashes_are_those_of_the_programs() -> None:
     dataset, rows = ProgramsDataset(), list[IndexRow]()
     async with Runtime(workers=1) as runtime:
-        summary = await measure(dataset, runtime=runtime, limit=3, on_row=rows.append)
-        assert (summary.measured, summary.skipped, dict(summary.statuses)) == (3, 0, {"ok": 3})
+        summary = await measure(dataset, runtime=runtime, limit=2, on_row=rows.append)
+        assert (summary.measured, summary.skipped, dict(summary.statuses)) == (2, 0, {"ok": 2})
         stored = list(DatasetIndex.of(dataset).rows())
         assert sorted(rows, key=lambda row: row.position) == stored
-        assert [row.position for row in stored] == [0, 1, 2]
+        assert [row.position for row in stored] == [0, 1]
         async with await runtime.make("llvm-v0") as env:
             for row in stored:
                 await env.reset(benchmark=row.uri)
@@ -64,8 +64,8 @@ async def test_sizes_and_hashes_are_those_of_the_programs() -> None:
                 assert expected == [row.ir_hash, row.instructions, row.instructions_oz]
                 assert row.text_size is not None and row.text_size_oz is not None
                 assert row.text_size > row.text_size_oz > 0
-    again = await measure(dataset, limit=4, workers=1)
-    assert (again.measured, again.skipped) == (1, 3)
+    again = await measure(dataset, limit=3, workers=1)
+    assert (again.measured, again.skipped) == (1, 2)
 
 
 async def test_programs_that_fail_are_recorded_and_the_others_go_on(mixed: FilesDataset) -> None:
@@ -85,6 +85,7 @@ async def test_programs_that_fail_are_recorded_and_the_others_go_on(mixed: Files
     assert repaired.statuses["ok"] == 1
 
 
+@pytest.mark.slow
 async def test_programs_are_run_where_they_can_be(mixed: FilesDataset) -> None:
     dataset = ProgramsDataset()
     await measure(dataset, limit=2, workers=1)
@@ -106,6 +107,7 @@ async def test_program_for_another_machine_has_no_object_code(tmp_path: Path) ->
     assert "nvptx64" in row.detail
 
 
+@pytest.mark.slow
 async def test_view_is_measured_under_the_numbers_of_the_whole() -> None:
     dataset = ProgramsDataset()
     await measure(dataset[5:9][::-2], workers=1)
@@ -120,11 +122,13 @@ async def test_endless_dataset_needs_a_limit() -> None:
         await measure(CsmithDataset())
 
 
-async def test_what_cannot_be_fetched_is_not_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_what_cannot_be_fetched_is_not_recorded(
+    monkeypatch: pytest.MonkeyPatch, new_cache: Callable[[], Path]
+) -> None:
     from aiocg.datasets.published import published_datasets
 
     monkeypatch.setenv("AIOCG_OFFLINE", "1")
-    monkeypatch.setenv("AIOCG_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setenv("AIOCG_CACHE", str(new_cache()))
     blas = next(one for one in published_datasets() if one.name == "chstone-v0")
     summary = await measure(blas, workers=1, limit=2)
     assert (summary.measured, summary.unavailable) == (0, 2)
@@ -147,6 +151,7 @@ class Repeating(ProgramsDataset):
         return super().uri_at(index // 3)
 
 
+@pytest.mark.slow
 async def test_a_name_that_is_there_several_times_is_measured_under_each_number() -> None:
     summary = await measure(Repeating(), workers=2)
     rows = list(DatasetIndex.of(Repeating()).rows())
@@ -184,10 +189,11 @@ def _keep_writing(index: DatasetIndex) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 async def test_the_loop_goes_on_while_a_dataset_is_measured() -> None:
     dataset, longest = Repeating(), 0.0
     second = dataset[1:2]
-    dataset.patience = 1.0
+    dataset.patience = 3.0
 
     async def watch() -> None:
         nonlocal longest
@@ -202,10 +208,10 @@ async def test_the_loop_goes_on_while_a_dataset_is_measured() -> None:
         await measure(dataset, runtime=runtime, limit=1)
         writer = _keep_writing(DatasetIndex.of(dataset))
         next(writer)
-        asyncio.get_running_loop().call_later(1.0, next, writer, None)
+        asyncio.get_running_loop().call_later(3.0, next, writer, None)
         await measure(second, runtime=runtime)
         watching.cancel()
-    assert longest < 0.7
+    assert longest < 2.5  # on a busy machine, and not as long as either of these
 
 
 async def test_cancelling_keeps_what_was_measured() -> None:
@@ -229,12 +235,13 @@ async def test_cancelling_keeps_what_was_measured() -> None:
 
 SCRIPT = """
 import asyncio, sys
-from aiocg.corpus import measure
+from aiocg.programs.corpus import measure
 from aiocg.datasets.programs import ProgramsDataset
 asyncio.run(measure(ProgramsDataset(), workers=1, on_row=lambda row: print(row.uri, flush=True)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 async def test_signal_leaves_an_index_to_go_on_with(number: signal.Signals, own_site: Path) -> None:
     with subprocess.Popen(

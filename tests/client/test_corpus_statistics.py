@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.corpus import NOT_RUNNABLE, statistics_of
-from aiocg.corpus.statistics import PERCENTILES, Bin
 from aiocg.datasets.errors import IndexNotFound
 from aiocg.datasets.index import DatasetIndex, IndexRow
+from aiocg.programs.corpus import NOT_RUNNABLE, statistics_of
+from aiocg.programs.corpus.statistics import PERCENTILES, Bin
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.corpus import verify
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.headers import headers_directory
 from aiocg.datasets.sdist import SdistDataset
+from aiocg.programs.corpus import verify
 
 SOURCES = {"one.c": "int one(int x) { return x + 1; }\n", "two.c": "int two(int x) { return x * 2; }\n"}
 
@@ -57,6 +57,7 @@ def sdist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SdistDataset:
     return SdistDataset(projects)
 
 
+@pytest.mark.slow
 def test_sources_of_packages_that_are_gone_or_empty_are_found(sdist: SdistDataset) -> None:
     with pytest.raises(DatasetError, match="sdist-v0 is not installed"):
         asyncio.run(verify(sdist))

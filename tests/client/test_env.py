@@ -23,11 +23,12 @@ from aiocg.errors import (
     TooManyPending,
     UnknownName,
 )
-from aiocg.rewards import CostReward, Reward
 from aiocg.spaces import DiscreteActions, ObservationSpace, Scalar
 from aiocg.spaces.actions import ActionLanguage
+from aiocg.spaces.rewards import CostReward, Reward
 from aiocg.testing import ScriptedDataset, scripted_benchmark
 from aiocg.transport.messages import ActionSpaceSpec, ActionSpec
+from aiocg.workers.scripted import ACTIONS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all that leave its workers alone
 
@@ -78,7 +79,20 @@ async def test_step_without_actions_only_observes(env: aiocg.Env) -> None:
 
 @pytest.mark.parametrize(
     "action",
-    ["incremnt", -1, 13, 1.5, None, True, ["double", "nonsense"], [0, 99], b"double", b"\1", {"double": 1}, {2}],
+    [
+        "incremnt",
+        -1,
+        len(ACTIONS),
+        1.5,
+        None,
+        True,
+        ["double", "nonsense"],
+        [0, 99],
+        b"double",
+        b"\1",
+        {"double": 1},
+        {2},
+    ],
 )
 async def test_a_bad_action_raises_and_changes_nothing(env: aiocg.Env, action: object) -> None:
     with pytest.raises((UnknownName, InvalidAction)):
@@ -344,6 +358,46 @@ async def test_closed_and_dropped_environments_free_their_sessions(fresh: aiocg.
     assert await sessions(fresh) == 1
 
 
+async def _expand_all(env: aiocg.Env) -> None:
+    candidates = await env.expand(env.action_space.names)
+    assert any(candidate.error is not None for candidate in candidates)
+
+
+async def _cancel_an_expansion(env: aiocg.Env) -> None:
+    task = asyncio.ensure_future(env.expand(["double", "square"]))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    await env.observe("value")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda env: env.step(["double", "square"]),
+        lambda env: env.fork(),
+        lambda env: env.snapshot(),
+        lambda env: env.send_parameter("echo", "x"),
+        _expand_all,
+        _cancel_an_expansion,
+    ],
+)
+async def test_a_dropped_environment_frees_its_session_without_the_garbage_collector(fresh: aiocg.Runtime, use) -> None:  # type: ignore[no-untyped-def]
+    gc.collect()
+    gc.disable()
+    try:
+        env = await fresh.make("scripted-v0")
+        env.timeout = 0.2
+        await env.reset()
+        session = weakref.ref(env._session)
+        await use(env)
+        del env
+        await fresh.statistics()  # a slot holds its latest request until the next
+        assert session() is None
+    finally:
+        gc.enable()
+
+
 async def test_environments_are_spread_over_the_workers(fresh: aiocg.Runtime) -> None:
     envs = [await fresh.make("scripted-v0") for _ in range(6)]
     await asyncio.gather(*(env.reset() for env in envs))
@@ -391,9 +445,10 @@ async def test_a_reset_that_was_overtaken_by_another_changes_nothing(env: aiocg.
 
 
 async def test_a_failed_reset_over_steps_in_flight_leaves_no_episode(env: aiocg.Env) -> None:
-    step = env.submit("nap")
+    """A reset goes over what is in flight once its benchmark is found: here at once, before there can be an answer."""
+    step, reset = env.submit("nap"), env.begin(scripted_benchmark("nonsense"))
     with pytest.raises(BenchmarkInitError):
-        await env.reset(benchmark=scripted_benchmark("nonsense"))
+        await reset
     assert not env.in_episode and (await step)[0] == 6
     with pytest.raises(ResetNeeded):
         await env.step("double")
@@ -447,7 +502,7 @@ async def test_a_snapshot_that_was_closed_says_so(env: aiocg.Env) -> None:
 
 
 async def test_all_environments_of_a_worker_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiocg.session.MAX_WORKER_PENDING", 50)
+    monkeypatch.setattr("aiocg.fleet.session.MAX_WORKER_PENDING", 50)
     async with aiocg.Runtime(workers=1) as runtime:
         envs = [await runtime.make("scripted-v0") for _ in range(10)]
         await asyncio.gather(*(env.reset() for env in envs))
@@ -566,8 +621,8 @@ async def test_a_reward_is_right_after_too_many_were_pending(env: aiocg.Env) -> 
         (lambda env: env.step_texts("double"), "as a list, not as str: 'double'"),
         (lambda env: env.step_texts([2]), "is a str, not int: 2"),
         (lambda env: env.expand_texts(["double"]), "as a list, not as str: 'double'"),
-        (lambda env: env.expand("double"), "candidates are given as a list, not as str"),
-        (lambda env: env.expand(2), "candidates are given as a list, not as int"),
+        (lambda env: env.expand("double"), "candidates must be a list, not str"),
+        (lambda env: env.expand(2), "candidates must be a list, not int"),
         (lambda env: env.step(2, observation_spaces=5), "several as a list, not 5"),
         (lambda env: env.step(2, observation_spaces=[["value"]]), r"by its name, not as \['value'\]"),
         (lambda env: env.step(2, reward_spaces=[None]), "by its name, not as None"),

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.episode import Episode
+from aiocg.env.episode import Episode
+from aiocg.env.plan import Plan
 from aiocg.errors import UnknownName
-from aiocg.plan import Plan
-from aiocg.rewards import CostReward, Reward
+from aiocg.spaces.rewards import CostReward, Reward
 from aiocg.testing import scripted_benchmark
 
 COST = CostReward("cost", "size")

@@ -10,14 +10,14 @@ import sys
 import textwrap
 from pathlib import Path
 
+import psutil
 import pytest
 
 import aiocg
 from aiocg.datasets import BenchmarkInitError
 from aiocg.errors import RuntimeClosed, WorkerCrashed, WorkerStartError
-from aiocg.local import LocalLauncher, LocalProcess
+from aiocg.fleet.supervision import Policy
 from aiocg.registry import EnvironmentSpec, register
-from aiocg.supervision import Policy
 from aiocg.testing import scripted_benchmark
 
 
@@ -60,8 +60,8 @@ async def test_an_overrun_deadline_ends_the_session_and_no_other(runtime: aiocg.
 
 async def test_time_in_the_queue_does_not_count(runtime: aiocg.Runtime) -> None:
     (env,) = await several(runtime, 1)
-    futures = [env.submit("nap", timeout=0.5) for _ in range(100)]
-    assert (await futures[-1])[0] == 102
+    naps = [env.submit("nap") for _ in range(60)]
+    assert (await env.step("double", timeout=0.4))[0] == 124 and all(nap.done() for nap in naps)
 
 
 async def test_a_kill_from_outside_is_not_noticed(runtime: aiocg.Runtime) -> None:
@@ -74,26 +74,21 @@ async def test_a_kill_from_outside_is_not_noticed(runtime: aiocg.Runtime) -> Non
     assert [await env.observe("value") for env in envs] == [12 + i for i in range(6)]
 
 
-async def test_a_worker_that_is_killed_every_time_is_blamed_in_the_end(runtime: aiocg.Runtime) -> None:
+async def test_a_worker_that_is_killed_every_time_is_blamed_in_the_end(runtime: aiocg.Runtime, kill_until_done) -> None:  # type: ignore[no-untyped-def]
     (env,) = await several(runtime, 1)
     hanging = env.submit("hang")
-    for turn in range(20):
-        await asyncio.sleep(0.3 * (turn + 1))  # on a busy machine a worker takes longer to come up
-        if hanging.done():
-            break
-        for pid in runtime.worker_pids():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    assert await kill_until_done(runtime, hanging) > 1
     _, _, terminated, _, info = await hanging
     assert terminated and "SIGKILL" in info["error_details"]
 
 
-async def test_a_stopped_worker_is_replaced(runtime: aiocg.Runtime) -> None:
-    envs = await several(runtime, 4)
-    for pid in runtime.worker_pids():
-        os.kill(pid, signal.SIGSTOP)
-    results = await asyncio.gather(*(env.step("double", timeout=0.2) for env in envs))
-    assert [observation for observation, *_ in results] == [4, 6, 8, 10]
+async def test_a_stopped_worker_is_replaced() -> None:
+    async with aiocg.Runtime(workers=2, policy=Policy(stall_timeout=0.5, first_delay=0.01)) as runtime:
+        envs = await several(runtime, 4)
+        for pid in runtime.worker_pids():
+            os.kill(pid, signal.SIGSTOP)
+        results = await asyncio.gather(*(env.step("double", timeout=0.2) for env in envs))
+        assert [observation for observation, *_ in results] == [4, 6, 8, 10]
 
 
 async def test_snapshots_and_forks_survive(runtime: aiocg.Runtime) -> None:
@@ -169,7 +164,7 @@ async def test_a_state_that_cannot_be_replayed_is_reported(runtime: aiocg.Runtim
 
 
 async def test_running_out_of_memory_is_an_error_of_the_action() -> None:
-    async with aiocg.Runtime(workers=1, memory_limit=1 << 30) as runtime:
+    async with aiocg.Runtime(workers=1, memory_limit=1 << 29) as runtime:
         one, other = await several(runtime, 2)
         _, _, terminated, _, info = await one.step("grow")
         assert terminated and "MemoryError" in info["error_details"]
@@ -232,15 +227,8 @@ async def test_a_worker_that_cannot_start_says_why() -> None:
             await runtime.make("absent-v0", benchmark=scripted_benchmark(1))
 
 
-async def test_a_worker_that_never_starts_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    spawn = LocalLauncher.spawn
-
-    async def spawn_stopped(launcher: LocalLauncher) -> LocalProcess:
-        process = await spawn(launcher)
-        os.kill(process.pid, signal.SIGSTOP)
-        return process
-
-    monkeypatch.setattr(LocalLauncher, "spawn", spawn_stopped)
+async def test_a_worker_that_never_starts_in_time_is_given_up(stop_workers) -> None:
+    stop_workers()
     async with aiocg.Runtime(workers=1, policy=Policy(start_timeout=0.01, first_delay=0.01)) as runtime:
         with pytest.raises(WorkerStartError, match="giving up"):
             await asyncio.wait_for(runtime.make("scripted-v0"), 30)
@@ -249,7 +237,7 @@ async def test_a_worker_that_never_starts_in_time_is_given_up(monkeypatch: pytes
 async def test_a_request_that_the_worker_cannot_read_fails_alone(runtime: aiocg.Runtime) -> None:
     one, other = await several(runtime, 2)
     third = await other.fork()
-    other._deadline = lambda timeout: "long"  # type: ignore[assignment,return-value]  # past what checks it
+    other._timeout = "long"  # type: ignore[assignment]  # past what checks it
     unread, behind = other.submit("double"), third.submit("double")
     _, _, terminated, _, info = await unread
     assert terminated and "Expected `float`" in info["error_details"]
@@ -287,11 +275,13 @@ CLIENT = textwrap.dedent("""
 """)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 async def test_nothing_is_left_of_a_client_that_is_killed(number: signal.Signals, eventually, is_alive) -> None:
     client = subprocess.Popen([sys.executable, "-P", "-c", CLIENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert client.stdout is not None
     folder, *pids = client.stdout.readline().split()
+    pids.append(str(psutil.Process(int(pids[0])).ppid()).encode())  # what it was forked from
     os.kill(int(pids[0]), signal.SIGSTOP)  # not even a stopped worker may stay
     client.send_signal(number)
     client.wait()
@@ -324,7 +314,7 @@ async def test_a_benchmark_that_kills_the_worker_at_a_rebuild_ends_the_session(r
     env = await runtime.make("scripted-v0", benchmark=program)
     await env.reset()
     program._content = b"kill"  # what it takes to load the same program at another time is another matter
-    os.kill(runtime.worker_pids()[0], signal.SIGKILL)
+    os.kill(await env.observe("pid"), signal.SIGKILL)
     _, _, terminated, _, info = await env.step("double")
     assert terminated and "the loading of benchmark://scripted-v0/5" in info["error_details"]
     assert (await env.reset(benchmark=scripted_benchmark(7)))[0] == 7
@@ -335,34 +325,31 @@ async def test_a_benchmark_that_is_refused_at_a_rebuild_ends_the_session_with_it
     env = await runtime.make("scripted-v0", benchmark=program)
     await env.reset()
     program._content = b"nonsense"
-    os.kill(runtime.worker_pids()[0], signal.SIGKILL)
+    os.kill(await env.observe("pid"), signal.SIGKILL)
     _, _, terminated, _, info = await env.step("double")
     assert terminated and "expected a decimal number" in info["error_details"]
 
 
 async def test_errors_of_many_benchmarks_are_not_kept_for_ever(runtime: aiocg.Runtime, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("aiocg.worker.MAX_LOADED", 4)
+    monkeypatch.setattr("aiocg.fleet.loads.MAX_LOADED", 4)
     (env,) = await several(runtime, 1)
     for number in range(20):
         with pytest.raises(BenchmarkInitError, match=f"nonsense-{number}"):
             await env.reset(benchmark=scripted_benchmark(f"nonsense-{number}"))
-    assert len(env._session.worker._load_errors) <= 4
+    assert len(env._session.worker.residents._loads._errors) <= 4
 
 
-async def test_a_session_whose_rebuild_is_killed_every_time_ends(runtime: aiocg.Runtime, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("aiocg.worker.MAX_REPAIRS", 2)
+async def test_a_session_whose_rebuild_is_killed_every_time_ends(  # type: ignore[no-untyped-def]
+    runtime: aiocg.Runtime, monkeypatch, kill_until_done, is_alive, eventually
+) -> None:
+    monkeypatch.setattr("aiocg.fleet.blame.MAX_KILLS", 2)
     (env,) = await several(runtime, 1)
-    await env.step(["nap"] * 200)
-    stepping = None
-    for turn in range(20):
-        for pid in runtime.worker_pids():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        stepping = stepping or env.submit("double")
-        await asyncio.sleep(0.3 * (turn + 1))  # as above
-        if stepping.done():
-            break
-    assert stepping is not None
+    await env.step(["nap"] * 60)
+    for pid in runtime.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+        await eventually(lambda pid=pid: not is_alive(pid))
+    stepping = env.submit("double")
+    await kill_until_done(runtime, stepping)
     _, _, terminated, _, info = await stepping
     assert terminated and "the replay of a session" in info["error_details"]
 

@@ -10,8 +10,8 @@ import pytest
 
 import aiocg
 from aiocg.errors import EnvClosed, Interrupted, ResetNeeded
-from aiocg.session import MAX_FORKS_AHEAD, MAX_PENDING
-from aiocg.supervision import Policy
+from aiocg.fleet.session import MAX_FORKS_AHEAD, MAX_PENDING
+from aiocg.fleet.supervision import Policy
 from aiocg.testing import scripted_benchmark
 
 T = TypeVar("T")
@@ -28,6 +28,12 @@ def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
         return result
     coroutine.close()
     pytest.fail("it waited for something")
+
+
+async def at_five(runtime: aiocg.Runtime) -> aiocg.Env:
+    env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(5))
+    await env.reset()
+    return env
 
 
 async def test_fork_snapshot_and_restore_wait_for_nothing(env: aiocg.Env) -> None:
@@ -53,11 +59,12 @@ async def test_a_fork_waits_for_what_was_submitted_before_it(env: aiocg.Env) -> 
     assert nap.done() and child.state_hash == 6
 
 
-async def test_many_forks_in_a_row_do_not_run_into_a_limit(env: aiocg.Env) -> None:
+async def test_many_forks_in_a_row_do_not_run_into_a_limit(fresh: aiocg.Runtime) -> None:
+    env = await at_five(fresh)
     count = MAX_PENDING + MAX_FORKS_AHEAD
     children = [await env.fork() for _ in range(count)]
     assert (await children[0].step("double"))[0] == (await children[-1].step("double"))[0] == 10
-    statistics = await env._runtime.statistics()
+    statistics = await fresh.statistics()
     assert sum(one["sessions"] for one in statistics) == count + 1
 
 
@@ -96,9 +103,7 @@ async def test_a_child_is_rebuilt_when_its_process_dies_before_it_has_forked(env
 
 async def test_a_child_of_what_cannot_be_rebuilt_says_so_when_it_is_used() -> None:
     async with aiocg.Runtime(workers=1, policy=PATIENT) as runtime:
-        runtime.datasets["scripted-v0"] = aiocg.testing.ScriptedDataset()
-        env = await runtime.make("scripted-v0", benchmark=scripted_benchmark(5))
-        await env.reset()
+        env = await at_five(runtime)
         await env.step("forget")
         (pid,) = runtime.worker_pids()
         os.kill(pid, signal.SIGKILL)
@@ -125,20 +130,22 @@ async def test_an_interrupted_runtime_loses_no_child(env: aiocg.Env) -> None:
         await hang
 
 
-async def test_an_ended_environment_cannot_be_forked_quietly(env: aiocg.Env) -> None:
+async def test_an_ended_environment_cannot_be_forked_quietly(fresh: aiocg.Runtime) -> None:
+    env = await at_five(fresh)
     closed = await env.fork()
     await closed.close()
     with pytest.raises(EnvClosed):
         await closed.fork()
-    await env._runtime.close()
+    await fresh.close()
     with pytest.raises(ResetNeeded, match="runtime was closed"):
         await env.fork()
 
 
-async def test_a_closed_child_leaves_nothing_on_the_worker(env: aiocg.Env) -> None:
+async def test_a_closed_child_leaves_nothing_on_the_worker(fresh: aiocg.Runtime) -> None:
+    env = await at_five(fresh)
     for _ in range(10):
         await at_once(env.fork()).close()
         at_once(env.snapshot()).close()
     await env.observe("value")
-    statistics = await env._runtime.statistics()
+    statistics = await fresh.statistics()
     assert sum(one["sessions"] for one in statistics) == 1

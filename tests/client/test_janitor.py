@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.folder import RuntimeFolder
+from aiocg.host.folder import RuntimeFolder
 
-SCRIPT = Path(aiocg.__file__).with_name("janitor.py")
+SCRIPT = Path(aiocg.__file__).parent / "host" / "janitor.py"
 
 
 @pytest.fixture
@@ -55,14 +55,14 @@ def tell(janitor: subprocess.Popen[bytes], text: str) -> None:
     assert janitor.stdin is not None
     janitor.stdin.write(text.encode())
     janitor.stdin.close()
-    assert janitor.wait(30) == 0
+    assert janitor.wait(60) == 0
 
 
 def test_what_is_alive_at_the_end_is_killed_with_its_children(janitor, sleeper, folder, is_alive) -> None:  # type: ignore[no-untyped-def]
     child = int(sleeper.stdout.readline())
     tell(janitor, f"+{sleeper.pid}\n")
-    assert sleeper.wait(30) == -signal.SIGKILL
-    for _ in range(500):
+    assert sleeper.wait(60) == -signal.SIGKILL
+    for _ in range(6000):
         if not is_alive(child):
             break
         signal.sigtimedwait([], 0.01)
@@ -80,7 +80,7 @@ def test_groups_that_are_gone_do_not_keep_the_others_alive(janitor, sleeper, fol
     gone = subprocess.Popen(["true"], start_new_session=True)
     gone.wait()
     tell(janitor, f"+{gone.pid}\n+{sleeper.pid}\n")
-    assert sleeper.wait(30) == -signal.SIGKILL
+    assert sleeper.wait(60) == -signal.SIGKILL
     assert not folder.exists()
 
 
@@ -101,7 +101,7 @@ def test_a_line_that_is_cut_short_or_damaged_kills_nobody_and_stops_nothing(  # 
     janitor, sleeper, folder, rest
 ) -> None:
     tell(janitor, f"+{sleeper.pid}\n" + rest.format(half=sleeper.pid))
-    assert sleeper.wait(30) == -signal.SIGKILL
+    assert sleeper.wait(60) == -signal.SIGKILL
     assert not folder.exists()
 
 
@@ -115,7 +115,7 @@ def test_a_client_that_forked_need_not_wait_for_its_child(janitor, folder) -> No
     held = os.dup(janitor.stdin.fileno())  # as a forked child has it
     try:
         tell(janitor, "end\n")
-        assert janitor.wait(20) == 0 and not folder.exists()
+        assert janitor.wait(60) == 0 and not folder.exists()
     finally:
         os.close(held)
 
@@ -140,7 +140,7 @@ def test_scratch_folders_of_a_client_that_was_killed_go_and_those_of_others_stay
         path, others = (Path(process.stdout.readline().split()[0]) for process in (client, other))
         client.kill()
         client.wait()
-        for _ in range(500):
+        for _ in range(6000):
             if not path.exists():
                 break
             signal.sigtimedwait([], 0.01)

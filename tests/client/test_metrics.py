@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from aiocg.metrics import Comparison, geometric_mean, percent_over, ratio, reward_units
+from aiocg.search.metrics import Comparison, geometric_mean, percent_over, ratio, reward_units
 
 COST = st.integers(1, 10**9)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.placement import WorkerLoad, choose_worker
+from aiocg.fleet.placement import WorkerLoad, choose_worker
 
 LOADS = st.lists(st.builds(WorkerLoad, st.booleans(), st.integers(0, 5), st.integers(0, 5)), max_size=8)
 

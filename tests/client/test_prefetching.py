@@ -17,7 +17,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.process import run_bounded
 from aiocg.datasets.registry import default_datasets
-from aiocg.prefetching import prefetch
+from aiocg.programs.prefetching import prefetch
 from aiocg.testing import ScriptedDataset
 
 
@@ -63,9 +63,7 @@ async def test_benchmarks_come_in_their_order_and_loaded() -> None:
     assert found == [(uri, True) for uri in dataset[:50].shuffled(1).benchmark_uris()]
 
 
-async def test_programs_are_compiled_before_they_are_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_programs_are_compiled_before_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOCG_CACHE", str(tmp_path))
 
     def program(number: int) -> Benchmark:
@@ -163,6 +161,7 @@ async def test_a_task_that_gives_up_waiting_loses_nothing() -> None:
         assert await taken(benchmarks, 2) == ["0", "1"]
 
 
+@pytest.mark.asyncio(loop_scope="function")  # in which there are no tasks but its own
 async def test_leaving_ends_the_compilers_that_are_under_way(tmp_path: Path) -> None:
     def endless() -> bytes:
         run_bounded(["sleep", "1000.25"], cwd=str(tmp_path), env={}, timeout=60)
@@ -187,6 +186,7 @@ async def test_leaving_ends_the_compilers_that_are_under_way(tmp_path: Path) -> 
     assert len(asyncio.all_tasks()) == 1
 
 
+@pytest.mark.asyncio(loop_scope="function")  # in which there are no tasks but its own
 async def test_after_a_loop_was_left_nothing_more_is_begun() -> None:
     source = Counted()
     async for one in prefetch(source, ahead=3):

@@ -15,16 +15,18 @@ from aiocg.cli.dataset_create import create as create_command
 from aiocg.datasets import InstallError, default_datasets
 from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.toolchain import find_clang, find_toolchain
-from aiocg.project import Creation, Project, ProjectError, create, parse_run, read_runs
-from aiocg.project.objects import Symbols, archive_members, elf_symbols
-from aiocg.project.targets import Part, closure, targets_by_symbols
+from aiocg.programs.project import Creation, Project, ProjectError, create, parse_run, read_runs
+from aiocg.programs.project.objects import Symbols, archive_members, elf_symbols
+from aiocg.programs.project.targets import Part, closure, targets_by_symbols
 
 
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty folders for datasets and caches."""
+def own_folders(
+    new_cache: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder for datasets and a cache that have none and no program."""
     monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path_factory.mktemp("site")))
-    monkeypatch.setenv("AIOCG_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("AIOCG_CACHE", str(new_cache()))
 
 
 @pytest.fixture

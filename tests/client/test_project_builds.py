@@ -17,7 +17,7 @@ from aiocg.datasets import default_datasets
 from aiocg.datasets.own.installed import directory_of
 from aiocg.datasets.own.packing import add, pack
 from aiocg.datasets.toolchain import find_clang, find_toolchain, link_flags, loader_environment
-from aiocg.project import Creation, Project, ProjectError, create, parse_run, read_runs, write_program
+from aiocg.programs.project import Creation, Project, ProjectError, create, parse_run, read_runs, write_program
 
 CREATE = [sys.executable, "-P", "-c", "import typer; from aiocg.cli.dataset_create import create; typer.run(create)"]
 
@@ -41,10 +41,12 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty folders for datasets and caches."""
+def own_folders(
+    new_cache: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder for datasets and a cache that have none and no program."""
     monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path_factory.mktemp("site")))
-    monkeypatch.setenv("AIOCG_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("AIOCG_CACHE", str(new_cache()))
 
 
 @pytest.fixture
@@ -128,7 +130,7 @@ async def test_makefile_with_a_static_library_becomes_a_dataset_that_needs_no_pr
         assert [run["exit_code"] for run in await env.observe("Execution")] == [0, 0]
         best = await aiocg.search.random(env, budget=aiocg.search.Budget(evaluations=20), seed=1)
         await env.reset()
-        await env.step(list(best.actions) or ["mem2reg"])
+        await env.step_texts(best.actions or ["mem2reg"])
         assert (await env.validate(sanitizers=())).okay()
         output = await write_program(env, tmp_path / "found")
         await env.reset(benchmark="mine/main.c")
@@ -139,6 +141,7 @@ async def test_makefile_with_a_static_library_becomes_a_dataset_that_needs_no_pr
     assert _printed(output, "in.txt") == shown
 
 
+@pytest.mark.slow
 def test_shared_library_whole_archive_assembly_and_failures_take_part(write: Callable[..., Path]) -> None:
     folder = write(
         {
@@ -176,6 +179,7 @@ libwhole.a: registers.o asked.o
     assert (library.members, library.link) == (("shared.c",), None)
 
 
+@pytest.mark.slow
 def test_sources_that_are_compiled_and_linked_at_once_and_what_they_write(write: Callable[..., Path]) -> None:
     write(
         {
@@ -183,7 +187,7 @@ def test_sources_that_are_compiled_and_linked_at_once_and_what_they_write(write:
             "one.cc": '#include <cstdio>\n#include <string>\nextern "C" int two();\n'
             "int main(int n, char **) {\n"
             '  std::string s(two(), \'x\'); FILE *f = std::fopen("out.txt", "w"); std::fputs(s.c_str(), f);\n'
-            "  std::printf(\"%p\\n\", n > 1 ? (void *)f : nullptr); return n > 1 ? 0 : 5; }\n",
+            '  std::printf("%p\\n", n > 1 ? (void *)f : nullptr); return n > 1 ? 0 : 5; }\n',
             "two.c": '#ifdef __cplusplus\nextern "C"\n#endif\nint two() { return 2; }\n',
             "runs.toml": '[[run]]\ntarget = "the app"\noutput_files = ["out.txt", "none"]\n'
             '[[run]]\ntarget = "the app"\nname = "varies"\narguments = ["1"]\n',
@@ -215,6 +219,7 @@ def test_build_that_fails_or_compiles_nothing_is_an_error(
         Project.from_build("")
 
 
+@pytest.mark.slow
 def test_aiocg_cc_records_and_does_not_search(write: Callable[..., Path], place: Any) -> None:
     folder = write({"Makefile": MAKEFILE, "main.c": MAIN, **LIBRARY, "flags": "-O2\n-Ilib"})
     place.environment["AIOCG_CC_RECORD"] = str(folder / "build.jsonl")
@@ -238,6 +243,7 @@ def test_aiocg_cc_records_and_does_not_search(write: Callable[..., Path], place:
         Project.from_record(folder / "build.jsonl")
 
 
+@pytest.mark.slow
 def test_cmake_project_in_c_and_cplusplus(write: Callable[..., Path]) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("needs cmake")
@@ -255,7 +261,7 @@ add_executable(other main.cc)
 target_compile_definitions(other PRIVATE EXTRA=1)
 target_link_libraries(other part)
 """,
-            "include/part.h": "#pragma once\n#ifdef __cplusplus\nextern \"C\"\n#endif\nint part(void);\n",
+            "include/part.h": '#pragma once\n#ifdef __cplusplus\nextern "C"\n#endif\nint part(void);\n',
             "part one.c": '#include "part.h"\nint part(void) { return 40; }\n',
             "main.cc": '#include "part.h"\n#include <cstdio>\n#include <vector>\n#ifndef EXTRA\n#define EXTRA 0\n'
             '#endif\nint main() { std::vector<int> v(2, 1); std::printf("%d\\n", part() + (int)v.size() + EXTRA); }\n',
@@ -288,6 +294,7 @@ target_link_libraries(other part)
     assert found.dataset.programs["main"].members == ("main.cc", "part one.c")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
 def test_ninja_tells_what_it_would_link(write: Callable[..., Path]) -> None:
     folder = write(
@@ -323,9 +330,7 @@ def test_run_that_hangs_or_crashes_is_left_out_and_the_program_is_there(write: C
     assert "ended by signal" in problems(made)["app#crash"]
 
 
-def test_interrupt_leaves_no_process_and_no_dataset(
-    write: Callable[..., Path], place: Any, tmp_path: Path
-) -> None:
+def test_interrupt_leaves_no_process_and_no_dataset(write: Callable[..., Path], place: Any, tmp_path: Path) -> None:
     folder = write({f"{number}.c": f"int f{number}(void) {{ return 1; }}\n" for number in range(8)})
     clang = tmp_path / "clang"
     clang.write_text(
@@ -350,6 +355,7 @@ def test_interrupt_leaves_no_process_and_no_dataset(
     assert place.leftovers() == []
 
 
+@pytest.mark.slow
 def test_interrupt_of_a_build_ends_all_of_it(write: Callable[..., Path], place: Any, tmp_path: Path) -> None:
     write({"Makefile": "all: a b\na b:\n\ttouch ../started-$@; sleep 100 & sleep 100\n"})
     place.environment["AIOCG_SITE_DATA"] = str(tmp_path / "site")
@@ -368,6 +374,7 @@ def test_interrupt_of_a_build_ends_all_of_it(write: Callable[..., Path], place: 
     assert not (tmp_path / "site").exists()
 
 
+@pytest.mark.slow
 def test_command_says_what_was_made_and_what_not(write: Callable[..., Path], place: Any) -> None:
     folder = write({"good.c": "int main(void) { return 0; }\n", "[/bad].c": "int\n"})
     place.environment["AIOCG_CACHE"] = os.environ["AIOCG_CACHE"]

@@ -7,9 +7,9 @@ import signal
 import pytest
 
 import aiocg
-from aiocg import quarantine
 from aiocg.errors import DeadlineExceeded, Quarantined, ServiceError, WorkerCrashed
-from aiocg.supervision import Policy
+from aiocg.fleet import quarantine
+from aiocg.fleet.supervision import Policy
 from aiocg.testing import scripted_benchmark
 
 
@@ -32,12 +32,20 @@ def deaths(runtime: aiocg.Runtime) -> int:
     return sum(slot.deaths for slot in runtime._supervisors[("scripted",)]._slots)
 
 
-async def test_the_third_time_it_is_refused_with_all_that_is_known(runtime: aiocg.Runtime) -> None:
-    env, other = await at(runtime), await at(runtime)
-    assert type(await error_of(env, "abort")) is WorkerCrashed
+async def test_what_has_exited_once_is_tried_again(runtime: aiocg.Runtime) -> None:
+    env, other, before = await at(runtime), await at(runtime), deaths(runtime)
+    assert type(await error_of(env, "exit")) is WorkerCrashed
     assert len(runtime.quarantine) == 0
+    assert type(await error_of(other, "exit")) is WorkerCrashed
+    assert type(await error_of(env, "exit")) is Quarantined
+    assert deaths(runtime) == before + 2
+
+
+async def test_what_has_crashed_twice_is_refused_with_all_that_is_known(runtime: aiocg.Runtime) -> None:
+    env, other, start = await at(runtime), await at(runtime), deaths(runtime)
     assert type(await error_of(other, "abort")) is WorkerCrashed
     before = deaths(runtime)
+    assert before == start + 2
     error = await error_of(env, "abort")
     assert isinstance(error, Quarantined) and isinstance(error, ServiceError)
     assert error.program == str(env.benchmark.uri) and error.causes == ("signal SIGABRT",) * 2
@@ -104,34 +112,28 @@ async def test_more_time_is_another_try(runtime: aiocg.Runtime) -> None:
 
 
 async def test_a_program_that_kills_its_worker_is_not_loaded_a_third_time(runtime: aiocg.Runtime) -> None:
-    env = await at(runtime)
+    env, before = await at(runtime), deaths(runtime)
     bad = scripted_benchmark("kill")
-    for _ in range(2):
-        with pytest.raises(WorkerCrashed) as caught:
-            await env.reset(benchmark=bad)
-        assert type(caught.value) is WorkerCrashed
+    with pytest.raises(WorkerCrashed):
+        await env.reset(benchmark=bad)
+    assert deaths(runtime) == before + 2
     with pytest.raises(Quarantined, match="a reset"):
         await env.reset(benchmark=bad)
     assert (await env.reset())[0] == 5
 
 
-async def test_kills_from_outside_put_nothing_into_quarantine(runtime: aiocg.Runtime, eventually) -> None:  # type: ignore[no-untyped-def]
+async def test_kills_from_outside_put_nothing_into_quarantine(runtime: aiocg.Runtime, eventually, executing) -> None:  # type: ignore[no-untyped-def]
     env = await at(runtime)
     for _ in range(2):
         future = env.submit("hang")
-        for _ in range(5):  # then it is held responsible all the same
-            await eventually(lambda: bool(executing(runtime)))
-            (pid,) = executing(runtime)
-            os.kill(pid, signal.SIGKILL)
-            await eventually(lambda pid=pid: pid not in runtime.worker_pids())
+        while not future.done():  # after several kills it is held responsible; kills during a load do not count
+            await eventually(lambda future=future: future.done() or bool(executing(runtime)))
+            for pid in executing(runtime):
+                os.kill(pid, signal.SIGKILL)
+                await eventually(lambda pid=pid: pid not in runtime.worker_pids())
         assert (await future)[2]
         await env.reset()
-    assert len(runtime.quarantine) == 0 and not runtime.quarantine.has_suspects
-
-
-def executing(runtime: aiocg.Runtime) -> list[int]:
-    lives = [life for life in runtime._supervisors[("scripted",)]._lives if life is not None]
-    return [life.process.pid for life in lives if life.process.look().execution is not None]
+    assert len(runtime.quarantine) == 0 and not runtime.quarantine.suspects
 
 
 async def test_it_can_be_lifted_for_one_program_or_all(runtime: aiocg.Runtime) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.reduction import Strategy, bisect_prefix, bisect_suffix, delta_debug, one_by_one, random_removal
+from aiocg.validation.minimize import Strategy, bisect_prefix, bisect_suffix, delta_debug, one_by_one, random_removal
 
 STRATEGIES: dict[str, Strategy[int]] = {
     "bisect_prefix": bisect_prefix,

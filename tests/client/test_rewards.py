@@ -12,25 +12,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.rewards import CostReward, ObservationReward, Reward, RuntimeReward, llvm_rewards, rewards_of_observations
 from aiocg.spaces import ObservationSpace, Scalar
+from aiocg.spaces.baselines import STRONGER, cost_baselines
+from aiocg.spaces.rewards import (
+    CostReward,
+    ObservationReward,
+    Reward,
+    RuntimeReward,
+    llvm_rewards,
+    rewards_of_observations,
+)
 
 COUNTS = st.integers(0, 10**6)
 REWARDS = {reward.name: reward for reward in llvm_rewards()}
-PREFIXES = {"IrInstructionCount": "", "ObjectTextSize": "Bytes", "TextSize": "Bytes"}
+PREFIXES = ("IrInstructionCount", "ObjectTextSize", "TextSize")
+MARKS = {"OsOptsize": "Optsize", "OzMinsize": "Minsize"}
 COSTS = [name for name in REWARDS if name != "runtime"]
-
-
-def prefix_of(name: str) -> str:
-    return next(prefix for prefix in PREFIXES if name.startswith(prefix))
 
 
 def earn(name: str, before: int, after: int, o0: int = 0, baseline: int = 0) -> float:
     """Return a reward by its name, given the costs and what the baselines cost."""
-    reward, prefix = REWARDS[name], prefix_of(name)
-    cost = prefix + PREFIXES[prefix]
-    known = {f"{prefix}O0": o0, f"{prefix}{name[-2:]}": baseline}
-    return reward.reward({cost: before}, {cost: after}, {space: known[space] for space in reward.baseline_spaces})
+    reward = REWARDS[name]
+    assert isinstance(reward, CostReward)
+    known = {reward.unoptimised: o0, reward.optimised: baseline}
+    costs = {reward.cost: before}, {reward.cost: after}
+    return reward.reward(*costs, {space: known[space] for space in reward.baseline_spaces})
 
 
 def space(name: str, space: "gymnasium.Space[Any]", **options: Any) -> ObservationSpace:
@@ -38,21 +44,53 @@ def space(name: str, space: "gymnasium.Space[Any]", **options: Any) -> Observati
     return ObservationSpace(name, space, **(known | options))
 
 
-def test_there_are_four_rewards_for_each_cost_and_one_for_time() -> None:
+def test_there_are_plain_and_scaled_rewards_for_each_cost_and_one_for_time() -> None:
+    scaled = ("Norm", "O3", "Oz", "OsOptsize", "OzMinsize")
+    sized = ("Bytes", "OptsizeBytes", "MinsizeBytes", *scaled)
     expected = [
-        *(f"IrInstructionCount{suffix}" for suffix in ("", "Norm", "O3", "Oz")),
-        *(f"ObjectTextSize{suffix}" for suffix in ("Bytes", "Norm", "O3", "Oz")),
-        *(f"TextSize{suffix}" for suffix in ("Bytes", "Norm", "O3", "Oz")),
+        *(f"IrInstructionCount{suffix}" for suffix in ("", *scaled)),
+        *(f"ObjectTextSize{suffix}" for suffix in sized),
+        *(f"TextSize{suffix}" for suffix in sized),
         "runtime",
     ]
     assert list(REWARDS) == expected
     assert [name for name, reward in REWARDS.items() if not reward.deterministic] == ["runtime"]
-    assert [name for name, reward in REWARDS.items() if not reward.platform_dependent] == expected[:4]
-    assert [reward.success_threshold for reward in REWARDS.values()] == [*[None, None, 1.0, 1.0] * 3, None]
+    assert [name for name, reward in REWARDS.items() if not reward.platform_dependent] == expected[:6]
+    assert {name for name, reward in REWARDS.items() if reward.success_threshold is None} == {
+        name for name in expected if not name.endswith(("O3", "Oz", *MARKS))
+    }
     assert all(reward.description and "\n" not in reward.description for reward in REWARDS.values())
 
 
-@pytest.mark.parametrize("name", ["IrInstructionCount", "ObjectTextSizeBytes", "TextSizeBytes"])
+@pytest.mark.parametrize("level", ["O3", "Oz", *MARKS])
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_sizes_are_compared_with_the_same_mark_on_both_sides(prefix: str, level: str) -> None:
+    reward = REWARDS[f"{prefix}{level}"]
+    if prefix == "IrInstructionCount":
+        assert reward.observation_spaces == (prefix,)
+        assert reward.baseline_spaces == (f"{prefix}O0", f"{prefix}{level}")
+    else:
+        mark = MARKS.get(level, "")
+        assert reward.observation_spaces == (f"{prefix}{mark}Bytes",)
+        assert reward.baseline_spaces == (f"{prefix}O0{mark}", f"{prefix}{level}")
+
+
+@pytest.mark.parametrize("cost", ["ObjectTextSizeBytes", "ObjectTextSizeMinsizeBytes"])
+def test_a_result_is_told_against_the_usual_baseline_and_the_stronger(cost: str) -> None:
+    usual, stronger = cost_baselines(cost) or pytest.fail("there are none")
+    assert usual == ("Oz", "ObjectTextSizeBytes", "ObjectTextSizeO0", "ObjectTextSizeOz")
+    marked = ("ObjectTextSizeMinsizeBytes", "ObjectTextSizeO0Minsize", "ObjectTextSizeOzMinsize")
+    assert stronger == (STRONGER, *marked)
+
+
+def test_the_baselines_of_instructions_count_the_same_program() -> None:
+    usual, stronger = cost_baselines("IrInstructionCount") or pytest.fail("there are none")
+    assert usual.cost == stronger.cost == "IrInstructionCount"
+    assert (usual.optimised, stronger.optimised) == ("IrInstructionCountOz", "IrInstructionCountOzMinsize")
+    assert cost_baselines("Autophase") is None
+
+
+@pytest.mark.parametrize("name", ["IrInstructionCount", "ObjectTextSizeBytes", "TextSizeMinsizeBytes"])
 def test_the_plain_reward_is_the_decrease(name: str) -> None:
     assert (earn(name, 100, 60), earn(name, 60, 100)) == (40.0, -40.0)
 
@@ -63,7 +101,7 @@ def test_the_norm_is_a_fraction_of_the_unoptimised_cost(prefix: str) -> None:
     assert earn(f"{prefix}Norm", 5, 3, o0=0) == 2.0
 
 
-@pytest.mark.parametrize("name", [f"{prefix}{level}" for prefix in PREFIXES for level in ("O3", "Oz")])
+@pytest.mark.parametrize("name", [f"{prefix}{level}" for prefix in PREFIXES for level in ("O3", "Oz", *MARKS)])
 def test_one_is_as_good_as_the_baseline(name: str) -> None:
     assert earn(name, 500, 300, o0=500, baseline=300) == 1.0
     assert earn(name, 500, 250, o0=500, baseline=300) == 1.25

@@ -11,7 +11,7 @@ import pytest
 import aiocg
 from aiocg.datasets import DatasetNotFound
 from aiocg.errors import ResetNeeded, RuntimeClosed, ServiceError, UnknownName
-from aiocg.state import CompilerEnvState
+from aiocg.states.state import CompilerEnvState
 from aiocg.testing import scripted_benchmark
 
 
@@ -26,20 +26,20 @@ def test_a_number_of_workers_that_makes_no_sense_is_refused(workers: int) -> Non
         aiocg.Runtime(workers=workers)
 
 
-async def test_nothing_is_started_before_it_is_needed(runtime: aiocg.Runtime) -> None:
-    assert (runtime.folder, runtime.worker_pids(), await runtime.statistics()) == (None, [], [])
+async def test_nothing_is_started_before_it_is_needed(fresh: aiocg.Runtime) -> None:
+    assert (fresh.folder, fresh.worker_pids(), await fresh.statistics()) == (None, [], [])
     with pytest.raises(UnknownName):
-        await runtime.make("scripted-v1")
+        await fresh.make("scripted-v1")
     with pytest.raises(DatasetNotFound):
-        await runtime.make("scripted-v0", benchmark="nonsense-v0/1")
-    assert runtime.folder is None
+        await fresh.make("scripted-v0", benchmark="nonsense-v0/1")
+    assert fresh.folder is None
 
 
-async def test_environments_made_at_once_share_the_workers(runtime: aiocg.Runtime) -> None:
-    envs = await asyncio.gather(*(runtime.make("scripted-v0") for _ in range(50)))
-    assert len(runtime.worker_pids()) == runtime.worker_count == 2
+async def test_environments_made_at_once_share_the_workers(fresh: aiocg.Runtime) -> None:
+    envs = await asyncio.gather(*(fresh.make("scripted-v0") for _ in range(50)))
+    assert len(fresh.worker_pids()) == fresh.worker_count == 2
     await asyncio.gather(*(env.reset() for env in envs))
-    assert [counters["sessions"] for counters in await runtime.statistics()] == [25, 25]
+    assert [counters["sessions"] for counters in await fresh.statistics()] == [25, 25]
 
 
 async def test_the_folder_is_for_nobody_else(runtime: aiocg.Runtime) -> None:
@@ -67,7 +67,8 @@ async def test_a_runtime_may_be_closed_twice_and_before_its_first_use() -> None:
         await runtime.make("scripted-v0")
 
 
-async def test_closing_while_the_first_worker_starts_ends_the_making() -> None:
+async def test_closing_while_the_first_worker_starts_ends_the_making(stop_workers) -> None:
+    stop_workers()
     runtime = aiocg.Runtime(workers=1)
     making = asyncio.create_task(runtime.make("scripted-v0"))
     for _ in range(1000):
@@ -122,13 +123,13 @@ def test_options_that_cannot_reach_a_worker_are_refused() -> None:
         aiocg.Runtime(options={"library": object()})
 
 
-async def test_a_cancelled_making_leaves_the_runtime_usable(runtime: aiocg.Runtime) -> None:
-    making = asyncio.create_task(runtime.make("scripted-v0"))
+async def test_a_cancelled_making_leaves_the_runtime_usable(fresh: aiocg.Runtime) -> None:
+    making = asyncio.create_task(fresh.make("scripted-v0"))
     await asyncio.sleep(0.05)
     making.cancel()
     with pytest.raises(asyncio.CancelledError):
         await making
-    assert (await (await runtime.make("scripted-v0")).reset())[0] == 1
+    assert (await (await fresh.make("scripted-v0")).reset())[0] == 1
 
 
 async def test_an_exception_in_the_block_ends_the_workers(is_alive) -> None:  # type: ignore[no-untyped-def]
@@ -150,24 +151,24 @@ async def test_observation_and_reward_can_be_chosen_when_making(runtime: aiocg.R
             await runtime.make("scripted-v0", benchmark=benchmark, **names)
 
 
-async def test_a_refused_making_leaves_no_session_behind(runtime: aiocg.Runtime) -> None:
-    keep = await runtime.make("scripted-v0")
+async def test_a_refused_making_leaves_no_session_behind(fresh: aiocg.Runtime) -> None:
+    keep = await fresh.make("scripted-v0")
     await keep.reset()
     for _ in range(10):
         with pytest.raises(UnknownName):
-            await runtime.make("scripted-v0", reward_space="nonsense")
-    others = [await runtime.make("scripted-v0") for _ in range(3)]
+            await fresh.make("scripted-v0", reward_space="nonsense")
+    others = [await fresh.make("scripted-v0") for _ in range(3)]
     await asyncio.gather(*(env.reset() for env in others))
-    counts = sorted(counters["sessions"] for counters in await runtime.statistics())
+    counts = sorted(counters["sessions"] for counters in await fresh.statistics())
     assert counts == [2, 2]
 
 
-async def test_statistics_count_what_was_asked(runtime: aiocg.Runtime) -> None:
-    env = await runtime.make("scripted-v0")
+async def test_statistics_count_what_was_asked(fresh: aiocg.Runtime) -> None:
+    env = await fresh.make("scripted-v0")
     await env.reset()
     for _ in range(7):
         await env.step("increment")
-    counts = [counters["requests"] for counters in await runtime.statistics()]
+    counts = [counters["requests"] for counters in await fresh.statistics()]
     assert sum(count.get("Step", 0) for count in counts) == 7
     assert sum(count.get("Open", 0) for count in counts) == 1
 
@@ -191,12 +192,12 @@ async def test_replaying_an_action_that_fails_raises_its_error(runtime: aiocg.Ru
         await runtime.replay(state(actions=("crash",)))
 
 
-async def test_a_failed_replay_leaves_no_session_behind(runtime: aiocg.Runtime) -> None:
+async def test_a_failed_replay_leaves_no_session_behind(fresh: aiocg.Runtime) -> None:
     for _ in range(3):
         with pytest.raises(ServiceError):
-            await runtime.replay(state(actions=("refuse",)))
+            await fresh.replay(state(actions=("refuse",)))
     await asyncio.sleep(0.05)
-    assert sum(counters["sessions"] for counters in await runtime.statistics()) == 0
+    assert sum(counters["sessions"] for counters in await fresh.statistics()) == 0
 
 
 async def test_steps_behind_a_failed_one_stay_undone_when_the_worker_is_killed_in_between(

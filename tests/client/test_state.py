@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiocg.datasets.uri import BenchmarkUri
-from aiocg.state import CompilerEnvState, InvalidState, LegacyState
+from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1)
 REALS = st.floats(allow_nan=False, allow_infinity=False)

@@ -21,10 +21,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from aiocg import state_sources
 from aiocg.datasets.errors import DownloadError
-from aiocg.state import CompilerEnvState, InvalidState, LegacyState
-from aiocg.state_files import CompilerEnvStateReader, CompilerEnvStateWriter, State, find_state, read_paths
+from aiocg.states import sources as state_sources
+from aiocg.states.files import CompilerEnvStateReader, CompilerEnvStateWriter, State, find_state, read_paths
+from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1).filter(str.strip)
 REWARDS = st.none() | st.floats(allow_nan=False)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.supervision import (
+from aiocg.fleet.supervision import (
     Exhausted,
     KillReason,
     Observation,
     Policy,
-    Slot,
+    SlotLifecycle,
     SlotState,
     describe_death,
     is_explained,
@@ -40,8 +40,8 @@ POLICY = Policy(
 )
 
 
-def ready(now: float = 0.0) -> Slot:
-    slot = Slot(POLICY)
+def ready(now: float = 0.0) -> SlotLifecycle:
+    slot = SlotLifecycle(POLICY)
     slot.started(now)
     slot.ready(now)
     return slot
@@ -54,7 +54,7 @@ def seen(
 
 
 def test_a_slot_goes_from_waiting_to_starting_to_ready() -> None:
-    slot = Slot(POLICY)
+    slot = SlotLifecycle(POLICY)
     assert slot.state is SlotState.WAITING
     slot.started(1.0)
     assert slot.state is SlotState.STARTING
@@ -63,7 +63,7 @@ def test_a_slot_goes_from_waiting_to_starting_to_ready() -> None:
 
 
 def test_a_start_that_takes_too_long_is_ended() -> None:
-    slot = Slot(POLICY)
+    slot = SlotLifecycle(POLICY)
     slot.started(100.0)
     assert slot.observed(seen(), 130.0) is None
     assert slot.observed(seen(), 130.1) is KillReason.START
@@ -71,7 +71,7 @@ def test_a_start_that_takes_too_long_is_ended() -> None:
 
 
 def test_no_deadline_applies_while_starting() -> None:
-    slot = Slot(POLICY)
+    slot = SlotLifecycle(POLICY)
     slot.started(0.0)
     assert slot.observed(seen(deadline=1.0), 20.0) is None
 
@@ -186,7 +186,7 @@ def test_unexplained_deaths_far_apart_never_end_the_slot() -> None:
 
 
 def test_a_slot_that_never_starts_is_given_up() -> None:
-    slot = Slot(POLICY)
+    slot = SlotLifecycle(POLICY)
     for attempt in range(3):
         slot.started(attempt)
         outcome = slot.died(attempt + 0.5, explained=False)
@@ -195,7 +195,7 @@ def test_a_slot_that_never_starts_is_given_up() -> None:
 
 
 def test_starts_that_time_out_count_as_failed_starts() -> None:
-    slot = Slot(POLICY)
+    slot = SlotLifecycle(POLICY)
     outcomes = []
     for attempt in range(3):
         slot.started(100.0 * attempt)
@@ -205,7 +205,7 @@ def test_starts_that_time_out_count_as_failed_starts() -> None:
 
 
 def test_one_successful_start_forgives_the_failed_ones() -> None:
-    slot = Slot(POLICY)
+    slot = SlotLifecycle(POLICY)
     for attempt in range(6):
         slot.started(100.0 * attempt)
         if attempt % 2:
@@ -268,7 +268,7 @@ def test_deaths_that_the_worker_brought_on_itself_are_unexplained(
 
 
 def test_garbage_before_the_welcome_is_a_failed_start() -> None:
-    slot = Slot()
+    slot = SlotLifecycle()
     slot.started(0.0)
     slot.condemn(KillReason.GARBAGE, 1.0)
     slot.died(1.0, explained=False)
@@ -278,7 +278,7 @@ def test_garbage_before_the_welcome_is_a_failed_start() -> None:
 # --------------------------------------------------------------------------------------------------- budgets
 
 
-def live(slot: Slot, now: float, start: float, life: float | None, how: str) -> tuple[float, float | None]:
+def live(slot: SlotLifecycle, now: float, start: float, life: float | None, how: str) -> tuple[float, float | None]:
     """Lead a slot through one process; return when it died and what came of that."""
     slot.started(now)
     now += start
@@ -292,7 +292,8 @@ def live(slot: Slot, now: float, start: float, life: float | None, how: str) -> 
 
 @given(DEATHS)
 def test_no_budget_is_overdrawn_and_none_is_ended_that_is_not(deaths: list[tuple[float, float | None, str]]) -> None:
-    slot, now = Slot(Policy(max_failed_starts=3, max_death_rate=4, max_explained_rate=5, max_deaths=12)), 0.0
+    numbers = {"max_failed_starts": 3, "max_death_rate": 4, "max_explained_rate": 5, "max_deaths": 12}
+    slot, now = SlotLifecycle(Policy(start_patience=0.0, **numbers)), 0.0
     times: dict[str, list[float]] = {"explained": [], "unexplained": []}
     failed = 0
     for start, life, how in deaths:
@@ -315,7 +316,7 @@ def test_no_budget_is_overdrawn_and_none_is_ended_that_is_not(deaths: list[tuple
 
 @pytest.mark.parametrize(("how", "life"), [("unexplained", 0.0), ("unexplained", 1.0), ("explained", 0.1)])
 def test_what_dies_at_once_and_again_is_given_up_within_two_minutes(how: str, life: float) -> None:
-    slot, now = Slot(), 0.0
+    slot, now = SlotLifecycle(), 0.0
     while True:
         now, delay = live(slot, now, 0.15, life, how)
         if delay is None:
@@ -325,11 +326,11 @@ def test_what_dies_at_once_and_again_is_given_up_within_two_minutes(how: str, li
 
 
 def test_the_budgets_say_what_happened_how_often_and_in_what_time() -> None:
-    slot = Slot(Policy(max_explained_rate=2))
+    slot = SlotLifecycle(Policy(max_explained_rate=2))
     for now in (10.0, 20.0, 30.0):
         live(slot, now, 1.0, 4.0, "explained")
     assert slot.exhausted == Exhausted("max_explained_rate", 2, 3, 20.0)
-    slot = Slot(Policy(max_deaths=1))
+    slot = SlotLifecycle(Policy(max_deaths=1))
     for now in (10.0, 5000.0):
         live(slot, now, 1.0, 4.0, "explained")
     assert slot.exhausted == Exhausted("max_deaths", 1, 2, 4995.0)
@@ -404,10 +405,39 @@ def test_the_next_look_is_when_something_is_to_come() -> None:
 
 
 def test_one_that_nobody_can_connect_to_is_replaced_at_once_and_is_not_to_blame() -> None:
-    slot = Slot(POLICY)
+    slot = SlotLifecycle(POLICY)
     slot.started(1.0)
     lost = Observation(2, None, waiting=False, unreachable=True)
     assert slot.observed(lost, 1.1) is KillReason.UNREACHABLE
     assert is_explained(KillReason.UNREACHABLE, outside=True, executing=False)
     slot = ready()
     assert slot.observed(lost, 1.0) is None  # what is connected stays so
+
+
+def test_starts_that_fail_for_a_moment_are_forgiven_where_one_has_succeeded() -> None:
+    slot = SlotLifecycle(
+        Policy(max_failed_starts=3, start_patience=10.0, first_delay=1.0, max_delay=1.0, max_death_rate=99)
+    )
+    slot.proven = True
+    for turn in range(8):
+        slot.started(turn)
+        assert slot.died(turn + 0.5, explained=False) == 1.0
+    slot.started(20.0)
+    slot.ready(21.0)
+    slot.died(22.0, explained=True)
+    for turn in range(10):
+        slot.started(30.0 + turn)
+        assert slot.died(30.5 + turn, explained=False) is not None
+    slot.started(41.0)
+    assert slot.died(41.5, explained=False) is None and slot.exhausted is not None
+    assert slot.exhausted.limit == "max_failed_starts"
+
+
+def test_deaths_whose_cause_was_found_are_forgiven() -> None:
+    slot = SlotLifecycle(Policy(max_death_rate=2))
+    for turn in range(6):
+        slot.started(turn)
+        slot.ready(turn)
+        if turn % 2:
+            slot.forgive()
+        assert slot.died(turn + 0.5, explained=bool(turn % 2)) is not None

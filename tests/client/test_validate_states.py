@@ -14,7 +14,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DownloadError
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import RuntimeClosed
-from aiocg.state import CompilerEnvState, InvalidState, LegacyState
+from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
 from aiocg.validation import ErrorKind, ValidationResult, many, validate_states
 
 
@@ -175,7 +175,7 @@ async def test_leaving_early_and_cancelling_leave_nothing(runtime: aiocg.Runtime
 
     async for _ in validate_states(runtime, states, ordered=True):
         break  # nobody closes it: the event loop does, when it is collected
-    for _ in range(500):
+    for _ in range(6000):
         if tasks() == before:
             break
         await asyncio.sleep(0.01)

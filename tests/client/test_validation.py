@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aiocg
-from aiocg.datasets.benchmark import Benchmark, ProgramRun
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.datasets.recipe import ProgramRun
 from aiocg.errors import ResetNeeded
-from aiocg.state import CompilerEnvState
+from aiocg.states.executions import differences, faults, findings
+from aiocg.states.state import CompilerEnvState
 from aiocg.testing import scripted_benchmark
 from aiocg.validation import ErrorKind, ValidationError, ValidationResult, validate, validate_states
 from aiocg.validation.differential import retried
-from aiocg.validation.executions import differences, faults, findings
 
 STATE = CompilerEnvState(environment="scripted-v0", benchmark="benchmark://scripted-v0/5", reward=2.5)
 
@@ -128,6 +129,9 @@ def content(text: str) -> dict[str, Any]:
     return {"size": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest(), "head": text}
 
 
+RUNS = {"small": ProgramRun()}
+
+
 def execution(**changes: Any) -> list[dict[str, Any]]:
     """One run, in the form of the observation `Execution`."""
     run = {
@@ -162,16 +166,22 @@ def execution(**changes: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_what_differs_from_the_unoptimised_program_has_a_type(changes: dict[str, Any], types: list[str]) -> None:
-    errors = differences(execution(), execution(**changes))
+    errors = differences(execution(), execution(**changes), RUNS)
     assert [error.type for error in errors] == types
     assert all(error.data["run"] == "small" for error in errors)
 
 
 def test_a_program_that_fails_as_before_is_no_difference() -> None:
     crash = execution(exit_code=None, signal="SIGSEGV")
-    assert differences(crash, crash) == []
-    (error,) = differences(crash, execution())
+    assert differences(crash, crash, RUNS) == []
+    (error,) = differences(crash, execution(), RUNS)
     assert (error.type, error.data["expected"]) == ("Runtime error (0)", "ended by SIGSEGV")
+
+
+def test_output_that_varies_is_no_difference_and_files_are() -> None:
+    varied = execution(stdout=content("?"), files={"result": None})
+    (error,) = differences(execution(), varied, {"small": ProgramRun(output_varies=True)})
+    assert error.type == "Output not generated"
 
 
 def test_an_execution_is_compared_with_what_the_benchmark_promises(tmp_path: Path) -> None:
@@ -256,7 +266,9 @@ async def test_an_environment_without_a_state_cannot_be_validated(runtime: aiocg
         await env.validate()
 
 
-async def test_actions_that_lead_elsewhere_are_found(env: aiocg.Env) -> None:
+async def test_actions_that_lead_elsewhere_are_found(fresh: aiocg.Runtime) -> None:
+    env = await fresh.make("scripted-v0", benchmark=scripted_benchmark(5))
+    await env.reset()
     await env.step("forget")  # adds the process id, and the sibling is on the other worker
     result = await env.validate()
     assert (result.okay(), result.actions_replay_failed) == (False, True)

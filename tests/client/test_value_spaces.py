@@ -130,7 +130,8 @@ def test_it_can_be_part_of_gymnasiums_own_spaces(make: Any) -> None:
 @pytest.mark.filterwarnings("ignore:.*Casting input")  # by Gymnasium's Box
 @given(anything=ANYTHING)
 def test_contains_answers_whatever_it_is_asked(anything: object) -> None:
-    assert {space.contains(anything) for space in SPACES} <= {True, False}
+    ours = [space for space in SPACES if type(space) is not gymnasium.spaces.Discrete]  # which raises for NaT
+    assert {space.contains(anything) for space in ours} <= {True, False}
 
 
 def test_json_is_asked_about_what_is_too_deep() -> None:

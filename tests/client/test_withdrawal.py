@@ -6,9 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.requests import Pending, PendingFork, PendingOpen, PendingStep
+from aiocg.fleet.pending import Pending
+from aiocg.fleet.requests import PendingFork, PendingOpen, PendingStep
+from aiocg.fleet.withdrawal import sort_out_abandoned, sort_out_lost
 from aiocg.testing import scripted_benchmark
-from aiocg.withdrawal import sort_out_abandoned, sort_out_lost
 
 SESSIONS = 3
 
@@ -20,9 +21,9 @@ class FakeSession:
 class Request:
     """A request in words: what it does, to which session, and who wants it."""
 
-    def __init__(self, form: str, session: int, child: int, abandoned: bool, forgiving: bool) -> None:
+    def __init__(self, form: str, session: int, child: int, abandoned: bool, independent: bool) -> None:
         self.form, self.session, self.child = form, session, child
-        self.abandoned, self.forgiving = abandoned, forgiving
+        self.abandoned, self.independent = abandoned, independent
 
     def make(self, sessions: list[Any], loop: asyncio.AbstractEventLoop) -> Pending:
         future, session = loop.create_future(), sessions[self.session]
@@ -38,11 +39,11 @@ class Request:
                 made = PendingOpen(session, scripted_benchmark(1), (), 1.0, future)
             case _:
                 made = PendingFork(session, sessions[self.child], future)
-        made.forgiving = self.forgiving
+        made.independent = self.independent
         return made
 
     def __repr__(self) -> str:
-        return f"{self.form} {self.session}{' abandoned' * self.abandoned}{' forgiving' * self.forgiving}"
+        return f"{self.form} {self.session}{' abandoned' * self.abandoned}{' independent' * self.independent}"
 
 
 requests = st.lists(
@@ -88,7 +89,7 @@ def test_what_is_still_wanted_starts_from_where_it_would_have(descriptions: list
     assert all(one.abandoned for one in unwanted)
     assert wanted == [one for one in everything if one in wanted]
     undisturbed, now = states(everything, everything), states(wanted, everything)
-    if not any(one.forgiving for one in everything):
+    if not any(one.independent for one in everything):
         for number, start in now.items():
             if not everything[number].abandoned:
                 assert start == undisturbed[number]
@@ -103,7 +104,7 @@ def test_what_can_be_carried_out_without_another_starts_from_where_it_would_have
     possible, impossible = sort_out_lost(everything, given_up)
     assert sorted(map(id, [*possible, *impossible])) == sorted(map(id, everything))
     assert all(one in impossible for one in given_up)
-    if not any(one.forgiving for one in everything):
+    if not any(one.independent for one in everything):
         undisturbed, now = states(everything, everything), states(possible, everything)
         assert all(start == undisturbed[number] for number, start in now.items())
     if given_up and not given_up[0].changes():

@@ -44,6 +44,7 @@ def test_states_are_validated(tmp_path: Path) -> None:
     assert "Mean IrInstructionCountOz" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_is_printed_when_all_is_valid(tmp_path: Path) -> None:
     flags = ["--env=llvm-ic-v0", "--debug_force_valid", "--summary_only"]
     done = run(tmp_path, "validate", *flags, "-", stdin=f"{HEADER}{GCD},0.5,opt input.bc -o output.bc,2\n")
@@ -55,6 +56,7 @@ def test_what_is_printed_when_all_is_valid(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
@@ -71,6 +73,7 @@ def test_what_cannot_be_validated_is_told(tmp_path: Path, arguments: list[str], 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_search_and_replay(tmp_path: Path) -> None:
     flags = ["--env=llvm-ic-v0", f"--benchmark={GCD}", "--output_dir=out"]
     more = ["--runtime=0.5", "--nproc=1", "--patience=10", "--fail_threshold=1000"]
@@ -82,18 +85,22 @@ def test_search_and_replay(tmp_path: Path) -> None:
     assert "Step [001 / " in done.stdout
 
 
-def test_flags_that_are_missing_are_asked_for(tmp_path: Path) -> None:
-    for program, arguments, message in (
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    ("program", "arguments", "message"),
+    [
         ("random_search", [], "--env must be set"),
         ("random_search", ["--env=llvm-v0", "what"], "Unknown command line arguments: ['what']"),
         ("random_replay", ["--env=llvm-v0"], "--output_dir must be set"),
         ("manual_env", [], "--env must be set"),
-        ("service", ["--env=llvm-v0", "--run_on_port=7777"], "has no service"),
-    ):
-        done = run(tmp_path, program, *arguments, absl=False)
-        assert done.returncode == 1
-        assert message in done.stderr, (program, done.stderr)
-        assert "Traceback" not in done.stderr
+        ("service", ["--env=llvm-v0", "--run_on_port=7777"], "does not serve"),
+    ],
+)
+def test_flags_that_are_missing_are_asked_for(tmp_path: Path, program: str, arguments: list[str], message: str) -> None:
+    done = run(tmp_path, program, *arguments, absl=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_environments_are_listed_and_described(tmp_path: Path) -> None:

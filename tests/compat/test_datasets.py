@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from aiocg.compat.compiler_gym import datasets as theirs
-from aiocg.compat.compiler_gym.datasets import reachability, stand_ins
 from aiocg.compat.compiler_gym.datasets.datasets import round_robin_iterables
-from aiocg.compat.compiler_gym.datasets.llvm import llvm_datasets
 from aiocg.compat.compiler_gym.envs.llvm.datasets import CBenchDataset, CsmithBenchmark, CsmithDataset
 from aiocg.compat.compiler_gym.errors import BenchmarkInitError, DatasetInitError, DownloadFailed, ValidationError
 from aiocg.compat.compiler_gym.service.proto import Benchmark as Message
+from aiocg.compat.datasets import native, stand_ins
+from aiocg.compat.datasets.published import get_llvm_datasets
 from aiocg.datasets.benchmark import Benchmark as Native
 from aiocg.datasets.benchmark import BenchmarkSource
 from aiocg.datasets.published.cbench import CBenchDataset as Published
@@ -330,12 +330,12 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIOCG_DATASET_MIRROR", raising=False)
     monkeypatch.delenv(stand_ins.SWITCH, raising=False)
     monkeypatch.setattr(stand_ins, "_told", set())
-    reachability.forget()
+    native.forget()
 
 
 @pytest.fixture
 def natives(nothing_installed: None) -> theirs.Datasets:
-    return theirs.Datasets(llvm_datasets())
+    return theirs.Datasets(get_llvm_datasets())
 
 
 def test_datasets_are_compiler_gyms_and_ours_are_found_by_their_names(natives: theirs.Datasets) -> None:
@@ -434,12 +434,12 @@ def test_dead_server_is_asked_once(nothing_installed: None, monkeypatch: pytest.
         raise requests.ConnectionError
 
     monkeypatch.setattr(requests, "head", head)
-    natives = theirs.Datasets(llvm_datasets())
+    natives = theirs.Datasets(get_llvm_datasets())
     for name in ("npb-v0/1", "blas-v0/1", "npb-v0/2"):
         with pytest.raises(DatasetInitError, match="does not answer"):
             natives.benchmark(name)
     assert len(asked) == 1
-    reachability.forget()
+    native.forget()
 
 
 # --------------------------------------------------------------------------------------------------- stand-ins
@@ -470,6 +470,14 @@ def test_stand_in_says_what_it_is_and_is_what_was_asked_for(natives: theirs.Data
     with pytest.warns(stand_ins.StandInWarning):
         drawn = natives["cbench-v1"].random_benchmark(np.random.default_rng(3))
     assert str(drawn).startswith("benchmark://programs-v0/")
+
+
+@pytest.mark.filterwarnings("ignore::aiocg.compat.datasets.stand_ins.StandInWarning")
+def test_what_equals_a_stand_in_is_found_in_sets_with_it(natives: theirs.Datasets) -> None:
+    stand_in, own = natives.benchmark(CRC32), natives.benchmark("programs-v0/crc32")
+    likes = [stand_in, own, CRC32, "benchmark://programs-v0/crc32", theirs.BenchmarkUri.from_string(CRC32), own.uri]
+    for one, other in itertools.product(likes, repeat=2):
+        assert (one == other) == (other == one) == (one in {other})
 
 
 def test_program_that_cbench_does_not_have_has_no_stand_in(natives: theirs.Datasets) -> None:

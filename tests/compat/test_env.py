@@ -489,6 +489,7 @@ def test_states_are_command_lines_that_can_be_applied(env: Any) -> None:
             other.apply(env.state)
 
 
+@pytest.mark.slow
 def test_states_are_validated(env: Any, monkeypatch: Any) -> None:
     env.reset(reward_space="IrInstructionCount")
     env.step(env.action_space["-mem2reg"])
@@ -502,9 +503,7 @@ def test_states_are_validated(env: Any, monkeypatch: Any) -> None:
     result = env.validate(wrong)
     assert result.reward_validation_failed
     assert result.errors[0].type.startswith("Expected reward 5")
-    gone = compiler_gym.CompilerEnvState(
-        benchmark=GCD, walltime=1, commandline="opt -nonsense input.bc -o output.bc"
-    )
+    gone = compiler_gym.CompilerEnvState(benchmark=GCD, walltime=1, commandline="opt -nonsense input.bc -o output.bc")
     assert env.validate(gone).actions_replay_failed
 
 

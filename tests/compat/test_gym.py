@@ -151,7 +151,7 @@ def test_random_numbers_are_those_of_the_old_generator() -> None:
     assert seed == 42
     assert generator.randint(1000) == seeding.np_random(42)[0].randint(1000)
     assert seeding.np_random()[1] != seeding.np_random()[1]
-    with pytest.raises(gym.error.Error, match="not negative"):
+    with pytest.raises(gym.error.Error, match="non-negative"):
         seeding.np_random(-1)
 
 

@@ -41,10 +41,10 @@ def run(*arguments: str, cwd: Path | None = None, code: int = 0, **options: str)
 @pytest.mark.usefixtures("installed")
 def test_old_names_are_the_same_modules_and_classes() -> None:
     old = importlib.import_module("compiler_gym.errors.service_errors")
-    new = importlib.import_module("aiocg.compat.compiler_gym.errors.service_errors")
-    assert old is new
+    new = importlib.import_module("aiocg.compat.errors")
+    assert old is new is importlib.import_module("aiocg.compat.compiler_gym.errors.service_errors")
     assert new.__spec__ is not None
-    assert new.__spec__.name == new.__name__ == "aiocg.compat.compiler_gym.errors.service_errors"
+    assert new.__spec__.name == new.__name__ == "aiocg.compat.errors"
     assert importlib.import_module("compiler_gym").errors.ServiceError is new.ServiceError
     assert importlib.import_module("gym.spaces").Discrete is importlib.import_module("aiocg.compat.gym").spaces.Discrete
 
@@ -80,7 +80,7 @@ def test_installed_packages_of_the_names_are_shadowed(tmp_path: Path) -> None:
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong one')")
     program = "import gym, compiler_gym.spaces; print(gym.__version__, compiler_gym.spaces.Box.__module__)"
     done = run("-c", program, PYTHONPATH=str(tmp_path))
-    assert done.stdout == "0.21.0 aiocg.compat.compiler_gym.spaces.box\n"
+    assert done.stdout == "0.21.0 aiocg.compat.spaces.values\n"
 
 
 def test_a_script_finds_everything_as_with_plain_python(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_an_interrupt_ends_a_script_as_plain_python_is_ended(tmp_path: Path) -> 
     assert process.stdout.readline() == "started\n"
     time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, messages = process.communicate(timeout=30)
+    _, messages = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert messages.splitlines()[-1] == "KeyboardInterrupt"
 
@@ -167,7 +167,7 @@ def test_an_interrupt_ends_a_script_as_plain_python_is_ended(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ((), "what is to be run?"),
+        ((), "nothing to run: give a script"),
         (("nothing.py",), "can't open file 'nothing.py': No such file or directory"),
         (("-m", "nothing.at.all"), "No module named nothing.at.all"),
         (("-m",), "-m needs a module"),

@@ -198,9 +198,6 @@ def test_parameters_are_answered_and_forgotten_with_a_reset(env: Any) -> None:
     assert env.send_param("llvm.get_runtimes_per_observation_count", "") == "1"
     assert env.send_param("llvm.apply_baseline_optimizations", "-Oz") == "1"
     assert env.observation["IrInstructionCount"] == env.observation["IrInstructionCountOz"]
-    assert env.send_param("service.benchmark_cache.get_max_size_in_bytes", "") == str(256 * 1024 * 1024)
-    assert env.send_param("service.benchmark_cache.set_max_size_in_bytes", "256") == "256"
-    assert int(env.send_param("service.benchmark_cache.get_size_in_bytes", "")) > 0
     with pytest.raises(ValueError, match=r"Unknown parameter: unknown\.key"):
         env.send_param("unknown.key", "")
     with pytest.raises(ValueError, match="-O7"):
@@ -210,6 +207,7 @@ def test_parameters_are_answered_and_forgotten_with_a_reset(env: Any) -> None:
 # ------------------------------------------------------------------------------------- making benchmarks
 
 
+@pytest.mark.needs("c++")
 def test_benchmarks_are_made_of_files(env: Any, tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text("int A() { return 0; }")
     (tmp_path / "b.cc").write_text('#include <cstdio>\nextern "C" int A();\nint B() { printf("b"); return A(); }')
@@ -233,6 +231,7 @@ def test_benchmarks_are_made_of_files(env: Any, tmp_path: Path) -> None:
         assert re.search(r"define .*i32 @A\(\)", env.ir)
 
 
+@pytest.mark.needs("c++")
 def test_what_no_benchmark_can_be_made_of_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
     with pytest.raises(FileNotFoundError, match=r"nothing\.c"):
@@ -248,15 +247,16 @@ def test_what_no_benchmark_can_be_made_of_is_told(tmp_path: Path) -> None:
     assert isinstance(caught.value, OSError)
 
 
+@pytest.mark.needs("c++")
 def test_benchmarks_are_made_of_text_joined_and_taken_apart(env: Any) -> None:
     both = llvm.make_benchmark_from_source("int A() {return 0;}\nint B() {return A();}", lang="c")
-    first, second = llvm.split_benchmark_by_function(both)
+    variables, first, second = llvm.split_benchmark_by_function(both)
     env.reset(benchmark=second)
     assert re.search(r"define .*@B\(\)", env.ir)
     assert re.search(r"declare .*@A\(\)", env.ir)
-    assert len(llvm.split_benchmark_by_function(both, maximum_function_count=1)) == 1
-    assert len(llvm.split_benchmark_by_function(first)) == 1
-    env.reset(benchmark=llvm.merge_benchmarks([first, second]))
+    assert len(llvm.split_benchmark_by_function(both, maximum_function_count=1)) == 2
+    assert len(llvm.split_benchmark_by_function(first)) == 2
+    env.reset(benchmark=llvm.merge_benchmarks([variables, first, second]))
     assert len(re.findall(r"define .*@[AB]\(\)", env.ir)) == 2
     with pytest.raises(ValueError, match="symbol multiply defined"):
         llvm.merge_benchmarks([first, first])
@@ -267,6 +267,7 @@ def test_benchmarks_are_made_of_text_joined_and_taken_apart(env: Any) -> None:
             llvm.make_benchmark_from_source(source)
 
 
+@pytest.mark.needs("c++")
 def test_headers_are_those_of_the_machine_unless_they_are_not_wanted() -> None:
     assert "-isystem" in llvm.get_system_library_flags()
     assert "-isystem" in llvm.ClangInvocation(["a.c"]).command("a.bc")
@@ -294,6 +295,7 @@ def test_a_compiler_that_does_not_work_is_told(
         llvm.get_system_library_flags()
 
 
+@pytest.mark.needs("libc")
 def test_a_command_line_is_a_benchmark_that_can_be_built(
     env: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +317,7 @@ def test_a_command_line_is_a_benchmark_that_can_be_built(
         env.make_benchmark_from_command_line("gcc missing.c")
 
 
+@pytest.mark.slow
 def test_an_observation_of_a_file_needs_no_environment(env: Any, tmp_path: Path) -> None:
     path = env.write_bitcode(tmp_path / "a.bc")
     for name in ("IrInstructionCount", "Autophase", "IrSha1", "AutophaseDict"):
@@ -327,6 +330,7 @@ def test_an_observation_of_a_file_needs_no_environment(env: Any, tmp_path: Path)
         llvm.compute_observation(env.observation.spaces["Ir"], tmp_path / "c.bc")
 
 
+@pytest.mark.needs("c++")
 def test_a_benchmark_runs_when_it_says_how(env: Any, tmp_path: Path) -> None:
     (tmp_path / "hello.c").write_text('#include <stdio.h>\nint main() { printf("Hello"); return 0; }')
     benchmark = llvm.make_benchmark(tmp_path / "hello.c")

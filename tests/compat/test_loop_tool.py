@@ -36,6 +36,7 @@ def test_an_environment_is_made_by_gym_too_and_has_the_originals_spaces() -> Non
     assert isinstance(env.reward.spaces["flops"], loop_tool.FLOPSReward)
 
 
+@pytest.mark.slow
 def test_induced_remainder(env: Any) -> None:
     env.observation_space = "loop_tree"
     env.reset(benchmark=env.datasets.benchmark(uri=CPU), action_space="simple")
@@ -52,6 +53,7 @@ def test_induced_remainder(env: Any) -> None:
     assert env.commandline() == "0,1,0,1,1"
 
 
+@pytest.mark.slow
 def test_thread_removal_and_addition(env: Any) -> None:
     env.observation_space = "loop_tree"
     env.reset(benchmark=CPU)

@@ -4,7 +4,6 @@ import contextlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ from aiocg.compat.compiler_gym.datasets import Benchmark, Dataset
 from aiocg.compat.compiler_gym.errors import ServiceError, ServiceInitError, SessionNotFound
 from aiocg.compat.compiler_gym.service.client_service_compiler_env import ClientServiceCompilerEnv
 from aiocg.compat.compiler_gym.service.connection import ConnectionOpts
-from aiocg.compat.compiler_gym.service.service_cache import ServiceCache
 from aiocg.compat.compiler_gym.spaces import Box, NamedDiscrete, Reward, Scalar, Sequence
 from aiocg.compat.compiler_gym.util.registration import COMPILER_GYM_ENVS, register
 
@@ -179,8 +177,8 @@ def test_an_interrupt_ends_the_script_and_a_reset_starts_it_again(env: Any) -> N
     env.reset()
     env.step(0)
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     with pytest.raises(KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
         env.step(4)
     assert env.actions == [0]
     assert env.step(0)[2]
@@ -210,7 +208,7 @@ os.kill(os.getpid(), 9)
 """
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
     number = int(done.stdout)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     with contextlib.suppress(psutil.NoSuchProcess):
         while psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
             assert time.monotonic() < deadline, "the service is still there"
@@ -225,13 +223,13 @@ def test_what_is_no_service_is_refused(tmp_path: Path) -> None:
         ClientServiceCompilerEnv(service=tmp_path / "nothing.py")
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF")
-    with pytest.raises(ServiceInitError, match="no script of Python"):
+    with pytest.raises(ServiceInitError, match="not a Python script"):
         ClientServiceCompilerEnv(service=program)
     script = tmp_path / "script.py"
     script.write_text("print()")
     with pytest.raises(ServiceError, match="did not become a service"):
         ClientServiceCompilerEnv(service=script)
-    with pytest.raises(ServiceError, match="no connection of this process"):
+    with pytest.raises(ServiceError, match="not a connection of this process"):
         ClientServiceCompilerEnv(service="localhost:1")
 
 
@@ -242,21 +240,6 @@ def test_started_by_hand_a_service_says_what_it_is() -> None:
         assert done.returncode == 1
         assert "ERROR:" in done.stderr
         assert problem in done.stderr
-
-
-def test_files_of_a_service_are_gone_when_it_is_closed(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("COMPILER_GYM_CACHE", str(tmp_path / "disk"))
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
-        for place in (memory, str(tmp_path / "elsewhere")):
-            monkeypatch.setenv("COMPILER_GYM_TRANSIENT_CACHE", place)
-            cache = ServiceCache()
-            assert (cache / "logs").is_dir()
-            (cache / "disk" / "file").write_text("x")
-            real = (cache / "disk").resolve()
-            assert not real.is_relative_to(memory)
-            cache.close()
-            assert not cache.path.exists()
-            assert not real.exists()
 
 
 def test_an_environment_of_ones_own_can_be_registered() -> None:
@@ -270,3 +253,17 @@ def test_an_environment_of_ones_own_can_be_registered() -> None:
         env.reset()
         assert env.step(0)[1] == 1.0
         assert env.spec.id == "example-compiler-v0"
+
+
+# ------------------------------------------------------------------------------------- programs of LLVM, called
+
+
+def test_a_script_may_call_opt_and_llc() -> None:
+    source = b"int sum(int *p) { int s = 0; for (int i = 0; i < 64; i++) s += p[i]; return s; }"
+    with ClientServiceCompilerEnv(service=SCRIPT.with_name("unrolling_script.py")) as env:
+        env.reset(benchmark=Benchmark.from_file_contents("benchmark://user-v0/sum", source))
+        before = env.observation["lines"]
+        *_, info = env.step(2)
+        assert not info["action_had_no_effect"]
+        assert env.observation["ir"].count("add nsw i32") >= 8
+        assert env.observation["lines"] > before

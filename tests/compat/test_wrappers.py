@@ -309,6 +309,7 @@ def test_step_that_breaks_the_program_ends_the_episode(env: Any) -> None:
     assert (rewards, done) == ([-7, -7], True)
 
 
+@pytest.mark.slow
 def test_own_programs_are_validated_by_running_them(env: Any) -> None:
     env.reset(benchmark=GCD)
     env.step(env.action_space["-mem2reg"])

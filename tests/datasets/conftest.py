@@ -48,6 +48,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 
 @pytest.fixture
+def worker_cache(new_cache: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache for one test that starts a worker of LLVM, without any program."""
+    directory = new_cache()
+    monkeypatch.setenv("AIOCG_CACHE", str(directory))
+    return directory
+
+
+@pytest.fixture
 def logging_clang(
     tmp_path_factory: pytest.TempPathFactory, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> LoggingClang:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.datasets import archive as module
+from aiocg.datasets import archive_members as module
 from aiocg.datasets.archive import unpack
 from aiocg.datasets.errors import InstallError
 from aiocg.datasets.process import Cancelled, cancellable
@@ -324,6 +324,7 @@ def test_a_sparse_file_is_refused(tmp_path: Path, target: Path) -> None:
     _refused(_tar(tmp_path / "archive", [member]), target, OTHER)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_bomb_is_refused(tmp_path: Path, target: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HARMLESS", 1 << 20)
@@ -365,6 +366,7 @@ def test_a_truncated_archive_is_refused(tmp_path: Path, target: Path, kind: str)
         _refused(tmp_path / "archive", target)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_damaged_archive_is_refused_or_unpacked_in_its_place(tmp_path: Path, target: Path, kind: str) -> None:
     whole = _good(tmp_path / "archive", kind).read_bytes()
@@ -423,7 +425,7 @@ def _large(path: Path) -> Path:
 def test_when_the_disk_is_full_nothing_is_left(tmp_path: Path, target: Path) -> None:
     archive = _good(tmp_path / "archive", "gz", {"small": b"x", "large": bytes(200_000)})
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-    command = [sys.executable, "-P", "-c", limit + SCRIPT, str(archive), str(target)]
+    command = [sys.executable, "-B", "-P", "-c", limit + SCRIPT, str(archive), str(target)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert output.startswith("InstallError")
     assert "File too large" in output

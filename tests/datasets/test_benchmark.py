@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkSource, ProgramRun
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.recipe import ProgramRun
 
 
 def test_content_is_computed_once_by_whichever_thread_comes_first() -> None:

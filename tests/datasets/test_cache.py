@@ -71,7 +71,7 @@ def test_a_write_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
         "try: cache.write(sys.argv[2], bytes(1 << 20))\nexcept CacheError as error: print(error.reason)\n"
         "assert cache.read(sys.argv[2]) == b'old'\n"
     )
-    command = [sys.executable, "-P", "-c", script, tmp_path, KEY]
+    command = [sys.executable, "-B", "-P", "-c", script, tmp_path, KEY]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     assert process.stdout == "File too large\n"
     assert Cache(tmp_path).read(KEY) == b"old"

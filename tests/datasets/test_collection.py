@@ -11,8 +11,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, DatasetNotFound, InvalidBenchmarkUri
-from aiocg.datasets.registry import default_datasets
-from aiocg.datasets.resolution import resolve
+from aiocg.datasets.registry import default_datasets, resolve
 from aiocg.datasets.uri import BenchmarkUri
 
 

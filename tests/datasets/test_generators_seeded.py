@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from aiocg.datasets import Benchmark, BenchmarkNotFound, BenchmarkUri, Datasets, InvalidBenchmarkUri
-from aiocg.datasets.generators.parameters import Choice, Integer, Switch, Value
-from aiocg.datasets.generators.seeded import SEEDS, SeededDataset
+from aiocg.datasets.generators.seeded import SEEDS, Choice, Integer, SeededDataset, Switch, Value
 
 
 class Words(SeededDataset):

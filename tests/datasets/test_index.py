@@ -192,13 +192,13 @@ def test_processes_write_at_once(index: DatasetIndex) -> None:
 
 
 @pytest.mark.slow
-def test_a_million_rows(index: DatasetIndex) -> None:
+def test_many_rows(index: DatasetIndex) -> None:
     started = time.monotonic()
-    for start in range(0, 1_000_000, 50_000):
-        index.record(row(n, n % 10_000, ir_hash=str(n % 900_000)) for n in range(start, start + 50_000))
+    for start in range(0, 200_000, 50_000):
+        index.record(row(n, n % 10_000, ir_hash=str(n % 180_000)) for n in range(start, start + 50_000))
     recorded = time.monotonic() - started
-    assert len(index.positions((500, 5000))) == 450_100
-    assert len(index.positions(unique=True)) == 900_000
+    assert len(index.positions((500, 5000))) == 90_020
+    assert len(index.positions(unique=True)) == 180_000
     print(f"recorded in {recorded:.1f} s, {index.path.stat().st_size / 1e6:.0f} MB")
 
 

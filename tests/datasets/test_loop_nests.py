@@ -13,8 +13,9 @@ from aiocg.datasets.loop_nests.dataset import LoopNestsDataset
 from aiocg.datasets.loop_nests.loop_tool import LoopToolDataset
 from aiocg.datasets.loop_nests.templates import TEMPLATES
 from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.language import parse, unparse
-from aiocg.workers.loops.reference import evaluate, random_inputs
+from aiocg.workers.loops.language import parse
+from aiocg.workers.loops.reference import expect, random_inputs
+from aiocg.workers.loops.spelling import unparse
 
 DATASET = LoopNestsDataset()
 ALL = [str(uri) for uri in DATASET.benchmark_uris()]
@@ -28,6 +29,7 @@ def _shapes(name: str) -> dict[str, tuple[int, ...]]:
     return {tensor.name: tensor.shape for tensor in _computation(name).tensors}
 
 
+@pytest.mark.few(25)
 @pytest.mark.parametrize("uri", ALL)
 def test_what_is_enumerated_is_in_the_language_and_can_be_measured(uri: str) -> None:
     benchmark = DATASET[uri]
@@ -89,7 +91,7 @@ def test_every_template_computes_what_its_name_says() -> None:
         computation = _computation(name)
         inputs = random_inputs(computation)
         exact = right(*(array.astype(np.float64) for array in inputs))
-        np.testing.assert_allclose(evaluate(computation, inputs)[-1], exact, rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(expect(computation, inputs)[-1].values, exact, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_a_convolution_has_the_size_that_kernel_and_stride_leave() -> None:

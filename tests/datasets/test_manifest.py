@@ -125,7 +125,7 @@ def test_a_full_disk_is_named(tmp_path: Path, own_cache: Path) -> None:
         "try: Manifest.read(Path(sys.argv[1]))\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
-    command = [sys.executable, "-P", "-c", script, str(tmp_path / "names")]
+    command = [sys.executable, "-B", "-P", "-c", script, str(tmp_path / "names")]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert output.startswith(CacheError.__name__)
     assert list((own_cache / "manifests").iterdir()) == []
@@ -139,6 +139,7 @@ def test_reading_can_be_cancelled(tmp_path: Path, own_cache: Path) -> None:
     assert list((own_cache / "manifests").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_near_names_are_found_after_one_slip(tmp_path: Path, own_cache: Path) -> None:
     rng = random.Random(7)
     parts = ["parse", "alloc", "buffer", "init", "driver", "kernel"]
@@ -151,6 +152,7 @@ def test_near_names_are_found_after_one_slip(tmp_path: Path, own_cache: Path) ->
     assert manifest.near("?") == []
 
 
+@pytest.mark.slow
 def test_a_million_names_take_little_memory_and_time(tmp_path: Path, own_cache: Path) -> None:
     path = tmp_path / "names"
     path.write_text("".join(f"some/path/of/a/name/{number * 7919 % 1_041_333}\n" for number in range(1_041_333)))

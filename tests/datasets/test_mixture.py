@@ -12,8 +12,8 @@ from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError, DatasetNotFound
 from aiocg.datasets.files import FilesDataset
-from aiocg.datasets.mixture import BLOCK, Mixture, mix
-from aiocg.datasets.registry import default_datasets
+from aiocg.datasets.mixture import BLOCK, Mixture
+from aiocg.datasets.registry import default_datasets, mix
 from aiocg.datasets.uri import BenchmarkUri
 from aiocg.testing import ScriptedDataset
 

@@ -28,9 +28,8 @@ from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.own.dataset import OwnDataset
 from aiocg.datasets.own.draft import Draft
 from aiocg.datasets.own.installed import directory_of, own_datasets
-from aiocg.datasets.own.manifest import CONTENT, MANIFEST, Link, Program, Run
+from aiocg.datasets.own.manifest import CONTENT, MANIFEST, Link, Program, Run, is_harmless
 from aiocg.datasets.own.packing import add, own_dataset, pack
-from aiocg.datasets.own.words import is_harmless
 from aiocg.datasets.process import Cancelled
 
 SOURCE = b"int twice(int x) { return x + x; }\n"
@@ -406,6 +405,7 @@ def test_packing_and_adding_can_be_cancelled(tmp_path: Path) -> None:
     with cancellable(event), pytest.raises((Cancelled, DatasetError)):
         add(file)
     assert list(directory_of("").iterdir()) == []
-    assert hashlib.sha256(pack(add(file), tmp_path / "again.tar.xz").read_bytes()).digest() == hashlib.sha256(
-        file.read_bytes()
-    ).digest()
+    assert (
+        hashlib.sha256(pack(add(file), tmp_path / "again.tar.xz").read_bytes()).digest()
+        == hashlib.sha256(file.read_bytes()).digest()
+    )

@@ -48,6 +48,7 @@ class Index(http.server.SimpleHTTPRequestHandler):
     """A package index with one project."""
 
     requests: list[str]
+    hold: threading.Event  # until this is set, what hangs does
     broken = ""
     password = ""
     page_type = "text/html"
@@ -59,7 +60,7 @@ class Index(http.server.SimpleHTTPRequestHandler):
             self.end_headers()
             return
         if self.path.endswith(".whl") and Index.broken == "hang":
-            time.sleep(30)
+            Index.hold.wait(200)
         if self.path.endswith(".whl") and Index.broken == "truncated":
             self.send_response(200)
             self.send_header("Content-Length", "100000")
@@ -98,6 +99,7 @@ def index(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> I
     wheel = make_wheel(folder)
     (folder / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{NAME}">{NAME}</a></body></html>')
     Index.requests, Index.broken, Index.password, Index.page_type = [], "", "", "text/html"
+    Index.hold = threading.Event()
     handler = functools.partial(Index, directory=str(tmp_path / "served"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
@@ -106,6 +108,7 @@ def index(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> I
         thread.start()
         monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
         yield wheel
+        Index.hold.set()
         server.shutdown()
         thread.join()
 
@@ -125,6 +128,7 @@ def test_a_member_is_fetched_once_and_kept(index: Wheel, own_cache: Path, tmp_pa
     assert fetch_members(index)["words.txt"].read_bytes() == CONTENT and len(Index.requests) > asked
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_both_get_it(index: Wheel, own_cache: Path) -> None:
     command = fetching(index, "print(package_index.fetch_members(wheel)['words.txt'])")
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in "ab"]
@@ -132,6 +136,7 @@ def test_two_processes_at_once_both_get_it(index: Wheel, own_cache: Path) -> Non
     assert places[0] == places[1] and Path(places[0]).read_bytes() == CONTENT
 
 
+@pytest.mark.slow
 def test_a_folder_of_wheels_will_do(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = make_wheel(tmp_path, "tiny-1.0-cp38-cp38-win_amd64.whl")  # neither this Python nor this machine
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -139,6 +144,7 @@ def test_a_folder_of_wheels_will_do(tmp_path: Path, own_cache: Path, monkeypatch
     assert fetch_members(wheel)["words.txt"].read_bytes() == CONTENT
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -172,18 +178,17 @@ def test_an_unreachable_index_is_named_as_the_cause(own_cache: Path, monkeypatch
     assert "onnection" in caught.value.diagnostics  # each pip has its own words
 
 
+@pytest.mark.slow
 def test_an_index_that_stalls_is_given_up(index: Wheel, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Index.broken = "hang"
-    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "0.5")
-    started = time.monotonic()
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "3")
     with pytest.raises(DownloadError, match="index cannot be reached"):
         fetch_members(index)
-    assert time.monotonic() - started < 25
 
 
 def test_a_fetch_can_be_cancelled(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
     Index.broken = "hang"
-    stop, started = threading.Event(), time.monotonic()
+    stop = threading.Event()
 
     def cancel_when_asked() -> None:
         while not any(path.endswith(".whl") for path in Index.requests):
@@ -193,9 +198,10 @@ def test_a_fetch_can_be_cancelled(index: Wheel, own_cache: Path, tmp_path: Path)
     threading.Thread(target=cancel_when_asked).start()
     with cancellable(stop), pytest.raises(Cancelled):
         fetch_members(index)
-    assert time.monotonic() - started < 25 and leftovers(own_cache, tmp_path) == []
+    assert leftovers(own_cache, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_an_error(
     index: Wheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,9 +222,10 @@ wheel = package_index.Wheel(sys.argv[1], sys.argv[2], {sys.argv[3]: sys.argv[4]}
 def fetching(wheel: Wheel, program: str) -> list[str]:
     """Return a command that runs a program after preparing it to fetch."""
     ((member, digest),) = wheel.members.items()
-    return [sys.executable, "-P", "-c", FETCH + program, wheel.file_name, wheel.sha256, member, digest]
+    return [sys.executable, "-B", "-P", "-c", FETCH + program, wheel.file_name, wheel.sha256, member, digest]
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
     program = (
         "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))\n"
@@ -230,6 +237,7 @@ def test_a_full_disk_leaves_nothing(index: Wheel, own_cache: Path, tmp_path: Pat
     assert leftovers(own_cache, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_terminal_is_told_what_takes_so_long(index: Wheel, own_cache: Path) -> None:
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
@@ -245,6 +253,7 @@ def test_a_terminal_is_told_what_takes_so_long(index: Wheel, own_cache: Path) ->
     assert process.returncode == 0 and b"Fetching tiny 1.0" in told
 
 
+@pytest.mark.slow
 def test_without_pip_python_s_own_copy_is_used(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
     pytest.importorskip("ensurepip", reason="this Python carries no pip")
     program = (
@@ -305,6 +314,7 @@ _FILES = ("null", "[1]", '[{"url": 1}]', '[{"url": "x", "hashes": 0}]')
 NONSENSE = ("[]", "{", *(f'{{"files": {files}}}' for files in _FILES))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("kind", "page"),
     [*(("application/json", page) for page in NONSENSE), ("text/html", f"<![odd[ x><a href={SDIST}>")],
@@ -329,6 +339,7 @@ def test_a_link_that_makes_no_sense_does_not_hide_the_others(sdist: tuple[str, b
     assert addresses(SDIST, sdist[0]) == [f"{os.environ['PIP_INDEX_URL']}/tiny/{SDIST}"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("absolute", [False, True])
 def test_the_password_of_an_index_is_for_its_files_too_and_for_no_other_server(
     sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absolute: bool
@@ -344,6 +355,7 @@ def test_the_password_of_an_index_is_for_its_files_too_and_for_no_other_server(
     assert addresses(SDIST, digest)[1] == f"http://other.example/{SDIST}"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["{}", "file://{}", "{}/links.html"])
 def test_pip_s_folders_and_pages_of_links_are_looked_at(
     sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
@@ -361,6 +373,7 @@ def test_pip_s_folders_and_pages_of_links_are_looked_at(
     assert Index.requests == []
 
 
+@pytest.mark.slow
 def test_pip_s_files_of_settings_count_and_variables_count_more(
     own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +399,7 @@ def test_a_mirror_takes_the_place_of_all_indexes(
     assert fetch_archive(SDIST, digest).read_bytes() == content and Index.requests == []
 
 
+@pytest.mark.slow
 def test_what_no_index_has_is_told_with_their_answers(
     sdist: tuple[str, bytes], own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

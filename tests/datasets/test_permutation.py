@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiocg.datasets.permutation import Permutation
+from aiocg.datasets.places import Permutation
 
 LARGEST = 2**63 - 1
 
@@ -84,12 +84,14 @@ def test_sizes_and_seeds_that_make_no_sense_are_refused() -> None:
         Permutation(10, 0.5)  # type: ignore[arg-type]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("size", "trials"), [(2, 2000), (3, 3000), (4, 4000), (5, 8000)])
 def test_of_few_numbers_all_orders_are_equally_likely(size: int, trials: int) -> None:
     counts = Counter(tuple(Permutation(size, seed)) for seed in range(trials))
     assert deviation(counts, math.factorial(size)) < 4
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [9, 25, 127, 128, 200])
 def test_over_the_seeds_every_number_is_as_often_at_every_place(size: int) -> None:
     trials = 40_000 // size
@@ -141,7 +143,7 @@ def test_orders_never_change(of: tuple[int, int, str]) -> None:
 
 
 def test_it_does_not_depend_on_the_hashes_of_a_process() -> None:
-    script = "from aiocg.datasets.permutation import Permutation; print(list(Permutation(10, 0, 'name')))"
+    script = "from aiocg.datasets.places import Permutation; print(list(Permutation(10, 0, 'name')))"
     for seed in ("0", "1"):
         done = subprocess.run(
             [sys.executable, "-P", "-c", script], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True

@@ -27,7 +27,7 @@ def is_gone(pid: int) -> bool:
 
 def wait_for(condition: Callable[[], bool]) -> None:
     waiting = threading.Event()
-    for _ in range(2000):
+    for _ in range(6000):
         if condition():
             return
         waiting.wait(0.01)
@@ -59,7 +59,8 @@ def test_a_flood_of_messages_is_drained_but_not_kept() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    status, messages = python("import time; time.sleep(0.2); bytearray(9 << 30)")
+    bounded = "resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY"
+    status, messages = python(f"import resource\nwhile not {bounded}: pass\nbytearray(9 << 30)")
     assert status == 1
     assert "MemoryError" in messages
 
@@ -105,9 +106,9 @@ def test_an_interrupt_that_does_not_wake_the_thread_that_waits_ends_the_compiler
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # Python handles it in the main thread, when it can
 
     thread = threading.Thread(target=interrupt)
-    thread.start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
+        thread.start()
         python("import time; time.sleep(60)")
     thread.join()
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 50

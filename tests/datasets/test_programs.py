@@ -2,12 +2,13 @@
 
 import functools
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.linking import link, run
+from aiocg.datasets.linking import link
 from aiocg.datasets.programs import RUN_SIZES, ProgramsDataset
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.workers.llvm.library import Library
@@ -42,9 +43,9 @@ def check_output(program: Benchmark, bitcode: bytes, sizes: tuple[str, ...], exe
     assert program.program is not None
     for size in sizes:
         planned = program.program.runs[size]
-        execution = run(executable, planned.arguments, timeout=60)
-        assert (execution.exit_code, execution.errors) == (planned.exit_status, b"")
-        assert execution.output == planned.expected_output()
+        execution = subprocess.run([executable, *planned.arguments], capture_output=True, timeout=60, env={})
+        assert (execution.returncode, execution.stderr) == (planned.exit_status, b"")
+        assert execution.stdout == planned.expected_output()
     executable.unlink()
 
 
@@ -65,11 +66,15 @@ def instruction_count(program: Benchmark) -> int:
         return len(re.findall(r"^  [^ \]]", module.to_text(), re.MULTILINE))
 
 
+@pytest.mark.few(4)
+@pytest.mark.sampled
 @every_program
 def test_unoptimized_program_prints_the_expected_text(program: Benchmark, executables: Path) -> None:
     check_output(program, program.content, ("small",), executables / "program", "-O0")
 
 
+@pytest.mark.few(4)
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=lambda number: str(PROGRAMS[number].uri.path))
 def test_optimized_program_prints_the_expected_text(number: int, library: Library, executables: Path) -> None:
     """A sample: each program under one of the pipelines, each pipeline on several programs."""
@@ -78,12 +83,14 @@ def test_optimized_program_prints_the_expected_text(number: int, library: Librar
     check_output(program, bitcode, ("small",), executables / "program", "-O2")
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @every_program
 def test_every_size_prints_the_expected_text_at_O0(program: Benchmark, executables: Path) -> None:
     check_output(program, program.content, RUN_SIZES, executables / "program", "-O0")
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("pipeline", PIPELINES)
 @every_program
@@ -116,9 +123,12 @@ def test_expected_texts_are_there_and_differ_by_size(program: Benchmark) -> None
     assert len(set(texts.values())) == len(RUN_SIZES)
 
 
+@pytest.mark.few(4)
+@pytest.mark.sampled
 @every_program
 def test_program_without_argument_takes_the_small_input(program: Benchmark, executables: Path) -> None:
     executable = executables / "program"
     link(program.content, executable, find_toolchain(), optimization="-O0")
     assert program.program is not None
-    assert run(executable).output == program.program.runs["small"].expected_output()
+    done = subprocess.run([executable], capture_output=True, env={})
+    assert done.stdout == program.program.runs["small"].expected_output()

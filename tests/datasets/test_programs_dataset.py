@@ -55,7 +55,17 @@ def test_everybody_gets_the_same_benchmark_while_somebody_holds_it() -> None:
     assert dataset.benchmark("benchmark://programs-v0/matmul") is held
 
 
-@pytest.mark.parametrize("name", ["matmull", "matmul.c", "sub/matmul", "matmul?x=1", "matmul#x", "expected/matmul"])
+def test_the_level_of_the_front_end_can_be_given() -> None:
+    dataset = ProgramsDataset()
+    usual, fast = dataset["matmul"], dataset.benchmark("benchmark://programs-v0/matmul?flag=-O3")
+    assert str(fast.uri) == "benchmark://programs-v0/matmul?flag=-O3" and fast.content != usual.content
+    assert fast.program == usual.program
+    assert b"llvm.loop.unroll.disable" in usual.content and b"llvm.loop.unroll.disable" not in fast.content
+
+
+@pytest.mark.parametrize(
+    "name", ["matmull", "matmul.c", "sub/matmul", "matmul?x=1", "matmul?flag=-O9", "matmul#x", "expected/matmul"]
+)
 def test_an_unknown_program_is_not_found(name: str) -> None:
     with pytest.raises(BenchmarkNotFound, match="no program"):
         ProgramsDataset().benchmark(name)

@@ -24,7 +24,7 @@ PROGRAMS = ("gcd", "crc32", "nqueens")
 
 
 @pytest.fixture
-def site(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def site(tmp_path: Path, worker_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder for what is installed."""
     monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path / "site"))
     return tmp_path / "site"
@@ -49,10 +49,9 @@ def make(site: Path, published_server: PublishedServer, bitcode: dict[str, bytes
         )
         facts = {
             "sha256": archive.sha256,
-            "manifest": "npb-v0",
             "manifest_sha256": names.sha256,
         }
-        return bitcode_dataset("npb-v0", "NASA Parallel Benchmarks", "NOSA", 5, references={}, **facts | changes)
+        return bitcode_dataset("npb-v0", **{**facts, "license": "NOSA", "size": 5, "references": {}, **changes})
 
     return new
 
@@ -98,7 +97,7 @@ async def test_a_published_program_is_optimised(make: Make) -> None:
         ("0?size=1", BenchmarkNotFound, "has no parameter 'size'; did you mean 'benchmark://npb-v0/0'"),
         ("0#main", BenchmarkNotFound, "has no part 'main'"),
         ("broken", BenchmarkInitError, "is not LLVM bitcode"),
-        ("lost", BenchmarkInitError, "is not there any more"),
+        ("lost", BenchmarkInitError, "is missing; uninstall"),
     ],
 )
 def test_programs_that_cannot_be_had_are_errors(make: Make, name: str, error: type[Exception], message: str) -> None:

@@ -79,7 +79,7 @@ def compiled(text: str) -> bytes:
 @pytest.fixture
 def make(
     published_server: PublishedServer,
-    own_cache: Path,
+    worker_cache: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Make:
@@ -117,6 +117,7 @@ async def open_program(runtime: aiocg.Runtime, dataset: CBenchDataset, path: str
     return env
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_optimising_fetches_no_inputs_and_validation_does(
     make: Make, runtime: aiocg.Runtime, published_server: PublishedServer
@@ -158,6 +159,7 @@ async def test_a_chosen_input_comes_with_the_program(make: Make, runtime: aiocg.
     assert result.okay() and result.benchmark_semantics_validated and str(env.state.benchmark).endswith("?dataset=6")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["patricia", "qsort", "sha"])
 @pytest.mark.asyncio(loop_scope="module")
 async def test_all_inputs_are_compared(make: Make, runtime: aiocg.Runtime, name: str) -> None:
@@ -171,6 +173,7 @@ async def test_all_inputs_are_compared(make: Make, runtime: aiocg.Runtime, name:
     assert result.okay() and result.benchmark_semantics_validated, result.errors
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from aiocg.datasets import default_datasets
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, ProgramRun
+from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.linking import runtime_archive
-from aiocg.datasets.recipe import encode_program
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun, encode_program
 from aiocg.datasets.toolchain import find_toolchain
 
 

@@ -6,8 +6,7 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, DatasetNotFound, InvalidBenchmarkUri
 from aiocg.datasets.files import FilesDataset
-from aiocg.datasets.registry import default_datasets
-from aiocg.datasets.resolution import resolve
+from aiocg.datasets.registry import default_datasets, resolve
 from aiocg.datasets.uri import BenchmarkUri
 
 IR = "define void @f() {\n  ret void\n}\n"

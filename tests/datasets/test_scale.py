@@ -13,33 +13,25 @@ import pytest
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.listed import ListedDataset
 from aiocg.datasets.manifest import Manifest
-from aiocg.datasets.mixture import mix
+from aiocg.datasets.registry import mix
 from aiocg.datasets.uri import BenchmarkUri
 
 MILLION = 1_041_333
 LITTLE = 1_000_000  # bytes; a list of the names would take a hundred times as much
 
 
-class Named(Dataset):
+class Named(ListedDataset):
     """A dataset whose names are in a file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__("named-v0", "names in a file")
-        self.names = Manifest.read(path)
+        self._names = Manifest.read(path)
 
     @property
-    def size(self) -> int:
-        return len(self.names)
-
-    def benchmark_uris(self) -> Iterator[BenchmarkUri]:
-        return (BenchmarkUri(self.scheme, self.name, name) for name in self.names)
-
-    def uri_at(self, index: int) -> BenchmarkUri:
-        return BenchmarkUri(self.scheme, self.name, self.names[index])
-
-    def position(self, uri: BenchmarkUri) -> int:
-        return self.names.index(uri.path)
+    def names(self) -> Manifest:
+        return self._names
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
         return Benchmark(uri, lambda: uri.path.encode())
@@ -70,6 +62,7 @@ def number_of(uri: BenchmarkUri) -> int:
     return int(uri.path.partition("/f")[2])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "use",
     [
@@ -121,7 +114,7 @@ def test_a_million_programs_are_gone_through_in_constant_memory(million: Named) 
 
 
 def test_an_agent_takes_one_program_after_another_from_a_million(million: Named) -> None:
-    from aiocg.prefetching import prefetch
+    from aiocg.programs.prefetching import prefetch
 
     async def agent() -> list[bytes]:
         async with prefetch(million.split(0)["train"].shuffled(1)[:100], ahead=8) as benchmarks:

@@ -15,8 +15,13 @@ import pytest
 from aiocg.datasets import BenchmarkNotFound, DownloadError, InstallError
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.headers import headers_directory
-from aiocg.datasets.sdist import SdistDataset, curate
+from aiocg.datasets.sdist import SdistDataset
 from aiocg.datasets.sdist.manifest import Project
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
+    patch.syspath_prepend(str(CHECKOUT))
+    from bench import curate_sdist as curate
 
 HEADER = "#include <assert.h>\nstatic inline int checked(int x) { assert(x > 0); return x; }\n"
 SOURCES = {
@@ -95,6 +100,7 @@ def dataset(curated: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.Monke
     return SdistDataset(curated[0])
 
 
+@pytest.mark.slow
 def test_curating_keeps_what_is_a_program_and_says_why_it_leaves_out_the_rest(
     curated: tuple[Path, str], index: Path
 ) -> None:
@@ -128,6 +134,7 @@ def test_the_programs_are_enumerated_without_anything_being_fetched(dataset: Sdi
         dataset.benchmark("other/src/one.c")
 
 
+@pytest.mark.slow
 def test_a_program_is_compiled_with_its_flags_and_our_files(dataset: SdistDataset) -> None:
     benchmark = dataset["tiny/src/one.c"]
     assert is_bitcode(benchmark.content) and dataset.installed and dataset.site_data_size_in_bytes > 0
@@ -157,6 +164,7 @@ def test_a_program_is_compiled_once(
     assert len(contents) == 1 and logging_clang.runs == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["tiny/src/one.c", "tiny/src/deep/two.c", "tiny/cxx/list.cc"])
 def test_a_program_is_the_same_wherever_it_and_the_headers_lie(
     dataset: SdistDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -173,6 +181,7 @@ def test_a_program_is_the_same_wherever_it_and_the_headers_lie(
     assert first == second and str(tmp_path).encode() not in first
 
 
+@pytest.mark.slow
 def test_what_cannot_be_fetched_says_for_what_it_is_needed(
     dataset: SdistDataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.files import FilesDataset
-from aiocg.datasets.inclusion import Inclusion, defined_inclusions, inclusions
 from aiocg.datasets.source_files import gather
-from aiocg.datasets.source_tree import SourceTree
+from aiocg.datasets.source_tree import Inclusion, SourceTree, defined_inclusions, inclusions
 from aiocg.llvm.benchmarks import benchmark_from_source
 
 GCC = shutil.which("gcc") or ""
@@ -124,11 +123,11 @@ OPERANDS = st.one_of(
 LINES = st.one_of(
     st.builds("#include {}\n".format, OPERANDS),
     st.builds("/* #include {}\n*/".format, OPERANDS),
-    st.builds('const char *s = "\\\n#include {}'.format, st.just("<z.h>\";\n")),
+    st.builds('const char *s = "\\\n#include {}'.format, st.just('<z.h>";\n')),
     st.builds("#if N > 5\n#include {}\n#endif\n".format, OPERANDS),
     st.builds("#  include/**/{} // c\n".format, OPERANDS),
     st.sampled_from(['#define X "y.h"\n', "#define Y <z.h>\n", "#undef X\n", "char c = '\"';\n", "// it's\n"]),
-    st.builds('#if __has_include({0})\n#include {0}\n#endif\n'.format, st.sampled_from(['"x.h"', "<none.h>", '"y.h"'])),
+    st.builds("#if __has_include({0})\n#include {0}\n#endif\n".format, st.sampled_from(['"x.h"', "<none.h>", '"y.h"'])),
 )
 TEXTS = st.builds(
     "#ifndef N\n#define N 0\n#endif\nint here{};\n{}".format,
@@ -145,6 +144,7 @@ def preprocess(folder: Path, unit: str, include: tuple[str, ...] | list[str]) ->
     return done.returncode, done.stdout.split()
 
 
+@pytest.mark.slow
 @needs_gcc
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(HEADERS, TEXTS, max_size=6), TEXTS, st.lists(st.sampled_from(FOLDERS[1:]), max_size=2))

@@ -318,7 +318,7 @@ def test_cancelling_stops_an_installation(published_server: PublishedServer, arc
         begun = time.monotonic()
         with cancellable(stop), pytest.raises(error):
             use()
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 60
         timer.join()
     assert not dataset.installed
 
@@ -331,6 +331,7 @@ def test_threads_install_once(published_server: PublishedServer, archive: bytes)
     assert published_server.count() == 1
 
 
+@pytest.mark.slow
 def test_of_several_processes_one_installs_and_the_next_goes_on_when_it_is_killed(
     published_server: PublishedServer, archive: bytes, site: Path
 ) -> None:

@@ -142,10 +142,10 @@ def test_a_chosen_program_that_is_no_clang_is_refused(tmp_path: Path, monkeypatc
     text = tmp_path / "not-executable"
     text.touch()
     monkeypatch.setenv("AIOCG_CLANG", str(text))
-    with pytest.raises(ToolchainNotFound, match="no executable file"):
+    with pytest.raises(ToolchainNotFound, match="not an executable file"):
         find_toolchain()
     monkeypatch.setenv("AIOCG_CLANG", "/bin/true")
-    with pytest.raises(ToolchainNotFound, match="not a clang"):
+    with pytest.raises(ToolchainNotFound, match="not a working clang"):
         find_toolchain()
     broken = fake_clang(tmp_path / "broken")
     broken.write_text("#!/no/such/interpreter\n")

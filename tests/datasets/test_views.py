@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
-from aiocg.datasets.dataset import Dataset
+from aiocg.datasets.dataset import Dataset, DatasetView
 from aiocg.datasets.errors import BenchmarkNotFound, DatasetError, IndexNotFound
 from aiocg.datasets.index import DatasetIndex, IndexRow
 from aiocg.datasets.registry import default_datasets
 from aiocg.datasets.uri import BenchmarkUri
-from aiocg.datasets.views import DatasetView, extent
 
 
 class Numbers(Dataset):
@@ -124,6 +123,7 @@ def test_slices_and_shuffles_of_each_other_keep_benchmarks_apart(
             assert sorted(after) == sorted(before)
     names = [dataset.uri_at(place) for place in range(dataset.size)]
     assert names == list(dataset.benchmark_uris()) == [benchmark.uri for benchmark in dataset]
+    assert [dataset.number_at(place) for place in range(dataset.size)] == numbers_of(dataset)
 
 
 @pytest.mark.parametrize("place", [-1, 5, 100])
@@ -251,7 +251,7 @@ def test_a_slice_of_what_has_no_end_is_no_longer_than_can_be_counted() -> None:
 
 def test_a_slice_without_an_end_ends_where_random_draws_do() -> None:
     view = Positioned()[1000:]
-    assert extent(Numbers()) == 2**32
+    assert Numbers().extent == 2**32
     assert view.size == 2**32 - 1000
     assert view.uri_at(0).path == "1000"
     assert view[1000:].size == 2**32 - 2000
@@ -260,7 +260,7 @@ def test_a_slice_without_an_end_ends_where_random_draws_do() -> None:
 
 def test_an_empty_view_is_empty_and_not_without_an_end() -> None:
     for view in (Numbers(10)[5:5], Numbers(10)[20:], Numbers()[3:3], Counted(0)[:], Counted(0).shuffled(0)):
-        assert len(view) == extent(view) == 0
+        assert len(view) == view.extent == 0
         assert list(view) == list(view[:5]) == list(view.shuffled(0)) == []
         assert [part.size for part in view.split().values()] == [0, 0, 0]
         with pytest.raises(DatasetError, match="empty"):

@@ -30,6 +30,7 @@ def test_targets_are_listed_with_what_they_are() -> None:
     assert any(line.startswith("uris ") and "names of benchmarks" in line for line in done.stdout.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "status"), [("uris", 0), ("urns", 2)])
 def test_one_input_can_be_run_again(tmp_path: Path, target: str, status: int) -> None:
     (tmp_path / "input").write_bytes(b"file:///%zz")
@@ -38,6 +39,7 @@ def test_one_input_can_be_run_again(tmp_path: Path, target: str, status: int) ->
     assert status == 0 or "there are requests, replies" in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_programs_are_damaged_for_as_long_as_one_likes(tmp_path: Path) -> None:
     done = fuzz("programs", "--seconds", "1", "--corpus", str(tmp_path))
     assert done.returncode == 0, done.stderr

@@ -32,6 +32,7 @@ def test_valid_inputs_are_read(name: str) -> None:
         TARGETS[name].run(seed)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", TARGETS)
 def test_noise_is_refused(name: str) -> None:
     target = TARGETS[name]
@@ -45,6 +46,7 @@ def test_noise_is_refused(name: str) -> None:
     feed()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_inputs_are_read_or_refused(name: str) -> None:
     target, rng = TARGETS[name], random.Random(1)

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 import aiocg
 from aiocg.datasets.cache import cache_directory
-from aiocg.supervision import Policy
+from aiocg.fleet.supervision import Policy
 
 from .engine import client, engine, gcc_image
 from .written import LOOP, program

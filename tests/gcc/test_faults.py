@@ -14,17 +14,16 @@ import pytest
 import pytest_asyncio
 
 import aiocg
-from aiocg.errors import EnvironmentNotSupported, ObservationFailed, WorkerFailure
-from aiocg.supervision import Policy
-from aiocg.workers.gcc.discovery import discover
-from aiocg.workers.gcc.local import LocalPlace
-from aiocg.workers.gcc.options_file import OptionsFile
+from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, ObservationFailed, WorkerFailure
+from aiocg.fleet.supervision import Policy
+from aiocg.workers.gcc.discovery import OptionsFile, discover
+from aiocg.workers.gcc.local import LocalRunner
 
 from .written import LOOP, program
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SLEEP = "4716.5"  # seconds, by which what was started is known
+SLEEP = f"4716.{os.getpid()}"  # seconds, by which what was started here is known
 
 
 class Wrapper:
@@ -55,7 +54,7 @@ class Wrapper:
 def wrapper(gcc: str, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Wrapper:
     """A compiler whose options are known, since finding that takes seconds: they are those of the other."""
     made = Wrapper(tmp_path_factory.mktemp("bin"), gcc)
-    with closing(LocalPlace(gcc)) as inner, closing(LocalPlace(str(made))) as outer:
+    with closing(LocalRunner(gcc)) as inner, closing(LocalRunner(str(made))) as outer:
         found = discover(inner, str(cache))
         OptionsFile(str(cache), outer.identity, found.version).get(lambda: found)
     return made
@@ -94,12 +93,13 @@ def processes() -> list[int]:
     return found
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110, processes set no events
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("what", "reason", "words"),
     [
@@ -107,7 +107,7 @@ async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
         ("echo 'error: these do not go together' >&2; exit 1", "refused", "do not go together"),
         ("echo 'out of memory allocating 8 bytes' >&2; exit 1", "memory", "allocating"),
         ("echo 'last words' >&2; kill -SEGV $$", "crashed", "last words"),
-        ("exit 0", "nothing", "says that all is well"),
+        ("exit 0", "nothing", "reported success"),
     ],
 )
 async def test_a_failed_compile_is_told_and_the_environment_goes_on(
@@ -144,7 +144,12 @@ async def test_a_compile_that_hangs_is_an_error_of_its_step_by_parameter_and_by_
         await env.reset()  # the parameter stays
         await env.send_parameter("timeout", "60")
         with pytest.raises(ObservationFailed, match="had not compiled") as failed:
-            await env.observe("asm_size_O3", timeout=1.0)
+            try:
+                await env.observe("asm_size_O3", timeout=1.0)
+            except DeadlineExceeded:  # a busy machine has not let the worker say so in time
+                await env.reset()
+                (pid,) = alone.worker_pids()
+                await env.observe("asm_size_O3", timeout=4.0)
         assert failed.value.fields["reason"] == "timeout" and processes() == []
     assert alone.worker_pids() == [pid]
     assert await env.observe("asm_size_O3") > 0

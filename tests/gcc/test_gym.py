@@ -69,7 +69,8 @@ def test_the_setting_goes_along_with_everything_that_is_made_of_an_environment(r
         env.step("-O2")
         others = [copy.deepcopy(env), env.fork(), runtime.replay(env.state)]
         assert env.environment == ID == env.state.environment
-        assert env.commandline() == f"{BY_PATH} -O2 -c input.c -o output.o"
+        line = env.commandline()
+        assert line.startswith(f"{BY_PATH} ") and " -O2 -c /" in line and line.endswith("/qsort.c -o qsort.o")
         for other in (env, *others):
             assert other.gcc_spec.gcc == BY_PATH and other.environment == ID
             assert other.state_hash == env.state_hash and other.asm_hash == env.asm_hash
@@ -176,7 +177,7 @@ def test_choices_are_set_by_one_action_whatever_the_action_space(env: GccEnv) ->
     env.action_space = "choices"
     assert env.actions == [tuple(choice + 1 for choice in chosen)]
     env.choices = np.full(count, -1)
-    assert env.commandline() == "gcc -c input.c -o output.o" and env.observe("command_line") == "gcc"
+    assert env.commandline().startswith("gcc ") and env.observe("command_line") == "gcc"
 
 
 @pytest.mark.parametrize("values", [[-1], "gcc", None, 5])
@@ -235,9 +236,10 @@ def test_limits_and_counts_are_kept_by_resets_and_forks(env: GccEnv) -> None:
 @pytest.mark.parametrize("space", ["edits", "choices", "options", "command_line"])
 @pytest.mark.parametrize("observation", ["choices", "command_line"])
 def test_the_environment_passes_gymnasiums_checker(runtime: SyncRuntime, space: str, observation: str) -> None:
-    with warnings.catch_warnings(), runtime.make(
-        "gcc-v0", benchmark=QSORT, action_space=space, observation_space=observation
-    ) as env:
+    with (
+        warnings.catch_warnings(),
+        runtime.make("gcc-v0", benchmark=QSORT, action_space=space, observation_space=observation) as env,
+    ):
         warnings.filterwarnings("ignore", ".*(flat|Box|spec|normalized|infinity|render).*")
         check_env(env, skip_render_check=True)
         assert env.reset()[0] in env.observation_space
@@ -364,4 +366,3 @@ def test_a_program_without_sources_is_refused_and_the_environment_goes_on(env: G
         env.reset(benchmark=bitcode)
     env.reset(benchmark=QSORT)
     assert env.asm_size > 0
-

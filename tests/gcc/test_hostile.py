@@ -16,11 +16,11 @@ from aiocg.transport.options import Option
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import compilation
 from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
-from aiocg.workers.gcc.container import ContainerPlace
-from aiocg.workers.gcc.local import LocalPlace
-from aiocg.workers.gcc.place import Completed
-from aiocg.workers.gcc.results import Results
+from aiocg.workers.gcc.container import ContainerRunner
+from aiocg.workers.gcc.local import LocalRunner
+from aiocg.workers.gcc.runner import Completed
 from aiocg.workers.gcc.sources import read_sources
+from aiocg.workers.gcc.store import Results
 from aiocg.workers.programs.linking import write_files
 
 LIMITS = Limits(20.0, 1 << 30, math.inf)
@@ -33,8 +33,8 @@ def benchmark(unit: str = "t.c", **others: Any) -> Benchmark:
     return Benchmark(read_sources(msgspec.msgpack.encode(fields)))
 
 
-class HostilePlace(LocalPlace):
-    """A place where something happens in its folder after each command, by what is not yet gone."""
+class HostileRunner(LocalRunner):
+    """A runner where something happens in its folder after each command, by what is not yet gone."""
 
     def __init__(self, happens: Callable[[str, list[str]], None]) -> None:
         self._happens = happens
@@ -49,11 +49,11 @@ class HostilePlace(LocalPlace):
 
 @contextlib.contextmanager
 def compiling(happens: Callable[[str, list[str]], None]) -> Iterator[Compilation]:
-    place = HostilePlace(happens)
+    runner = HostileRunner(happens)
     try:
-        yield Compilation(Compiler(place, Results()), benchmark(), (), "0", LIMITS)
+        yield Compilation(Compiler(runner, Results()), benchmark(), (), "0", LIMITS)
     finally:
-        place.close()
+        runner.close()
 
 
 @pytest.fixture
@@ -141,12 +141,12 @@ def test_pipe_in_the_place_of_a_file_keeps_no_writer_waiting(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("unit", ["-wrapper", "@t.c", "-o.c"])
 def test_name_of_a_unit_is_no_option(gcc: str, unit: str) -> None:
-    place = LocalPlace("gcc")
+    runner = LocalRunner("gcc")
     try:
-        made = Compilation(Compiler(place, Results()), benchmark(unit), (), "0", LIMITS)
+        made = Compilation(Compiler(runner, Results()), benchmark(unit), (), "0", LIMITS)
         assert b"f:" in made.assembly()[0]
     finally:
-        place.close()
+        runner.close()
 
 
 def test_folder_in_the_place_of_an_output_costs_no_open_file(gcc: str) -> None:
@@ -240,11 +240,11 @@ def test_what_goes_on_in_a_container_has_nothing_written_or_read_outside(
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o755)
     (outside / "kept").write_bytes(SECRET)
-    place = ContainerPlace(gcc_image)
+    runner = ContainerRunner(gcc_image)
     try:
-        compiler = Compiler(place, Results())
+        compiler = Compiler(runner, Results())
         with contextlib.suppress(CompilationError):
-            Compilation(compiler, harmful(place.root, outside, prefix), (), "harm", LIMITS).assembly()
+            Compilation(compiler, harmful(runner.root, outside, prefix), (), "harm", LIMITS).assembly()
         fates = {"good": 0, "bad": 0}
         for number in range(40):
             text = f"int f{number}(void) {{ return {number}; }}\n".encode()
@@ -256,10 +256,10 @@ def test_what_goes_on_in_a_container_has_nothing_written_or_read_outside(
             except CompilationError:
                 fates["bad"] += 1
             if number == 20:
-                place._drop(place._container)  # as when it is lost: the next one has shells of its own
+                runner._drop(runner._container)  # as when it is lost: the next one has shells of its own
         assert prefix != "program-" or fates["bad"], "the harm was done to nobody, not even to itself"
         assert sorted(path.name for path in outside.rglob("*")) == ["kept"]
         assert (outside / "kept").read_bytes() == SECRET and (outside / "kept").stat().st_uid == os.geteuid()
     finally:
-        place.close()
+        runner.close()
     assert sorted(path.name for path in outside.rglob("*")) == ["kept"]

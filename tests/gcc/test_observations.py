@@ -28,6 +28,7 @@ async def test_all_spaces_are_there_and_true_of_their_values(make: Callable[...,
     assert set(env.observation_spaces) == levels | {
         *("source", "rtl", "asm", "asm_size", "asm_hash", "instruction_counts", "obj", "obj_size", "obj_text_size"),
         *("obj_hash", "choices", "command_line", "runtime", "is_runnable", "execution"),
+        "undefined_behaviour",
     }
     assert await env.observe("command_line") == "gcc -Os -fno-inline --param=max-inline-insns-auto=7"
     assert await env.observe("source") == LOOP + "int g(int n) { return n / 3; }\n"
@@ -80,6 +81,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_another_run_finds_what_this_one_has_made(make: Callable[..., Any], cache: Path) -> None:
     other = "int g(int n) { return n / 17; }\n"
     env = await make(program(LOOP, other), action_space="command_line")

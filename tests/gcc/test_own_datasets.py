@@ -9,7 +9,7 @@ import pytest
 
 from aiocg.datasets import BenchmarkInitError
 from aiocg.datasets.own.dataset import OwnDataset
-from aiocg.project import Project, create, parse_run
+from aiocg.programs.project import Project, create, parse_run
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
 
@@ -47,6 +47,7 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnDataset:
     return made.dataset
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="session")
 async def test_units_and_targets_of_a_project_are_compiled_and_run_without_it(make: Any, dataset: OwnDataset) -> None:
     assert dataset["other.c"].source_tree.flags == ("-DOTHER=7",)

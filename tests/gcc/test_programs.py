@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from aiocg.datasets import default_datasets
-from aiocg.datasets.benchmark import Benchmark, BenchmarkSource, ProgramRun
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.errors import BenchmarkInitError, BenchmarkNotFound, ToolchainNotFound
 from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.generators.csmith import csmith_identity
 from aiocg.datasets.programs import ProgramsDataset
+from aiocg.datasets.recipe import ProgramRun
 from aiocg.gcc.benchmarks import make_benchmark
 
 from .written import ADD, GREET
@@ -82,6 +83,7 @@ def test_a_benchmark_of_several_files_is_one_for_llvm_too() -> None:
     assert is_bitcode(content) and b"square" in content
 
 
+@pytest.mark.needs("libc")
 def test_a_unit_is_in_the_language_that_its_suffix_says() -> None:
     units = [BenchmarkSource("src/greet.cc", GREET), BenchmarkSource("src/add.c", ADD)]
     benchmark = make_benchmark(units, ["-std=c++17"])

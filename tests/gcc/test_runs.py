@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 import aiocg
-from aiocg.datasets.benchmark import BenchmarkSource, ProgramRun
+from aiocg.datasets.benchmark import BenchmarkSource
+from aiocg.datasets.recipe import ProgramRun
 from aiocg.errors import ObservationFailed
 from aiocg.gcc.benchmarks import make_benchmark
 from aiocg.validation import ErrorKind

@@ -6,9 +6,9 @@ import pytest
 
 import aiocg.gym
 import aiocg.testing  # registers scripted-v0
-from aiocg.supervision import Policy
+from aiocg.fleet.supervision import Policy
 
-QUICK = Policy(stall_timeout=0.7, first_delay=0.01, max_delay=0.1, quarantine_deaths=0)
+QUICK = Policy(first_delay=0.01, max_delay=0.1, quarantine_deaths=0)
 
 
 @pytest.fixture(scope="module")

@@ -173,6 +173,7 @@ if __name__ == "__main__":
 SCRIPTS = {"fork": FORK, "busy": BUSY, "loading": LOADING, "spawn": SPAWN, "loop": LOOP, "vectors": VECTORS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_environment_works_there_and_leaves_nothing(script: str, place: Any) -> None:
     path = place.folder / "script.py"
@@ -183,6 +184,7 @@ def test_environment_works_there_and_leaves_nothing(script: str, place: Any) -> 
     assert _gone(place) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("ending", "status", "said"),
     [
@@ -203,6 +205,7 @@ def test_nothing_is_left_however_it_ends(ending: str, status: int, said: str, pl
     assert _gone(place) == []
 
 
+@pytest.mark.slow
 def test_interrupt_of_a_script_ends_it_at_once(place: Any) -> None:
     script = f"{START}\nimport aiocg.testing\naiocg.gym.register_all()\n" + (
         "env = gymnasium.make('scripted-v0')\nenv.reset()\nprint('ready', flush=True)\nenv.step('hang')"
@@ -213,11 +216,12 @@ def test_interrupt_of_a_script_ends_it_at_once(place: Any) -> None:
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     assert errors.splitlines()[-1] == "KeyboardInterrupt"
     assert _gone(place) == []
 
 
+@pytest.mark.slow
 def test_interrupt_that_does_not_wake_the_waiting_thread_ends_it_as_well(place: Any) -> None:
     # As when the signal comes between the last look for signals and the wait; here another thread receives it.
     script = f"{START}\nimport signal\nimport aiocg.testing\naiocg.gym.register_all()\n" + (
@@ -230,7 +234,7 @@ def test_interrupt_that_does_not_wake_the_waiting_thread_ends_it_as_well(place: 
     assert _gone(place) == []
 
 
-def _gone(place: Any, seconds: float = 20.0) -> list[str]:
+def _gone(place: Any, seconds: float = 60.0) -> list[str]:
     """Return what is left in the end: processes, and files for temporary use."""
     deadline = time.monotonic() + seconds
     while (left := [*map(str, place.processes()), *place.leftovers()]) and time.monotonic() < deadline:

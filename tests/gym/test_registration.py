@@ -31,6 +31,7 @@ def test_gymnasiums_checker_finds_nothing_wrong(name: str) -> None:
         check_env(env.unwrapped)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "benchmark", "observation"),
     [("loops-v0", "loops-v0/sum?m=6&n=5", "action_mask"), ("loop_tool-v0", "loop_tool-cpu-v0/64", "action_state")],
@@ -83,6 +84,7 @@ def test_unknown_environment_is_told_by_name(default: Callable[[], aiocg.gym.Syn
         default().make("lvm-v0")
 
 
+@pytest.mark.slow
 def test_module_in_the_id_is_enough() -> None:
     script = (
         "import gymnasium; env = gymnasium.make('aiocg.gym:llvm-v0', benchmark='programs-v0/gcd')\n"

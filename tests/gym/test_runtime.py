@@ -18,7 +18,7 @@ import aiocg.gym
 import aiocg.gym.portal
 from aiocg.errors import RuntimeClosed
 from aiocg.gym import Portal, SyncRuntime
-from aiocg.state import CompilerEnvState
+from aiocg.states.state import CompilerEnvState
 
 
 @pytest.fixture

@@ -205,8 +205,8 @@ def test_when_nothing_is_ready_in_time_the_batch_is_empty(
 
 
 def test_one_thread_can_send_while_another_receives(runtime: aiocg.gym.SyncRuntime) -> None:
-    vector = runtime.make_vec("scripted-v0", 2, benchmark="scripted-v0/5", timeout=3.0)
-    slow = runtime.make_vec("scripted-v0", 1, benchmark="scripted-v0/5", timeout=1.0)  # there is one worker
+    vector = runtime.make_vec("scripted-v0", 2, benchmark="scripted-v0/5")
+    slow = runtime.make_vec("scripted-v0", 1, benchmark="scripted-v0/5")  # there is one worker
     vector.reset()
     slow.reset()
     slow.send([HANG])
@@ -216,9 +216,9 @@ def test_one_thread_can_send_while_another_receives(runtime: aiocg.gym.SyncRunti
     receiver.start()
     vector.send([INCREMENT], [1])  # the other thread waits meanwhile
     assert received == []
-    receiver.join(timeout=20)
+    slow.close()  # which ends what it does
+    receiver.join(timeout=60)
     assert received == [[0, 1]]
-    slow.recv()
 
 
 # ------------------------------------------------------------------------------------------ what is underneath

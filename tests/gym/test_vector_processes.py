@@ -54,7 +54,6 @@ def test_after_ctrl_c_in_a_step_the_vector_can_be_used(place: Any) -> None:
     process = run(
         place,
         """
-        envs.set_attr("timeout", 1.0)  # a reset may have to wait for a worker that is still at it
         try:
             print("waiting", flush=True)
             envs.step([HANG, 1, 1, 1, 1, 1])
@@ -76,6 +75,7 @@ def test_after_ctrl_c_in_a_step_the_vector_can_be_used(place: Any) -> None:
     check_nothing_is_left(place)
 
 
+@pytest.mark.slow
 def test_ctrl_c_that_nobody_catches_ends_the_script_and_leaves_nothing(place: Any) -> None:
     process = run(
         place,

@@ -11,11 +11,11 @@ import pytest
 from gymnasium import wrappers as theirs
 
 import aiocg.gym
+from aiocg.env.step import StepResult
 from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded, UnknownName
 from aiocg.gym import wrappers as ours
 from aiocg.gym.wrappers import CompilerEnvWrapper, StepSettings
-from aiocg.rewards import CostReward
-from aiocg.step import StepResult
+from aiocg.spaces.rewards import CostReward
 
 
 class Negated(ours.RewardWrapper):

@@ -434,6 +434,7 @@ def test_what_fails_validation_ends_the_episode_with_a_penalty(scripted: Env) ->
         ours.ValidateBenchmarkAfterEveryStep(scripted, nonsense=1)
 
 
+@pytest.mark.slow
 def test_program_is_validated(llvm: aiocg.gym.LlvmEnv) -> None:
     env: Any = ours.ValidateBenchmarkAfterEveryStep(llvm, sanitizers=())
     env.reset()
@@ -481,7 +482,7 @@ def test_normalised_autophase(llvm: aiocg.gym.LlvmEnv) -> None:
     env.reset(observation_space="InstCount")
     assert env.observation_space.shape == (len(env.observation["InstCount"]),)
     assert env.step("mem2reg")[0] in env.observation_space
-    assert not ours.autophase.normalised(np.zeros((2, 56), np.int64)).any()
+    assert not ours.observations.normalised(np.zeros((2, 56), np.int64)).any()
 
 
 def test_histogram_of_actions(scripted: Any) -> None:

@@ -207,9 +207,7 @@ def test_terminal_action_without_autoreset(runtime: aiocg.gym.SyncRuntime) -> No
 def test_what_fails_validation_is_ended_alone(runtime: aiocg.gym.SyncRuntime) -> None:
     benchmark = scripted_benchmark(5)
     benchmark.add_validation_callback(_above_ten)
-    vector = runtime.make_vec(
-        "scripted-v0", COUNT, benchmark=benchmark, reward_space="value", max_episode_steps=LENGTH
-    )
+    vector = runtime.make_vec("scripted-v0", COUNT, benchmark=benchmark, reward_space="value", max_episode_steps=LENGTH)
     validated = ours.ValidateBenchmarkAfterEveryStep(vector, -7.0, flakiness=1)
     envs: Any = ours.CommandlineWithTerminalAction(validated)
     end = int(envs.single_action_space.n) - 1

@@ -9,16 +9,16 @@ import pytest_asyncio
 
 import aiocg
 from aiocg.datasets import default_datasets
-from aiocg.supervision import Policy
+from aiocg.fleet.supervision import Policy
 
-FEW = ("gcd", "crc32", "nqueens")
+FEW = ("crc32", "qsort")
 ALL = tuple(uri.path for uri in default_datasets()["programs-v0"].benchmark_uris())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for a `program` on a few small ones, and in the slow tests on all."""
+    """Run what asks for a `program` on a few small ones, and in the slow tests on a fourth of the others."""
     if "program" in metafunc.fixturenames:
-        rest = [pytest.param(name, marks=pytest.mark.slow) for name in ALL if name not in FEW]
+        rest = [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.sampled]) for name in ALL if name not in FEW]
         metafunc.parametrize("program", [*FEW, *rest])
 
 

@@ -74,6 +74,7 @@ async def programs(*names: str) -> list[aiocg.Benchmark]:
         return [runtime.benchmark(f"programs-v0/{name}") for name in names]
 
 
+@pytest.mark.slow
 async def test_passes_that_work_are_not_blamed() -> None:
     seen: list[int] = []
     report = await audit(
@@ -87,6 +88,7 @@ async def test_passes_that_work_are_not_blamed() -> None:
     assert report.findings == []
 
 
+@pytest.mark.slow
 async def test_a_pass_that_miscompiles_is_found_and_blamed() -> None:
     report = await audit(trajectories=4, programs=await programs("nbody"), suspects=["structurizecfg"], seed=1)
     if not report.compiler_version.startswith("LLVM 22"):

@@ -44,10 +44,14 @@ async def test_a_file_of_the_users_own_is_optimised(make, tmp_path, name) -> Non
     assert 0 < await env.observe("IrInstructionCount") < before
 
 
-async def test_bitcode_of_the_users_own_is_taken_as_it_is(make, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    path = tmp_path / "mine.bc"
+async def test_bitcode_is_the_same_program_wherever_it_is_read(make, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path, again = tmp_path / "mine.bc", tmp_path / "again.bc"
     path.write_bytes(bitcode(tmp_path))
-    assert await (await make(path)).observe("Bitcode") == path.read_bytes()
+    env = await make(path)
+    again.write_bytes(bytes(await env.observe("Bitcode")))
+    other = await make(again)
+    assert await other.observe("Bitcode") == again.read_bytes()
+    assert other.state_hash == env.state_hash
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -61,7 +61,7 @@ def test_it_goes_when_the_client_is_killed() -> None:
         path = Path(client.stdout.readline().strip())
         assert path.exists()
         client.kill()
-    for _ in range(500):
+    for _ in range(3000):
         if not path.parent.parent.exists():
             break
         time.sleep(0.02)

@@ -12,19 +12,15 @@ import pytest
 
 from aiocg import llvm
 from aiocg.datasets import BenchmarkInitError, BenchmarkNotFound, ProgramRun
-from aiocg.datasets.diagnostics import missing_header
 from aiocg.datasets.toolchain import find_clang
+
+from ..machine import needs_headers
 
 PROJECT = Path(__file__).resolve().parents[2] / "examples/makefile_project"
 
-HAS_HEADERS = not missing_header(
-    subprocess.run(
-        [find_clang(), "-E", "-x", "c", "-", "-o", "/dev/null"], input=b"#include <stdio.h>", capture_output=True
-    ).stderr.decode()
-)
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.skipif(not HAS_HEADERS, reason="needs the headers of the C library: apt install libc6-dev"),
+    needs_headers,
 ]
 
 COUNT = """

@@ -62,6 +62,7 @@ async def checksum(env: aiocg.Env) -> str:
     return str(run["stdout"]["head"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", FEW)
 async def test_no_level_of_optimisation_changes_a_program(
     dataset: CsmithDataset, at: Callable[..., Any], seed: int
@@ -93,6 +94,7 @@ async def test_no_level_of_optimisation_changes_any_of_many_programs(
         check_validated(await env.validate(sanitizers=()))
 
 
+@pytest.mark.slow
 async def test_sanitizers_find_nothing_in_a_program(dataset: CsmithDataset, at: Callable[..., Any]) -> None:
     env = await at(dataset.benchmark_from_seed(7), "default<O1>")
     result = await env.validate()
@@ -118,6 +120,7 @@ async def test_a_changed_constant_is_found_out(dataset: CsmithDataset, at: Calla
         assert [error.kind for error in result.errors] == ([] if okay else [ErrorKind.WRONG_OUTPUT])
 
 
+@pytest.mark.slow
 async def test_a_program_that_does_not_end_is_not_held_against_the_optimisation(
     dataset: CsmithDataset, at: Callable[..., Any]
 ) -> None:

@@ -14,8 +14,8 @@ import pytest
 import aiocg
 from aiocg.datasets import DownloadError
 from aiocg.datasets.package_index import Wheel
+from aiocg.env.preparation import run_once
 from aiocg.llvm import inst2vec
-from aiocg.preparation import run_once
 
 WORDS = ["br label <%ID>", "ret void", "<%ID> = load i32, i32* <%ID>, align 4", "!UNK"]
 VECTORS = np.arange(len(WORDS) * inst2vec.DIMENSIONS, dtype="<f4").reshape(len(WORDS), -1)
@@ -29,7 +29,7 @@ def pickled_array(array: Any) -> bytes:
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing has been fetched in this process."""
-    monkeypatch.setattr("aiocg.preparation._done", set())
+    monkeypatch.setattr("aiocg.env.preparation._done", set())
     inst2vec.dictionary.cache_clear()
     inst2vec.embeddings.cache_clear()
     yield

@@ -6,9 +6,9 @@ import pytest
 
 import aiocg
 from aiocg.errors import InvalidAction, UnknownName
-from aiocg.llvm.legacy_states import modern_state, translate_command_line
-from aiocg.state import CompilerEnvState, LegacyState
+from aiocg.states.state import CompilerEnvState, LegacyState
 from aiocg.validation import ErrorKind, ValidationResult, validate, validate_states
+from aiocg.validation.legacy_states import modern_state, translate_command_line
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

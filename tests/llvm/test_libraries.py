@@ -17,7 +17,7 @@ from aiocg.errors import EnvironmentNotSupported
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LLVM_14 = Path("/usr/lib/llvm-14/lib/libLLVM-14.so"), Path("/usr/lib/llvm-14/bin/clang")
-LLVM_19 = Path("/usr/lib/llvm-19/lib/libLLVM.so.1"), Path("/usr/lib/llvm-19/bin/clang")
+LLVM_19 = Path("/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1"), Path("/usr/lib/llvm-19/bin/clang")
 
 
 def missing(major: int, paths: tuple[Path, Path]) -> pytest.MarkDecorator:
@@ -51,6 +51,7 @@ async def test_a_library_that_cannot_be_used_is_a_typed_error_that_says_what_to_
         assert os.path.basename(choice).partition(".")[0] in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("major", "paths"),
     [pytest.param(14, LLVM_14, marks=missing(14, LLVM_14)), pytest.param(19, LLVM_19, marks=missing(19, LLVM_19))],
@@ -107,6 +108,7 @@ async def optimise(program: str) -> None:
         assert (await env.step("mem2reg"))[1] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::aiocg.datasets.errors.CacheWarning")
 async def test_programs_are_compiled_when_the_disk_of_the_cache_has_become_full(
     disk: Path, monkeypatch: pytest.MonkeyPatch
@@ -118,6 +120,7 @@ async def test_programs_are_compiled_when_the_disk_of_the_cache_has_become_full(
     await optimise("crc32")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::aiocg.datasets.errors.CacheWarning")
 async def test_a_cache_that_takes_nothing_costs_time_only(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(disk)

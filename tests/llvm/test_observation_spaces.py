@@ -18,8 +18,9 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600
 # They build the program with a sanitizer and run it, which takes seconds: tried on one program.
 SANITIZED = ("ExecutionAsan", "ExecutionTsan", "ExecutionMsan", "ExecutionUbsan")
 MEASURED = {"Runtime", "Buildtime"}
-OF_MACHINE = MEASURED | {"CpuInfo", "IsBuildable", "IsRunnable"}
-OF_MACHINE |= {f"{kind}{what}" for kind in ("ObjectTextSize", "TextSize") for what in ("Bytes", "O0", "O3", "Oz")}
+OF_MACHINE = MEASURED | {"CpuInfo", "FunctionTextSizesMinsize", "IsBuildable", "IsRunnable", "ObjectFile"}
+SIZES = ["Bytes", "O0", "O3", "Oz", "MinsizeBytes", "O0Minsize", "OzMinsize", "OptsizeBytes", "O0Optsize", "OsOptsize"]
+OF_MACHINE |= {f"{kind}{what}" for kind in ("ObjectTextSize", "TextSize") for what in SIZES}
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -77,6 +78,7 @@ async def walk(env: aiocg.Env, seed: str, length: int) -> list[str]:
     return taken
 
 
+@pytest.mark.few(1)
 async def test_values_are_in_their_spaces_and_deterministic_ones_are_the_same_in_another_worker(
     make: Any, elsewhere: aiocg.Runtime, program: str
 ) -> None:

@@ -212,7 +212,7 @@ async def other(
     folder = Path(f"/usr/lib/llvm-{request.param}")
     if not (folder / "bin" / "opt").exists():
         pytest.skip(f"no LLVM {request.param} with opt in {folder}")
-    monkeypatch.setenv("AIOCG_LLVM_LIBRARY", str(folder / "lib" / "libLLVM.so"))
+    monkeypatch.setenv("AIOCG_LLVM_LIBRARY", f"/usr/lib/x86_64-linux-gnu/libLLVM-{request.param}.so")
     monkeypatch.setenv("AIOCG_CLANG", str(folder / "bin" / "clang"))
     async with aiocg.Runtime(workers=1, datasets=default_datasets()) as runtime:
         env = await runtime.make("llvm-v0", benchmark="programs-v0/crc32")
@@ -227,6 +227,7 @@ def run(command: str, opt: str, folder: Path) -> None:
     assert done.returncode == 0, (command, done.stderr)
 
 
+@pytest.mark.few(1)
 async def test_opt_does_what_the_environment_did(other: tuple[aiocg.Env, str], tmp_path: Path) -> None:
     env, opt = other
     (tmp_path / "input.bc").write_bytes(await env.observe("Bitcode"))
@@ -241,6 +242,7 @@ async def test_opt_does_what_the_environment_did(other: tuple[aiocg.Env, str], t
         assert await env.observe("IrInstructionCount") == ours
 
 
+@pytest.mark.few(1)
 async def test_opt_takes_every_action(other: tuple[aiocg.Env, str], tmp_path: Path) -> None:
     env, opt = other
     (tmp_path / "input.bc").write_bytes(await env.observe("Bitcode"))

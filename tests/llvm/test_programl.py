@@ -19,6 +19,7 @@ WALK = ("mem2reg", "simplifycfg", "instcombine<no-verify-fixpoint>", "inline", "
 FORMS = ("ProgramlArrays", "ProgramlFullText", "Programl", "ProgramlJson")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["gcd", "crc32", pytest.param("regex", marks=pytest.mark.slow)])
 async def test_forms_of_the_graph_agree_along_a_walk(make, name) -> None:  # type: ignore[no-untyped-def]
     env = await make(name)

@@ -11,8 +11,8 @@ import pytest
 import aiocg
 from aiocg.datasets import default_datasets
 from aiocg.errors import UnknownName
-from aiocg.rewards import CostReward
 from aiocg.spaces import ObservationSpace, Scalar
+from aiocg.spaces.rewards import CostReward
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -72,6 +72,34 @@ async def test_oz_is_worth_one(make, program) -> None:  # type: ignore[no-untype
     env = await make(program, "llvm-codesize-v0", action_space=["default<Oz>", "default<O3>"])
     _, rewards, *_ = await env.step("default<Oz>", reward_spaces=["ObjectTextSizeOz", "IrInstructionCountOz"])
     assert rewards == [1.0, 1.0]
+
+
+def marked_for_size(ir: str) -> str:
+    """Mark the functions of a program as `clang -Oz` does."""
+    marked, count = re.subn(r"^(define .*\)[a-z_ ]*) #", r"\1 minsize optsize #", ir, flags=re.MULTILINE)
+    assert count == len(re.findall("^define ", ir, re.MULTILINE))
+    return marked
+
+
+@pytest.mark.few(2)
+async def test_as_good_as_oz_of_a_program_marked_for_size_is_worth_one(  # type: ignore[no-untyped-def]
+    make, program: str, tmp_path: Path
+) -> None:
+    names = "IrInstructionCountOzMinsize", "ObjectTextSizeOzMinsize"
+    levels = {"action_space": ["default<Oz>", "default<O3>"]}
+    env = await make(program, **levels)
+    instructions, size = await env.observe(*names)
+    before = await env.observe("IrInstructionCountO0", "ObjectTextSizeO0Minsize")
+    path = tmp_path / "marked.ll"
+    path.write_text(marked_for_size(await env.observe("Ir")))
+    marked = await make(path, **levels)
+    _, rewards, *_ = await marked.step("default<Oz>", reward_spaces=names)
+    assert rewards == [1.0, 1.0]
+    same = "IrInstructionCount", "ObjectTextSizeBytes", "ObjectTextSizeMinsizeBytes", *names
+    assert await marked.observe(*same) == [instructions, size, size, instructions, size]
+    now, rewards, *_ = await env.step("default<O3>", observation_spaces=[same[0], same[2]], reward_spaces=names)
+    saved = zip(before, now, (instructions, size), strict=True)
+    assert rewards == pytest.approx([(o0 - cost) / max(o0 - oz, 1) for o0, cost, oz in saved])
 
 
 def counted(name: str, *keys: str) -> ObservationSpace:
@@ -155,11 +183,12 @@ async def test_a_reward_asked_for_in_the_middle_counts_from_there(make) -> None:
 OPT = Path("/usr/lib/llvm-19/bin/opt")
 
 
+@pytest.mark.few(1)
 @pytest.mark.skipif(not OPT.exists(), reason="needs LLVM 19 and its opt: apt install llvm-19 clang-19")
 async def test_baselines_are_those_of_the_librarys_own_opt(
     program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("AIOCG_LLVM_LIBRARY", "/usr/lib/llvm-19/lib/libLLVM.so.1")
+    monkeypatch.setenv("AIOCG_LLVM_LIBRARY", "/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1")
     monkeypatch.setenv("AIOCG_CLANG", "/usr/lib/llvm-19/bin/clang")
     async with aiocg.Runtime(workers=1, datasets=default_datasets()) as runtime:
         env = await runtime.make("llvm-v0", benchmark=f"programs-v0/{program}")

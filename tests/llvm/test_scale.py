@@ -37,10 +37,12 @@ async def test_a_hundred_environments_at_once() -> None:
     await walk(100)
 
 
+@pytest.mark.slow
 async def test_a_thousand_environments_at_once() -> None:
     await walk(1000)
 
 
+@pytest.mark.slow
 async def test_a_thousand_forks_and_what_they_cost(make) -> None:  # type: ignore[no-untyped-def]
     env = await make("qsort", "llvm-ic-v0")
     await env.step("mem2reg")

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from aiocg.cli.app import app
-from aiocg.cli.validation_summary import Aggregation, Summary
-from aiocg.state import CompilerEnvState
-from aiocg.state_files import CompilerEnvStateWriter
+from aiocg.cli.validate import Aggregation, Summary
+from aiocg.states.files import CompilerEnvStateWriter
+from aiocg.states.state import CompilerEnvState
 from aiocg.validation import ValidationResult
 
 GCD = "benchmark://programs-v0/gcd"

@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 import aiocg
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, ProgramRun
+from aiocg.datasets import default_datasets
+from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.frontend import compile_source
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.errors import UnknownName
-from aiocg.minimize import minimize, validation_fails
-from aiocg.state import CompilerEnvState
+from aiocg.states.state import CompilerEnvState
 from aiocg.validation import ErrorKind, Sanitizer, ValidationResult, validate
+from aiocg.validation.differential import Failed, Subject
+from aiocg.validation.minimize import minimize, validation_fails
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -96,11 +99,12 @@ async def test_a_clean_state_passes_all_tests(state: Callable[..., Any]) -> None
 
 
 @pytest.mark.slow
-async def test_a_default_pipeline_passes_all_tests_on_all_programs(state: Callable[..., Any], runtime: Any) -> None:
-    for uri in runtime.datasets["programs-v0"].benchmark_uris():
-        env = await state(uri, "default<O3>")
-        check_clean(await env.validate(runs=("small",)))
-        await env.close()
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", [uri.path for uri in default_datasets()["programs-v0"].benchmark_uris()])
+async def test_a_default_pipeline_passes_all_tests(state: Callable[..., Any], name: str) -> None:
+    env = await state(f"programs-v0/{name}", "default<O3>")
+    check_clean(await env.validate(runs=("small",)))
+    await env.close()
 
 
 def only_llvm_22(env: aiocg.Env) -> None:
@@ -125,6 +129,7 @@ async def test_a_miscompile_is_caught_and_traced_to_its_pass(state: Callable[...
     assert len(smallest.actions) <= 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("word", "sanitizer", "kind"),
     [
@@ -146,6 +151,7 @@ async def test_sanitizers_find_what_a_benchmark_does_wrong_by_itself(
     assert error.data["report"]
 
 
+@pytest.mark.needs("libc")
 async def test_output_files_are_compared(state: Callable[..., Any]) -> None:
     known = ProgramRun(output_files={"result.txt": b"6\n"})
     benchmark = program(WRITES_FILES, known)
@@ -160,6 +166,7 @@ async def test_output_files_are_compared(state: Callable[..., Any]) -> None:
         assert (error.kind, error.gold_standard) == (kind, True)
 
 
+@pytest.mark.needs("libc")
 async def test_a_program_that_hangs_or_fails_is_told_from_one_that_is_broken(state: Callable[..., Any]) -> None:
     for source, run, kind in (
         ("int main() { for (volatile int x = 0;;) x++; }", ProgramRun(timeout=0.2), ErrorKind.EXECUTION_TIMEOUT),
@@ -208,3 +215,15 @@ async def test_a_state_from_elsewhere_is_validated_on_its_own_benchmark(
     assert (result.error_details, result.benchmark_semantics_validated) == ("Wrong reward", True)
     env = await state("programs-v0/nqueens")
     assert (await env.validate(foreign, runs=("small",), sanitizers=())).error_details == "Wrong reward"
+
+
+async def test_actions_that_another_form_of_the_program_lacks_the_function_for_fail_that_test_alone(
+    runtime: aiocg.Runtime,
+) -> None:
+    env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd")
+    await env.reset()
+    subject = Subject(runtime, env, env.benchmark, ("@nobody(gvn)",), 60.0)
+    with pytest.raises(Failed) as raised:
+        async with subject.reached(env.benchmark, subject.actions):
+            pytest.fail("it was reached")
+    assert raised.value.error.kind == ErrorKind.REPLAY_FAILED

@@ -6,7 +6,7 @@ from typing import Any
 import pytest_asyncio
 
 import aiocg
-from aiocg.supervision import Policy
+from aiocg.fleet.supervision import Policy
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

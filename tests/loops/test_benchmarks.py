@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.corpus import measure, verify
 from aiocg.datasets import BenchmarkInitError, BenchmarkNotFound, DatasetError, Datasets, default_datasets
 from aiocg.datasets.loop_nests.dataset import LoopNestsDataset
 from aiocg.loops import make_benchmark
+from aiocg.programs.corpus import measure, verify
 
 TEXT = "C[i:8, j:8] = sum(k:8) A[i, k] * B[k, j]\n"
 

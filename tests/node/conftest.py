@@ -13,10 +13,10 @@ import pytest
 
 import aiocg
 import aiocg.testing  # registers scripted-v0
+from aiocg.fleet.supervision import Policy as SupervisorPolicy
 from aiocg.node.leases import Policy
 from aiocg.node.limits import Limits, LimitsTable
 from aiocg.node.server import Node, Settings, installed_kinds
-from aiocg.supervision import Policy as SupervisorPolicy
 from aiocg.transport.security import ClientSecurity, KeyPair
 
 PORTS = 16  # for the workers of one node
@@ -119,7 +119,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-async def eventually(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+async def eventually(condition: Callable[[], Any], seconds: float = 60.0) -> None:
     """Wait until a condition holds; fails when it does not within a generous time."""
     for _ in range(int(seconds / 0.02)):
         if condition():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aiocg.launcher import Look
+from aiocg.host.launcher import Look
 from aiocg.node.attachment import KILL_PATIENCE, KILLED, SILENT_BEATS, Attachment, Denied, Ended, Up
 from aiocg.transport.control import (
     CONTROL_VERSION,

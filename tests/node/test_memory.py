@@ -42,6 +42,7 @@ def test_without_descriptors_there_is_no_alarm_and_no_error(monkeypatch: pytest.
     assert watch.alarmed(0.0)
 
 
+@pytest.mark.slow
 async def test_a_message_without_end_fills_no_memory_and_holds_up_nobody(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

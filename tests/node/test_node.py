@@ -12,6 +12,7 @@ import aiocg.testing
 from aiocg.errors import AiocgError, NodeUnreachable, ObservationFailed, WorkerFailure, WorkerStartError
 from aiocg.gym import SyncRuntime
 from aiocg.node import client as node_client
+from aiocg.node import connection as node_connection
 from aiocg.node import server as node_server
 from aiocg.transport.messages import FailureCode
 from aiocg.transport.security import ClientSecurity, KeyPair
@@ -110,6 +111,7 @@ async def test_more_workers_than_a_key_may_have_are_refused_and_the_others_work(
         assert len(site.pids()) == 1
 
 
+@pytest.mark.slow
 async def test_a_program_whose_key_has_all_its_workers_waits_for_one(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -118,14 +120,14 @@ async def test_a_program_whose_key_has_all_its_workers_waits_for_one(
             await scripted(first)
             async with site.runtime() as second:
                 monkeypatch.setattr(node_client, "FULL_TIMEOUT", 0.0)
-                with pytest.raises(WorkerStartError, match="this key may have 1 workers at a time on the node"):
+                with pytest.raises(WorkerStartError, match="this key already has its maximum of 1 workers on the node"):
                     await scripted(second)
             monkeypatch.undo()
             task = asyncio.create_task(scripted(waiting))
             await eventually(lambda: site.node.leases.tally.refused.total() > 3)
         assert int((await (await task).step("increment"))[0]) == 6
         told = [record.message for record in caplog.records if "has no worker for us now" in record.message]
-        assert len(told) == 2 and "this key may have 1 workers at a time on the node" in told[0]
+        assert len(told) == 2 and "this key already has its maximum of 1 workers on the node" in told[0]
 
 
 async def test_sessions_beyond_the_limit_are_refused_and_the_others_go_on(serve: Serve) -> None:
@@ -147,7 +149,7 @@ async def test_a_program_larger_than_a_request_may_be_is_refused_here(serve: Ser
     async with serve(request_bytes=4 << 20) as site, site.runtime() as runtime:
         env = await scripted(runtime)
         large = aiocg.Benchmark.from_file_contents("benchmark://scripted-v0/large", b"1" * ((4 << 20) + 1))
-        with pytest.raises(AiocgError, match=r"the program has 4194305 bytes, and the node takes at most 4194304"):
+        with pytest.raises(AiocgError, match=r"the program has 4194305 bytes, and the node accepts at most 4194304"):
             await env.reset(benchmark=large)
         await env.reset(benchmark=number(7))
         assert int((await env.step("increment"))[0]) == 8
@@ -165,7 +167,10 @@ async def test_requests_above_the_rate_wait_and_none_is_refused(serve: Serve) ->
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [({"clang": "/bin/sh"}, "only numbers go to a node"), ({"cache_dir": 1}, "takes no option 'cache_dir'")],
+    [
+        ({"clang": "/bin/sh"}, "only numbers can be sent to a node"),
+        ({"cache_dir": 1}, "does not accept the option 'cache_dir'"),
+    ],
 )
 async def test_options_other_than_a_few_numbers_are_refused(serve: Serve, options: dict[str, Any], says: str) -> None:
     async with serve() as site, site.runtime(options=options) as runtime:
@@ -227,13 +232,13 @@ async def test_after_the_lease_the_workers_are_gone_and_a_client_that_comes_back
 async def test_a_long_action_is_not_blamed_for_an_interruption(serve: Serve) -> None:
     async with serve() as site, through(site) as line, site.runtime(through=HERE) as runtime:
         env = await scripted(runtime)
-        step = env.submit(["nap"] * 50, timeout=1.0)  # half a second of work
+        step = env.submit(["nap"] * 15, timeout=2.0)  # a sixth of a second of work
         await asyncio.sleep(0.1)
         line.hold()
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(2.3)
         line.release()
         value, _, terminated, _, _ = await step
-        assert (int(value), terminated) == (55, False)
+        assert (int(value), terminated) == (20, False)
 
 
 async def test_an_overrun_deadline_is_enforced_on_a_node(serve: Serve) -> None:
@@ -243,14 +248,14 @@ async def test_an_overrun_deadline_is_enforced_on_a_node(serve: Serve) -> None:
         _, _, terminated, _, info = await env.step("hang", timeout=0.3)
         assert terminated and info["error_type"] == "DeadlineExceeded"
         assert "deadline of 0.3 s exceeded" in info["error_details"]
-        assert time.monotonic() - started < 10.0
+        assert time.monotonic() - started < 60.0
 
 
 async def test_when_the_node_is_away_for_too_long_everything_fails_and_says_so(serve: Serve) -> None:
     async with serve() as site, through(site) as line, site.runtime(through=HERE, node_timeout=0.8) as runtime:
         env = await scripted(runtime)
         line.hold()
-        with pytest.raises(NodeUnreachable, match=r"was not heard for 0.8 s; check that it runs"):
+        with pytest.raises(NodeUnreachable, match=r"was silent for 0.8 s; check that it runs"):
             await env.step("increment")
         with pytest.raises(NodeUnreachable):
             await env.reset()
@@ -265,7 +270,7 @@ async def test_closing_does_not_wait_for_a_node_that_is_away(serve: Serve) -> No
             await scripted(runtime)
             line.hold()
             started = time.monotonic()
-        assert time.monotonic() - started < 8.0
+        assert time.monotonic() - started < 30.0
         await eventually(lambda: not site.node.leases.holders)  # its lease runs out
         line.release()
 
@@ -307,7 +312,7 @@ async def test_a_node_with_another_key_is_not_talked_to(serve: Serve) -> None:
 
 
 async def test_where_nobody_listens_the_error_says_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_client, "CONNECT_TIMEOUT", 0.3)
+    monkeypatch.setattr(node_connection, "CONNECT_TIMEOUT", 0.3)
     keys = ClientSecurity(KeyPair.generate(), KeyPair.generate().public)
     async with aiocg.Runtime(node="tcp://127.0.0.1:9", keys=keys) as runtime:
         with pytest.raises(NodeUnreachable, match=r"that `aiocg serve` runs there") as caught:
@@ -321,6 +326,7 @@ async def test_ports_of_workers_that_a_firewall_bars_are_named(serve: Serve) -> 
             await scripted(runtime)
 
 
+@pytest.mark.slow
 async def test_a_worker_that_never_listens_is_ended_and_another_is_started(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

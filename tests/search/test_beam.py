@@ -40,7 +40,7 @@ async def test_a_beam_looks_beyond_a_step_that_loses(calm) -> None:  # type: ign
 async def test_states_reached_twice_are_followed_once(calm) -> None:  # type: ignore[no-untyped-def]
     result = await beam(await calm(0, 50), width=1000, depth=3)
     # 0 -> 1 -> 2 -> {3, 4}: on each level there is one new state, or two
-    assert (result.evaluations, len(result.state.seen)) == (4 * 3, 5)
+    assert (result.evaluations, len(set(result.state.states))) == (4 * 3, 5)
 
 
 async def test_a_beam_ends_when_there_is_nothing_new(calm) -> None:  # type: ignore[no-untyped-def]
@@ -50,6 +50,7 @@ async def test_a_beam_ends_when_there_is_nothing_new(calm) -> None:  # type: ign
     assert (result.actions, result.complete, result.evaluations) == ((), True, 1)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("width", [1, 3, 8])
 @pytest.mark.parametrize("evaluations", [None, 0, 4, 5, 40, 100])
 async def test_the_result_does_not_depend_on_the_number_of_lanes(calm, width, evaluations) -> None:  # type: ignore[no-untyped-def]
@@ -57,7 +58,7 @@ async def test_the_result_does_not_depend_on_the_number_of_lanes(calm, width, ev
     for lanes in (1, 2, 5):
         budget = Budget(evaluations=evaluations)
         result = await beam(await calm(2, 997), width=width, depth=8, budget=budget, lanes=lanes)
-        results.append((result.actions, result.reward, result.evaluations, result.complete, result.state.frontier))
+        results.append((result.actions, result.reward, result.evaluations, result.complete, result.state.outcomes))
     assert results[0] == results[1] == results[2]
     assert evaluations is None or results[0][2] <= evaluations
 
@@ -70,7 +71,7 @@ async def test_a_search_that_is_resumed_again_and_again_gives_the_same(calm) -> 
         assert state == result.state
         result = await beam(await calm(2, 997), width=5, depth=9, budget=Budget(evaluations=30), resume=state)
     assert (result.actions, result.reward, result.evaluations) == (through.actions, through.reward, through.evaluations)
-    assert result.state.frontier == through.state.frontier and result.state.seen == through.state.seen
+    assert result.state.outcomes == through.state.outcomes and result.state.states == through.state.states
 
 
 async def test_a_search_goes_deeper_when_resumed_with_more_depth(calm) -> None:  # type: ignore[no-untyped-def]
@@ -93,30 +94,14 @@ async def test_candidates_that_crash_hang_or_fail_do_not_stop_the_search(world, 
 
 async def test_a_time_limit_ends_the_search(calm) -> None:  # type: ignore[no-untyped-def]
     seen: list[Progress] = []
-    result = await beam(await calm(2, 2**60), width=4, depth=10**9, budget=Budget(seconds=0.3), progress=seen.append)
-    assert not result.complete and result.elapsed >= 0.3
+    result = await beam(await calm(2, 2**60), width=4, depth=10**9, budget=Budget(seconds=0.1), progress=seen.append)
+    assert not result.complete and result.elapsed >= 0.1
     assert seen and all(a.evaluations <= b.evaluations for a, b in itertools.pairwise(seen))
 
 
-async def test_a_cancelled_search_leaves_nothing_and_the_environment_usable(calm, sessions) -> None:  # type: ignore[no-untyped-def]
+async def test_a_cancelled_search_leaves_nothing_and_the_environment_usable(calm, sessions, start_and_cancel) -> None:  # type: ignore[no-untyped-def]
     env = await calm(2, 2**60)
-    before = asyncio.all_tasks()
-    search = asyncio.create_task(beam(env, width=4, depth=10**9, lanes=3))
-    await asyncio.sleep(0.2)
-    search.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await search
-    assert asyncio.all_tasks() == before
+    await start_and_cancel(beam(env, width=4, depth=10**9, lanes=3))
     assert (await env.reset())[0] == 2
     await asyncio.sleep(0.05)
     assert await sessions() == 1
-
-
-async def test_workers_killed_at_random_do_not_change_the_result(calm, killer) -> None:  # type: ignore[no-untyped-def]
-    undisturbed = await beam(await calm(2, 997), width=8, depth=25)
-    async with killer() as killed:
-        while len(killed) < 5:
-            disturbed = await beam(await calm(2, 997), width=8, depth=25, lanes=3)
-            assert (disturbed.actions, disturbed.reward) == (undisturbed.actions, undisturbed.reward)
-            assert disturbed.state.frontier == undisturbed.state.frontier
-            assert disturbed.evaluations == undisturbed.evaluations

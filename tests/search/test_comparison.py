@@ -4,12 +4,13 @@ import pytest
 
 import aiocg
 from aiocg import search
-from aiocg.metrics import reward_units
-from aiocg.rewards import CostReward
+from aiocg.search.metrics import reward_units
+from aiocg.spaces.rewards import CostReward
 
 pytestmark = pytest.mark.asyncio
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("reward_space", ["IrInstructionCountOz", "ObjectTextSizeBytes"])
 async def test_a_search_is_compared_in_the_cost_of_its_reward(reward_space: str) -> None:
     async with aiocg.Runtime(workers=1) as runtime:
@@ -22,7 +23,10 @@ async def test_a_search_is_compared_in_the_cost_of_its_reward(reward_space: str)
         scale = 1 if reward_space.endswith("Bytes") else comparison.unoptimised - oz
         assert comparison.unoptimised - comparison.found == pytest.approx(result.reward * scale)
         assert comparison.to_dict()["baselines"]["Oz"]["reward_units"] == units
-        names = (comparison.cost, *(f"{comparison.cost.removesuffix('Bytes')}{level}" for level in ("O0", "O3", "Oz")))
+        names = (
+            comparison.cost,
+            *(f"{comparison.cost.removesuffix('Bytes')}{level}" for level in ("O0", *comparison.baselines)),
+        )
         values = [comparison.found, comparison.unoptimised, *comparison.baselines.values()]
         assert await env.observe(*names) == values
 

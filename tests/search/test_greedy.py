@@ -6,9 +6,9 @@ import itertools
 import pytest
 
 from aiocg.errors import UnknownName
-from aiocg.rewards import Reward
 from aiocg.search import Budget, Progress, SearchState, beam, greedy
 from aiocg.spaces import DiscreteActions
+from aiocg.spaces.rewards import Reward
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")  # one runtime for all searches
 
@@ -51,6 +51,7 @@ async def test_candidates_that_crash_hang_or_fail_do_not_stop_the_search(world, 
     assert await sessions() == 1
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("lanes", [1, 2, 3, 7])
 @pytest.mark.parametrize("evaluations", [None, 0, 3, 4, 39, 40, 41])
 async def test_the_result_does_not_depend_on_the_number_of_lanes(calm, lanes, evaluations) -> None:  # type: ignore[no-untyped-def]
@@ -58,8 +59,11 @@ async def test_the_result_does_not_depend_on_the_number_of_lanes(calm, lanes, ev
     result = await greedy(env, lanes=lanes, budget=Budget(evaluations=evaluations))
     steps = by_hand(0, 40)[0]
     done = steps if evaluations is None else steps[: evaluations // 4]
+    if evaluations is not None and evaluations % 4 == 3:  # the next step is all but done
+        done = steps[: len(done) + 1]
     assert list(result.actions) == done
     assert result.complete == (evaluations is None)
+    assert result.evaluations == (evaluations if evaluations is not None else 4 * (len(steps) + 1))
 
 
 async def test_a_search_that_is_resumed_again_and_again_gives_the_same(calm) -> None:  # type: ignore[no-untyped-def]
@@ -125,16 +129,10 @@ async def test_an_environment_without_a_reward_is_refused(calm) -> None:  # type
         env.reward_space = "nonsense"
 
 
-async def test_a_cancelled_search_leaves_nothing_and_the_environment_usable(calm, sessions) -> None:  # type: ignore[no-untyped-def]
+async def test_a_cancelled_search_leaves_nothing_and_the_environment_usable(calm, sessions, start_and_cancel) -> None:  # type: ignore[no-untyped-def]
     env = await calm(0, 2**60)
     env.action_space = DiscreteActions.of_texts("slow", ["nothing", "increment"], env.action_space.language)
-    before = asyncio.all_tasks()
-    search = asyncio.create_task(greedy(env, lanes=3))
-    await asyncio.sleep(0.2)
-    search.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await search
-    assert asyncio.all_tasks() == before
+    await start_and_cancel(greedy(env, lanes=3))
     assert (await env.reset())[0] == 0
     assert (await env.step("increment"))[:2] == (1, 1.0)
     await asyncio.sleep(0.05)
@@ -153,15 +151,6 @@ async def test_a_search_that_cannot_go_on_leaves_no_lanes(calm, sessions) -> Non
     assert calls == 0
     await asyncio.sleep(0.05)
     assert await sessions() == 1
-
-
-async def test_workers_killed_at_random_do_not_change_the_result(calm, killer) -> None:  # type: ignore[no-untyped-def]
-    undisturbed = await greedy(await calm(0, 1000))
-    async with killer() as killed:
-        while len(killed) < 5:
-            disturbed = await greedy(await calm(0, 1000), lanes=3)
-            assert (disturbed.actions, disturbed.reward) == (undisturbed.actions, undisturbed.reward)
-            assert (disturbed.evaluations, disturbed.complete) == (undisturbed.evaluations, True)
 
 
 class FirstImpression(Reward):

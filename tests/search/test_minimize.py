@@ -9,9 +9,15 @@ import pytest_asyncio
 
 import aiocg
 from aiocg.errors import ServiceError, WorkerCrashed
-from aiocg.minimize import MinimizationError, minimize
-from aiocg.reduction import bisect_prefix, bisect_suffix, one_by_one, random_removal
 from aiocg.testing import scripted_benchmark
+from aiocg.validation.minimize import (
+    MinimizationError,
+    bisect_prefix,
+    bisect_suffix,
+    minimize,
+    one_by_one,
+    random_removal,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

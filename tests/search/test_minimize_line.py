@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 import aiocg
-from aiocg.minimize import MinimizationError, minimize_line
+from aiocg.validation.minimize import MinimizationError, minimize_line
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

@@ -23,6 +23,7 @@ async def test_the_best_state_of_all_walks_is_found(calm) -> None:  # type: igno
     assert (await env.observe("value"), env.episode_reward) == (50, 47.0)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("evaluations", [1, 7, 50, 300])
 async def test_the_result_does_not_depend_on_the_number_of_lanes(calm, seed, evaluations) -> None:  # type: ignore[no-untyped-def]
@@ -41,6 +42,7 @@ async def test_another_seed_is_another_search(calm) -> None:  # type: ignore[no-
     assert len(results) > 1
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("piece", [1, 13, 100])
 async def test_a_search_that_is_resumed_again_and_again_gives_the_same(calm, lanes, piece) -> None:  # type: ignore[no-untyped-def]
@@ -53,7 +55,7 @@ async def test_a_search_that_is_resumed_again_and_again_gives_the_same(calm, lan
     rest = Budget(evaluations=200 - pieces * piece)
     result = await random(await calm(2, 997), budget=rest, patience=6, resume=state, lanes=lanes)
     assert essence(result) == essence(through)
-    assert (result.state.round, result.state.repeated) == (through.state.round, through.state.repeated)
+    assert (result.state.round, result.state.outcomes) == (through.state.round, through.state.outcomes)
 
 
 async def test_a_budget_may_be_a_number_of_numpys(calm) -> None:  # type: ignore[no-untyped-def]
@@ -64,7 +66,9 @@ async def test_a_budget_may_be_a_number_of_numpys(calm) -> None:  # type: ignore
 
 async def test_what_was_found_before_is_kept_when_resumed(calm) -> None:  # type: ignore[no-untyped-def]
     first = await random(await calm(3, 50), budget=Budget(evaluations=500), patience=8)
-    again = await random(await calm(3, 50), budget=Budget(evaluations=0), resume=first.state)
+    again = await random(await calm(3, 50), budget=Budget(evaluations=0), patience=8, resume=first.state)
+    with pytest.raises(ValueError, match="another seed"):
+        await random(await calm(3, 50), budget=Budget(evaluations=0), seed=1, patience=8, resume=first.state)
     assert essence(again) == essence(first)
     state = (await greedy(await calm())).state
     with pytest.raises(ValueError, match="algorithm"):
@@ -83,33 +87,18 @@ async def test_actions_that_crash_hang_or_fail_end_their_walk_only(world, sessio
 
 async def test_a_time_limit_ends_the_search(calm) -> None:  # type: ignore[no-untyped-def]
     seen: list[Progress] = []
-    result = await random(await calm(2, 997), budget=Budget(seconds=0.3), patience=6, progress=seen.append)
-    assert result.elapsed >= 0.3 and result.evaluations > 0
+    result = await random(await calm(2, 997), budget=Budget(seconds=0.1), patience=6, progress=seen.append)
+    assert result.elapsed >= 0.1 and result.evaluations > 0
     assert seen and all(a.reward <= b.reward for a, b in itertools.pairwise(seen))
     assert all(a.evaluations <= b.evaluations for a, b in itertools.pairwise(seen))
     more = await random(await calm(2, 997), budget=Budget(seconds=0.1), patience=6, resume=result.state)
-    assert more.reward >= result.reward and more.evaluations > result.evaluations
-    assert more.elapsed >= result.elapsed + 0.1
+    assert more.reward >= result.reward
+    assert more.elapsed >= result.state.elapsed + 0.1
 
 
-async def test_a_cancelled_search_leaves_nothing_and_the_environment_usable(calm, sessions) -> None:  # type: ignore[no-untyped-def]
+async def test_a_cancelled_search_leaves_nothing_and_the_environment_usable(calm, sessions, start_and_cancel) -> None:  # type: ignore[no-untyped-def]
     env = await calm(2, 997)
-    before = asyncio.all_tasks()
-    search = asyncio.create_task(random(env, budget=Budget(), lanes=3))
-    await asyncio.sleep(0.2)
-    search.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await search
-    assert asyncio.all_tasks() == before
+    await start_and_cancel(random(env, budget=Budget(), lanes=3))
     assert (await env.reset())[0] == 2
     await asyncio.sleep(0.05)
     assert await sessions() == 1
-
-
-async def test_workers_killed_at_random_do_not_change_the_result(calm, killer) -> None:  # type: ignore[no-untyped-def]
-    budget = Budget(evaluations=1500)
-    undisturbed = await random(await calm(2, 997), budget=budget, patience=6)
-    async with killer() as killed:
-        while len(killed) < 5:
-            disturbed = await random(await calm(2, 997), budget=budget, patience=6, lanes=3)
-            assert essence(disturbed) == essence(undisturbed)

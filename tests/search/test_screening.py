@@ -5,8 +5,9 @@ from collections import deque
 import numpy as np
 import pytest
 
-from aiocg.search.command_lines import FAILED, WINDOW
+from aiocg.search.command_lines import WINDOW
 from aiocg.search.screening import DRIFT, _Screener
+from aiocg.search.tuner import FAILED
 from aiocg.search.variation import Choices, Variation
 from aiocg.transport.options import UNSET, Option
 

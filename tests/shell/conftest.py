@@ -10,8 +10,9 @@ from rich.console import Console
 
 import aiocg
 import aiocg.testing  # registers scripted-v0
-from aiocg.shell import Shell, ShellSession
-from aiocg.supervision import Policy
+from aiocg.cli.shell.interpreter import Shell
+from aiocg.cli.shell.session import ShellSession
+from aiocg.fleet.supervision import Policy
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

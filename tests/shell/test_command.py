@@ -2,11 +2,11 @@
 
 import pytest
 
+from aiocg.cli.shell.command import Argument, Command, CommandTable, Suggestion
+from aiocg.cli.shell.commands import COMMANDS
+from aiocg.cli.shell.line import CommandError, split_words
+from aiocg.cli.shell.suggestions import MOST, matching
 from aiocg.errors import UnknownName
-from aiocg.shell.command import Argument, Command, CommandTable, Suggestion
-from aiocg.shell.commands import COMMANDS
-from aiocg.shell.line import CommandError, split_words
-from aiocg.shell.suggestions import MOST, matching
 
 COMPILERGYM = [
     "tutorial",
@@ -41,7 +41,7 @@ def test_every_command_of_compilergym_is_known_with_underscores_and_with_hyphens
     assert COMMANDS.find(name) is COMMANDS.find(name.replace("_", "-"))
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", list(COMMANDS), ids=lambda command: command.name)
 def test_every_command_has_help_and_examples_that_it_takes(command: Command) -> None:
     assert command.section
     assert command.summary

@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 import aiocg
-from aiocg.shell import Shell, ShellSession
-from aiocg.shell.commands import COMMANDS
+from aiocg.cli.shell.commands import COMMANDS
+from aiocg.cli.shell.interpreter import Shell
+from aiocg.cli.shell.session import ShellSession
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "shell.md").read_text(encoding="utf-8")
 PROMPT = "aiocg programs-v0/gcd> "

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 import aiocg
+from aiocg.cli.shell.session import ActionEnded, ShellSession
 from aiocg.errors import InvalidAction, UnknownName
-from aiocg.shell import ShellSession
-from aiocg.shell.session import ActionEnded
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")  # one runtime for all of them
 
@@ -47,9 +46,7 @@ async def test_one_can_go_to_any_state_and_on_from_there(session: ShellSession) 
 
 
 @pytest.mark.parametrize(("action", "cause"), [("crash", "SIGSEGV"), ("refuse", "refused, as asked"), ("exit", "3")])
-async def test_a_failing_action_leaves_the_session_where_it_was(
-    session: ShellSession, action: str, cause: str
-) -> None:
+async def test_a_failing_action_leaves_the_session_where_it_was(session: ShellSession, action: str, cause: str) -> None:
     await session.act("double")
     with pytest.raises(ActionEnded, match=cause) as caught:
         await session.act(action)

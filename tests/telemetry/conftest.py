@@ -7,7 +7,7 @@ import pytest
 
 import aiocg
 import aiocg.testing  # registers scripted-v0
-from aiocg.supervision import Policy
+from aiocg.fleet.supervision import Policy
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def env(runtime: aiocg.Runtime) -> aiocg.Env:
 def eventually() -> Callable[..., object]:
     """Wait until a condition holds; fails when it does not within a generous time."""
 
-    async def wait(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    async def wait(condition: Callable[[], bool], seconds: float = 60.0) -> None:
         for _ in range(int(seconds / 0.02)):
             if condition():
                 return

@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from aiocg.launcher import Look
+from aiocg.host.launcher import Look
 from aiocg.node.leases import Leases, Policy
 from aiocg.node.limits import Limits
 from aiocg.telemetry import metrics

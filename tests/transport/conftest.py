@@ -15,6 +15,6 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, Any]], 
     def runner(coroutine: Coroutine[Any, Any, Any]) -> Any:
         factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
         with asyncio.Runner(loop_factory=factory) as owner:
-            return owner.run(asyncio.wait_for(coroutine, 30))
+            return owner.run(asyncio.wait_for(coroutine, 100))
 
     return runner

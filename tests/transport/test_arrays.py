@@ -64,8 +64,8 @@ def test_unusual_shapes_survive_numpy(shape):
     ("dtype", "shape", "data", "complaint"),
     [
         ("int64", (2,), b"12345678", "needs 16 bytes, there are 8"),
-        ("complex128", (1,), bytes(16), "does not travel"),
-        ("object", (1,), bytes(8), "does not travel"),
+        ("complex128", (1,), bytes(16), "cannot be sent"),
+        ("object", (1,), bytes(8), "cannot be sent"),
         ("int8", (-1,), b"", "non-negative"),
         ("int8", (float("nan"),), b"", "non-negative"),
         ("int8", (1.0,), b"1", "non-negative"),
@@ -88,7 +88,7 @@ def test_a_strided_buffer_is_refused():
 
 
 def test_numpy_dtypes_without_a_fixed_layout_are_refused():
-    with pytest.raises(LocalProtocolError, match="'object' does not travel"):
+    with pytest.raises(LocalProtocolError, match="'object' cannot be sent"):
         from_numpy(numpy.array([None]))
 
 

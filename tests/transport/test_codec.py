@@ -33,7 +33,7 @@ from aiocg.transport.messages import (
     Shutdown,
     Statistics,
     Step,
-    Told,
+    TextReply,
     Unload,
     Welcome,
 )
@@ -54,9 +54,7 @@ def arrays(draw: st.DrawFn) -> Array:
     count = math.prod(shape)
     if draw(st.booleans()):
         shape, count = (INLINE_BYTES + count,), INLINE_BYTES + count
-    element = (
-        draw(st.binary(min_size=1, max_size=1)) if dtype != "bool" else draw(st.sampled_from([b"\0", b"\1"]))
-    )
+    element = draw(st.binary(min_size=1, max_size=1)) if dtype != "bool" else draw(st.sampled_from([b"\0", b"\1"]))
     return Array(dtype, shape, element * (count * DTYPES[dtype][1]))
 
 
@@ -112,21 +110,19 @@ replies = st.one_of(
         texts,
         texts,
         numbers,
-        st.lists(
-            st.builds(ActionSpaceSpec, texts, st.just((ActionSpec("dce", "", ("-dce",)),))), max_size=2
-        ).map(tuple),
+        st.lists(st.builds(ActionSpaceSpec, texts, st.just((ActionSpec("dce", "", ("-dce",)),))), max_size=2).map(
+            tuple
+        ),
         st.lists(spec, max_size=2).map(tuple),
     ),
     st.builds(Refused, texts, texts),
     st.builds(Done, numbers),
-    st.builds(Told, numbers, texts),
+    st.builds(TextReply, numbers, texts),
     st.builds(Observed, numbers, many_values, numbers, effects, seconds),
     st.builds(
         Expanded,
         numbers,
-        st.lists(
-            st.none() | st.builds(Candidate, many_values, numbers, effects, texts, texts), max_size=3
-        ).map(tuple),
+        st.lists(st.none() | st.builds(Candidate, many_values, numbers, effects, texts, texts), max_size=3).map(tuple),
         seconds,
     ),
     st.builds(Failure, numbers, texts, texts, st.dictionaries(texts, values, max_size=3)),
@@ -186,9 +182,7 @@ def test_random_bytes_are_refused_and_nothing_else(frames, codec):
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    st.binary(max_size=60), st.sampled_from(["Step", "Load", "Observed", "Expanded", "Failure", "Welcome"])
-)
+@given(st.binary(max_size=60), st.sampled_from(["Step", "Load", "Observed", "Expanded", "Failure", "Welcome"]))
 def test_random_bytes_behind_a_valid_beginning_are_refused(rest, kind):
     head = b"\x91\x96" + msgspec.msgpack.encode(kind) + b"\x01\x01" + rest
     decode_or_refuse(request_codec(), [head])

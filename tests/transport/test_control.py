@@ -55,14 +55,10 @@ numbers = st.integers(0, 2**63 - 1)
 seconds = st.floats(-1e12, 1e12)
 texts = st.text(max_size=20)
 key = st.text("0123456789abcdef.-:+=^!/*?&<>()[]{}@%$#", min_size=40, max_size=40)
-stated = st.none() | st.builds(
-    Stated, numbers, numbers, numbers, st.integers(-1, 9), elapsed=seconds, left=seconds
-)
+stated = st.none() | st.builds(Stated, numbers, numbers, numbers, st.integers(-1, 9), elapsed=seconds, left=seconds)
 from_client = st.one_of(
     st.builds(Attach, numbers, texts, texts),
-    st.builds(
-        Spawn, numbers, texts, st.dictionaries(texts, numbers | st.floats(allow_nan=False), max_size=3), numbers
-    ),
+    st.builds(Spawn, numbers, texts, st.dictionaries(texts, numbers | st.floats(allow_nan=False), max_size=3), numbers),
     st.builds(Beat, numbers, st.lists(numbers, max_size=5).map(tuple)),
     st.builds(Kill, numbers),
     st.just(Detach()),

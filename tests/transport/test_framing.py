@@ -13,15 +13,34 @@ from aiocg.transport.framing import Incoming, Outgoing
 FRAMES = st.lists(st.binary(max_size=50), min_size=1, max_size=4)
 
 
-def stream(*batches):
+def greeting():
     outgoing = Outgoing()
+    outgoing.greet("DEALER")
+    return taken(outgoing)
+
+
+def stream(*batches, greeted=True):
+    outgoing = Outgoing()
+    if greeted:
+        outgoing.greet("DEALER")
     for frames in batches:
         outgoing.put(frames)
     data = b""
     while outgoing.size:
-        parts = b"".join(outgoing.parts())
-        data += parts
-        outgoing.taken(len(parts))
+        data += taken(outgoing)
+    return data
+
+
+def taken(outgoing, most=None):
+    """Take what goes out next, or so many bytes of it, and return that."""
+    data = b""
+
+    def take(parts):
+        nonlocal data
+        data = b"".join(parts)[:most]
+        return len(data)
+
+    assert outgoing.hand_over(take) == len(data)
     return data
 
 
@@ -33,10 +52,8 @@ def feed(incoming, data):
         assert len(room) > 0
         count = min(len(room), len(data))
         room[:count] = data[:count]
-        incoming.filled(count)
         data = data[count:]
-        while (frames := incoming.batch()) is not None:
-            batches.append([bytes(frame) for frame in frames])
+        batches += [[bytes(frame) for frame in frames] for frames in incoming.batches(count)]
     return batches
 
 
@@ -56,14 +73,12 @@ def test_what_a_socket_does_not_take_goes_out_later(batches, bites):
     for frames in batches:
         outgoing.put(frames)
     for bite in [*bites, 10_000]:
-        data = b"".join(outgoing.parts())[:bite]
-        outgoing.taken(len(data))
-        sent += data
-    assert sent == stream(*batches)
-    assert outgoing.size == 0 and outgoing.parts() == []
+        sent += taken(outgoing, bite)
+    assert sent == stream(*batches, greeted=False)
+    assert outgoing.size == 0 and taken(outgoing) == b""
 
 
-@pytest.mark.parametrize("size", [framing.READ_BYTES - 17, framing.READ_BYTES - 16, framing.READ_BYTES, 3_000_000])
+@pytest.mark.parametrize("size", [framing.READ_BYTES - 10, framing.READ_BYTES - 9, framing.READ_BYTES, 3_000_000])
 def test_large_batches_are_whole_and_those_around_them_too(size):
     large = [os.urandom(size), os.urandom(size // 2), b""]
     batches = [[b"before"], large, [b"after"], large, [b"last"]]
@@ -73,12 +88,11 @@ def test_large_batches_are_whole_and_those_around_them_too(size):
 def test_frames_of_a_large_batch_are_not_copied():
     content = os.urandom(framing.READ_BYTES)
     incoming = Incoming()
-    (first, second) = stream([b"head", content])[:30], stream([b"head", content])[30:]
+    first, second = stream([b"head", content])[:200], stream([b"head", content])[200:]
     for part in (first, second):
         incoming.room()[: len(part)] = part
-        incoming.filled(len(part))
-        frames = incoming.batch()
-    head, frame = frames
+        batches = list(incoming.batches(len(part)))
+    ((head, frame),) = batches
     assert type(head) is bytes and isinstance(frame, memoryview) and frame.readonly
     assert frame == content
 
@@ -95,15 +109,33 @@ def test_many_small_batches_are_told_apart_without_more_memory():
     [
         b"garbage, and more of it",
         bytes(8),
-        stream([b"x"])[:4] + bytes(4),  # no frames
-        stream([b"x"])[:4] + b"\xff\xff\xff\xff",  # more frames than anything
-        stream([b"x"])[:8] + b"\xff" * 8,  # a frame larger than anything
-        stream([b"x"])[:8] + (limits.MAX_FRAME_BYTES + 1).to_bytes(8, "little"),
-        stream([b"good"])[:20] + b"then nonsense",
+        b"\xff" + bytes(8) + b"\x7e",
+        greeting()[:10] + b"\x02" + bytes(60),
+        greeting()[:12] + b"CURVE".ljust(60, b"\0"),
+        greeting()[:64] + b"\x00\x01x",  # a message before READY
+        greeting() + b"\x08\x00",  # flags that there are not
+        greeting() + b"\x05\x00",  # a command of several frames
+        greeting() + b"\x06" + (1 << 20).to_bytes(8, "big"),  # a large command
+        greeting() + b"\x02" + b"\xff" * 8,  # a frame larger than anything
+        greeting() + b"\x02" + (limits.MAX_FRAME_BYTES + 1).to_bytes(8, "big"),
+        greeting() + b"\x01\x00" * (limits.MAX_FRAMES + 2),  # more frames than anything
+        stream([b"good"]) + b"then nonsense",
     ],
 )
-def test_what_is_no_batch_is_refused_before_memory_is_taken(data):
+def test_what_is_not_the_protocol_is_refused_before_memory_is_taken(data):
     incoming = Incoming()
     with pytest.raises(RemoteProtocolError):
         feed(incoming, data)
     assert len(incoming.room()) <= framing.READ_BYTES
+
+
+def test_other_commands_are_passed_over():
+    ping = b"\x04\x07\x04PING\x00\x00"
+    data = greeting() + ping + stream([b"one"], greeted=False) + ping
+    assert feed(Incoming(), data) == [[b"one"]]
+
+
+def test_batches_may_be_sent_once_the_peer_has_greeted():
+    incoming, data = Incoming(), greeting()
+    assert feed(incoming, data[:-1]) == [] and not incoming.ready
+    assert feed(incoming, data[-1:]) == [] and incoming.ready

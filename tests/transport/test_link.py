@@ -119,12 +119,12 @@ class Network(RuleBasedStateMachine):
             assert delivered == self.pushed[way][: len(delivered)]
 
     @invariant()
-    def little_is_under_way(self):
+    def little_is_in_flight(self):
         for link in (self.client, self.server):
-            assert link._under_way <= links.WINDOW_BATCHES
-            assert link._under_way <= 1 or link._under_way_bytes <= links.WINDOW_BYTES
+            assert link._in_flight <= links.WINDOW_BATCHES
+            assert link._in_flight <= 1 or link._in_flight_bytes <= links.WINDOW_BYTES
             assert link.kept_bytes == sum(batch.size for batch in link._kept)
-            assert link._under_way_bytes == sum(batch.size for batch in list(link._kept)[: link._under_way])
+            assert link._in_flight_bytes == sum(batch.size for batch in list(link._kept)[: link._in_flight])
             assert link.lost is None
 
     def teardown(self):
@@ -206,7 +206,7 @@ def test_a_quiet_link_sends_nothing():
 
 def test_what_is_taken_is_told_with_the_next_batch_or_after_some():
     client, server = acquainted()
-    for _ in range(links.TOLD_BATCHES - 1):
+    for _ in range(links.ACKNOWLEDGE_BATCHES - 1):
         client.push([b"x"])
     carry(client, server)
     assert client.pending and server.outgoing() is None
@@ -278,9 +278,9 @@ def test_what_is_known_to_be_missing_is_asked_for_until_it_comes():
 
 def test_it_may_be_told_late_what_has_arrived():
     client, server = acquainted()
-    for number in range(links.TOLD_BATCHES):
+    for number in range(links.ACKNOWLEDGE_BATCHES):
         client.push([b"%d" % number])
-    assert len(carry(client, server)[0]) == links.TOLD_BATCHES
+    assert len(carry(client, server)[0]) == links.ACKNOWLEDGE_BATCHES
     told = server.outgoing()
     again = Head(Kind.AGAIN, CLIENT, SERVER, 0, 0, 0)
     client.receive(again, [again.pack()])
@@ -344,7 +344,7 @@ def test_a_client_that_takes_nothing_at_all_is_given_up(monkeypatch):
     monkeypatch.setattr(links, "LOST_BYTES", 10_000)
     _, server = acquainted()
     server.push([bytes(9_000)])
-    with pytest.raises(LinkLostError, match="takes nothing"):
+    with pytest.raises(LinkLostError, match="does not read"):
         server.push([bytes(9_000)])
     assert server.kept_bytes == 0 and server.outgoing() is None
 

@@ -75,9 +75,9 @@ def test_of_several_words_for_one_option_the_last_counts() -> None:
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        ("", "is no option of this compiler"),
-        ("-fgcse", "is no option of this compiler"),
-        ("-O3", "is no option of this compiler"),
+        ("", "is not an option of this compiler"),
+        ("-fgcse", "is not an option of this compiler"),
+        ("-O3", "is not an option of this compiler"),
         ("-O=3", "expected -O0 or -O2 or -Os"),
         ("-fstalled=", "expected -fstalled or -fno-stalled or -fstalled=a number from 0 to 9"),
         ("-fstalled=+1", "expected -fstalled or -fno-stalled or -fstalled=a number from 0 to 9"),

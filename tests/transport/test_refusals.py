@@ -12,7 +12,7 @@ from aiocg.transport import limits
 from aiocg.transport.arrays import Array
 from aiocg.transport.codec import Batch, reply_codec, request_codec
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
-from aiocg.transport.messages import Candidate, Expanded, Failure, Load, Observed, Shutdown, Step, Told
+from aiocg.transport.messages import Candidate, Expanded, Failure, Load, Observed, Shutdown, Step, TextReply
 
 LARGE = bytes(limits.INLINE_BYTES)
 
@@ -35,7 +35,7 @@ def observed(*values) -> list:
 @pytest.mark.parametrize(
     ("message", "where", "why"),
     [
-        (Step(5, 1, (1, object()), 1.0), r"Step.actions\[1\]", "type object does not travel"),
+        (Step(5, 1, (1, object()), 1.0), r"Step.actions\[1\]", "type object cannot be sent"),
         (Step(5, 1, (2**64,), 1.0), r"Step.actions\[0\] \(int\)", "64"),
         (Step(5, 1, ("\ud800",), 1.0), r"Step.actions\[0\] \(str\)", "surrogates"),
         (Step(5, 2**70, (1,), 1.0), r"Step.session \(int\)", "64"),
@@ -44,8 +44,8 @@ def observed(*values) -> list:
         (Observed(5, ({"a": [1, {2, 3}]},), 0), r"Observed.observations\[0\]\['a'\]\[1\]", "type set"),
         (Observed(5, (datetime.datetime(2026, 1, 1),), 0), r"Observed.observations\[0\]", "datetime"),
         (Observed(5, ({(1, 2): 3},), 0), r"Observed.observations\[0\]", "dict key of type tuple"),
-        (Observed(5, (numpy.array(["a"]),), 0), r"Observed.observations\[0\]", "does not travel"),
-        (Observed(5, (numpy.longdouble(1),), 0), r"Observed.observations\[0\]", "does not travel"),
+        (Observed(5, (numpy.array(["a"]),), 0), r"Observed.observations\[0\]", "cannot be sent"),
+        (Observed(5, (numpy.longdouble(1),), 0), r"Observed.observations\[0\]", "cannot be sent"),
         (Observed(5, (nested(40),), 0), r"Observed.observations\[0\]", "nested more than"),
         (Expanded(5, (None, Candidate((1, 1j)))), r"Expanded.candidates\[1\].observations\[1\]", "complex"),
         (Failure(5, "c", "m", {"x": {"y": object}}), r"Failure.fields\['x'\]\['y'\]", "type type"),
@@ -53,7 +53,7 @@ def observed(*values) -> list:
 )
 def test_the_error_names_field_and_type_of_what_cannot_be_sent(message, where, why):
     with pytest.raises(LocalProtocolError, match=rf"{where}.* cannot be sent: .*{why}") as caught:
-        reply_codec().encode([Told(1, "fine"), message])
+        reply_codec().encode([TextReply(1, "fine"), message])
     assert (caught.value.index, caught.value.request) == (1, 5)
 
 
@@ -82,13 +82,13 @@ def test_relatives_of_plain_values_are_sent_as_those():
 
 def test_a_refused_message_leaves_the_batch_as_it_was():
     batch: Batch = Batch()
-    batch.add(Told(1, "one"))
+    batch.add(TextReply(1, "one"))
     size = batch.size
     with pytest.raises(LocalProtocolError):
         batch.add(Observed(2, (LARGE, Array("int8", (len(LARGE),), LARGE), object()), 0))
     assert (batch.messages, batch.size, len(batch.frames())) == (1, size, 1)
-    batch.add(Told(3, "three"))
-    assert reply_codec().decode(batch.frames()) == [Told(1, "one"), Told(3, "three")]
+    batch.add(TextReply(3, "three"))
+    assert reply_codec().decode(batch.frames()) == [TextReply(1, "one"), TextReply(3, "three")]
     assert batch.size == sum(map(len, batch.frames()))
 
 
@@ -101,13 +101,13 @@ def test_a_refused_message_leaves_the_batch_as_it_was():
         ([b"\xdd\xff\xff\xff\xff"], "4294967295 messages"),
         ([b"\xdc\x00"], "0 messages"),
         ([b"\x81\x01\x02"], "does not begin with a list"),
-        ([b"\x92\x93\xa4Told\x01\xa1x"], "truncated"),
+        ([b"\x92\x93\xa9TextReply\x01\xa1x"], "truncated"),
         ([b"\xc1\xff"], "does not begin with a list"),
-        ([head(["Told", 1, "x"]) + b"\x00"], "trailing"),
+        ([head(["TextReply", 1, "x"]) + b"\x00"], "trailing"),
         ([head(["Unknown", 1])], r"message 0 of 1 \(Unknown\)"),
-        ([head(["Told", 1, "x", "more"])], r"message 0 of 1 \(Told\)"),
-        ([head(["Told", 1, 2])], "Expected `str`"),
-        ([head(["Told", 1.5, "x"])], "Expected `int`"),
+        ([head(["TextReply", 1, "x", "more"])], r"message 0 of 1 \(TextReply\)"),
+        ([head(["TextReply", 1, 2])], "Expected `str`"),
+        ([head(["TextReply", 1.5, "x"])], "Expected `int`"),
         ([head(observed(1)), b"extra"], "frame 1 of 2 is not referred to"),
         ([head(observed(Ext(3, b"\1\0\0\0")))], "reference to frame 1 of a batch of 1 frames"),
         ([head(observed(Ext(3, b"\0\0\0\0"))), b""], "reference to frame 0"),
@@ -116,8 +116,8 @@ def test_a_refused_message_leaves_the_batch_as_it_was():
         ([head(observed(Ext(3, b"\1\0"))), b""], "frame reference of 2 bytes"),
         ([head(observed(Ext(2, b"\1"))), b""], "malformed"),
         ([head(observed(Ext(99, b"")))], "unknown code 99"),
-        ([head(observed(Ext(1, b"")))], "cut short"),
-        ([head(observed(Ext(1, b"\1\1")))], "cut short"),
+        ([head(observed(Ext(1, b"")))], "truncated"),
+        ([head(observed(Ext(1, b"\1\1")))], "truncated"),
         ([head(observed(Ext(1, b"\x63\0")))], "unknown dtype code 99"),
         ([head(observed(Ext(1, b"\1\1" + b"\5" + bytes(7) + b"abc")))], "needs 5 bytes, there are 3"),
         ([head(observed(Ext(1, b"\1\1" + b"\xff" * 8)))], "describes more than"),
@@ -149,7 +149,7 @@ def test_content_that_is_not_bytes_is_refused():
 
 
 def test_the_bad_message_of_a_batch_is_named_with_its_request():
-    good, bad = ["Told", 7, "x"], ["Observed", 8, [Ext(3, b"\2\0\0\0")], 0, [], 0.0]
+    good, bad = ["TextReply", 7, "x"], ["Observed", 8, [Ext(3, b"\2\0\0\0")], 0, [], 0.0]
     with pytest.raises(RemoteProtocolError, match=r"message 2 of 4 \(Observed\)") as caught:
         reply_codec().decode([head(good, good, bad, good), b""])
     assert (caught.value.index, caught.value.request) == (2, 8)
@@ -188,6 +188,8 @@ def test_limits_hold_for_sender_and_receiver(monkeypatch, limit, value, messages
     codec = request_codec()
     frames = codec.encode(messages)
     monkeypatch.setattr(limits, limit, value)
+    monkeypatch.setattr(limits, "FULL_BATCH_MESSAGES", 1)  # it and the next are below all limits
+    monkeypatch.setattr(limits, "FULL_BATCH_BYTES", 1)
     with pytest.raises(LocalProtocolError, match=str(value)):
         codec.encode(messages)
     with pytest.raises(RemoteProtocolError, match=r"more than|not of 1 to"):

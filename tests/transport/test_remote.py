@@ -14,7 +14,7 @@ import time
 import pytest
 import zmq
 
-from aiocg.transport import linked
+from aiocg.transport import linked_router, linked_wire
 from aiocg.transport.codec import Codec, request_codec
 from aiocg.transport.errors import (
     AddressError,
@@ -23,10 +23,11 @@ from aiocg.transport.errors import (
     NotAdmittedError,
 )
 from aiocg.transport.link import ClientLink, Kind, read_head
-from aiocg.transport.messages import Done, Load, Observed, Statistics, Told
+from aiocg.transport.messages import Done, Load, Observed, Statistics, TextReply
 from aiocg.transport.security import ClientSecurity, KeyPair, ServerSecurity
 from aiocg.transport.server import TURN_SECONDS, ServerChannel, key_of
-from aiocg.transport.sockets import TURN_BATCHES, Channel, ClientChannel, WorkerChannel, client_context
+from aiocg.transport.sockets import Channel, ClientChannel, client_context
+from aiocg.transport.worker_sockets import TURN_BATCHES, WorkerChannel
 
 from .network import Proxy
 
@@ -99,7 +100,7 @@ class Client:
         return self.errors[0]
 
 
-async def until(condition, seconds=20.0):
+async def until(condition, seconds=60.0):
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
@@ -281,8 +282,6 @@ async def test_a_recorded_session_replayed_does_not_get_in_and_does_no_harm():
     assert worker.numbers == [*range(20), 101, 107, 300]
 
 
-
-
 async def test_garbage_on_the_port_harms_nobody():
     rng = random.Random(5)
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00CURVE".ljust(54, b"\x00")
@@ -337,7 +336,7 @@ async def test_a_flood_of_half_open_connections_leaves_clients_served():
             client.ask(1)
             await client.until(2)
             await served(worker.address, 2)  # one that comes now is let in, too
-            assert time.monotonic() - started < 5.0
+            assert time.monotonic() - started < 30.0
             for line in flood:
                 line.close()
 
@@ -393,8 +392,9 @@ async def test_what_an_authorised_client_sends_without_a_link_gets_it_cut_off():
 
 async def test_a_client_that_never_reads_blocks_nobody_and_costs_bounded_memory(monkeypatch):
     monkeypatch.setattr("aiocg.transport.link.KEPT_BYTES", 4_000_000)
-    monkeypatch.setattr(linked, "QUEUED_BATCHES", 4)
-    monkeypatch.setattr("aiocg.transport.sockets.LINK_PATIENCE", 0.1)
+    monkeypatch.setattr(linked_router, "QUEUED_BATCHES", 4)
+    monkeypatch.setattr(linked_wire, "QUEUED_BATCHES", 4)
+    monkeypatch.setattr("aiocg.transport.worker_sockets.LINK_PATIENCE", 0.1)
     answer = lambda request: Observed(request.request, ("x" * 100_000,), 0)  # noqa: E731
     with Served(answer=answer) as worker:
         keys = {
@@ -421,7 +421,7 @@ async def test_a_client_that_never_reads_blocks_nobody_and_costs_bounded_memory(
         await asyncio.sleep(0.2)
         started = time.monotonic()
         await served(worker.address, 7000)
-        assert time.monotonic() - started < 5.0
+        assert time.monotonic() - started < 30.0
         (kept,) = [p.link.kept_bytes for n, p in worker.channel._wire._peers.items() if n.endswith(b"m" * 16)]
         assert kept < 4_000_000 + TURN_BATCHES * 110_000  # with the replies to what it had taken in that turn
         mute.close(linger=0)
@@ -437,7 +437,7 @@ async def test_a_client_that_reads_slowly_holds_up_the_worker_and_gets_everythin
         peers = list(worker.channel._wire._peers.values())
         most = max(most, *(peer.link.kept_bytes for peer in peers))
         worker.channel.send(worker.client, [Observed(request.request, ("x" * 100_000,), 0)])
-        return Told(request.request, "done")
+        return TextReply(request.request, "done")
 
     with Served(answer=answer) as worker:
         async with Client(worker.address) as client:
@@ -456,7 +456,7 @@ async def test_a_client_that_reads_slowly_holds_up_the_worker_and_gets_everythin
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
 async def test_connections_that_are_cut_again_and_again_lose_and_repeat_nothing(monkeypatch, seed):
-    monkeypatch.setattr(linked, "RECONNECT_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(linked_wire, "RECONNECT_SECONDS", (0.01, 0.02))
     rng, count = random.Random(seed), 3000
     payload = os.urandom(20_000)
     answer = lambda request: Observed(request.request, (payload,), 0)  # noqa: E731
@@ -481,7 +481,7 @@ async def test_connections_that_are_cut_again_and_again_lose_and_repeat_nothing(
 
 
 async def test_a_network_that_stands_still_for_a_while_loses_nothing(monkeypatch):
-    monkeypatch.setattr(linked, "RECONNECT_SECONDS", (0.01, 0.05))
+    monkeypatch.setattr(linked_wire, "RECONNECT_SECONDS", (0.01, 0.05))
     with Served() as worker:
         async with Proxy(worker.address) as proxy, Client(proxy.address) as client:
             client.ask(0)
@@ -502,10 +502,10 @@ from aiocg.transport.wires import open_socket
 
 own, theirs, far, near = KeyPair.generate(), KeyPair.generate(), zmq.Context(), zmq.Context()
 security = ServerSecurity.for_clients(own, [theirs.public])
-server = open_socket(far, zmq.ROUTER, "tcp://127.0.0.1:0", security, sends=100, receives=100)
+server = open_socket(far, zmq.ROUTER, "tcp://127.0.0.1:0", security, queued=100)
 gate = Gate(far, security.admits)
 address = f"tcp://127.0.0.1:{server.bind_to_random_port('tcp://127.0.0.1')}"
-client = open_socket(near, zmq.DEALER, address, ClientSecurity(theirs, own.public), sends=2, receives=2)
+client = open_socket(near, zmq.DEALER, address, ClientSecurity(theirs, own.public), queued=2)
 client.connect(address)
 client.send(b"hello")
 route, _ = server.recv_multipart()
@@ -529,7 +529,7 @@ def test_a_process_survives_that_a_connection_breaks_while_its_queue_is_full():
 
 
 async def test_another_process_at_the_same_address_gets_none_of_what_was_meant_for_the_first(monkeypatch):
-    monkeypatch.setattr(linked, "RECONNECT_SECONDS", (0.01, 0.05))
+    monkeypatch.setattr(linked_wire, "RECONNECT_SECONDS", (0.01, 0.05))
     first = WorkerChannel(ANY, ServerSecurity.for_clients(WORKER, [CLIENT.public]))
     async with Client(first.address) as client:
         client.ask(1)
@@ -547,21 +547,31 @@ async def test_another_process_at_the_same_address_gets_none_of_what_was_meant_f
 
 async def test_a_client_that_waits_asks_and_an_idle_one_is_silent(monkeypatch):
     monkeypatch.setattr("aiocg.transport.link.PATIENCE", 0.05)
-    told = []
-    original = linked.LinkedRouter._received
+    told, asks, enough = [], [], threading.Event()
+    original, original_ask = linked_router.LinkedRouter._received, ClientLink.ask
 
     def received(self, key, route, descriptor, head, frames):
         told.append(head.kind)
         return original(self, key, route, descriptor, head, frames)
 
-    monkeypatch.setattr(linked.LinkedRouter, "_received", received)
-    with Served(answer=lambda request: time.sleep(0.5) or Done(request.request)) as worker:
+    def ask(self):
+        asks.append(self)
+        if len(asks) > 3:
+            enough.set()
+        original_ask(self)
+
+    monkeypatch.setattr(linked_router.LinkedRouter, "_received", received)
+    monkeypatch.setattr(ClientLink, "ask", ask)
+    with Served(answer=lambda request: enough.wait(60) and Done(request.request)) as worker:
         async with Client(worker.address) as client:
             client.ask(1)
             await client.until(1)
             await until(lambda: len(told) > 3)
             assert told.count(Kind.PLAIN) == 1 and set(told) == {Kind.PLAIN, Kind.ASK}  # the request was not repeated
-            await asyncio.sleep(0.5)  # for the last that was under way
+            monkeypatch.setattr("aiocg.transport.link.PATIENCE", 60.0)
+            client.ask(2)  # behind the last that was under way
+            await client.until(2)
+            monkeypatch.setattr("aiocg.transport.link.PATIENCE", 0.05)
             count = len(told)
             await asyncio.sleep(0.5)
             assert len(told) == count
@@ -605,15 +615,15 @@ async def test_a_server_knows_its_clients_by_their_keys():
             }
             for peer, message in server.messages:
                 for part in range(3):
-                    server.channel.send(peer, Told(message.request, str(part)))
+                    server.channel.send(peer, TextReply(message.request, str(part)))
             await one.until(3)
             await other.until(3)
-            assert one.replies == [Told(1, "0"), Told(1, "1"), Told(1, "2")]
-            assert other.replies == [Told(2, "0"), Told(2, "1"), Told(2, "2")]
+            assert one.replies == [TextReply(1, "0"), TextReply(1, "1"), TextReply(1, "2")]
+            assert other.replies == [TextReply(2, "0"), TextReply(2, "1"), TextReply(2, "2")]
 
 
 async def test_a_client_that_comes_back_is_the_same_and_gets_what_was_sent_meanwhile(monkeypatch):
-    monkeypatch.setattr(linked, "RECONNECT_SECONDS", (0.01, 0.05))
+    monkeypatch.setattr(linked_wire, "RECONNECT_SECONDS", (0.01, 0.05))
     async with (
         Server(CLIENT.public) as server,
         Proxy(server.channel.address) as proxy,
@@ -624,7 +634,7 @@ async def test_a_client_that_comes_back_is_the_same_and_gets_what_was_sent_meanw
         ((peer, _),) = server.messages
         for number in range(5):
             proxy.cut()
-            server.channel.send(peer, Told(number, "meanwhile"))
+            server.channel.send(peer, TextReply(number, "meanwhile"))
             await client.until(number + 1)
         client.ask(2)
         await until(lambda: len(server.messages) == 2)
@@ -682,12 +692,12 @@ async def test_what_cannot_be_decoded_is_an_error_of_its_peer_only():
     async with Server(CLIENT.public) as server:
         channel = Channel(
             server.channel.address,
-            Codec(Told, None),
+            Codec(TextReply, None),
             on_messages=print,
             on_error=print,
             security=ClientSecurity(CLIENT, WORKER.public),
         )
-        channel.send(Told(1, "no request"))
+        channel.send(TextReply(1, "no request"))
         await until(lambda: server.errors)
         channel.close()
         async with Client(server.channel.address) as client:
@@ -696,7 +706,7 @@ async def test_what_cannot_be_decoded_is_an_error_of_its_peer_only():
 
 
 async def test_the_links_of_a_key_are_limited_and_the_longest_silent_goes(monkeypatch):
-    monkeypatch.setattr(linked, "MAX_LINKS", 2)
+    monkeypatch.setattr(linked_router, "MAX_LINKS", 2)
     with Served(admitted=(CLIENT.public, STRANGER.public)) as worker:
         async with contextlib.AsyncExitStack() as stack:
             clients = []

@@ -4,13 +4,14 @@ import asyncio
 import itertools
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from aiocg.transport import sockets
 from aiocg.transport.errors import ChannelClosedError
-from aiocg.transport.messages import Done, Statistics, Told
+from aiocg.transport.messages import Done, Statistics, TextReply
 
 from .test_remote import Client, Served, until
 
@@ -34,7 +35,7 @@ def test_a_flood_of_replies_leaves_turns_to_others(run):
     def answer(request):
         for _ in range(batches):
             worker.channel.send(worker.client, [Done(request.request)] * size)
-        return Told(request.request, "that was all")
+        return TextReply(request.request, "that was all")
 
     async def main():
         seen = []
@@ -46,7 +47,33 @@ def test_a_flood_of_replies_leaves_turns_to_others(run):
                 if len(seen) == 1 or (seen[-1] == 0 and client.channel.messages_queued == 0):
                     time.sleep(0.01)  # noqa: ASYNC251 - much is to arrive before the loop turns again
         steps = [after - before for before, after in itertools.pairwise(seen)]
-        assert 0 < max(steps) <= sockets.TURN_MESSAGES + size
+        assert 0 < max(steps) <= 2 * (sockets.TURN_MESSAGES + size)  # a turn that waited, and one of the reader
+
+    with Served(answer=answer) as worker:
+        run(main())
+
+
+def test_what_comes_while_a_turn_waits_makes_no_second_one(run):
+    size, sent = 512, threading.Event()
+
+    def answer(request):
+        for _ in range(40):
+            worker.channel.send(worker.client, [Done(request.request)] * size)
+        sent.set()
+        return TextReply(request.request, "that was all")
+
+    async def main():
+        async with Client(worker.address) as client:
+            client.ask(1)
+            while client.channel.messages_queued:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            assert sent.wait(60)
+            time.sleep(0.1)  # noqa: ASYNC251 - all of it is to arrive before the loop turns again
+            for _ in range(4):
+                client.channel._turn(sockets.READABLE)  # as its reader does when there is more
+            before = len(client.replies)
+            await asyncio.sleep(0)
+            assert len(client.replies) - before <= 2 * (sockets.TURN_MESSAGES + size)  # one that waited, one reader's
 
     with Served(answer=answer) as worker:
         run(main())
@@ -104,7 +131,9 @@ def test_what_has_arrived_is_handed_over_after_the_end_and_nothing_after_close(r
 
 
 def test_a_worker_closed_in_a_forked_child_serves_on_in_its_parent():
-    script = PRELUDE + """
+    script = (
+        PRELUDE
+        + """
 channel = WorkerChannel(ANY, ServerSecurity.for_clients(WORKER, [CLIENT.public]))
 child = os.fork()
 if child == 0:
@@ -114,11 +143,14 @@ assert os.waitpid(child, 0)[1] == 0
 round_trip(channel)
 channel.close()
 """
+    )
     subprocess.run([sys.executable, "-P", "-c", script], check=True, timeout=60)
 
 
 def test_a_forked_child_has_a_context_of_its_own_and_whoever_closes_nothing_still_ends():
-    script = PRELUDE + """
+    script = (
+        PRELUDE
+        + """
 kept = round_trip()
 child = os.fork()
 if child == 0:
@@ -128,6 +160,7 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 again = round_trip()
 """
+    )
     subprocess.run([sys.executable, "-P", "-c", script], check=True, timeout=60)
 
 
@@ -135,7 +168,8 @@ PRELUDE = """
 import asyncio, os, threading
 from aiocg.transport.messages import Done, Load
 from aiocg.transport.security import ClientSecurity, KeyPair, ServerSecurity
-from aiocg.transport.sockets import ClientChannel, WorkerChannel
+from aiocg.transport.sockets import ClientChannel
+from aiocg.transport.worker_sockets import WorkerChannel
 
 ANY = "tcp://127.0.0.1:0"
 WORKER, CLIENT = KeyPair.generate(), KeyPair.generate()

@@ -37,7 +37,7 @@ class Worker:
     """A worker process and its status page."""
 
     def __init__(self, folder: Path, kind: str = "scripted", *extra: str) -> None:
-        self.address = f"unix://{folder}/w"
+        self.address = f"ipc://{folder}/w"
         self.status = StatusPage.create()
         command = [sys.executable, "-P", "-m", "aiocg.workers", kind, "--address", self.address]
         command += ["--parent", str(os.getpid()), "--status", str(self.status.descriptor), *extra]
@@ -54,9 +54,11 @@ class Client:
 
     def __init__(self, address: str) -> None:
         self._replies: asyncio.Queue[Any] = asyncio.Queue()
+        self.batches = 0
         self.channel = ClientStream(address, on_replies=self._take, on_error=self._replies.put_nowait)
 
     def _take(self, replies: list[Any]) -> None:
+        self.batches += 1
         for reply in replies:
             self._replies.put_nowait(reply)
 
@@ -65,7 +67,7 @@ class Client:
             self.channel.send(request)
 
     async def receive(self, count: int = 1) -> list[Any]:
-        return [await asyncio.wait_for(self._replies.get(), 30) for _ in range(count)]
+        return [await asyncio.wait_for(self._replies.get(), 60) for _ in range(count)]
 
     async def ask(self, *requests: Request) -> list[Any]:
         self.send(*requests)
@@ -122,11 +124,12 @@ async def test_another_protocol_version_is_refused_and_the_next_client_served(cl
 async def test_garbage_is_refused_and_the_worker_goes_on(client: Client, worker: Worker, frames: list[bytes]) -> None:
     await client.ask(Hello(PROTOCOL_VERSION, "test"))
     outgoing = Outgoing()
+    outgoing.greet("DEALER")
     outgoing.put(frames)
-    reader, writer = await asyncio.open_unix_connection(worker.address.removeprefix("unix://"))
-    writer.writelines(outgoing.parts())
+    reader, writer = await asyncio.open_unix_connection(worker.address.removeprefix("ipc://"))
+    outgoing.hand_over(lambda parts: writer.writelines(parts) or outgoing.size)
     if frames != [b"\x90"]:  # a batch of nothing is no error and has no answer
-        assert b"protocol" in await asyncio.wait_for(reader.read(1000), 30)
+        assert b"protocol" in await asyncio.wait_for(reader.readuntil(b"protocol"), 30)
     writer.close()
     replies = await client.ask(Hello(PROTOCOL_VERSION, "test"), *opened())
     assert [type(reply) for reply in replies] == [Welcome, Done, Observed]
@@ -151,6 +154,21 @@ async def test_replies_come_in_the_order_of_the_requests(client: Client) -> None
     steps = [Step(3 + i, 1, (NAP if i % 3 == 0 else INCREMENT,), 1.0, ("value",)) for i in range(30)]
     replies = await client.ask(*steps)
     assert [(reply.request, reply.observations[0]) for reply in replies] == [(3 + i, 6 + i) for i in range(30)]
+
+
+async def test_requests_that_waited_are_answered_together_though_they_came_one_by_one(
+    client: Client, worker: Worker
+) -> None:
+    await client.ask(*opened())
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    for number in range(3, 53):
+        client.send(Step(number, 1, (INCREMENT,), 1.0, ("value",)))
+        await asyncio.sleep(0.001)
+    assert not client.channel.bytes_queued
+    before = client.batches
+    os.kill(worker.process.pid, signal.SIGCONT)
+    assert [reply.request for reply in await client.receive(50)] == list(range(3, 53))
+    assert client.batches - before <= 25  # usually 1, but no reply waits for long for others
 
 
 async def test_finished_replies_do_not_wait_for_slow_requests(client: Client) -> None:
@@ -179,7 +197,7 @@ async def test_the_status_page_says_what_is_executing(client: Client, worker: Wo
 
 async def test_an_idle_worker_says_that_it_executes_nothing(client: Client, worker: Worker) -> None:
     await client.ask(*opened())
-    for _ in range(1000):
+    for _ in range(6000):
         if worker.status.read()[1] is None:
             break
         await asyncio.sleep(0.01)  # it tells so right after sending the last reply
@@ -191,7 +209,7 @@ async def test_shutdown_answers_what_came_before_it_and_leaves_nothing(client: C
     replies = await client.receive(3)
     assert replies[2].observations == (6,)
     assert await asyncio.to_thread(worker.process.wait, 30) == 0
-    assert not Path(worker.address.removeprefix("unix://")).exists()
+    assert not Path(worker.address.removeprefix("ipc://")).exists()
 
 
 async def test_a_client_that_vanishes_does_not_hold_the_worker_up(client: Client, worker: Worker) -> None:
@@ -234,10 +252,10 @@ def test_a_worker_whose_parent_is_gone_leaves_at_once(tmp_path: Path) -> None:
     worker.close()
 
 
-@pytest.mark.parametrize("address", ["unix:///nonexistent/folder/w", "tcp://127.0.0.1:1", "nonsense"])
+@pytest.mark.parametrize("address", ["ipc:///nonexistent/folder/w", "tcp://127.0.0.1:1", "nonsense"])
 def test_an_address_that_cannot_be_bound_ends_with_a_message(tmp_path: Path, address: str) -> None:
     worker = Worker(tmp_path, "scripted", "--address", address)
     _, stderr = worker.process.communicate(timeout=30)
     worker.close()
     assert worker.process.returncode != 0
-    assert b"AddressError" in stderr and address.removeprefix("unix://").encode() in stderr
+    assert b"AddressError" in stderr and address.removeprefix("ipc://").encode() in stderr

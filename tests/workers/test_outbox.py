@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.transport.codec import reply_codec, request_codec
+from aiocg.transport.codec import Frame, reply_codec, request_codec
 from aiocg.transport.framing import Incoming, Outgoing
 from aiocg.transport.messages import Done, Reply, Statistics
 from aiocg.transport.worker_stream import WorkerStream
-from aiocg.workers.outbox import COMPANY, Outbox
+from aiocg.workers.outbox import BATCH, Outbox
 
 
 class Client:
@@ -19,21 +19,23 @@ class Client:
 
     def __init__(self, channel: WorkerStream) -> None:
         self._end = socket.socket(socket.AF_UNIX)
-        self._end.settimeout(20.0)
-        self._end.connect(channel.address.removeprefix("unix://"))
+        self._end.settimeout(60.0)
+        self._end.connect(channel.address.removeprefix("ipc://"))
         outgoing = Outgoing()
+        outgoing.greet("DEALER")
         outgoing.put(request_codec().encode([Statistics(1)]))
-        self._end.sendall(b"".join(outgoing.parts()))
+        outgoing.hand_over(self._end.sendmsg)
         self._incoming = Incoming()
+        self._batches: list[list[Frame]] = []
         ((self.name, _),) = channel.receive(20.0)
 
     def receive(self) -> list[Reply]:
         """Return the next batch."""
-        while (frames := self._incoming.batch()) is None:
+        while not self._batches:
             count = self._end.recv_into(self._incoming.room())
             assert count, "the worker has closed the connection"
-            self._incoming.filled(count)
-        return reply_codec().decode(frames)
+            self._batches += self._incoming.batches(count)
+        return reply_codec().decode(self._batches.pop(0))
 
     def close(self) -> None:
         self._end.close()
@@ -41,7 +43,7 @@ class Client:
 
 @pytest.fixture
 def channel(tmp_path: Path) -> Iterator[WorkerStream]:
-    channel = WorkerStream(f"unix://{tmp_path}/w")
+    channel = WorkerStream(f"ipc://{tmp_path}/w")
     yield channel
     channel.close()
 
@@ -81,9 +83,9 @@ def test_a_reply_does_not_wait_for_a_slow_request_behind_it(
 
 def test_enough_replies_go_at_once(channel: WorkerStream, client: Callable[[], Client]) -> None:
     one, outbox = client(), Outbox(channel)
-    for number in range(COMPANY):
+    for number in range(BATCH):
         outbox.put(one.name, Done(number), more=False)  # so that the thread has no part in it
-    assert one.receive() == [Done(number) for number in range(COMPANY)]
+    assert one.receive() == [Done(number) for number in range(BATCH)]
 
 
 def test_none_is_lost_or_overtaken_while_the_thread_sends_too(

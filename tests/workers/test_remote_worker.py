@@ -86,7 +86,7 @@ async def exchange(address: str, requests: list[Request], count: int, own: KeyPa
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 
@@ -101,18 +101,25 @@ async def test_a_worker_says_where_it_listens_and_serves_its_client_there() -> N
         with pytest.raises(AssertionError, match="NotAdmittedError"):
             await exchange(worker.announced, requests, 3, own=KeyPair.generate())
         await exchange(worker.announced, [Statistics(1), Shutdown()], 1)
-        assert worker.process.wait(10) == 0
+        assert worker.process.wait(60) == 0
 
 
-def test_nothing_secret_is_in_arguments_environment_or_descriptors() -> None:
+async def test_nothing_secret_is_in_arguments_environment_or_descriptors() -> None:
     with start(WorkerKeys(WORKER.secret, CLIENT.public).encode()) as worker:
         place = Path(f"/proc/{worker.process.pid}")
         shown = (place / "cmdline").read_bytes() + (place / "environ").read_bytes()
         assert b"aiocg.workers" in shown
         assert WORKER.secret.encode() not in shown
-        targets = [os.readlink(entry) for entry in (place / "fd").iterdir()]
-        pipes = [target for target in targets if target.startswith("pipe:")]
-        assert len(pipes) == 1  # of standard error; the other two are closed
+        await until(lambda: pipes(place / "fd") == 1)  # of standard error; the other two are closed
+
+
+def pipes(folder: Path) -> int:
+    """Count the pipes among the descriptors of a process, which may just be closing some."""
+    count = 0
+    for entry in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            count += os.readlink(entry).startswith("pipe:")
+    return count
 
 
 async def test_a_flood_that_takes_all_descriptors_leaves_the_client_served_and_passes() -> None:
@@ -162,7 +169,7 @@ async def test_strangers_without_end_leave_the_worker_as_it_was() -> None:
 def test_a_worker_without_proper_keys_ends_and_shows_nothing_of_them(keys: bytes) -> None:
     with start(keys) as worker:
         assert worker.announced == ""
-        _, said = worker.process.communicate(timeout=20)
+        _, said = worker.process.communicate(timeout=60)
         assert worker.process.returncode == 1
         assert b"SecurityError" in said and b"tell nobody" not in said
 
@@ -187,11 +194,11 @@ def test_a_worker_reads_no_faster_than_it_is_told(monkeypatch: pytest.MonkeyPatc
     thread.start()
     asyncio.run(ask())  # in one batch: what has come is served
     thread.join()
+    first = times[0]
     del times[:]
-    started = time.monotonic()
     thread = threading.Thread(target=serve)
     thread.start()
     asyncio.run(ask())
     thread.join()
-    assert times[0] - started >= 0.4  # after 101 requests, which take half a second
+    assert times[0] - first >= 0.4  # after 101 requests, which take half a second
     channel.close()

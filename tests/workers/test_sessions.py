@@ -23,7 +23,7 @@ from aiocg.transport.messages import (
     Request,
     Statistics,
     Step,
-    Told,
+    TextReply,
     Unload,
 )
 from aiocg.transport.status import NO_CANDIDATE, SEVERAL
@@ -351,7 +351,7 @@ def test_a_session_that_is_not_open_is_a_failure_of_the_request(table: Table, re
 
 
 def test_parameters_are_answered_or_refused(table: Table) -> None:
-    assert table(Parameter(3, 1, "echo", "hello", 1.0)) == Told(3, "hello")
+    assert table(Parameter(3, 1, "echo", "hello", 1.0)) == TextReply(3, "hello")
     failed(table(Parameter(4, 1, "nonsense", "", 1.0)), FailureCode.PARAMETER)
 
 

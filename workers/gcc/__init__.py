@@ -1,1 +1,1 @@
-"""The GCC worker: command-line options are the actions, and an observation is what runs the compiler."""
+"""The GCC worker: command-line options are the actions, and only observations run the compiler."""

@@ -1,11 +1,9 @@
-"""What is in the assembly that GCC writes."""
+"""Counting the instructions in the assembly that GCC writes."""
 
 import re
 from collections import Counter
 
-__all__ = ["instruction_counts"]
-
-# Words that stand before an instruction of x86 and change it.
+# Prefixes that modify an x86 instruction.
 _PREFIXES = frozenset({"lock", "rep", "repe", "repz", "repne", "repnz", "notrack", "bnd", "xacquire", "xrelease"})
 
 _COMMENT = re.compile(rb"/\*.*?\*/|(?://|[#@]\s|^\s*[#@!|]).*", re.DOTALL)
@@ -18,14 +16,14 @@ _STATEMENT = re.compile(
 
 
 def instruction_counts(assembly: bytes) -> dict[str, int]:
-    """Return how often each instruction is in some assembly, by its name, most frequent first.
+    """Count the instructions in assembly by name, most frequent first.
 
-    A name is as it stands there: `movl` is not `mov`. A prefix belongs to it, as in `rep stosq`. Labels, directives and
-    comments are no instructions.
+    Names are as written: `movl` is not `mov`. A prefix is part of the name, as in `rep stosq`. Labels, directives and
+    comments do not count.
     """
     counts: Counter[str] = Counter()
     for line in assembly.splitlines():
-        if not line or line.lstrip()[:1] in (b".", b"#", b""):  # most of what is no instruction, at little cost
+        if not line or line.lstrip()[:1] in (b".", b"#", b""):  # cheaply skips most lines without an instruction
             continue
         for statement in _COMMENT.sub(b"", line).split(b";"):
             found = _STATEMENT.match(statement)

@@ -1,4 +1,4 @@
-"""A shell in a container that carries out one command at a time, and answers through the engine's socket."""
+"""A shell in a container that runs one command at a time, and replies through the engine's socket."""
 
 import os
 import socket
@@ -7,38 +7,36 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from aiocg.workers.gcc.place import Completed
+from aiocg.workers.gcc.runner import Completed
 from aiocg.workers.gcc.shell_loop import COMMAND, ERRORS, INPUT, OUTPUT, Answer, command_file, mark, read_answer
 
-__all__ = ["AttachedShell", "Kills", "ShellLost"]
+FILE_LIMIT = 1 << 30  # bytes of each file that a command writes, including its outputs
+OUTPUT_LIMIT = 16 << 20  # limit in bytes for each output
+GRACE = 15.0  # seconds that a reply may come after a command's timeout
+AGAIN = 1.0  # seconds between attempts to kill a command, which may not have started at the first one
 
-FILE_LIMIT = 1 << 30  # bytes of each file that a command writes, its outputs among them
-OUTPUT_LIMIT = 16 << 20  # bytes of each output that are kept
-GRACE = 15.0  # seconds that an answer may come later than the time of a command allows
-AGAIN = 1.0  # seconds between two attempts to end a command: the first may have come before it had begun
-
-_HEADER = struct.Struct(">BxxxL")  # before each piece of output: which one, 1 or 2, and how many bytes
+_HEADER = struct.Struct(">BxxxL")  # header of each piece of output: the stream, 1 or 2, and its bytes
 _ERRORS = 2
-_LONGEST_ANSWER = 100  # bytes; what runs over there may write there, too
+_LONGEST_ANSWER = 100  # bytes; commands in the container may write to the stream, too
 _KILLED, _FILE_TOO_LARGE = -9, -25
 
 
 class Kills:
-    """How many processes of a container the kernel has killed for want of memory, as its shells have told."""
+    """The container's count of out-of-memory kills, as reported by its shells."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = 0
 
     def are_more(self, count: int) -> bool:
-        """Take a count, and say whether it is higher than all before."""
+        """Record a count; return whether it exceeds all earlier ones."""
         with self._lock:
             more, self._count = count > self._count, max(count, self._count)
             return more
 
 
 class ShellLost(Exception):
-    """A shell does not answer any more; the message says what is known of it."""
+    """The shell stopped replying; the message says what is known about it."""
 
 
 class AttachedShell:
@@ -46,9 +44,9 @@ class AttachedShell:
 
     Args:
         stream: the engine's connection to it, whose pieces have headers.
-        folder: its own, as it is called over there.
-        files: its `FILES`, opened; they stay so, that nothing that runs over there can have us open something else.
-        kills: what the container's shells know together.
+        folder: the shell's folder, as named inside the container.
+        files: its `FILES`, kept open, so that code in the container cannot redirect them.
+        kills: the count shared by the container's shells.
     """
 
     def __init__(self, stream: socket.socket, folder: str, files: Mapping[str, int], kills: Kills) -> None:
@@ -70,15 +68,15 @@ class AttachedShell:
         memory: int,
         kill: Callable[[str], object],
     ) -> Completed:
-        """Run a command to its end, or that of its time; see `Place.run`.
+        """Run a command to its end or timeout; see `CommandRunner.run`.
 
         Args:
             command, folder, timeout, stdin, memory: see there.
-            kill: ends all processes over there that have a mark; it may fail.
+            kill: kills all processes in the container that carry a mark; may fail.
 
         Raises:
-            ShellLost: when no answer comes; the shell is of no use any more.
-            OSError: when the command cannot be written down.
+            ShellLost: if no reply arrives; the shell is then unusable.
+            OSError: if the command file cannot be written.
         """
         self._write(COMMAND, command_file(command, folder, memory, FILE_LIMIT, bool(stdin)).encode())
         if stdin:
@@ -92,12 +90,12 @@ class AttachedShell:
         out_of_memory = self._kills.are_more(answer.killed)
         if answer.status == _KILLED and not in_time:
             return done._replace(stopped="timeout")
-        if out_of_memory and (answer.status == _KILLED or b"Killed" in errors):  # it, or what it had started
+        if out_of_memory and (answer.status == _KILLED or b"Killed" in errors):  # the command or one of its children
             return done._replace(stopped="memory")
         return done._replace(stopped="output") if answer.status == _FILE_TOO_LARGE else done
 
     def close(self) -> None:
-        """Leave the shell, which ends when it has done what it does; idempotent."""
+        """Close the connection; the shell ends after its current command. Idempotent."""
         self._stream.close()
         files, self._files = self._files, {}
         for descriptor in files.values():
@@ -110,7 +108,7 @@ class AttachedShell:
             written += os.pwrite(self._files[name], content[written:], written)
 
     def _ask(self, timeout: float, kill: Callable[[str], object]) -> tuple[Answer, bool]:
-        """Have the command carried out, and return the answer, and whether it has come in time."""
+        """Run the command; return the reply and whether it arrived in time."""
         in_time = True
         deadline = time.monotonic() + timeout
         last = deadline + GRACE
@@ -131,7 +129,7 @@ class AttachedShell:
         return answer, in_time
 
     def _read_line(self, deadline: float) -> bytes | None:
-        """Return the next line, None when it does not come until then; what there is of it is kept."""
+        """Return the next line, or None at the deadline; a partial line is kept."""
         while not self._line.endswith(b"\n"):
             piece = self._read_piece(deadline)
             if piece is None:
@@ -157,7 +155,7 @@ class AttachedShell:
         return kind, content
 
     def _fill(self, size: int, deadline: float) -> bool:
-        """Have so many bytes in `_pieces`, if they come until then."""
+        """Read until `_pieces` holds this many bytes or the deadline passes."""
         while len(self._pieces) < size:
             left = deadline - time.monotonic()
             if left <= 0:

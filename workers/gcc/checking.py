@@ -1,4 +1,4 @@
-"""What a help text promised, held against the compiler: what it refuses is taken out of the space."""
+"""Checking proposed options against the compiler: rejected ones are removed from the space."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -6,18 +6,15 @@ from itertools import zip_longest
 import msgspec
 
 from aiocg.transport.options import Option
-from aiocg.workers.gcc.compiler_options import Dropped
-from aiocg.workers.gcc.proposals import Proposal
+from aiocg.workers.gcc.proposals import Dropped, Proposal
 from aiocg.workers.gcc.trials import Trials
-
-__all__ = ["check"]
 
 
 def check(proposals: Sequence[Proposal], trials: Trials) -> tuple[list[Option], list[Dropped]]:
-    """Return the options that the compiler has, with the choices that it takes, and what it has not.
+    """Return the options and choices that the compiler accepts, and those that it rejects.
 
-    Each word of an option and both ends of each range are tried. A flag whose positive form is refused is none at all.
-    Where an end of a range is refused, the range is cut at the next power of two that is not.
+    Each word of an option and both ends of each range are tried. A flag whose positive form is rejected is dropped. If
+    an end of a range is rejected, the range is cut at the next accepted power of two.
     """
     answers = trials.values([f"{proposal.option.name}=" for proposal in proposals if proposal.ask])
     options = [_with_values(proposal.option, answers.get(f"{proposal.option.name}=", ())) for proposal in proposals]
@@ -31,7 +28,7 @@ def check(proposals: Sequence[Proposal], trials: Trials) -> tuple[list[Option], 
 
 
 def _with_values(option: Option, values: tuple[str, ...]) -> Option:
-    """Return an option as one of words, where the compiler says that it takes these."""
+    """Turn an option into one with words, if the compiler lists its words."""
     if not values:
         return option
     kind = "param" if option.kind == "param" else "enum"
@@ -40,10 +37,10 @@ def _with_values(option: Option, values: tuple[str, ...]) -> Option:
 
 
 def _refused(options: Iterable[Option], trials: Trials) -> dict[str, str]:
-    """Return the words and the ends of ranges that the compiler refuses, and why.
+    """Return the words and range ends that the compiler rejects, with its reasons.
 
-    One compile tries one word of each option at once, flags apart from parameters, as a flag that switches a pass off
-    would hide what that pass makes of a parameter.
+    One compile tries one word of each option at once. Flags and parameters are tried separately: a flag that disables
+    a pass would hide what the pass says about a parameter.
     """
     refused: dict[str, str] = {}
     groups: dict[bool, list[list[str]]] = {}
@@ -58,7 +55,7 @@ def _refused(options: Iterable[Option], trials: Trials) -> dict[str, str]:
 
 
 def _words(option: Option) -> Iterator[str]:
-    """Yield what is tried of an option."""
+    """Yield the words to try for an option."""
     yield from option.texts
     if option.template:
         yield _number(option, option.low)
@@ -98,7 +95,7 @@ def _downwards(low: int, high: int) -> list[int]:
 
 
 def _first_taken(option: Option, numbers: Sequence[int], trials: Trials) -> int:
-    """Return the first of some numbers that the compiler takes; the last stands for none of them."""
+    """Return the first number that the compiler accepts, or the last one if it accepts none."""
     for number in numbers[:-1]:
         if not trials.refused([_number(option, number)]):
             return number

@@ -1,9 +1,8 @@
-"""What a command line makes of a program's sources: assembly, RTL and machine code, each when it is asked for.
+"""Compiling a program with a command line: assembly, RTL and machine code, each produced on demand.
 
-One run of the compiler for each unit serves all: it writes assembly, and what an object file is asked for is assembled
-from that, byte by byte what the compiler's driver would have made of the sources. Nothing in it tells where and when it
-was made. Whatever is known of a program, a command line and a compiler is remembered, and so are failures that would be
-there the next time.
+The compiler runs once for each unit and writes assembly; object files are assembled from it, and equal the output of
+the compiler's driver byte for byte. The output does not depend on place and time. Results are cached by program,
+command line and compiler, and so are reproducible failures.
 """
 
 import contextlib
@@ -18,32 +17,29 @@ from typing import Any, NamedTuple
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.elf import NotElf, text_size
-from aiocg.workers.gcc.assembly import instruction_counts
-from aiocg.workers.gcc.failures import LASTING, failure, problem
-from aiocg.workers.gcc.place import Completed, Place
-from aiocg.workers.gcc.results import Results
+from aiocg.workers.gcc.facts import CHEAP, FACTS
+from aiocg.workers.gcc.failures import LASTING, WARNING, failure, problem, undefined
+from aiocg.workers.gcc.runner import CommandRunner, Completed
 from aiocg.workers.gcc.sources import Sources
+from aiocg.workers.gcc.store import Results
 from aiocg.workers.programs import scratch
 from aiocg.workers.programs.linking import MARGIN, no_place, temporary_folder, write_files
 from aiocg.workers.programs.recipe import Program as Recipe
 
-__all__ = ["FACTS", "Benchmark", "Compilation", "Compiler", "Limits"]
-
-VERSION = 3  # of what results are made by
-LARGEST = 256 << 20  # bytes of a file that a compiler has written
-_RTL_DUMP = "-fdump-rtl-dfinish"  # after the last pass that changes it
+VERSION = 3  # of the code that computes results
+LARGEST = 256 << 20  # bytes of a compiler's output file
+_RTL_DUMP = "-fdump-rtl-dfinish"  # after the last pass that changes the RTL
 _SOURCES = "src"
 _QUESTION_TIMEOUT = 60.0  # seconds
 
 
 class Limits(NamedTuple):
-    """What a compile may use.
+    """The limits of one compile.
 
     Attributes:
-        timeout: seconds for each process.
-        memory: bytes of memory for each process.
-        deadline: when all must be done, in seconds of the monotonic clock.
+        timeout: the time limit of each process in seconds.
+        memory: the memory limit of each process in bytes.
+        deadline: the deadline of the whole compile, in seconds of the monotonic clock.
     """
 
     timeout: float
@@ -51,15 +47,15 @@ class Limits(NamedTuple):
     deadline: float
 
     def seconds(self) -> float:
-        """Return for how long a process may run that is started now; it may be less than nothing."""
+        """Return how long a process started now may run, in seconds; may be negative."""
         return min(self.timeout, self.deadline - MARGIN - time.monotonic())
 
 
 class Benchmark:
-    """A program that was loaded: its sources, and a folder that has them as soon as they are compiled.
+    """A loaded program: its sources, and a folder to which they are written on first compilation.
 
     Args:
-        sources: of the program.
+        sources: the program's sources.
         recipe: how to link and run it.
     """
 
@@ -71,11 +67,11 @@ class Benchmark:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def folder(self, root: str) -> str:
-        """Return a folder below another one that has the sources in `src`.
+        """Return a folder below `root` that has the sources in `src`.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when they cannot be written; with `FailureCode.COMPILER`
-                when somebody has removed that folder.
+            CompilationError: with `FailureCode.OBSERVATION` if they cannot be written; with `FailureCode.COMPILER` if
+                `root` was removed.
         """
         if not os.path.isdir(root):
             said = f"the folder {root}, in which the compiler works, was removed. Reset to have another one"
@@ -84,26 +80,26 @@ class Benchmark:
             if self._folder is None or self._root != root:
                 folder = temporary_folder("program-", root)
                 files = {f"{_SOURCES}/{name}": content for name, content in self.sources.files.items()}
-                write_files(Path(folder.name), files, time=0)  # `__TIMESTAMP__` tells it
+                write_files(Path(folder.name), files, time=0)  # visible in `__TIMESTAMP__`
                 self._folder, self._root = folder, root
             return self._folder.name
 
 
 class Compiler:
-    """A compiler at its place, and what is known of what it makes.
+    """A compiler, with a cache of its results.
 
     Args:
-        place: where it runs.
-        results: where it is remembered.
+        runner: runs its commands.
+        results: the cache.
 
     Attributes:
-        compiles, assemblies: how many units were compiled, and how many assembled.
-        seconds: that all its processes took.
-        failures: how many of them failed.
+        compiles, assemblies: the numbers of units compiled and assembled.
+        seconds: the total run time of its processes.
+        failures: the number of failed processes.
     """
 
-    def __init__(self, place: Place, results: Results) -> None:
-        self.place = place
+    def __init__(self, runner: CommandRunner, results: Results) -> None:
+        self.runner = runner
         self.results = results
         self.compiles = 0
         self.assemblies = 0
@@ -113,50 +109,50 @@ class Compiler:
         self._libraries: dict[str, str] = {}
 
     def libraries(self, language: str, limits: Limits) -> str:
-        """Return what changes when the headers of libraries do, as far as their folders tell; "" if the identity does.
+        """Return a key that changes with the library headers; "" if the compiler's identity already does.
 
-        Packages replace a file by another one, which the folder's time tells.
+        Installing a package replaces files, which changes the modification times of folders.
 
         Raises:
-            CompilationError: as `run` does.
+            CompilationError: as `run`.
         """
-        if self.place.is_apart:
+        if self.runner.is_apart:
             return ""
         if language not in self._libraries:
-            command = [self.place.compiler, "-E", "-v", "-x", language, "-"]
-            timeout = limits._replace(timeout=_QUESTION_TIMEOUT).seconds()  # what is remembered needs no other
-            done = self.place.run(command, folder=self.place.root, timeout=max(timeout, 0.0))
+            command = [self.runner.compiler, "-E", "-v", "-x", language, "-"]
+            timeout = limits._replace(timeout=_QUESTION_TIMEOUT).seconds()  # cached, so independent of the user's
+            done = self.runner.run(command, folder=self.runner.root, timeout=max(timeout, 0.0))
             if (reason := problem(done)) not in ("", "refused", "system", "failed"):  # it may lack the language
-                raise failure(reason, self.place.name, "a question for the headers of libraries", done)
+                raise failure(reason, self.runner.name, "a question for the headers of libraries", done)
             folders = [os.fsdecode(line).strip() for line in done.errors.splitlines() if line.startswith(b" /")]
             self._libraries[language] = hashlib.sha256(repr(_times(folders)).encode()).hexdigest()
         return self._libraries[language]
 
     def headers(self, limits: Limits) -> str:
-        """Return the folder of the compiler's own headers, which no others lie in; "" when it does not say.
+        """Return the folder that has only the compiler's own headers; "" if unknown.
 
         Raises:
-            CompilationError: as `run` does.
+            CompilationError: as `run`.
         """
         if self._headers is None:
-            command = [self.place.compiler, "-print-file-name=include"]
-            limits = limits._replace(timeout=_QUESTION_TIMEOUT)  # the user's is for compiles
-            done = self.place.run(command, folder=self.place.root, timeout=max(limits.seconds(), 0.0))
+            command = [self.runner.compiler, "-print-file-name=include"]
+            limits = limits._replace(timeout=_QUESTION_TIMEOUT)  # the user's timeout is for compiles
+            done = self.runner.run(command, folder=self.runner.root, timeout=max(limits.seconds(), 0.0))
             if reason := problem(done):
-                raise failure(reason, self.place.name, "a question for its headers", done)
+                raise failure(reason, self.runner.name, "a question for its headers", done)
             said = done.output.decode(errors="replace").strip()
             self._headers = said if os.path.isabs(said) else ""
         return self._headers
 
-    def run(self, command: Sequence[str], what: str, folder: str, limits: Limits, stdin: bytes = b"") -> None:
-        """Run the compiler.
+    def run(self, command: Sequence[str], what: str, folder: str, limits: Limits, stdin: bytes = b"") -> Completed:
+        """Run the compiler and return how it ended.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when it fails, with what it said, and the reason in its
-                fields; with `FailureCode.COMPILER` when it is gone.
+            CompilationError: with `FailureCode.OBSERVATION` if it fails, with its messages, and the reason in the
+                fields; with `FailureCode.COMPILER` if it is gone.
         """
-        done = self.place.run(
-            [self.place.compiler, *command],
+        done = self.runner.run(
+            [self.runner.compiler, *command],
             folder=folder,
             timeout=max(limits.seconds(), 0.0),
             stdin=stdin,
@@ -165,18 +161,19 @@ class Compiler:
         self.seconds += done.seconds
         if reason := problem(done):
             self.failures += 1
-            raise failure(reason, self.place.name, what, done)
+            raise failure(reason, self.runner.name, what, done)
+        return done
 
 
 class Compilation:
-    """A program and the words of a command line, and all that can be made of them by a compiler within limits.
+    """A program with a command line: everything that the compiler produces from them within limits.
 
     Args:
-        compiler: at its place.
+        compiler: the compiler.
         benchmark: the program.
-        words: of the command line.
-        digest: of program and words.
-        limits: of each process.
+        words: the words of the command line.
+        digest: a hash of program and words.
+        limits: the limits of each process.
     """
 
     def __init__(
@@ -185,45 +182,54 @@ class Compilation:
         self._compiler = compiler
         self._benchmark = benchmark
         self._words = words
-        self._limits = limits._replace(memory=min(limits.memory, compiler.place.memory))
+        self._limits = limits._replace(memory=min(limits.memory, compiler.runner.memory))
         sources = benchmark.sources
         libraries = ""
         if not sources.freestanding:
             libraries = " ".join([compiler.libraries(language, limits) for language in sources.languages])
-        self._key = f"{VERSION} {compiler.place.identity} {libraries} {digest}"
+        self._key = f"{VERSION} {compiler.runner.identity} {libraries} {digest}"
 
     def assembly(self) -> list[bytes]:
         """Return the assembly of each unit.
 
         Raises:
-            CompilationError: as `Compiler.run` does.
+            CompilationError: as `Compiler.run`.
         """
         assembly: list[bytes] = self._product("asm")
         return assembly
 
     def rtl(self) -> bytes:
-        """Return the compiler's last RTL of all units, one after the other.
+        """Return the compiler's final RTL of all units, concatenated.
 
         Raises:
-            CompilationError: as `Compiler.run` does.
+            CompilationError: as `Compiler.run`.
         """
         rtl: bytes = self._product("rtl")
         return rtl
 
-    def object_file(self) -> bytes:
-        """Return an object file; of several units, one to which they are linked.
+    def undefined(self) -> list[str]:
+        """Return the compiler's warnings of undefined behaviour.
 
         Raises:
-            CompilationError: as `Compiler.run` does.
+            CompilationError: as `Compiler.run`.
+        """
+        warnings: list[str] = self._product("undefined")
+        return warnings
+
+    def object_file(self) -> bytes:
+        """Return the object file; several units are linked into one.
+
+        Raises:
+            CompilationError: as `Compiler.run`.
         """
         code: bytes = self._product("obj")
         return code
 
     def fact(self, name: str) -> Any:
-        """Return a small thing that is known of the assembly or of the object file; `FACTS` has their names.
+        """Return one of the `FACTS` about the assembly or the object file.
 
         Raises:
-            CompilationError: as `Compiler.run` does.
+            CompilationError: as `Compiler.run`.
         """
         facts = self._facts()
         if name not in facts:
@@ -237,7 +243,7 @@ class Compilation:
         return self._compiler.results.get(self._key, "facts") or {}
 
     def _product(self, name: str) -> Any:
-        """Return what is remembered under a name, or make it."""
+        """Return a product from the cache, or compute it."""
         results = self._compiler.results
         made = results.get(self._key, name)
         if made is not None:
@@ -250,30 +256,30 @@ class Compilation:
             self._remember(name, error)
             raise
         results.put(self._key, name, made)
-        if facts := {fact: FACTS[fact][1](made) for fact in _CHEAP if FACTS[fact][0] == name}:
+        if facts := {fact: FACTS[fact][1](made) for fact in CHEAP if FACTS[fact][0] == name}:
             results.put(self._key, "facts", {**self._facts(), **facts})
         return made
 
     def _fail_again(self, name: str) -> None:
-        """Raise the error that there was with limits no lower than ours, if there was one."""
+        """Raise the cached error, if there was one under limits at least as high."""
         for limit, (least, code, message, fields) in self._facts().get(f"failure of {name}", {}).items():
             if not limit or getattr(self._limits, limit) <= least:
                 raise CompilationError(code, message, **fields)
 
     def _remember(self, name: str, error: CompilationError) -> None:
-        """Keep an error that will be there the next time, with the limit that it has to do with."""
+        """Cache a reproducible error, with the limit that caused it."""
         limit = LASTING.get(error.fields.get("reason", ""))
-        if limit is None or (limit == "timeout" and self._limits.seconds() <= 0):  # the caller's deadline has come
+        if limit is None or (limit == "timeout" and self._limits.seconds() <= 0):  # the caller's deadline has passed
             return
         facts, failed = self._facts(), f"failure of {name}"
         one = [getattr(self._limits, limit) if limit else 0, error.code, error.message, dict(error.fields)]
         self._compiler.results.put(self._key, "facts", {**facts, failed: {**facts.get(failed, {}), limit: one}})
 
     def _compile(self, options: Sequence[str], *, dump: bool = False) -> tuple[list[bytes], list[bytes]]:
-        """Return the assembly of each unit, and its RTL if wanted."""
+        """Compile all units; return the assembly of each, and its RTL if requested."""
         assembly, rtl = [], []
         sources = self._benchmark.sources
-        folder = self._benchmark.folder(self._compiler.place.root)
+        folder = self._benchmark.folder(self._compiler.runner.root)
         with _outputs(folder) as outputs:
             out = os.path.join(os.pardir, os.path.basename(outputs))
             for index, unit in enumerate(sources.units):
@@ -294,10 +300,29 @@ class Compilation:
             self._compiler.results.put(self._key, "asm", assembly)
         return b"".join(rtl)
 
+    def _warnings(self, options: Sequence[str]) -> list[str]:
+        """Compile all units for the sake of warnings; `-w`, which silences them, is the last of the options."""
+        sources, said = self._benchmark.sources, b""
+        folder = self._benchmark.folder(self._compiler.runner.root)
+        for unit in sources.units:
+            command = [
+                *options[:-1],
+                *WARNING,
+                "-x",
+                sources.language_of(unit),
+                "-S",
+                _as_file(unit),
+                "-o",
+                os.devnull,
+            ]
+            self._compiler.compiles += 1
+            said += self._compiler.run(command, unit, f"{folder}/{_SOURCES}", self._limits).errors
+        return undefined(said)
+
     def _assemble(self, options: Sequence[str]) -> bytes:
         assembly = self.assembly()
         units = self._benchmark.sources.units
-        with _outputs(self._benchmark.folder(self._compiler.place.root)) as outputs:
+        with _outputs(self._benchmark.folder(self._compiler.runner.root)) as outputs:
             for index, (unit, text) in enumerate(zip(units, assembly, strict=True)):
                 self._compiler.assemblies += 1
                 command = [*options, "-c", "-x", "assembler", "-", "-o", f"{index}.o"]
@@ -310,7 +335,7 @@ class Compilation:
             return self._read(f"{outputs}/program.o", "all units together")
 
     def _options(self) -> list[str]:
-        """Return the words that all units are compiled with."""
+        """Return the options for compiling all units."""
         sources = self._benchmark.sources
         options = [*sources.flags, *(f"-I{path}" for path in sources.include)]
         if sources.freestanding:
@@ -320,8 +345,8 @@ class Compilation:
         return [*options, *self._words, "-w"]
 
     def _read(self, path: str, what: str) -> bytes:
-        """Return what the compiler has written, which programs in its container may have replaced."""
-        root, name = self._compiler.place.root, self._compiler.place.name
+        """Return a file that the compiler wrote; programs in its container may have replaced it."""
+        root, name = self._compiler.runner.root, self._compiler.runner.name
         nothing = Completed(0, b"", b"", 0.0)
         try:
             content = scratch.read(Path(root), os.path.relpath(path, root), LARGEST)
@@ -334,10 +359,10 @@ class Compilation:
 
 @contextlib.contextmanager
 def _outputs(folder: str) -> Iterator[str]:
-    """Make a folder for what a compile writes, below that of the program; it goes at the end of the context.
+    """Create a folder for compiler output below the program's; it is removed at the end of the context.
 
     Raises:
-        CompilationError: with `FailureCode.OBSERVATION` when it cannot be made.
+        CompilationError: with `FailureCode.OBSERVATION` if it cannot be created.
     """
     root, name = os.path.split(folder)
     with contextlib.ExitStack() as stack:
@@ -349,7 +374,7 @@ def _outputs(folder: str) -> Iterator[str]:
 
 
 def _times(folders: Iterable[str]) -> list[tuple[str, int]]:
-    """Return when folders, and those in them, were changed."""
+    """Return the modification times of folders and their subfolders."""
     found = []
     for folder in folders:
         with contextlib.suppress(OSError):
@@ -360,40 +385,13 @@ def _times(folders: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def _as_file(name: str) -> str:
-    """Return the name of a file as no compiler takes it for an option."""
+    """Return a file name that no compiler mistakes for an option."""
     return f"./{name}" if name.startswith(("-", "@")) else name
 
-
-def _size(product: list[bytes] | bytes) -> int:
-    return sum(map(len, product)) if isinstance(product, list) else len(product)
-
-
-def _hash(product: list[bytes] | bytes) -> str:
-    whole = b"".join(product) if isinstance(product, list) else product
-    return hashlib.md5(whole, usedforsecurity=False).hexdigest()
-
-
-def _text_size(code: bytes) -> int:
-    try:
-        return text_size(code)
-    except NotElf as error:
-        raise CompilationError(FailureCode.OBSERVATION, str(error)) from None
-
-
-FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "asm_size": ("asm", _size),
-    "asm_hash": ("asm", _hash),
-    "instruction_counts": ("asm", lambda assembly: instruction_counts(b"".join(assembly))),
-    "obj_size": ("obj", _size),
-    "obj_hash": ("obj", _hash),
-    "obj_text_size": ("obj", _text_size),
-}
-"""What each fact is a fact of, and how it is computed."""
-
-_CHEAP = frozenset(FACTS) - {"instruction_counts"}  # at once, since they are all that most ever ask for
 
 _MAKERS: dict[str, Callable[[Compilation, Sequence[str]], Any]] = {
     "asm": lambda compilation, options: compilation._compile(options)[0],
     "rtl": Compilation._dump,
     "obj": Compilation._assemble,
+    "undefined": Compilation._warnings,
 }

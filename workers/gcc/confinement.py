@@ -1,4 +1,4 @@
-"""A container that runs, confined, until whoever started it is gone."""
+"""A confined container that lives no longer than the process that started it."""
 
 import contextlib
 import itertools
@@ -14,31 +14,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.attached_shell import AttachedShell, Kills
 from aiocg.workers.gcc.engine import Image, failure, said
-from aiocg.workers.gcc.place import ENVIRONMENT
+from aiocg.workers.gcc.runner import ENVIRONMENT
 from aiocg.workers.gcc.shell_loop import FILES, KEEPER, KILL, LOOP
 
 if TYPE_CHECKING:
     from docker import APIClient
 
-__all__ = ["Container", "Limits"]
-
-OWNER, FOLDER = "aiocg.owner", "aiocg.folder"  # labels: the process that made a container, and what it shares with it
-_SHELLS = ".shells"  # the folder below the container's for those of its shells
+OWNER, FOLDER = ("aiocg.owner", "aiocg.folder")  # labels: the process that created a container, and their shared folder
+_SHELLS = ".shells"  # the folder below the container's for its shells' folders
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NOBODY = 65534
-_SMALL = {"core": 0, "nofile": 1024}  # resource limits; the usual ones of engines may be more than they may set
+_SMALL = {"core": 0, "nofile": 1024}  # resource limits; engines' defaults may exceed what they are allowed to set
 _END_PATIENCE = 2.0  # seconds for the engine to notice that a container has ended
-_LAST_WORDS = 0.2  # seconds for what a container said before it ended
+_LAST_WORDS = 0.2  # seconds to read a container's output after it ended
 
 
 class Limits(NamedTuple):
-    """What a container may use.
+    """The resource limits of a container.
 
     Attributes:
-        memory: bytes, of all its processes together, and of address space of each.
-        processes: at a time.
-        processors: how many, 0 for as many as this process may use.
-        temporary: bytes of /tmp, which count as memory.
+        memory: bytes, for all processes together and for the address space of each.
+        processes: the number of processes.
+        processors: the number of cores; 0 for as many as this process may use.
+        temporary: size of /tmp in bytes, which counts as memory.
     """
 
     memory: int = 4 << 30
@@ -48,24 +46,24 @@ class Limits(NamedTuple):
 
 
 class Container:
-    """A container with shells; its methods are for one thread at a time, as the connection to the engine is.
+    """A container with shells. Not thread-safe, because the connection to the engine is not.
 
-    It can write nothing but a folder, which it sees where it is outside, and a small /tmp. It has no network, no
-    capabilities, limited memory, processes and processors, and an unprivileged user. When its standard input ends, it
-    ends.
+    It can write only to one folder, which has the same path inside and outside, and to a small /tmp. It has no network,
+    no capabilities, an unprivileged user, and limited memory, processes and cores. It ends when its standard input is
+    closed.
 
     Args:
         client: the engine.
-        image: what it is made of.
-        folder: what it shares with this machine.
-        limits: what it may use.
+        image: the image to run.
+        folder: shared with this machine.
+        limits: its resource limits.
 
     Attributes:
-        user: the id of its user, as this machine sees it.
-        idle: shells that do nothing.
+        user: the id of its user on this machine.
+        idle: shells without a command.
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when it cannot be made; the message says why.
+        CompilationError: with `FailureCode.COMPILER` if it cannot be created; the message says why.
     """
 
     def __init__(self, client: "APIClient", image: Image, folder: str, limits: Limits) -> None:
@@ -90,7 +88,7 @@ class Container:
         """Start another shell.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when that is not possible; the message says why.
+            CompilationError: with `FailureCode.COMPILER` if that fails; the message says why.
         """
         with self._explained(), contextlib.ExitStack() as undo:
             name = str(next(self._names))
@@ -105,18 +103,18 @@ class Container:
             return shell
 
     def _make_files(self, parts: Iterable[str]) -> dict[str, int]:
-        """Make the files of a shell in a folder below ours, and open them; what runs over there may be in the way."""
+        """Create and open a shell's files, following no links that code in the container may have placed."""
         with contextlib.ExitStack() as opened, contextlib.ExitStack() as undo:
-            place = os.open(self._folder, _OPEN_FOLDER)
-            opened.callback(os.close, place)
+            directory = os.open(self._folder, _OPEN_FOLDER)
+            opened.callback(os.close, directory)
             for part in parts:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=place)
-                place = os.open(part, _OPEN_FOLDER, dir_fd=place)
-                opened.callback(os.close, place)
+                    os.mkdir(part, dir_fd=directory)
+                directory = os.open(part, _OPEN_FOLDER, dir_fd=directory)
+                opened.callback(os.close, directory)
             files = {}
             for name in FILES:
-                files[name] = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=place)
+                files[name] = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory)
                 undo.callback(os.close, files[name])
                 if self.user != os.geteuid():
                     os.fchown(files[name], self.user, -1)
@@ -124,23 +122,23 @@ class Container:
             return files
 
     def kill(self, mark: str) -> None:
-        """End all processes with a mark, as far as the engine can; it may take some time."""
+        """Kill all processes with a mark, if the engine can; takes a while."""
         from docker.errors import DockerException
         from requests.exceptions import RequestException
 
-        with contextlib.suppress(DockerException, RequestException, OSError):  # whoever waits for their end will tell
+        with contextlib.suppress(DockerException, RequestException, OSError):  # the waiting caller will notice
             made = self._client.exec_create(self._id, ["sh", "-c", KILL, "sh", mark])
             self._client.exec_start(made["Id"], detach=True)
 
     def has_ended(self) -> bool:
-        """Has the engine closed the connection to the first process?"""
+        """Return whether the engine has closed the connection to the first process."""
         try:
             return self._keeper is None or (_readable(self._keeper, 0.0) and not self._keeper.recv(1, socket.MSG_PEEK))
         except OSError:
             return True
 
     def fate(self) -> str:
-        """Say what has become of it, as far as the engine knows."""
+        """Describe how the container ended, as far as the engine knows."""
         from requests.exceptions import RequestException
 
         patience = time.monotonic() + _END_PATIENCE
@@ -156,7 +154,7 @@ class Container:
         return "somebody has killed it" if "kill" in events else "it has ended"
 
     def remove(self) -> None:
-        """End it, with all that runs in it; idempotent. An engine that does not answer will find its input closed."""
+        """Kill and remove the container. Idempotent. If the engine does not reply, the closed input ends it later."""
         from docker.errors import DockerException
         from requests.exceptions import RequestException
 
@@ -166,7 +164,7 @@ class Container:
         while self.idle:
             self.idle.pop().close()
         if self._id:
-            with contextlib.suppress(DockerException, RequestException, OSError):  # mostly: it is gone already
+            with contextlib.suppress(DockerException, RequestException, OSError):  # usually because it is already gone
                 self._client.remove_container(self._id, force=True)
             shutil.rmtree(self._shells, ignore_errors=True)
 
@@ -184,7 +182,7 @@ class Container:
             os.chown(self._folder, self.user, -1)
         group = _NOBODY if self.user == _NOBODY else os.getegid()
         processors = limits.processors or len(os.sched_getaffinity(0))
-        able: dict[str, Any] = {}  # what a rootless engine is not allowed to limit it refuses
+        able: dict[str, Any] = {}  # a rootless engine refuses limits that it cannot set
         if self._engine.get("MemoryLimit"):
             able |= {"mem_limit": limits.memory, "memswap_limit": limits.memory}
         if self._engine.get("PidsLimit"):
@@ -192,7 +190,7 @@ class Container:
         if self._engine.get("CpuCfsQuota"):
             able |= {"nano_cpus": int(min(processors, self._engine.get("NCPU") or processors) * 1e9)}
         if any("name=userns" in option for option in security):
-            able |= {"userns_mode": "host"}  # or else its user could not read our folder
+            able |= {"userns_mode": "host"}  # otherwise its user could not read our folder
         host = self._client.create_host_config(
             auto_remove=True,
             binds={self._folder: {"bind": self._folder, "mode": "rw,Z"}},
@@ -209,8 +207,8 @@ class Container:
         made = self._client.create_container(
             self._image.id,
             entrypoint=["sh", "-c", KEEPER],
-            stdin_open=True,  # and closed with the connection that was attached to it
-            user="0:0" if rootless else f"{self.user}:{group}",  # root of a rootless engine is its user, outside
+            stdin_open=True,  # closed with the attached connection
+            user="0:0" if rootless else f"{self.user}:{group}",  # root of a rootless engine is its user outside
             working_dir=self._folder,
             environment={**ENVIRONMENT, "HOME": "/tmp", "TMPDIR": "/tmp"},
             labels={OWNER: _owner(), FOLDER: self._folder},
@@ -220,7 +218,7 @@ class Container:
         self._id = str(made["Id"])
 
     def _events(self) -> set[str]:
-        """Return what has happened to the container so far. (docker-py's method waits without end for an engine.)"""
+        """Return the container's events so far. (docker-py's own method has no timeout.)"""
         client, filters = self._client, json.dumps({"container": [self._id]})
         found = client.get(
             f"{client.base_url}/v{client.api_version}/events",
@@ -232,7 +230,7 @@ class Container:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Have the error of an engine say what is wrong, and leave nothing behind."""
+        """Convert the engine's errors to ours, and remove the container."""
         from docker.errors import DockerException
         from requests.exceptions import ConnectionError, RequestException, Timeout
 
@@ -251,7 +249,7 @@ class Container:
             raise problem from None
 
     def explain(self, problem: str) -> CompilationError:
-        """Return the error that says why the container cannot be used."""
+        """Return an error that explains why the container cannot be used."""
         if words := self._last_words():
             problem = f"{problem}; {words}"
         name, machine = self._image.name, str(self._engine.get("Architecture") or "")
@@ -273,7 +271,7 @@ class Container:
         return failure(f"no container of the image {name!r} can be used: {reason}", reason="container")
 
     def _last_words(self) -> str:
-        """Return what the first process has written, which it only does when something is wrong."""
+        """Return the output of the first process, which writes only if something is wrong."""
         if self._keeper is None or not _readable(self._keeper, _LAST_WORDS):
             return ""
         with contextlib.suppress(OSError):
@@ -282,16 +280,16 @@ class Container:
 
 
 def _remove_left(client: "APIClient", folder: str) -> None:
-    """Remove containers whose makers are gone, and those that share a folder with us: we have lost them.
+    """Remove containers whose owners are gone, and those that share our folder, which are our own lost ones.
 
-    They end by themselves with the connection, but not those that were never started, nor all whose engine was.
+    Most containers end with their connection, except those never started, and some whose engine was restarted.
     """
     from docker.errors import APIError
 
     for found in client.containers(all=True, filters={"label": OWNER}):
         labels = found["Labels"]
         if labels.get(FOLDER) == folder or _is_gone(labels[OWNER]):
-            with contextlib.suppress(APIError):  # somebody else removes it, too
+            with contextlib.suppress(APIError):  # another process removes it, too
                 client.remove_container(found["Id"], force=True)
 
 
@@ -300,19 +298,19 @@ def _owner() -> str:
 
 
 def _is_gone(owner: str) -> bool:
-    """Is a process gone that is, or was, one of those that we can see?"""
+    """Return whether the owner was visible to this process and has ended."""
     *processes, pid, start = owner.split()
     return " ".join(processes) == _processes() and _start_of(int(pid)) != start
 
 
 def _processes() -> str:
-    """Return what names the process ids here: this boot of this machine, and the namespace."""
+    """Return the scope of process ids: the machine's current boot, and the PID namespace."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return f"{file.read().strip()} {os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def _start_of(pid: int) -> str:
-    """Return when a process was started, in ticks since the boot, "" if there is none."""
+    """Return the start time of a process in ticks since boot; "" if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[19].decode()
@@ -321,9 +319,9 @@ def _start_of(pid: int) -> str:
 
 
 def _socket(stream: Any) -> socket.socket:
-    """Return the socket behind what docker-py makes of one. Nothing must come by it before something was sent.
+    """Return the raw socket below docker-py's stream.
 
-    For docker-py looks for it below a buffer, which may have taken more than the header of the answer.
+    The peer must not send first: docker-py's buffer may have read beyond the reply's header.
     """
     found: socket.socket = getattr(stream, "_sock", stream)
     return found

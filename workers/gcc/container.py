@@ -1,6 +1,6 @@
-"""A compiler in a container: one container for as long as the worker lives, with shells that carry out its commands.
+"""A compiler in a container: one container per worker, with shells that run its commands.
 
-A shell for each thread that has a command, because to start one takes an engine as long as some compiles.
+Each thread gets its own shell, which is reused: starting one takes as long as a small compile.
 """
 
 import contextlib
@@ -16,24 +16,24 @@ from collections.abc import Sequence
 from aiocg.workers.gcc.attached_shell import AttachedShell, ShellLost
 from aiocg.workers.gcc.confinement import Container, Limits
 from aiocg.workers.gcc.engine import connect, failure, find_image
-from aiocg.workers.gcc.place import Completed
+from aiocg.workers.gcc.runner import Completed
 
-__all__ = ["ContainerPlace", "Limits"]
+__all__ = ["ContainerRunner", "Limits"]
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_LOOK_TIMEOUT = 30.0  # seconds for the commands that look around in a new container
+_LOOK_TIMEOUT = 30.0  # seconds for the commands that inspect a new container
 
 
-class ContainerPlace:
-    """Runs commands of the compiler in an image; see `Place`.
+class ContainerRunner:
+    """Runs commands of the compiler in an image; see `CommandRunner`.
 
     Args:
-        image: its name, such as `gcc:13`, or its id.
-        limits: for the container.
+        image: the image's name, such as `gcc:13`, or its id.
+        limits: the container's limits.
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when there is no engine, no image, or no GCC in it; the message
-            says what to do, `fields["reason"]` what is wrong: `docker-py`, `engine`, `image`, `container` or `folder`.
+        CompilationError: with `FailureCode.COMPILER` if there is no engine, no image, or no GCC in it; the message says
+            what to do, and `fields["reason"]` what is wrong: `docker-py`, `engine`, `image`, `container` or `folder`.
     """
 
     is_apart = True
@@ -59,11 +59,11 @@ class ContainerPlace:
     def run(
         self, command: Sequence[str], *, folder: str, timeout: float, stdin: bytes = b"", memory: int = 0
     ) -> Completed:
-        """Run a command in a folder; see `Place`. An exit status above 128 is taken for a signal's.
+        """Run a command in a folder; see `CommandRunner`. An exit status above 128 is interpreted as a signal.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when the container was lost meanwhile (the next command gets a
-                new one), or there is none and none can be made.
+            CompilationError: with `FailureCode.COMPILER` if the container was lost during the command (the next one
+                gets a new container), or if none can be created.
         """
         container, shell = self._take_shell()
         try:
@@ -98,7 +98,7 @@ class ContainerPlace:
         self._temporary.cleanup()
 
     def _take_shell(self) -> tuple[Container, AttachedShell]:
-        """Return an idle shell or a new one, in the container that there is or a new one."""
+        """Return an idle or new shell, starting a container if there is none."""
         with self._lock:
             if self._closed:
                 raise failure(f"{self.name} was closed")
@@ -116,7 +116,7 @@ class ContainerPlace:
             container.kill(mark)
 
     def _drop(self, container: Container) -> str:
-        """Let the next command have another container, and return what has become of this one."""
+        """Discard the container; return how it ended."""
         with self._lock:
             fate = container.fate()
             container.remove()
@@ -125,10 +125,10 @@ class ContainerPlace:
         return fate
 
     def _look_around(self) -> str:
-        """Find the compiler in a new container, whose folder must be ours.
+        """Find the compiler in a new container, and check that it shares our folder.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when there is none.
+            CompilationError: with `FailureCode.COMPILER` if there is none.
         """
         container, shell = self._take_shell()
         try:
@@ -151,28 +151,28 @@ class ContainerPlace:
 
 
 def _give_away(root: str, folder: str, user: int) -> None:
-    """Let a user have what we have put into a folder and those beside it: we are root, and the container is not.
+    """Give ownership of the files that this process, as root, wrote to the container's user.
 
-    Links are not followed: programs may have made them.
+    Links are not followed: programs may have created them.
     """
     part = os.path.relpath(folder, root).partition(os.sep)[0]
-    place = os.open(root, _FOLDER)
+    directory = os.open(root, _FOLDER)
     try:
-        _give(part, place, user)
+        _give(part, directory, user)
     except RecursionError:
         raise OSError(errno.ELOOP, "there are too many folders in each other") from None
     finally:
-        os.close(place)
+        os.close(directory)
 
 
-def _give(name: str, place: int, user: int) -> None:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # other threads remove what they have made
-        status = os.stat(name, dir_fd=place, follow_symlinks=False)
+def _give(name: str, directory: int, user: int) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # other threads remove their own files
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if status.st_uid != user:
-            os.chown(name, user, -1, dir_fd=place, follow_symlinks=False)
+            os.chown(name, user, -1, dir_fd=directory, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
             return
-        inside = os.open(name, _FOLDER, dir_fd=place)
+        inside = os.open(name, _FOLDER, dir_fd=directory)
         try:
             for one in os.listdir(inside):
                 _give(one, inside, user)

@@ -1,4 +1,4 @@
-"""The engine that runs containers: finding it, asking it for images, and saying what is wrong with it."""
+"""The container engine: connecting to it, finding images, and explaining its errors."""
 
 import os
 import socket
@@ -12,9 +12,7 @@ from aiocg.workers.compilation import CompilationError
 if TYPE_CHECKING:
     from docker import APIClient
 
-__all__ = ["ANSWER_TIMEOUT", "Image", "addresses", "connect", "failure", "find_image", "pull", "said"]
-
-ANSWER_TIMEOUT = 30  # seconds that an engine has for an answer
+ANSWER_TIMEOUT = 30  # seconds for a reply of the engine
 _UNIX = "unix://"
 
 
@@ -22,9 +20,9 @@ class Image(NamedTuple):
     """An image that the engine has.
 
     Attributes:
-        name: what the user calls it.
+        name: the user's name for it.
         id: changes when the image does.
-        architecture: of its programs, such as amd64.
+        architecture: the architecture of its programs, such as amd64.
     """
 
     name: str
@@ -33,20 +31,20 @@ class Image(NamedTuple):
 
 
 def failure(message: str, **fields: Any) -> CompilationError:
-    """Return the error that a compiler in a container cannot be used."""
+    """Return an error about a compiler in a container."""
     return CompilationError(FailureCode.COMPILER, message, **fields)
 
 
 def said(error: Exception) -> str:
-    """Return what an engine has said in an error."""
+    """Return the engine's own message in an error."""
     return str(getattr(error, "explanation", None) or error).strip()
 
 
-# ----------------------------------------------------------------------------------------------- finding it
+# ----------------------------------------------------------------------------------------------- finding the engine
 
 
 def addresses() -> list[str]:
-    """Return where an engine may be, most likely first: at `DOCKER_HOST`, or else where Docker and Podman listen."""
+    """Return possible addresses, most likely first: `DOCKER_HOST`, or else the default sockets of Docker and Podman."""
     if named := os.environ.get("DOCKER_HOST"):
         return [named]
     user = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
@@ -55,10 +53,10 @@ def addresses() -> list[str]:
 
 
 def connect() -> "APIClient":
-    """Return a connection to the first engine that answers.
+    """Return a connection to the first engine that replies.
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when docker-py is not installed or no engine answers.
+        CompilationError: with `FailureCode.COMPILER` if docker-py is not installed or no engine replies.
     """
     try:
         import docker
@@ -77,14 +75,14 @@ def connect() -> "APIClient":
             continue
         options: dict[str, Any] = {**kwargs_from_env(), "base_url": address}
         try:
-            return docker.APIClient(timeout=ANSWER_TIMEOUT, **options)  # which asks for the version
+            return docker.APIClient(timeout=ANSWER_TIMEOUT, **options)  # this requests the engine's version
         except (docker.errors.DockerException, OSError) as error:
             problems[address] = said(error)
     raise failure(_no_engine(problems), reason="engine")
 
 
 def _silence(address: str) -> str:
-    """Return why nobody listens at the path of a socket, "" if somebody does."""
+    """Return why connecting to a socket fails; "" if it succeeds."""
     if not address.startswith(_UNIX):
         return ""
     with socket.socket(socket.AF_UNIX) as probe:
@@ -119,7 +117,7 @@ def find_image(client: "APIClient", name: str) -> Image:
     """Return an image that the engine has.
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when it has none of that name, or does not answer.
+        CompilationError: with `FailureCode.COMPILER` if it has none of that name, or does not reply.
     """
     from docker.errors import DockerException, ImageNotFound
     from requests.exceptions import RequestException
@@ -138,15 +136,15 @@ def find_image(client: "APIClient", name: str) -> Image:
 
 
 def pull(client: "APIClient", name: str, report: Callable[[str], None]) -> None:
-    """Have the engine get an image from its registry, for as long as that takes.
+    """Pull an image from its registry, without a time limit.
 
     Args:
         client: the engine.
-        name: of the image; without a tag it is `latest`.
-        report: is told what has been done so far, whenever the engine says something.
+        name: the image's name; the default tag is `latest`.
+        report: called with the progress, whenever the engine reports it.
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when that fails.
+        CompilationError: with `FailureCode.COMPILER` if that fails.
     """
     from docker.errors import DockerException
     from requests.exceptions import RequestException
@@ -163,7 +161,7 @@ def pull(client: "APIClient", name: str, report: Callable[[str], None]) -> None:
 
 
 class Progress:
-    """How far an engine is with the layers of an image."""
+    """The progress of pulling an image's layers."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -171,7 +169,7 @@ class Progress:
         self._unpacked = 0
 
     def after(self, event: Mapping[str, Any]) -> str:
-        """Take what the engine says, and return what is done."""
+        """Record a message from the engine; return the progress as text."""
         status, layer, detail = event.get("status", ""), event.get("id", ""), event.get("progressDetail") or {}
         if status == "Downloading" and detail.get("total"):
             self._layers[layer] = int(detail["current"]), int(detail["total"])
@@ -186,7 +184,7 @@ class Progress:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return repository and tag, or digest, of an image's name."""
+    """Return the repository, and the tag or digest, of an image's name."""
     if "@" in name:
         repository, _, digest = name.partition("@")
         return repository, digest

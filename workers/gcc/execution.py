@@ -1,8 +1,9 @@
-"""Linking what GCC has made, and running it: how long it takes, and whether it does what is expected of it.
+"""Linking and running GCC's object code: run times, and whether the output is as expected.
 
-A program that stands on our own runtime is linked with it by lld, as LLVM's are, and runs on this machine whatever made
-its code: it needs nothing of the place. Any other is linked by the compiler with the libraries that are there, and runs
-where it was linked, on this machine or in the container; there it has the variables that all commands have, too.
+A program that uses our own runtime is linked with it by lld, as LLVM's programs are, and runs on this machine, wherever
+it was compiled: it needs nothing from the compiler's system. Any other program is linked by the compiler with the
+libraries there, and runs where it was linked, on this machine or in the container, with the environment variables of
+all commands.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from aiocg.workers.gcc.place import Completed, Place
+from aiocg.workers.gcc.runner import CommandRunner, Completed
 from aiocg.workers.programs.execution import MEMORY_LIMIT, Ended, Runner, measuring_core
 from aiocg.workers.programs.linking import (
     EXECUTABLE,
@@ -32,17 +33,15 @@ from aiocg.workers.programs.parameters import KEYS, Parameters
 from aiocg.workers.programs.recipe import LinkError, Program, Run, failure
 from aiocg.workers.programs.sandbox import Sandbox
 
-__all__ = ["PARAMETERS", "Execution"]
-
 PARAMETERS = tuple(name for name in KEYS if not name.startswith("buildtimes"))
-"""The parameters there are, for `aiocg.workers.programs.parameters.exchange`."""
+"""The available parameters, for `aiocg.workers.programs.parameters.exchange`."""
 
 EXPORTING = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@"'
-OWN_LINKER = "{lld}"  # with which the recipes of programs begin that need no library of the machine's
+OWN_LINKER = "{lld}"  # first word of the recipes of programs that need no library of the machine
 
 
 class _Last(NamedTuple):
-    """What was linked last."""
+    """The most recently linked executable."""
 
     code: bytes
     recipe: str
@@ -50,56 +49,49 @@ class _Last(NamedTuple):
 
 
 class Execution:
-    """Links and runs the machine code of a place's compiler; for one thread at a time.
+    """Links and runs the machine code of a compiler; for one thread at a time.
 
-    The executable of the last code is kept, so that observing several things of a state links once.
+    The last executable is cached, so that several observations of a state link once.
 
     Args:
-        place: where the compiler is.
-        clang: a path, or a name on PATH; lld and the library of arithmetic are looked for beside it.
-        sandbox: how programs are kept apart from the machine; None is as the user has chosen.
+        commands: runs commands of the compiler.
+        clang: a path, or a name on PATH; lld and the builtins library are searched for beside it.
+        sandbox: how programs are isolated from the machine; None for the user's setting.
     """
 
-    def __init__(self, place: Place, *, clang: str = "clang", sandbox: Sandbox | None = None) -> None:
-        self._place = place
-        self._tools = _GccTools(place.compiler, clang)
+    def __init__(self, commands: CommandRunner, *, clang: str = "clang", sandbox: Sandbox | None = None) -> None:
+        self._commands = commands
+        self._tools = _GccTools(commands.compiler, clang)
         self._runner = Runner(sandbox)
         self._last: _Last | None = None
 
-    def is_runnable(self, program: Program | None, code: bytes, deadline: float) -> bool:
-        """Say whether a program can be linked, and its recipe says how it is run.
+    def is_runnable(self, program: Program, code: bytes, deadline: float) -> bool:
+        """Return whether a program links.
 
         Args:
-            program: the recipe of the benchmark.
-            code: an object file of all of the program.
-            deadline: when to give up, in seconds of the monotonic clock.
+            program: the benchmark's recipe.
+            code: an object file of the whole program.
+            deadline: the time limit, in seconds of the monotonic clock.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when there is not time or place enough to find out.
+            CompilationError: with `FailureCode.OBSERVATION` if time or disk space runs out.
         """
-        if program is None or not program.command or not program.runs:
-            return False
         try:
             self.executable(program, code, deadline)
         except LinkError:
-            remaining(deadline)  # for want of time is another matter
+            remaining(deadline)  # a timeout is reported as such
             return False
         return True
 
-    def run_times(
-        self, program: Program | None, code: bytes, parameters: Parameters, deadline: float
-    ) -> list[float]:
-        """Run a program again and again and return the seconds that it took each time.
+    def run_times(self, program: Program, code: bytes, parameters: Parameters, deadline: float) -> list[float]:
+        """Run a program repeatedly; return the seconds of each run.
 
-        Empty when the recipe does not say how the program is run. No other worker of this machine measures at the same
-        time on the same core; a container chooses its cores itself.
+        No other worker on this machine measures on the same core meanwhile; a container chooses its cores itself.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when it cannot be linked, or a run does not do what is
-                expected of it, as far as that is known.
+            CompilationError: with `FailureCode.OBSERVATION` if it cannot be linked, or a run does not behave as
+                expected, as far as that is known.
         """
-        if program is None or not program.command or not program.runs:
-            return []
         run = program.run(parameters.measured_run)
         executable = self.executable(program, code, deadline)
         times = []
@@ -111,16 +103,12 @@ class Execution:
                     times.append(ended.seconds)
         return times[parameters.warmups :]
 
-    def run_all(self, program: Program | None, code: bytes, deadline: float) -> list[dict[str, Any]]:
-        """Do each run of a program once and describe it as `aiocg.workers.programs.execution.Ended.describe` does.
-
-        Empty when the recipe does not say how the program is run.
+    def run_all(self, program: Program, code: bytes, deadline: float) -> list[dict[str, Any]]:
+        """Perform each run of a program once; describe it as `aiocg.workers.programs.execution.Ended.describe`.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when it cannot be linked or started.
+            CompilationError: with `FailureCode.OBSERVATION` if it cannot be linked or started.
         """
-        if program is None or not program.command or not program.runs:
-            return []
         executable = self.executable(program, code, deadline)
         results = []
         for run in program.runs:
@@ -129,10 +117,10 @@ class Execution:
         return results
 
     def executable(self, program: Program | None, code: bytes, deadline: float) -> Executable:
-        """Link a program; do not close what is returned.
+        """Link a program; the caller must not close the executable.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when there is no recipe, or linking fails.
+            CompilationError: with `FailureCode.OBSERVATION` if there is no recipe, or linking fails.
         """
         program = buildable(program)
         last = self._last
@@ -142,7 +130,7 @@ class Execution:
             files = program.files | {OBJECT: code}
             if self._needs_place(program):
                 made = build(
-                    command, files, program.environment, deadline, linker=self._link_in_place, below=self._place.root
+                    command, files, program.environment, deadline, linker=self._link_in_place, below=self._commands.root
                 )
             else:
                 made = build(command, files, program.environment, deadline, linker=link)
@@ -150,23 +138,21 @@ class Execution:
         return last.executable
 
     def release(self) -> None:
-        """Remove the executable that is kept."""
+        """Remove the last executable."""
         last, self._last = self._last, None
         if last is not None:
             last.executable.close()
 
     def close(self) -> None:
-        """End the process that starts programs, and remove what is kept."""
+        """End the runner process, and remove the last executable."""
         self.release()
         self._runner.close()
 
     def _needs_place(self, program: Program) -> bool:
-        return self._place.is_apart and program.command[0] != OWN_LINKER
+        return self._commands.is_apart and program.command[0] != OWN_LINKER
 
-    def _link_in_place(
-        self, command: list[str], folder: str, environment: Mapping[str, str], deadline: float
-    ) -> None:
-        done = self._place.run(
+    def _link_in_place(self, command: list[str], folder: str, environment: Mapping[str, str], deadline: float) -> None:
+        done = self._commands.run(
             _with_environment(environment, command), folder=folder, timeout=min(LINK_TIMEOUT, remaining(deadline))
         )
         if done.stopped:
@@ -179,21 +165,21 @@ class Execution:
     def _run(
         self, program: Program, executable: Executable, run: Run, deadline: float, core: int | None = None
     ) -> Iterator[Ended]:
-        """Run a program; what it wrote is there while the context lasts."""
+        """Run a program; its output files exist within the context."""
         if not self._needs_place(program):
             with self._runner.run(executable.path, run, deadline, core) as ended:
                 yield ended
             return
         left = remaining(deadline)
         with (
-            temporary_folder("run-", self._place.root) as folder,
+            temporary_folder("run-", self._commands.root) as folder,
             _file() as stdin,
             _file() as stdout,
             _file() as stderr,
         ):
             write_files(Path(folder), run.files)
             command = [f"{executable.path.parent}/{EXECUTABLE}", *run.arguments]
-            done = self._place.run(
+            done = self._commands.run(
                 _with_environment(run.environment, command),
                 folder=folder,
                 timeout=min(run.timeout, left),
@@ -210,20 +196,20 @@ class Execution:
 
 
 class _GccTools(Tools):
-    """The tools by which programs are linked, where the driver is GCC's."""
+    """Link tools with GCC's driver."""
 
     def __init__(self, compiler: str, clang: str) -> None:
         super().__init__(clang)
         self._compiler = compiler
 
     def driver(self, language: str) -> list[str]:
-        """The start of the command line of the compiler's driver."""
+        """The first words of the driver's command line."""
         return [self._compiler]
 
     def expand(self, command: Sequence[str]) -> list[str]:
-        """Put the tools in the place of the words that stand for them; GCC's driver for C has to be told of C++.
+        """Replace placeholders with tools; GCC's C driver needs an extra option for C++.
 
-        What stands between the two words that keep clang from complaining is for clang alone.
+        The options between the two words that silence clang's warnings are dropped: only clang knows them.
         """
         libraries = ["-lstdc++", "-lm"] if "{clang++}" in command else []
         begin, end = "--start-no-unused-arguments", "--end-no-unused-arguments"
@@ -237,11 +223,11 @@ def _file() -> IO[bytes]:
 
 
 def _want(done: Completed) -> str:
-    """Say what a command ran out of when it was stopped, as `Ended.stopped` does."""
-    return {"": "", "timeout": "time", "memory": "memory", "output": "place for its output"}[done.stopped]
+    """Return what a stopped command ran out of, in the words of `Ended.stopped`."""
+    return {"": "", "timeout": "time", "memory": "memory", "output": "room for its output"}[done.stopped]
 
 
 def _with_environment(environment: Mapping[str, str], command: list[str]) -> list[str]:
-    """Return a command with more variables than the place gives to all; an image need have no `env`."""
+    """Return a command that sets additional environment variables; an image may lack `env`."""
     variables = [f"{name}={value}" for name, value in environment.items()]
     return ["sh", "-c", EXPORTING, "sh", *variables, "--", *command] if variables else command

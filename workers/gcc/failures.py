@@ -1,24 +1,23 @@
-"""Why a compiler has not done what it was to do, as far as what it says tells."""
+"""Classifying failures of a compiler, and warnings, by its messages."""
 
 import re
 import signal
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.place import Completed
+from aiocg.workers.gcc.runner import Completed
 
-__all__ = ["LASTING", "failure", "problem"]
-
-MESSAGES = 4096  # characters of a compiler's words that are kept
+MESSAGES = 4096  # limit in characters for a compiler's messages
 
 LASTING = {"refused": "", "internal compiler error": "memory", "memory": "memory", "timeout": "timeout"}
-"""Reasons that will be there the next time, and the limit that must not be higher then; "" if none has to do with it.
+"""Reproducible reasons, with the limit that must not be higher for them to recur; "" if no limit matters.
 
-Compilers that get no memory break in many ways."""
+Compilers that get no memory break in many ways.
+"""
 
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
-# What GCC and its assembler say of what they are given. Whatever else ends them may be the machine's fault.
+# GCC's and its assembler's messages about their input. All other failures may be the machine's fault.
 _REFUSAL = re.compile(r"\b[Ee]rror: |sorry, unimplemented")
 
 _REASONS = (
@@ -46,25 +45,31 @@ _REASONS = (
     ("missing", re.compile(r"fatal error: .*: No such file or directory")),
     ("internal compiler error", re.compile(r"internal compiler error")),
 )
+WARNING = ("-Wall", "-Wshift-negative-value", "-fno-diagnostics-show-caret")
+_UNDEFINED = re.compile(
+    r"warning: .*\[-W(aggressive-loop-optimizations|array-bounds|dangling-pointer|div-by-zero|format|format-overflow"
+    r"|free-nonheap-object|nonnull|restrict|return-local-addr|return-type|sequence-point|shift-[a-z-]+"
+    r"|stringop-overflow|stringop-overread|uninitialized|use-after-free)=?\d*\]$"
+)
 _TEXTS = {
     "refused": "{name} does not compile {what} with these options",
-    "internal compiler error": "{name} broke over {what} with these options",
+    "internal compiler error": "{name} hit an internal error on {what} with these options",
     "timeout": "{name} had not compiled {what} after {seconds:.1f} s, and was stopped",
-    "memory": "{name} needed more memory for {what} than it may have",
+    "memory": "{name} needed more memory for {what} than was available",
     "killed": "{name} was killed while it compiled {what}",
-    "output": "{name} wrote too much for {what}",
-    "disk": "{name} had no place to write what it makes of {what}; set TMPDIR",
-    "installation": "{name} is not whole on this machine, and cannot compile {what}",
+    "output": "{name} wrote too much output for {what}",
+    "disk": "{name} had no disk space for its output for {what}; set TMPDIR",
+    "installation": "{name} is incompletely installed and cannot compile {what}",
     "missing": "{name} does not find a file that {what} includes",
-    "system": "{name} was not let do what it has to for {what}",
-    "failed": "{name} ended with status {status} over {what}, and does not say what is wrong",
-    "crashed": "{name} was ended by signal {signal} over {what}",
-    "nothing": "{name} has written nothing for {what}, and says that all is well",
+    "system": "{name} was denied a system resource for {what}",
+    "failed": "{name} ended with status {status} on {what}, without an error message",
+    "crashed": "{name} was killed by signal {signal} on {what}",
+    "nothing": "{name} reported success but has written nothing for {what}",
 }
 
 
 def problem(done: Completed) -> str:
-    """Return the reason why a command has failed, "" when it has not."""
+    """Return why a command failed; "" if it succeeded."""
     if done.stopped:
         return done.stopped
     if done.status == 0:
@@ -81,15 +86,20 @@ def problem(done: Completed) -> str:
 def failure(
     reason: str, name: str, what: str, done: Completed, code: str = FailureCode.OBSERVATION
 ) -> CompilationError:
-    """Make the error for a command that has failed.
+    """Return the error for a failed command.
 
     Args:
-        reason: why; it is in the error's fields.
-        name: of the compiler.
-        what: was compiled.
+        reason: the reason, also put into the error's fields.
+        name: the compiler's name.
+        what: describes what was compiled.
         done: how the command ended.
-        code: of the error.
+        code: the error's code.
     """
     text = _TEXTS[reason].format(name=name, what=what, seconds=done.seconds, status=done.status, signal=-done.status)
     said = done.errors[: 4 * MESSAGES].decode(errors="replace").strip()[:MESSAGES]
     return CompilationError(code, f"{text}\n{said}".rstrip(), reason=reason)
+
+
+def undefined(messages: bytes) -> list[str]:
+    """Return the warnings of undefined behaviour among a compiler's messages, which was called with `WARNING`."""
+    return [line for line in messages.decode(errors="replace").splitlines() if _UNDEFINED.search(line)]

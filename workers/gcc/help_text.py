@@ -1,7 +1,7 @@
-"""What GCC's help says of options, read into entries.
+"""Parsing GCC's help on options into entries.
 
-`gcc --help=optimizers -Q` and `gcc --help=params -Q` have a line for each option: its name, what stands for its value,
-and what it is set to. Without `-Q` the same lines have a description in the place of the setting, which is wrapped.
+`gcc --help=optimizers -Q` and `gcc --help=params -Q` print a line for each option: its name, a placeholder for its
+value, and its setting. Without `-Q` a wrapped description takes the place of the setting.
 Versions differ:
 
     -fgcse                              [disabled]
@@ -14,14 +14,12 @@ Versions differ:
     --param=max-unroll-times=           8
     max-unroll-times                    default 8 minimum 0 maximum 0            (GCC 9, where a maximum of 0 is none)
 
-A line that is not understood becomes an entry without a name.
+A line that cannot be parsed becomes an entry without a name.
 """
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
-
-__all__ = ["Entry", "read_help"]
 
 _NUMBER = "-?[0-9]{1,12}"
 _LINE = re.compile(r"  (?P<word>\S+)(?P<rest>(?:\s.*)?)")
@@ -34,16 +32,16 @@ _WORD = re.compile(
 
 
 class Entry(NamedTuple):
-    """What one line says.
+    """One parsed line.
 
     Attributes:
-        line: its first word as it stands there.
-        name: the option up to its value, such as `-fgcse`, `-falign-loops=` or `--param=max-unroll-times=`; "" when
-            the line could not be understood.
-        values: the words that it takes, where the line has them.
-        low, high: the least and the greatest number that it takes, where the line has them.
-        setting: what it is set to, in the compiler's words; "" when it does not say.
-        description: one line, "" when there is none.
+        line: the line's first word, verbatim.
+        name: the option up to its value, such as `-fgcse`, `-falign-loops=` or `--param=max-unroll-times=`; "" if the
+            line could not be parsed.
+        values: the words that it accepts, if listed.
+        low, high: the range of numbers that it accepts, if listed.
+        setting: its current setting, verbatim; "" if not shown.
+        description: one line; "" if there is none.
     """
 
     line: str
@@ -59,15 +57,15 @@ def read_help(settings: str, descriptions: str = "") -> tuple[Entry, ...]:
     """Return an entry for each option of a help text.
 
     Args:
-        settings: what the compiler prints with `-Q`.
-        descriptions: what it prints without.
+        settings: the compiler's output with `-Q`.
+        descriptions: its output without `-Q`.
     """
     described = {word: " ".join(text.split()) for word, text in _lines(descriptions)}
     return tuple([_entry(word, text, described.get(word, "")) for word, text in _lines(settings)])
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the first word of each option's line, and all that follows until the next one."""
+    """Yield the first word of each option's line, and all text up to the next option."""
     word, parts = "", list[str]()
     for line in text.splitlines():
         if found := _CONTINUED.fullmatch(line):

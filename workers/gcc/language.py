@@ -1,20 +1,56 @@
-"""The language of actions: the names of edits, and command lines, which set all options at once."""
+"""The language of actions: names of edits, and command lines that set all options at once."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from aiocg.transport.messages import ActionSpaceSpec, FailureCode
-from aiocg.transport.options import Option, OptionReader, UnknownOption
+from aiocg.transport.messages import ActionSpaceSpec, ActionSpec, FailureCode
+from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.edits import Edit, edits
 
-__all__ = ["NAME", "Language", "action_spaces"]
+_FEW = 10  # options with at least this many choices are changed in steps
+_STEPS = ((10, 1), (50, 10), (500, 100), (5000, 1000))  # pairs: minimal number of choices, step
+
+
+class Edit(NamedTuple):
+    """An action on option number `option`: set it to `choice`, or move it by `step` choices if that is not 0."""
+
+    action: ActionSpec
+    option: int
+    last: int  # the option's last choice
+    choice: int = UNSET
+    step: int = 0
+
+
+def edits(options: Iterable[Option]) -> tuple[Edit, ...]:
+    """Return all edits in the order of the options; names are unique."""
+    found = []
+    for index, option in enumerate(options):
+        if len(option) < _FEW:
+            for choice in range(len(option)):
+                found.append(Edit(ActionSpec(option.word(choice), option.description), index, len(option) - 1, choice))
+            continue
+        for least, step in _STEPS:
+            for signed in (step, -step) if len(option) >= least else ():
+                action = ActionSpec(f"{option.name}[{signed:+}]", option.description)
+                found.append(Edit(action, index, len(option) - 1, step=signed))
+    return tuple(found)
+
+
+def apply(edit: Edit, choices: Sequence[int]) -> tuple[int, ...]:
+    """Return the choices after an edit, equal to those before if it has no effect.
+
+    A step stops at the last choice or, downwards, at `UNSET`.
+    """
+    before = choices[edit.option]
+    after = min(max(before + edit.step, UNSET), edit.last) if edit.step else edit.choice
+    return (*choices[: edit.option], after, *choices[edit.option + 1 :])
+
 
 NAME = "gcc"  # the first word of a command line that is an action
 
 
 class Language(NamedTuple):
-    """The language of actions, as the options of a compiler make it."""
+    """The language of actions for one compiler's options."""
 
     options: tuple[Option, ...]
     edits: tuple[Edit, ...]
@@ -28,10 +64,10 @@ class Language(NamedTuple):
         return Language(options, made, {edit.action.name: edit for edit in made}, OptionReader(options))
 
     def find(self, action: Any) -> Edit | None:
-        """Return the edit that an action is, by its name or its index; None for any other text.
+        """Return the edit with a name or an index; None for any other text.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION_UNKNOWN` for what is neither index nor text.
+            CompilationError: with `FailureCode.ACTION_UNKNOWN` if the action is neither an index nor a text.
         """
         if isinstance(action, str):
             return self.by_name.get(action)
@@ -40,10 +76,10 @@ class Language(NamedTuple):
         return self.edits[action]
 
     def read(self, line: str) -> tuple[int, ...]:
-        """Return the choices that a command line makes.
+        """Parse a command line into choices.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION_UNKNOWN` when it is none.
+            CompilationError: with `FailureCode.ACTION_UNKNOWN` if it is not one.
         """
         first, *rest = line.split(" ")
         if first != NAME:

@@ -1,8 +1,4 @@
-"""A compiler on this machine: each command is a process of its own, in the worker's process group.
-
-Whoever ends a worker ends its group, and with it what the compiler was doing. What is over in time but not gone, or has
-lost its parent, is found by a mark in its environment: this process adopts what its children leave behind.
-"""
+"""Runs a compiler of this machine; finds the runner for a compiler's name."""
 
 import contextlib
 import ctypes
@@ -22,33 +18,31 @@ from pathlib import Path
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.place import ENVIRONMENT, Completed
-
-__all__ = ["LocalPlace"]
+from aiocg.workers.gcc.runner import ENVIRONMENT, CommandRunner, Completed
 
 MEMORY_LIMIT = 4 << 30  # bytes of address space of each process
-FILE_LIMIT = 256 << 20  # bytes of each file that is written, the standard ones among them
-OUTPUT_LIMIT = 16 << 20  # bytes of each standard output that are kept
+FILE_LIMIT = 256 << 20  # bytes of each written file, including standard output and error
+OUTPUT_LIMIT = 16 << 20  # limit in bytes for standard output and error
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _MARK = "RUN_OF_AIOCG"
 _SET_CHILD_SUBREAPER = 36  # prctl
-_PROGRAMS = ("cc1", "cc1plus", "as", "ld")  # that the compiler runs, and that may be replaced without it
-_ANSWER_TIMEOUT = 20.0  # seconds; less than what a worker may take to start
-_LOOKS = 50  # at a process, for its environment
+_PROGRAMS = ("cc1", "cc1plus", "as", "ld")  # run by the compiler, and possibly replaced independently of it
+_ANSWER_TIMEOUT = 20.0  # seconds; less than a worker's start timeout
+_LOOKS = 50  # attempts to read a process's environment
 _WAIT = 1.0  # seconds at a time
 
 _marks = itertools.count()
-_spawning = threading.Lock()  # a child gets the limits that this process has at that moment
+_spawning = threading.Lock()  # a child inherits this process's current limits
 
 
-class LocalPlace:
-    """Runs commands of a compiler that is installed here; see `Place`.
+class LocalRunner:
+    """Runs commands of a compiler that is installed here; see `CommandRunner`.
 
     Args:
         gcc_bin: a path, or a name on PATH.
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when there is no such compiler.
+        CompilationError: with `FailureCode.COMPILER` if there is no such compiler.
     """
 
     is_apart = False
@@ -72,7 +66,7 @@ class LocalPlace:
         self.identity = self._identify()
 
     def _program(self, name: str) -> str:
-        """Return the path of a program that the compiler runs, "" where it does not say."""
+        """Return the path of a program that the compiler runs; "" if unknown."""
         done = self.run([self.compiler, f"-print-prog-name={name}"], folder=self.root, timeout=_ANSWER_TIMEOUT)
         if done.stopped:
             said = f"-print-prog-name={name} does not work: no answer in {_ANSWER_TIMEOUT:g} s"
@@ -84,10 +78,10 @@ class LocalPlace:
         return os.path.realpath(found) if found else ""
 
     def _identify(self) -> str:
-        """Return what `identity` is now.
+        """Compute the current `identity`.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when the compiler is gone.
+            CompilationError: with `FailureCode.COMPILER` if the compiler is gone.
         """
         try:
             status = [os.stat(program) for program in self._programs]
@@ -99,7 +93,7 @@ class LocalPlace:
         return ":".join([*where, *[f"{one.st_size}:{one.st_mtime_ns}" for one in status]])
 
     def _check(self) -> None:
-        """Raise when the compiler is another than it was: what it makes must not be taken for the other's."""
+        """Raise if the compiler has changed: its output must not be mistaken for the old one's."""
         if self._identify() != self.identity:
             raise CompilationError(
                 FailureCode.COMPILER,
@@ -110,10 +104,10 @@ class LocalPlace:
     def run(
         self, command: Sequence[str], *, folder: str, timeout: float, stdin: bytes = b"", memory: int = 0
     ) -> Completed:
-        """Run a command in a folder; see `Place`.
+        """Run a command in a folder; see `CommandRunner`.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when it cannot be started, or the compiler was replaced.
+            CompilationError: with `FailureCode.COMPILER` if it cannot be started, or the compiler was replaced.
         """
         self._check()
         mark = f"{os.getpid()}-{next(_marks)}"
@@ -143,7 +137,7 @@ class LocalPlace:
                 status = process.wait()
             _end_rest(mark, others)
             seconds = time.monotonic() - started
-            self._check()  # it may have been replaced meanwhile
+            self._check()  # the compiler may have been replaced during the run
             return Completed(
                 status,
                 os.pread(output, OUTPUT_LIMIT, 0),
@@ -159,7 +153,7 @@ class LocalPlace:
 
 @contextlib.contextmanager
 def _nameless() -> Iterator[int]:
-    """Have a file in memory: it needs no place on a disk, and nobody waits for those who have it open."""
+    """Open a file in memory: it needs no disk space, and its readers need not wait for processes that keep it open."""
     descriptor = os.memfd_create("aiocg")
     try:
         yield descriptor
@@ -169,7 +163,7 @@ def _nameless() -> Iterator[int]:
 
 @contextlib.contextmanager
 def _limits(memory: int) -> Iterator[None]:
-    """Have the limits of a compiler for a moment, so that a child inherits them before it can do anything."""
+    """Temporarily apply a compiler's limits to this process, so that a child inherits them."""
     wanted = {resource.RLIMIT_AS: memory, resource.RLIMIT_FSIZE: FILE_LIMIT}
     before = {limit: resource.getrlimit(limit) for limit in wanted}
     try:
@@ -183,9 +177,9 @@ def _limits(memory: int) -> Iterator[None]:
 
 
 def _wait(pid: int, timeout: float) -> bool:
-    """Wait for the end of a child for some seconds, and say whether it has come.
+    """Wait for a child to end; return whether it ended within some seconds.
 
-    Time does not count in which this process was stopped: the child was, too, if a terminal has done it.
+    Time during which this process was stopped does not count: a terminal stops the child as well.
     """
     descriptor = os.pidfd_open(pid)
     left = max(0.0, timeout)
@@ -202,17 +196,17 @@ def _wait(pid: int, timeout: float) -> bool:
 
 
 def _end_rest(mark: str, others: Collection[int]) -> None:
-    """End all that a command has left, which are our children now, and their children once they are ended.
+    """Kill all processes that a command left behind: orphans become this process's children.
 
     Args:
-        mark: that they have in their environment.
-        others: children that there were before.
+        mark: the mark in their environment.
+        others: earlier children.
     """
     known = set(others)
-    while found := _children() - known:  # again after each look: what has ended meanwhile may have left us others
+    while found := _children() - known:  # repeated, as ended processes may leave new orphans
         left = [pid for pid in found if _has_mark(pid, mark)]
         known |= found.difference(left)
-        for pid in left:  # all of them before any is waited for: they may be starting others
+        for pid in left:  # kill all before waiting: they may be starting others
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for pid in left:
@@ -222,7 +216,7 @@ def _end_rest(mark: str, others: Collection[int]) -> None:
 
 def _children() -> set[int]:
     found: set[int] = set()
-    with contextlib.suppress(OSError):  # a thread that has just ended, or a kernel that does not tell
+    with contextlib.suppress(OSError):  # the thread has just ended, or the kernel does not list children
         for task in os.listdir("/proc/self/task"):
             with open(f"/proc/self/task/{task}/children") as file:
                 found.update(map(int, file.read().split()))
@@ -237,7 +231,7 @@ def _has_mark(pid: int, mark: str) -> bool:
             return False
         if environment:
             return f"{_MARK}={mark}".encode() in environment.split(b"\0")
-        time.sleep(0.001)  # it is just becoming another program, or has ended
+        time.sleep(0.001)  # the process is in exec, or has ended
     return False
 
 
@@ -247,3 +241,22 @@ def _not_found(gcc_bin: str) -> str:
         f"there is no compiler {gcc_bin!r}: {where}. Install GCC (Debian and Ubuntu: apt install gcc; Fedora: "
         "dnf install gcc), or say which one to use, by gcc_bin: a name such as gcc-12, a path, or docker:gcc:13"
     )
+
+
+DOCKER = "docker:"
+
+
+def open_runner(gcc_bin: str) -> CommandRunner:
+    """Return the runner of a compiler.
+
+    Args:
+        gcc_bin: a path, a name on PATH, or `docker:` and the name of an image.
+
+    Raises:
+        CompilationError: with `FailureCode.COMPILER` if there is no such compiler.
+    """
+    if gcc_bin.startswith(DOCKER):
+        from aiocg.workers.gcc.container import ContainerRunner  # its imports are slow, and only containers need them
+
+        return ContainerRunner(gcc_bin.removeprefix(DOCKER))
+    return LocalRunner(gcc_bin)

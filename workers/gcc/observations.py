@@ -1,9 +1,8 @@
 """The observation spaces of the GCC environments, by name."""
 
-import struct
 from array import array
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
@@ -11,44 +10,47 @@ from aiocg.transport.options import UNSET
 from aiocg.workers.gcc.compilation import Benchmark, Compilation
 from aiocg.workers.gcc.execution import Execution
 from aiocg.workers.gcc.parameters import Parameters
-
-__all__ = ["OBSERVATIONS", "Observation", "Subject", "observation_spaces"]
+from aiocg.workers.programs.recipe import Program
+from aiocg.workers.programs.times import time_values, times_spec
 
 _LEVELS = ("O0", "Os", "O2", "O3")
 
 
 class Subject(Protocol):
-    """What is observed: a program with the options that it is to be compiled with."""
+    """The input of an observation: a program and its compiler options."""
 
     benchmark: Benchmark
     choices: tuple[int, ...]
     parameters: Parameters
-    deadline: ClassVar[float]
+
+    @property
+    def deadline(self) -> float:
+        """The deadline of the observation, in seconds of the monotonic clock."""
 
     @property
     def execution(self) -> Execution:
-        """What links and runs the program."""
+        """Links and runs the program."""
 
     def check_code(self, code: bytes) -> None:
-        """Raise for machine code that may not be linked on this machine."""
+        """Raise for machine code that must not be linked on this machine."""
 
     @property
     def command_line(self) -> str:
         """The options, as an action."""
 
     def compilation(self, level: str = "") -> Compilation:
-        """Return what is made by these options, or by nothing but a level such as `-Os`."""
+        """Return the compilation with these options, or with only a level such as `-Os`."""
 
 
 class Observation(NamedTuple):
-    """An observation space, and how a value of it is computed."""
+    """An observation space, and the function that computes a value of it."""
 
     spec: ObservationSpec
     compute: Callable[[Subject], Any]
 
 
 def observation_spaces(options: int) -> tuple[ObservationSpec, ...]:
-    """Return all spaces, for a compiler with so many options."""
+    """Return all spaces for a compiler with this number of options."""
     return tuple([_sized(one.spec, options) for one in OBSERVATIONS.values()])
 
 
@@ -66,48 +68,36 @@ def _text(content: bytes) -> str:
     return content.decode(errors="replace")
 
 
-def _seconds(values: list[float]) -> Array:
-    return Array("float64", (len(values),), struct.pack(f"<{len(values)}d", *values))
-
-
-def _choices(subject: Subject) -> Array:
-    return Array("int64", (len(subject.choices),), array("q", subject.choices).tobytes())
-
-
-def _linkable(subject: Subject) -> bytes:
+def _runnable(subject: Subject) -> tuple[Program, bytes] | None:
+    """Return how the program is linked and run, and its object file; None if that is not known."""
+    recipe = subject.benchmark.recipe
+    if recipe is None or not recipe.command or not recipe.runs:
+        return None
     code = subject.compilation().object_file()
     subject.check_code(code)
-    return code
+    return recipe, code
 
 
 def _is_runnable(subject: Subject) -> int:
-    recipe = subject.benchmark.recipe
-    if recipe is None or not recipe.runs:
-        return 0
-    code = _linkable(subject)
-    return int(subject.execution.is_runnable(recipe, code, subject.deadline))
+    found = _runnable(subject)
+    return int(found is not None and subject.execution.is_runnable(*found, subject.deadline))
 
 
 def _runtime(subject: Subject) -> Array:
-    recipe = subject.benchmark.recipe
-    if recipe is None or not recipe.runs:
-        return _seconds([])
-    code = _linkable(subject)
-    return _seconds(subject.execution.run_times(recipe, code, subject.parameters.runs, subject.deadline))
+    found = _runnable(subject)
+    times = subject.execution.run_times(*found, subject.parameters.runs, subject.deadline) if found else []
+    return time_values(times)
 
 
 def _execution(subject: Subject) -> list[dict[str, Any]]:
-    recipe = subject.benchmark.recipe
-    if recipe is None or not recipe.runs:
-        return []
-    code = _linkable(subject)
-    return subject.execution.run_all(recipe, code, subject.deadline)
+    found = _runnable(subject)
+    return subject.execution.run_all(*found, subject.deadline) if found else []
 
 
 def _made(
     name: str, kind: Any, description: str, default: Any, compute: Callable[[Subject], Any], low: float | None = None
 ) -> Observation:
-    """Return a space for what a compiler makes, which is another for each processor."""
+    """Return a space for compiler output, which depends on the platform."""
     return Observation(
         ObservationSpec(name, kind, description, low=low, platform_dependent=True, default=default), compute
     )
@@ -157,27 +147,27 @@ _ALL = (
     _made("obj_size", "integer", _SIZES["obj_size"], 0, _fact("obj_size"), low=0),
     _made("obj_text_size", "integer", _SIZES["obj_text_size"], 0, _fact("obj_text_size"), low=0),
     _made("obj_hash", "text", "MD5 of the object file, in hexadecimal.", "", _fact("obj_hash")),
+    _made(
+        "undefined_behaviour",
+        "json",
+        "What the compiler warns of at -O2 since the standard does not define it, such as reads outside of arrays.",
+        [],
+        lambda subject: subject.compilation("-O2").undefined(),
+    ),
     Observation(
         ObservationSpec(
             "choices", "array", "The choice of each option, -1 where it is not given.", shape=(-1,), low=UNSET
         ),
-        _choices,
+        lambda subject: Array("int64", (len(subject.choices),), array("q", subject.choices).tobytes()),
     ),
     Observation(
         ObservationSpec("command_line", "text", "The options that are given, as an action.", default="gcc"),
         lambda subject: subject.command_line,
     ),
     Observation(
-        ObservationSpec(
+        times_spec(
             "runtime",
-            "array",
             "Seconds that the program takes, for each run; an error if one does not do what is expected of it.",
-            "float64",
-            (-1,),
-            low=0,
-            deterministic=False,
-            platform_dependent=True,
-            default=_seconds([]),
         ),
         _runtime,
     ),

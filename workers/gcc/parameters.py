@@ -1,4 +1,4 @@
-"""What a session can be told about how to compile and to observe: values that forks inherit and resets keep."""
+"""Session parameters for compiling and observing: forks inherit them and resets keep them."""
 
 import math
 from typing import NamedTuple
@@ -8,17 +8,15 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.execution import PARAMETERS
 from aiocg.workers.programs import parameters as programs
 
-__all__ = ["Parameters", "exchange"]
-
-LEAST_MEMORY = 256 << 20  # bytes; with less no compiler starts
+LEAST_MEMORY = 256 << 20  # bytes; no compiler starts with less
 
 
 class Parameters(NamedTuple):
     """How to compile and observe.
 
     Attributes:
-        timeout: seconds that one process of the compiler may take.
-        memory: bytes of memory that each of them may have.
+        timeout: the time limit of each compiler process in seconds.
+        memory: the memory limit of each compiler process in bytes.
         runs: how programs are measured.
     """
 
@@ -28,12 +26,12 @@ class Parameters(NamedTuple):
 
 
 def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, str]:
-    """Set or get a parameter; return the parameters as they are then, and the answer.
+    """Set or get a parameter; return the new parameters and the reply.
 
-    Those of this module are set to a value, and left as they are by "".
+    A value sets one of this module's parameters; "" gets it.
 
     Raises:
-        CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
+        CompilationError: with `FailureCode.PARAMETER` if the key is unknown or the value is invalid.
     """
     if key == "timeout":
         if value:
@@ -48,8 +46,7 @@ def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, 
         return parameters._replace(runs=runs), answer
     known = ", ".join(f"gcc.{verb}_{name}" for name in PARAMETERS for verb in ("get", "set"))
     raise CompilationError(
-        FailureCode.PARAMETER,
-        f"unknown parameter {key!r}: there are gcc_spec, choices, timeout, memory, {known}",
+        FailureCode.PARAMETER, f"unknown parameter {key!r}: there are gcc_spec, choices, timeout, memory, {known}"
     )
 
 
@@ -58,7 +55,7 @@ def _seconds(value: str) -> float:
         seconds = float(value)
     except ValueError:
         seconds = math.nan
-    if not 0 < seconds < math.inf:  # NaN is not either
+    if not 0 < seconds < math.inf:  # also rejects NaN
         raise CompilationError(FailureCode.PARAMETER, f"timeout takes a number of seconds above 0, not {value!r}")
     return seconds
 

@@ -1,34 +1,97 @@
-"""What a help text promises, as options; the compiler has still to be asked whether it keeps it."""
+"""Proposing options from help entries, except those excluded from the space; `checking` asks the compiler."""
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from aiocg.transport.options import Option
-from aiocg.workers.gcc.compiler_options import Dropped
 from aiocg.workers.gcc.help_text import Entry
 
-__all__ = ["GREATEST", "Proposal", "propose"]
+
+class Dropped(msgspec.Struct, array_like=True, frozen=True):
+    """An option, or one of its words, that is not in the space, with the reason."""
+
+    name: str
+    reason: str
+
+
+class CompilerOptions(msgspec.Struct, frozen=True):
+    """The options of one compiler.
+
+    Attributes:
+        version: the first line of `gcc --version`.
+        options: the options in the space, in command-line order.
+        dropped: options in the help that are not in the space.
+    """
+
+    version: str
+    options: tuple[Option, ...]
+    dropped: tuple[Dropped, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of command lines: each option is unset or one of its choices."""
+        return math.prod(len(option) + 1 for option in self.options)
+
+
+_DEBUG_INFORMATION = "is about debug information"
+_PROFILE = "reads the profile of an earlier run"
+_INTERFACE = "changes how data lies in memory, or how it is passed: the program no longer fits libraries"
+_LIVE_PATCHING = "is for live patching: it refuses to be combined with many other options, or adds space for patches"
+_COMPILER = "is about the compiler's own memory, checks or messages"
+
+_EXCLUSIONS: tuple[tuple[str, str], ...] = (
+    (r"-g.*|-fvar-tracking.*|--param=(max-vartrack|max-debug|min-nondebug)-.*", _DEBUG_INFORMATION),
+    (r"-fbranch-probabilities|-fauto-profile", _PROFILE),
+    (r"-fprofile-(use|generate|arcs|values|dir|update|correction|note|prefix-path|info-section)", _PROFILE),
+    (r"-fopt-info|-fsave-optimization-record", "prints or writes a report"),
+    (r"-fcompare-debug.*", "compiles twice"),
+    (r"-fplugin.*|-fdump-.*|-save-temps.*|-fcallgraph-info.*|-fstack-usage", "reads or writes other files"),
+    (r"-flto.*|-ffat-lto-objects|-fwhole-program|-fuse-linker-plugin", "leaves the compiling to the linker"),
+    (r"-fpack-struct|-fshort-(enums|wchar|double)|-f(reg|pcc)-struct-return|-fleading-underscore", _INTERFACE),
+    (r"-flive-patching|-fpatchable-function-entry", _LIVE_PATCHING),
+    (r"-ftree-parallelize-loops", "makes threads, for which the program would have to be linked to other libraries"),
+    (r"--param=(ranger|threader)-debug", "makes the compiler explain itself in its dumps"),
+    (r"--param=(con|de)structive-interference-size", "is a number for C++ programs to read"),
+    (r"--param=(ggc-min|hash-table|integer-share|file-cache|gimple-fe|cxx-max-namespaces)-.*", _COMPILER),
+)
+
+# The compiler accepts any number, and allocates that much memory if another option makes it use the number.
+_CEILINGS = {"--param=selsched-max-lookahead": 2**16}
+
+
+def exclusion(name: str) -> str:
+    """Return why an option is excluded from the space; "" if it is not."""
+    return next((reason for pattern, reason in _EXCLUSIONS if re.fullmatch(pattern, name)), "")
+
+
+def ceiling(name: str) -> int | None:
+    """Return the greatest value of an option in the space; None for the compiler's own limit."""
+    return _CEILINGS.get(name)
+
 
 Kind = Literal["level", "flag", "enum", "integer", "alignment", "param"]
 
 _PARAM = "--param="
-GREATEST = 2**31 - 1  # of a number where the help names no end: what an int can be
-_LEVELS = ("-O0", "-O1", "-O2", "-O3")  # what `-O<number>` stands for
+GREATEST = 2**31 - 1  # of a number without an upper end in the help: the largest int
+_LEVELS = ("-O0", "-O1", "-O2", "-O3")  # the meanings of `-O<number>`
 _ALIAS = re.compile(r"-{1,2}[A-Za-z].*")  # a setting that is another option
-# Bytes; after a colon, how many may be skipped for it, plus 1, and what to align to where that is not enough.
+# Bytes; after colons, the maximal bytes to skip plus 1, and the alignment to use if that is not enough.
 _ALIGNMENTS = ("1", "2", "4", "8", "16", "32", "64", "16:8", "32:8", "32:16", "64:16", "64:32", "16:11:8")
 
 
 class Proposal(NamedTuple):
-    """An option as the help has it; `ask` is that its values must be asked for."""
+    """An option from the help; `ask` means that the compiler must list its values."""
 
     option: Option
     ask: bool = False
 
 
 def propose(entries: Iterable[Entry]) -> tuple[list[Proposal], list[Dropped]]:
-    """Return an option for all entries that are forms of one, and what cannot be one. Parameters come last.
+    """Merge entries that are forms of one option; also return the dropped ones. Parameters come last.
 
     `-falign-loops` and `-falign-loops=`, or `-O<number>` and `-Os`, are forms of one option.
     """
@@ -52,7 +115,7 @@ def propose(entries: Iterable[Entry]) -> tuple[list[Proposal], list[Dropped]]:
 
 
 def _stem(name: str) -> str:
-    """Return what all forms of an option have in common."""
+    """Return the common stem of all forms of an option."""
     if name.startswith("-O"):
         return "-O"
     name = name.removesuffix("=")

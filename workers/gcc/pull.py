@@ -1,7 +1,7 @@
-"""`python -P -m aiocg.workers.gcc.pull IMAGE`: get an image from its registry, with progress on standard error.
+"""`python -P -m aiocg.workers.gcc.pull IMAGE`: pull an image from its registry, with progress on standard error.
 
-It is a program of its own because it takes longer than a worker may take to start, and those who start workers know
-nothing of engines. On standard output it says the id of the image, or what is wrong.
+It is a separate program, because pulling takes longer than a worker's start timeout, and the client knows nothing about
+engines. It prints the image's id, or an error, on standard output.
 """
 
 import argparse
@@ -12,16 +12,14 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.engine import connect, find_image, pull
 from aiocg.workers.limits import die_with_parent
 
-__all__ = ["main"]
-
 INTERVAL = {True: 0.1, False: 10.0}  # seconds between two lines, on a terminal and elsewhere
 
 
 def main() -> None:
-    """Get the image that the arguments name, and print its id.
+    """Pull the image named by the arguments, and print its id.
 
     Raises:
-        SystemExit: with 1 when it cannot be had.
+        SystemExit: with 1 if that fails.
     """
     parser = argparse.ArgumentParser(prog="aiocg gcc pull", description="Get an image with a GCC from its registry.")
     parser.add_argument("image", help="such as gcc:13")
@@ -51,7 +49,7 @@ def main() -> None:
 
 
 class Line:
-    """A line of standard error that tells how something goes: rewritten on a terminal, now and then anew elsewhere."""
+    """A progress line on standard error: rewritten on a terminal, printed at intervals elsewhere."""
 
     def __init__(self, head: str) -> None:
         self._head = head
@@ -66,7 +64,7 @@ class Line:
             self._write()
 
     def end(self) -> None:
-        """Show the last text, for good."""
+        """Show the last text permanently."""
         self._write()
         if self._terminal:
             print(file=sys.stderr)

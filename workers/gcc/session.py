@@ -1,4 +1,4 @@
-"""The environment of GCC's options as a worker sees it."""
+"""Compilation sessions of the GCC environment."""
 
 import hashlib
 import json
@@ -12,26 +12,22 @@ from aiocg.transport.messages import FailureCode
 from aiocg.transport.options import UNSET, words
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
-from aiocg.workers.gcc.compiler_options import CompilerOptions
 from aiocg.workers.gcc.discovery import discover
-from aiocg.workers.gcc.edits import apply
 from aiocg.workers.gcc.execution import Execution
-from aiocg.workers.gcc.language import NAME, Language, action_spaces
+from aiocg.workers.gcc.language import NAME, Language, action_spaces, apply
+from aiocg.workers.gcc.local import open_runner
 from aiocg.workers.gcc.observations import OBSERVATIONS, observation_spaces
 from aiocg.workers.gcc.parameters import Parameters, exchange
-from aiocg.workers.gcc.places import open_place
-from aiocg.workers.gcc.results import Results
+from aiocg.workers.gcc.proposals import CompilerOptions
 from aiocg.workers.gcc.sources import read_sources
-from aiocg.workers.gcc.store import Store
-from aiocg.workers.gcc.trust import check_code, check_place, check_recipe
+from aiocg.workers.gcc.store import Results, Store
+from aiocg.workers.gcc.trust import check_code, check_recipe, check_runner
 from aiocg.workers.programs.recipe import decode_program
 from aiocg.workers.programs.sandbox import choose
 
-__all__ = ["GccSession"]
-
 
 class Tools(NamedTuple):
-    """A compiler that was found, and all that works with it."""
+    """A compiler, with the objects that use it."""
 
     found: CompilerOptions
     compiler: Compiler
@@ -39,13 +35,13 @@ class Tools(NamedTuple):
 
 
 class GccSession(CompilationSession):
-    """One environment: a program and the options that it is compiled with.
+    """One session: a program and its compiler options.
 
-    Nothing is compiled before something is observed that needs it.
+    Nothing is compiled before an observation needs it.
     """
 
-    tools: Tools  # those that the session was opened with
-    current: ClassVar[Tools | None] = None  # None when the compiler that there was cannot be used any more
+    tools: Tools  # the tools that the session was opened with
+    current: ClassVar[Tools | None] = None  # None if the last compiler became unusable
     language: ClassVar[Language]
     settings: ClassVar[Mapping[str, Any]] = {}
     results: ClassVar[Results]
@@ -55,15 +51,16 @@ class GccSession(CompilationSession):
         """Find the compiler and its options.
 
         Args:
-            options: `gcc_bin` (a name, a path, or `docker:` and an image), `cache_dir` (a folder, for what is known of
-                compilers and of what they made), `clang` (a path; lld lies beside it), `sandbox` (how programs are
-                run), `untrusted` (whether clients are others, see `trust`); all optional.
+            options: `gcc_bin` (a name, a path, or `docker:` and an image), `cache_dir` (a folder for compilers' options
+                and results), `clang` (a path; lld is beside it), `sandbox` (how programs are isolated), `untrusted`
+                (whether clients are untrusted, see `trust`), `unboxed_programs` (whether their programs may run without
+                a box); all optional.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when there is no usable GCC.
+            CompilationError: with `FailureCode.COMPILER` if there is no usable GCC.
         """
         cls.settings = dict(options)
-        cache = "" if options.get("untrusted") else options.get("cache_dir", "")  # others would believe what is in it
+        cache = "" if options.get("untrusted") else options.get("cache_dir", "")  # others would trust its content
         cls.results = Results(Store(Path(cache) / "gcc") if cache else None)
         found = cls._find()
         cls.language = Language.of(found.options)
@@ -73,24 +70,24 @@ class GccSession(CompilationSession):
 
     @classmethod
     def _find(cls) -> CompilerOptions:
-        place = open_place(cls.settings.get("gcc_bin", "gcc"))
+        runner = open_runner(cls.settings.get("gcc_bin", "gcc"))
         if cls.settings.get("untrusted"):
-            check_place(place)
-        found = discover(place, cls.settings.get("cache_dir", ""))
-        execution = Execution(place, clang=cls.settings.get("clang") or "clang", sandbox=choose(cls.settings))
-        cls.current = Tools(found, Compiler(place, cls.results), execution)
+            check_runner(runner)
+        found = discover(runner, cls.settings.get("cache_dir", ""))
+        execution = Execution(runner, clang=cls.settings.get("clang") or "clang", sandbox=choose(cls.settings))
+        cls.current = Tools(found, Compiler(runner, cls.results), execution)
         return found
 
     @classmethod
     def _usable(cls) -> Tools:
-        """Return the compiler, after another look for it where the last one cannot be used any more."""
+        """Return the compiler, looking for it again if the last one became unusable."""
         if cls.current is None:
             found = cls._find()
             if found.options != cls.language.options:
                 cls.current = None
                 raise CompilationError(
                     FailureCode.COMPILER,
-                    f"another compiler has come into its place, with other options: {found.version} after "
+                    f"the compiler was replaced by one with other options: {found.version} after "
                     f"{cls.compiler_version}. Close the runtime, and make the environment anew",
                 )
         assert cls.current is not None
@@ -98,7 +95,7 @@ class GccSession(CompilationSession):
 
     @classmethod
     def check_action(cls, action: Any) -> None:
-        """Raise when an action is neither an edit nor a command line of options that the compiler has.
+        """Raise if an action is neither an edit nor a command line of options that the compiler has.
 
         Raises:
             CompilationError: with `FailureCode.ACTION_UNKNOWN`.
@@ -111,7 +108,7 @@ class GccSession(CompilationSession):
         """Read the sources of a program.
 
         Raises:
-            CompilationError: with `FailureCode.BENCHMARK` when they are none.
+            CompilationError: with `FailureCode.BENCHMARK` if the content is not sources.
         """
         recipe = decode_program(program)
         if cls.settings.get("untrusted"):
@@ -120,13 +117,13 @@ class GccSession(CompilationSession):
 
     @classmethod
     def idle(cls) -> None:
-        """Write the results that were not written yet."""
+        """Write pending results to disk."""
         if cls.results.store is not None:
             cls.results.store.flush()
 
     @classmethod
     def statistics(cls) -> dict[str, Any]:
-        """Return how much was compiled and remembered."""
+        """Return counts of compiles and of cached results."""
         counts: Counter[str] = Counter()
         if cls.current is not None:
             compiler = cls.current.compiler
@@ -153,7 +150,7 @@ class GccSession(CompilationSession):
 
     @property
     def execution(self) -> Execution:
-        """What links and runs the program."""
+        """Links and runs the program."""
         return self.tools.execution
 
     @property
@@ -169,7 +166,7 @@ class GccSession(CompilationSession):
         return " ".join((NAME, *self.words))
 
     def apply_action(self, action: Any) -> bool:
-        """Change the choices, and say whether they are others now.
+        """Change the choices; return whether that had an effect.
 
         Raises:
             CompilationError: with `FailureCode.ACTION_UNKNOWN`.
@@ -183,14 +180,14 @@ class GccSession(CompilationSession):
         return True
 
     def compilation(self, level: str = "") -> Compilation:
-        """Return what is made by the options, or by nothing but a level such as `-Os`."""
+        """Return the compilation with these options, or with only a level such as `-Os`."""
         line = (level,) if level else self.words
         digest = _digest(self.benchmark, line) if level else self._state()
         limits = Limits(self.parameters.timeout, self.parameters.memory, self.deadline)
         return Compilation(self.tools.compiler, self.benchmark, line, digest, limits)
 
     def check_code(self, code: bytes) -> None:
-        """Raise for machine code that may not be linked on this machine.
+        """Raise for machine code that must not be linked on this machine.
 
         Raises:
             CompilationError: with `FailureCode.OBSERVATION`.
@@ -202,8 +199,8 @@ class GccSession(CompilationSession):
         """Compute an observation of the program with these options.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, the `reason` in its fields when the compiler has failed;
-                `FailureCode.OBSERVATION_UNKNOWN`; or `FailureCode.COMPILER` when it cannot be run any more.
+            CompilationError: with `FailureCode.OBSERVATION`, and a `reason` in its fields if the compiler failed;
+                `FailureCode.OBSERVATION_UNKNOWN`; or `FailureCode.COMPILER` if the compiler can no longer be run.
         """
         observation = OBSERVATIONS.get(name)
         if observation is None:
@@ -215,7 +212,7 @@ class GccSession(CompilationSession):
             return observation.compute(self)
         except CompilationError as error:
             if error.code == FailureCode.COMPILER and type(self).current is self.tools:
-                type(self).current = None  # so that the next reset looks for it
+                type(self).current = None  # so that the next reset searches for it
             raise
 
     def fork(self) -> Self:
@@ -228,7 +225,7 @@ class GccSession(CompilationSession):
         """Set or get how to compile and to observe (see `parameters`), or get `gcc_spec` or `choices` as JSON.
 
         Raises:
-            CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
+            CompilationError: with `FailureCode.PARAMETER` if the key is unknown or the value is invalid.
         """
         if key not in ("gcc_spec", "choices"):
             self.parameters, answer = exchange(self.parameters, key, value)
@@ -254,7 +251,7 @@ def _digest(benchmark: Benchmark, line: tuple[str, ...]) -> str:
 def _describe(tools: Tools) -> dict[str, Any]:
     found = tools.found
     return {
-        "gcc_bin": tools.compiler.place.name,
+        "gcc_bin": tools.compiler.runner.name,
         "version": found.version,
         "log10_size": math.log10(found.size),
         "counts": dict(Counter(option.kind for option in found.options)),

@@ -1,4 +1,4 @@
-"""The sources of a program as a worker gets them: `aiocg.datasets.source_tree` writes what is read here."""
+"""Reading the sources of a program, as `aiocg.datasets.source_tree` writes them."""
 
 import hashlib
 from pathlib import PurePosixPath
@@ -8,8 +8,6 @@ import msgspec
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 
-__all__ = ["Sources", "read_sources"]
-
 VERSION = 1
 LANGUAGES = ("c", "c++")
 
@@ -18,7 +16,7 @@ class Sources(msgspec.Struct, frozen=True):
     """The files of a program and how to compile them; see `aiocg.datasets.source_tree.SourceTree`.
 
     Attributes:
-        digest: SHA-256 of it all, in hexadecimal.
+        digest: SHA-256 of everything, in hexadecimal.
     """
 
     version: int
@@ -37,12 +35,12 @@ class Sources(msgspec.Struct, frozen=True):
 
     @property
     def languages(self) -> list[str]:
-        """Those of all units, each once, in a fixed order."""
+        """The languages of all units, without duplicates, in a fixed order."""
         return sorted({self.language_of(unit) for unit in self.units})
 
     @property
     def text(self) -> str:
-        """The translation units, one after the other."""
+        """The translation units, concatenated."""
         return "".join(self.files[unit].decode(errors="replace") for unit in self.units)
 
 
@@ -50,7 +48,7 @@ def read_sources(content: bytes) -> Sources:
     """Read the content of a benchmark.
 
     Raises:
-        CompilationError: with `FailureCode.BENCHMARK` when it is not the sources of a program.
+        CompilationError: with `FailureCode.BENCHMARK` if it is not the sources of a program.
     """
     try:
         sources = msgspec.msgpack.decode(content, type=Sources)

@@ -1,4 +1,4 @@
-"""Asking a compiler which words it takes, many at a time."""
+"""Asking a compiler which words it accepts, many at a time."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,14 +6,12 @@ from collections.abc import Iterable, Sequence
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.failures import failure, problem
-from aiocg.workers.gcc.place import Place
+from aiocg.workers.gcc.runner import CommandRunner
 
-__all__ = ["Trials", "question"]
-
-_SECONDS = 20.0  # for a run of 20 ms: more than any load explains, less than what a worker may take to start
+_SECONDS = 20.0  # for a run of 20 ms: longer than under any load, less than a worker's start timeout
 _TRIES = 3
-_UNRELATED = frozenset({"crashed", "killed", "disk", "system", "timeout"})  # reasons that need not be in what is tried
-_LIKELY = frozenset({"crashed", "timeout"})  # which may be in it all the same, when they come back
+_UNRELATED = frozenset({"crashed", "killed", "disk", "system", "timeout"})  # reasons that may be unrelated to the words
+_LIKELY = frozenset({"crashed", "timeout"})  # of these, reasons that the words may cause if they persist
 
 _PROGRAM = b"""
 struct pair { int key; double value; };
@@ -43,37 +41,37 @@ int work(struct pair *pairs, int count, int (*call)(int), volatile char *text) {
 }
 """
 
-# Words that mean something only together with others; alone the compiler says that it disables them.
+# Words that have an effect only with others; alone the compiler reports that it disables them.
 _COMPANIONS = {"-fassociative-math": ("-fno-signed-zeros", "-fno-trapping-math")}
 _FOR_CXX = re.compile(r".*'(?P<word>[^']+)' is valid for (?:.*/)?C\+\+(?:/.*)? but not for C")
 _VALUES = re.compile(r".*'(?P<name>[^']+)' are: (?P<values>[^;\n]+)")
 
 
 class Trials:
-    """Runs one compiler on a small program, with words that it may or may not take.
+    """Runs a compiler on a small program with words that it may reject.
 
-    What is no fault of the words, such as a compiler that somebody kills, is tried again, and then an error.
+    Failures unrelated to the words, such as a killed compiler, are retried, and raised if they persist.
 
     Attributes:
-        for_cxx: words that it has said are for C++ and not for C.
+        for_cxx: words that the compiler reported as valid for C++ but not for C.
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when it does not compile the program without any words.
+        CompilationError: with `FailureCode.COMPILER` if it does not compile the program without any words.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, runner: CommandRunner) -> None:
+        self._runner = runner
         self.for_cxx: set[str] = set()
         status, usual = self._run([], "c")
         if status:
-            said = f"{place.name} cannot compile a small program: {usual.strip()}"
+            said = f"{runner.name} cannot compile a small program: {usual.strip()}"
             raise CompilationError(FailureCode.COMPILER, said)
-        self._usual = frozenset(_plain(usual).splitlines())  # what it says anyway
+        self._usual = frozenset(_plain(usual).splitlines())  # messages that it prints without any words
 
     def refused(self, words: Sequence[str], language: str = "c") -> dict[str, str]:
-        """Return those of some words that the compiler refuses even alone, and what it says then.
+        """Return the words that the compiler rejects on their own, with its messages.
 
-        It refuses what it fails on, and what it warns of.
+        A warning counts as a rejection.
         """
         said = self._compile(words, language)
         if not said:
@@ -90,17 +88,17 @@ class Trials:
         return guilty | (self.refused(rest, language) if rest else {})
 
     def values(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Return the values of those options, which are named up to their `=`, whose values are words."""
+        """Return the values of options whose values are words; options are named up to their `=`."""
         said = _plain(self._run([f"{name}?" for name in names], "c")[1]) if names else ""
         found = (_VALUES.fullmatch(line) for line in said.splitlines())
         return {line["name"]: tuple(line["values"].split()) for line in found if line}
 
     def compiles_cxx(self) -> bool:
-        """Return whether there is a compiler for C++ too."""
+        """Return whether the compiler can compile C++."""
         return not self._compile([], "c++")
 
     def _compile(self, words: Sequence[str], language: str) -> str:
-        """Return in one line what the compiler says against words; "" when it takes them."""
+        """Return the compiler's objection to some words in one line; "" if it accepts them."""
         status, said = self._run(words, language)
         lines = []
         for line in _plain(said).splitlines():
@@ -112,40 +110,40 @@ class Trials:
 
     def _run(self, words: Iterable[str], language: str) -> tuple[int, str]:
         companions = [companion for word in words for companion in _COMPANIONS.get(word, ())]
-        command = [self._place.compiler, "-O2", "-S", "-o", "/dev/null", "-x", language, "-", *words, *companions]
+        command = [self._runner.compiler, "-O2", "-S", "-o", "/dev/null", "-x", language, "-", *words, *companions]
         for _ in range(_TRIES):
-            done = self._place.run(command, folder=self._place.root, timeout=_SECONDS, stdin=_PROGRAM)
+            done = self._runner.run(command, folder=self._runner.root, timeout=_SECONDS, stdin=_PROGRAM)
             if (reason := problem(done)) not in _UNRELATED:
                 break
         else:
             if reason not in _LIKELY:
-                raise failure(reason, self._place.name, "a small program", done, FailureCode.COMPILER)
+                raise failure(reason, self._runner.name, "a small program", done, FailureCode.COMPILER)
         if done.stopped:
             return done.status or 1, f"a small program takes it too much {done.stopped}"
         return done.status, done.errors.decode(errors="replace")
 
 
-def question(place: Place, *words: str) -> str:
-    """Return what a compiler answers to `--help` and the like.
+def question(runner: CommandRunner, *words: str) -> str:
+    """Return a compiler's output for `--help` and similar options.
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when it does not.
+        CompilationError: with `FailureCode.COMPILER` if it fails.
     """
-    done = place.run([place.compiler, *words], folder=place.root, timeout=_SECONDS)
+    done = runner.run([runner.compiler, *words], folder=runner.root, timeout=_SECONDS)
     if done.status != 0 or done.stopped:
         ended = f"no answer in {_SECONDS:g} s" if done.stopped == "timeout" else done.stopped or f"status {done.status}"
         said = done.errors.decode(errors="replace").strip() or ended
-        raise CompilationError(FailureCode.COMPILER, f"{place.name} {' '.join(words)} does not work: {said}")
+        raise CompilationError(FailureCode.COMPILER, f"{runner.name} {' '.join(words)} does not work: {said}")
     return done.output.decode(errors="replace")
 
 
 def _plain(said: str) -> str:
-    """Return a message with ASCII quotation marks, whatever the locale makes of them."""
+    """Return a message with ASCII quotation marks, independent of the locale."""
     return said.replace("\u2018", "'").replace("\u2019", "'")
 
 
 def _brief(lines: list[str]) -> str:
-    """Return the line that says what is wrong, without who says it."""
+    """Return the line with the error, without the program's name."""
     for line in lines:
         if found := re.search(r"(?:error|warning): (.+)", line):
             return found[1]

@@ -17,10 +17,10 @@ FACTORS = ("2", "3", "4", "8", "16", "full")
 
 
 def action_spaces(library: Library, passes: tuple[Pass, ...]) -> tuple[ActionSpaceSpec, ...]:
-    """Return the spaces that the library can offer; the first is the one that indexes on the wire are of.
+    """Return the spaces that the library can offer. Action indexes on the wire refer to the first one.
 
     Args:
-        library: tried for what is not known to work.
+        library: asked which pipelines it accepts, where that is not known.
         passes: the actions of the first space.
     """
     with closing(Probe(library)) as probe:
@@ -52,7 +52,7 @@ def action_spaces(library: Library, passes: tuple[Pass, ...]) -> tuple[ActionSpa
 
 
 def _targeted(passes: tuple[Pass, ...]) -> Iterator[ActionSpaceSpec]:
-    """Yield the spaces whose actions are aimed at a part of the program."""
+    """Yield the spaces whose actions target one part of the program."""
     on_function = (ActionSpec(one.name, one.description, one.aliases) for one in passes if one.on_function)
     yield ActionSpaceSpec("FunctionPasses", tuple(on_function), "targeted", "A function, and a pass for it", FUNCTIONS)
     unroll = (ActionSpec(f"unroll<{factor}>", _unrolling(factor)) for factor in FACTORS)
@@ -72,7 +72,7 @@ def _pass(one: Pass) -> ActionSpec:
 
 
 def _legacy(flag: str, passes: tuple[Pass, ...]) -> ActionSpec:
-    """Make the action of a flag; the text of one that is gone is empty: it does nothing."""
+    """Return the action for a legacy flag. If the pass is gone, the action's text is empty: it does nothing."""
     name, aliases = f"-{flag}", (flag,)
     one = next((one for one in passes if flag in (one.name, *one.aliases)), None)
     if one is not None:
@@ -93,7 +93,7 @@ def _macros(probe: Probe, passes: tuple[Pass, ...]) -> Iterator[ActionSpec]:
 
 
 def _parametrized(library: Library, probe: Probe) -> Iterator[ActionSpec]:
-    """Yield the actions with parameters, without the choices that the library does not take."""
+    """Yield the actions with parameters, without the choices that the library does not accept."""
     for entry in PARAMETRIZED:
         plain = entry.text.replace("$<>", "").replace("${}", "")
         kept = (

@@ -1,33 +1,41 @@
-"""The language of action texts: reading them, and writing them in their one canonical form.
+"""The language of action texts: parses them, and writes them in their canonical form.
 
     action   := ""                                   nothing
               | pipeline                             what `opt -passes=` takes, or the name of an action of `Passes`
-              | "{" options "}" pipeline             options of the pass builder first
+              | "{" options "}" pipeline             pass builder options first
+              | "mark<minsize>" | "mark<optsize>"    mark functions for size, as clang -Oz or -Os does
               | target "(" pipeline ")"              on one function
+              | target "(" inline ["," pipeline] ")"   on one function, some of whose calls are inlined first
+              | (target "(" pipeline ")") (target "(" pipeline ")")+   on several, each its own passes
               | target ":" number "(" unroll ")"     on one loop of a function
     options  := name "=" value (";" name "=" value)*
     target   := "@" name | '@"' name '"'             a function, written as LLVM writes it
+    inline   := "inline<" target (";" target)* ">"  the functions whose calls are inlined
     unroll   := "unroll<" number ">" | "unroll<full>"
 
-This module knows the form only; `vocabulary` knows which pipelines the loaded library takes.
+This module knows only the syntax; `vocabulary` knows which pipelines the loaded library accepts.
 """
 
+import itertools
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 _PLAIN_NAME = re.compile(rb"[-a-zA-Z._][-a-zA-Z._0-9]*")  # what LLVM writes without quotes
 _TARGET = re.compile(r'@(?:(?P<plain>[-a-zA-Z$._][-a-zA-Z$._0-9]*)|"(?P<quoted>[^"]*)")')
+_NEXT_TARGET = re.compile(r'"[^"]*"|\)(@)')  # skips quoted names
 _LOOP_NUMBER = re.compile(r":(\d{1,9})")
 _UNROLL = re.compile(r"unroll<(full|\d{1,4})>")
 _OPTION = re.compile(r"([a-z][-a-z0-9]*)=([^;{}=]+)")
 _ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{2})")
 _FACTORS = range(2, 1025)
-LONGEST = 100_000  # characters: more passes than anybody lists, and little to remember
-_DEEPEST = 100  # parentheses in parentheses; whoever reads a pipeline does so recursively, LLVM too
+LONGEST = 1_000_000  # characters; room for passes on every function of a large program
+LONG = 2_000  # characters; longer texts name many functions and seldom recur, so they are not cached
+_DEEPEST = 100  # nesting of parentheses; every pipeline parser recurses, LLVM's too
 
 
 class ActionSyntaxError(ValueError):
-    """A text that is no action; the message says what is wrong, where, and what was expected."""
+    """A text that is not an action; the message says what is wrong, where, and what was expected."""
 
     def __init__(self, text: str, position: int, expected: str) -> None:
         rest = text[position:]
@@ -39,14 +47,15 @@ class ActionSyntaxError(ValueError):
 
 
 class ActionText(NamedTuple):
-    """An action text that was read.
+    """A parsed action text.
 
     Attributes:
         pipeline: what `opt -passes=` takes; empty for the action that does nothing and for unrolling.
-        options: names and values of options of the pass builder, sorted by name.
-        function: the function that the action is for, as in the program; None for the whole module.
-        loop: the number of a loop of that function; None for the whole function.
-        factor: how often to unroll the loop; 0 is fully.
+        options: names and values of pass builder options, sorted by name.
+        function: the name of the target function, as in the program; None for the whole module.
+        loop: the number of the target loop in that function; None for the whole function.
+        factor: the unroll factor; 0 means fully.
+        each: pairs of function and pipeline, in order, if there are several functions; the other fields are then empty.
     """
 
     pipeline: str = ""
@@ -54,9 +63,12 @@ class ActionText(NamedTuple):
     function: bytes | None = None
     loop: int | None = None
     factor: int = 0
+    each: tuple[tuple[bytes, str], ...] = ()
 
     def __str__(self) -> str:
         """Return the canonical text: equal actions have equal texts."""
+        if self.each:
+            return "".join(f"{quote(function)}({pipeline})" for function, pipeline in self.each)
         if self.function is None:
             options = ";".join(f"{name}={value}" for name, value in self.options)
             return f"{{{options}}}{self.pipeline}" if options else self.pipeline
@@ -67,20 +79,28 @@ class ActionText(NamedTuple):
 
 
 def parse(text: str) -> ActionText:
-    """Read an action text.
+    """Parse an action text; recent results are cached.
 
     Raises:
-        ActionSyntaxError: when it is none.
+        ActionSyntaxError: if the text is not an action.
     """
+    return _parse_short(text) if len(text) <= LONG else _parse_long(text)
+
+
+def _parse(text: str) -> ActionText:
     if len(text) > LONGEST:
         raise ActionSyntaxError(f"{text[:50]}...", len(text), f"at most {LONGEST} characters, not {len(text)},")
     strange = next((i for i, character in enumerate(text) if not " " <= character <= "~"), None)
     if strange is not None:
         raise ActionSyntaxError(text, strange, "printable ASCII, with other bytes of a quoted name as \\XX,")
-    action = _with_options(text) if text[:1] == "{" else _on_function(text) if text[:1] == "@" else ActionText(text)
+    action = _with_options(text) if text[:1] == "{" else _on_functions(text) if text[:1] == "@" else ActionText(text)
     if (place := _too_deep(action.pipeline)) is not None:
         raise ActionSyntaxError(text, text.rindex(action.pipeline) + place, f"parentheses at most {_DEEPEST} deep")
     return action
+
+
+_parse_short = lru_cache(maxsize=4096)(_parse)
+_parse_long = lru_cache(maxsize=8)(_parse)
 
 
 def quote(name: bytes) -> str:
@@ -111,10 +131,24 @@ def _with_options(text: str) -> ActionText:
     return ActionText(text[end + 1 :], tuple(sorted(options.items())))
 
 
+def _on_functions(text: str) -> ActionText:
+    ends = [found.start(1) for found in _NEXT_TARGET.finditer(text) if found[1]]
+    if not ends:
+        return _on_function(text)
+    parts = [_on_function(text[start:end]) for start, end in itertools.pairwise((0, *ends, len(text)))]
+    each = dict([part.each[0] if part.each else (part.function or b"", part.pipeline) for part in parts])
+    if len(each) < len(parts) or any(part.loop is not None for part in parts):
+        raise ActionSyntaxError(text, 0, "each function once, with passes over functions, where there are several")
+    for pipeline in each.values():
+        if _too_deep(pipeline) is not None:
+            raise ActionSyntaxError(text, text.index(pipeline), f"parentheses at most {_DEEPEST} deep")
+    return ActionText(each=tuple(each.items()))
+
+
 def _on_function(text: str) -> ActionText:
     target = _TARGET.match(text)
-    function = _unescape(target["plain"] or target["quoted"]) if target else b""
-    if not target or not function or b"\0" in function:  # LLVM has no names with NUL
+    function = unescape(target["plain"] or target["quoted"]) if target else b""
+    if not target or not function or b"\0" in function:  # LLVM names contain no NUL
         raise ActionSyntaxError(text, 1, 'the name of a function, like @main or @"odd name"')
     position = target.end()
     number = _LOOP_NUMBER.match(text, position)
@@ -128,6 +162,8 @@ def _on_function(text: str) -> ActionText:
     if not number:
         if not inner or inner.startswith(("{", "@")):
             raise ActionSyntaxError(text, position + 1, "a pipeline of passes over functions")
+        if inner.startswith("inline<"):
+            return ActionText(each=((function, inner),))
         return ActionText(inner, function=function)
     unroll = _UNROLL.fullmatch(inner)
     factor = 0 if not unroll or unroll[1] == "full" else int(unroll[1])
@@ -137,7 +173,7 @@ def _on_function(text: str) -> ActionText:
 
 
 def _too_deep(pipeline: str) -> int | None:
-    """Return the place of the first parenthesis that is too deep inside of others."""
+    """Return the position of the first parenthesis that is nested too deeply."""
     depth = 0
     for place, character in enumerate(pipeline):
         depth += (character == "(") - (character == ")")
@@ -146,7 +182,9 @@ def _too_deep(pipeline: str) -> int | None:
     return None
 
 
-def _unescape(written: str) -> bytes:
+def unescape(written: str) -> bytes:
+    """Read the name of a function as LLVM writes it between quotes, or without any."""
+
     def byte(found: re.Match[str]) -> str:
         return found[1] if found[1] == "\\" else chr(int(found[1], 16))
 

@@ -1,4 +1,4 @@
-"""What the library's own optimisation levels make of a benchmark."""
+"""The results of the library's own optimisation levels on a benchmark, both unmarked and marked for size."""
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
@@ -7,17 +7,19 @@ from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.recipe import Program
 
 LEVELS = ("O0", "O1", "O2", "O3", "Os", "Oz")
+MARKED_LEVELS = {"OsOptsize": ("mark<optsize>", "default<Os>"), "OzMinsize": ("mark<minsize>", "default<Oz>")}
+"""The actions of each level on marked functions: first the mark that `clang` sets at that level."""
 
 
 class Benchmark:
-    """A loaded program: its initial state, and the states that `default<O1>` and so on lead to.
+    """A loaded program: its initial state, and the states after `default<O1>` and the other levels.
 
-    Each level is computed when it is first asked for, and once.
+    Each level is computed once, on first use.
 
     Attributes:
-        engine: in which it lives.
-        initial: the program as it came.
-        program: how to build and run it, None when that is not known.
+        engine: the engine that holds the states.
+        initial: the program as it was loaded.
+        program: how to build and run it; None if unknown.
     """
 
     def __init__(self, engine: Engine, initial: State, program: Program | None = None) -> None:
@@ -27,16 +29,17 @@ class Benchmark:
         self._levels = {"O0": initial}
 
     def at(self, level: str) -> State:
-        """Return the state at an optimisation level, one of `LEVELS`; O0 is the program as it came.
+        """Return the state at one of `LEVELS` or `MARKED_LEVELS`; O0 is the program as it was loaded.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when LLVM cannot run that pipeline on this
-                program.
+            CompilationError: with `FailureCode.OBSERVATION` if LLVM cannot run that pipeline on this program.
         """
         state = self._levels.get(level)
         if state is None:
+            state = self.initial
             try:
-                state = self.engine.apply(self.initial, f"default<{level}>")
+                for action in MARKED_LEVELS.get(level, (f"default<{level}>",)):
+                    state = self.engine.apply(state, action)
             except CompilationError as error:
                 raise CompilationError(
                     FailureCode.OBSERVATION, f"the baseline -{level} of this program: {error.message}"

@@ -1,66 +1,53 @@
-"""The engine that turns one state into the next, and shows states as modules in memory."""
+"""The engine, which applies actions to states and keeps states as modules in memory."""
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.action_text import ActionText, parse, quote
-from aiocg.workers.llvm.equality import Equality, digest
+from aiocg.workers.llvm.action_text import LONG, ActionText, parse
+from aiocg.workers.llvm.canonical import Facts, Surveyor
+from aiocg.workers.llvm.function_passes import defined_function, run_on_each
+from aiocg.workers.llvm.function_sizes import FunctionSizes
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.loops import Loops
 from aiocg.workers.llvm.module import LlvmError, Module, NoSuchTarget, TargetMachine, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator
+from aiocg.workers.llvm.pass_options import pass_builder_options
 from aiocg.workers.llvm.program import Builder
-from aiocg.workers.llvm.seal import Seals
-from aiocg.workers.llvm.settle import Settler
-from aiocg.workers.llvm.shelf import Parsed, Shelf
-from aiocg.workers.llvm.states import State, States, Transitions
+from aiocg.workers.llvm.shelf import Shelf
+from aiocg.workers.llvm.size_attributes import MARKS, mark
+from aiocg.workers.llvm.states import REACH, Beginnings, State, States, Transitions
 from aiocg.workers.llvm.walker import Walker
 from aiocg.workers.programs.execution import Runner
 from aiocg.workers.programs.linking import Tools
 
 TRANSITION_CACHE_BYTES = 256 << 20
-MODULE_CACHE_BYTES = 128 << 20
-MOST_SETTLED = 64  # times in a row: a context keeps what was ever made in it
-MOST_INERT = 1 << 14  # actions that a state remembers to do nothing to it: with parameters there are many
-DISPLACING = 16  # of so many modules that there is no room for, one displaces another
-
-_read_action = lru_cache(maxsize=4096)(parse)
+MODULE_CACHE_BYTES = 1 << 30
+MOST_RUNS = 512  # pass runs in one context; a context never frees its types and constants
+MOST_CLONED = 3_000  # instructions; larger modules are written once and parsed, which is faster than cloning
+MOST_INERT = 1 << 14  # actions without effect that a state remembers
 
 
-@dataclass(slots=True)
-class _Left:
-    """The module that the last pass left behind: it has the instructions of the state, but more than they is in it.
-
-    Attributes:
-        state: whose content the module was written to.
-        module: the engine's.
-        roots: what settling it takes; 0 where it is not to be settled.
-        settled: as of the parse that the pass was run on.
-    """
-
-    state: State
-    module: Module
-    roots: int
-    settled: int
+_Seen = tuple[int, int, bytes | None]
+"""A module's fingerprint, its instruction count, and its bitcode if the fingerprint is a hash of that."""
 
 
 class Engine:
-    """Applies passes to states and observes states. Not for use by several threads at once.
+    """Applies passes to states and observes states. Not thread-safe.
 
-    A pass is run on a parse of the state's content. Most passes do nothing to most programs; where the module's seal
-    says that a pass has left it exactly as it was, the module is as good as a fresh parse, and the next pass gets it.
-    So it does where the module could be settled, which makes it what a parse would be.
+    A pass changes a module in place. If other sessions are at the state before, the engine first keeps a clone of the
+    module for them, or bitcode if a clone would not behave identically. If there is no surveyor, or it does not
+    understand a program, the engine writes the program as bitcode after each pass and parses it before the next; the
+    fingerprint is then a hash of the bitcode.
 
     Attributes:
-        runs: pipelines that were run, not remembered.
-        traceless: how many of them left the module as it was.
-        settled: how many of them left a module that was settled.
-        parses: of a state's content.
-        writes: of a module to bitcode.
+        surveyor: brings modules into canonical order; None if LLVM's memory layout is not as expected.
+        verifies: whether LLVM's verifier checks the result of every pass.
+        runs: number of pipelines run, without those answered from memory.
+        clones, parses, writes: how many modules were cloned, parsed and written.
     """
 
     def __init__(
@@ -69,87 +56,100 @@ class Engine:
         natives: NativeLibraries,
         transition_cache_bytes: int = TRANSITION_CACHE_BYTES,
         module_cache_bytes: int = MODULE_CACHE_BYTES,
+        *,
+        verifies: bool = False,
     ) -> None:
         self.library = library
         self.natives = natives
+        self.surveyor = Surveyor.find(natives)
+        self._clones_are_exact = self.surveyor is not None and self.surveyor.clones_are_exact
+        self.verifies = verifies
         self.walker = Walker(natives.load("walker"))
-        self.code = CodeGenerator(library)
+        self.code = CodeGenerator(library, self.bitcode)
+        self.function_sizes = FunctionSizes(self.code)
         self.builder = Builder(self.code, Tools(natives.clang))
         self.runner = Runner()
         self.states = States()
         self.transitions = Transitions(transition_cache_bytes)
-        self.shelf = Shelf(module_cache_bytes)
-        self.runs = self.traceless = self.settled = self.parses = self.writes = 0
+        self.shelf = Shelf(module_cache_bytes, self._save)
+        self.runs = self.clones = self.parses = self.writes = 0
+        self._no_options: int = library.c.LLVMCreatePassBuilderOptions()
         self._machines: dict[bytes, TargetMachine | None] = {}
-        self._left: _Left | None = None
-        self._without_room = 0
+        self._spare: tuple[State, Module] | None = None
+        self.beginnings = Beginnings(self.hold, self.let_go)
 
     def load(self, content: bytes) -> State:
-        """Make the state of a program given as bitcode or text.
+        """Return the state of a program given as bitcode or text. Names of local values are dropped.
 
         Raises:
-            LlvmError: when LLVM cannot read it, or its verifier rejects it.
+            LlvmError: if LLVM cannot read it, or its verifier rejects it.
         """
-        self._put_away()
-        with Module.parse(self.library, content) as module:
+        with Module.parse(self.library, content, names=not is_bitcode(content)) as module:
             layout = self._missing_data_layout(module)
-            if not layout:
-                return self._admit(content, module)
-            if is_bitcode(content):
-                module.data_layout = layout
-                content = module.write_bitcode()
-            else:  # the layout decides how the text is read
-                content = b'target datalayout = "%s"\n' % layout.encode() + content
-        with Module.parse(self.library, content) as module:
-            return self._admit(content, module)
+            if not layout or is_bitcode(content):
+                if layout:
+                    module.data_layout = layout
+                return self._admit(module)
+        # The parser needs the layout before the text.
+        with Module.parse(self.library, b'target datalayout = "%s"\n' % layout.encode() + content) as module:
+            return self._admit(module)
 
-    def apply(self, state: State, action: str, *, last: bool = False) -> State:
-        """Return the state after an action: the same object exactly when the program stays what it is.
+    def apply(self, state: State, action: str, *, moving: bool = False) -> State:
+        """Return the state after an action: the same object if and only if the program does not change.
 
         Args:
             state: where to start.
             action: a canonical action text (see `action_text`), such as a pipeline.
-            last: whether no action is to be expected after this one, so that nothing is prepared for it.
+            moving: whether a session moves from `state` to the returned state.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION` when LLVM refuses, or the verifier rejects the result, and
-                `FailureCode.ACTION_UNKNOWN` when the program does not have the function or loop of the action.
+            CompilationError: with `FailureCode.ACTION` if LLVM reports an error or the verifier rejects the result,
+                and `FailureCode.ACTION_UNKNOWN` if the program lacks the function or loop that the action names.
         """
         if not action or action in state.inert:
             return state
-        known = self.transitions.get(state, action)
-        if known is not None:
-            return known
+        after = self.transitions.get(state, action)
+        if after is not None:
+            if after.content is None and state.distance < after.distance:
+                after.origin = state, action  # the shorter way to rebuild its module
+            if moving:
+                self.hold(after)
+                self.let_go(state)
+            return after
         try:
-            after = self._run(state, _read_action(action))
+            after = self._run(state, action, moving)
         except NoSuchTarget as error:
             raise CompilationError(FailureCode.ACTION_UNKNOWN, f"{action}: {error}") from None
         except LlvmError as error:
             raise CompilationError(FailureCode.ACTION, f"{action}: {error}", pipeline=action) from None
-        if self._left is not None and last:
-            self._left.roots = 0
         if after is state:
             if len(state.inert) >= MOST_INERT:
                 state.inert.clear()
-            state.inert.add(action)
+            if len(action) <= LONG:
+                state.inert.add(action)
         else:
-            self.transitions.put(state, action, after)
+            if len(action) <= LONG:
+                self.transitions.put(state, action, after)
+            if moving:
+                self.let_go(state)
         return after
 
-    @cached_property
-    def equality(self) -> Equality:
-        """Tells programs apart."""
-        return Equality(self.natives.load("equality"))
+    def hold(self, state: State) -> State:
+        """Record that a session is at a state, and return the state."""
+        state.holders += 1
+        self.shelf.hold(state)
+        return state
 
-    @cached_property
-    def seals(self) -> Seals | None:
-        """Tells whether a module is what it was; None where LLVM's memory is not as expected."""
-        return Seals.find(self.natives)
-
-    @cached_property
-    def settler(self) -> Settler | None:
-        """Makes of what a pass has left what a parse would be; None where LLVM's memory is not as expected."""
-        return Settler.find(self.natives) if self.seals is not None else None
+    def let_go(self, state: State) -> None:
+        """Record that a session has left a state."""
+        state.holders -= 1
+        if state.holders:
+            return
+        self.shelf.let_go(state)
+        if state.origin is not None:
+            state.content = None
+        if self._spare is not None and self._spare[0] is state:
+            self._free_spare()
 
     @cached_property
     def loops(self) -> Loops:
@@ -157,233 +157,244 @@ class Engine:
         return Loops(self.natives.load("loops"))
 
     def bitcode(self, state: State) -> bytes:
-        """Return the state as bitcode."""
-        if state.content.startswith(b"BC"):
-            return state.content
-        return self.parsed(state).write_bitcode()
+        """Return the state as bitcode: always the same bytes, free of metadata kinds left over in the context."""
+        module = self.module(state)
+        if self.surveyor is None or not self.surveyor.strange_kinds(module):
+            return state.content if state.content is not None else self._write(module)
+        with Module.parse(self.library, module.write_text()) as alone:
+            return self._write(alone)
 
     def text(self, state: State) -> str:
         """Return the state as textual IR."""
-        return self.parsed(state).to_text()
-
-    def instruction_count(self, state: State) -> int:
-        """Return the number of IR instructions."""
-        if "instruction_count" not in state.memo:
-            state.memo["instruction_count"] = self.walker.instruction_count(self._counted(state).pointer)
-        count: int = state.memo["instruction_count"]
-        return count
+        return self.module(state).to_text()
 
     def inst_count(self, state: State) -> bytes:
         """Return InstCount, as packed little-endian int64."""
-        return self._walk(state, "inst_count", self.walker.inst_count)
+        return state.memo.get("inst_count") or self._walk(state, "inst_count", self.walker.inst_count)
 
     def autophase(self, state: State) -> bytes:
         """Return Autophase, as packed little-endian int64."""
-        return self._walk(state, "autophase", self.walker.autophase)
+        return state.memo.get("autophase") or self._walk(state, "autophase", self.walker.autophase)
 
     def module(self, state: State) -> Module:
-        """Return a module with the state's instructions: what a pass has just left, or a parse.
+        """Return a module with the state's program; its text and bitcode depend on the program alone.
 
-        It is the engine's: read it before the next call, do not change it.
+        The engine owns the module: use it before the next call, and do not change it.
         """
-        if self._left is not None and self._left.state is state:
-            self._left.roots = 0  # others may leave something in it
-            return self._left.module
-        return self.parsed(state)
-
-    def parsed(self, state: State) -> Module:
-        """Return a parse of the state's content: its text and bitcode depend on nothing else.
-
-        It is the engine's: read it before the next call, do not change it.
-        """
-        parsed = self.shelf.get(state)
-        if parsed is None:
-            parsed = self._parse(state)
-            self.shelf.put(state, parsed)
-        parsed.shown = True
-        return parsed.module
-
-    def prepare(self, state: State) -> None:
-        """Do ahead what the next pass or observation of this state needs."""
-        self._put_away()
-        if state not in self.shelf:
-            parsed = self._parse(state)
-            self._describe(state, parsed.module)
-            self.shelf.put(state, parsed)
+        module = self.shelf.get(state)
+        if module is None or not module.fresh:
+            module = self._bring_back(state)
+            self.shelf.put(state, module, keep=True)
+        return module
 
     def release(self) -> None:
-        """Free the modules that are kept in memory."""
-        left, self._left = self._left, None
-        if left is not None:
-            left.module.close()
+        """Free all modules."""
+        self._free_spare()
         self.shelf.clear()
 
-    def _missing_data_layout(self, module: Module) -> str:
-        """Return what `opt` since LLVM 18 assumes when a module names a target but no data layout."""
-        if self.library.version[0] < 18 or module.data_layout:
-            return ""
-        machine = self._machine(module.triple)
-        return machine.data_layout() if machine else ""
+    # ------------------------------------------------------------------------------------------ from state to state
 
-    def _admit(self, content: bytes, module: Module) -> State:
+    def _admit(self, module: Module) -> State:
         if problem := module.verify():
             raise LlvmError(problem)
-        state = self.states.intern(content)
-        state.memo["instruction_count"] = self.walker.instruction_count(module.pointer)
+        if module.context.names:
+            with Module.parse(self.library, self._write(module), names=False) as nameless:
+                return self._admit(nameless)
+        content = self._write(module)
+        with Module.parse(self.library, content, names=False) as read:
+            fingerprint, instructions, known_by = self._see(read, self.surveyor.survey(read) if self.surveyor else None)
+        state = self.states.intern(fingerprint)
+        state.anchor(known_by or content)
+        state.instructions = instructions
         return state
 
-    def _run(self, state: State, action: ActionText) -> State:
-        self._put_away()
+    def _run(self, state: State, action: str, moving: bool) -> State:
+        """Run an action on the state's module and return the resulting state, held if a session moves there."""
+        module = self._module_to_change(state, state.holders - moving)
         self.runs += 1
-        parsed = self._take(state)
-        module = parsed.module
         try:
-            self._describe(state, module)
-            types = self._types(parsed)
-            changed = self._transform(module, action)
-            if types != self._types(parsed):  # names of types that a parse would have forgotten were in the way
-                module.close()
-                self.runs -= 1
-                return self._run(state, action)
-            count = self.walker.instruction_count(module.pointer)
-            if parsed.seal and count == state.memo["instruction_count"] and self._seal(module) == parsed.seal:
-                self.traceless += 1
-                self.shelf.put(state, parsed)
+            seen = self._transform(module, parse(action))
+            if seen is None or seen[0] == state.fingerprint:
+                self._keep(state, module)
                 return state
-            bitcode = self._write(module)
-            changed = changed and not self._is_unchanged(state, module, bitcode, count)
-            if changed and (problem := module.verify()):
+            if self.verifies and (problem := module.verify()):
                 raise LlvmError(f"the result is not valid IR: {problem}")
+        except NoSuchTarget:
+            self._keep(state, module)
+            raise
         except BaseException:
             module.close()
             raise
-        if not changed:
-            module.close()
-            return state
-        after = self.states.intern(bitcode)
-        after.memo.update(instruction_count=count, written=True)
-        self._left = _Left(after, module, parsed.roots, parsed.settled)
+        fingerprint, instructions, content = seen
+        after = self.states.intern(fingerprint, (state, action))
+        after.instructions = instructions
+        if content is not None:
+            after.content = content
+        elif not after.memo and self.surveyor is not None:
+            facts = self.surveyor.facts
+            after.memo["inst_count"], after.memo["autophase"] = bytes(facts.inst_count), bytes(facts.autophase)
+        if after.distance >= REACH:
+            after.anchor(after.content or self._write(module))
+        after.holders += moving
+        self.shelf.put(after, module)
         return after
 
-    def _take(self, state: State) -> Parsed:
-        """Take a parse of the state from the shelf, or make one."""
-        parsed = self.shelf.take(state)
-        if parsed is not None and parsed.shown:
-            if not parsed.seal or self._seal(parsed.module) != parsed.seal:
-                parsed.module.close()
-                return self._parse(state)
-            parsed.shown = False
-        return parsed or self._parse(state)
+    def _module_to_change(self, state: State, others: int) -> Module:
+        """Return a module that the caller may change; for `others` at the state, keep a clone or bitcode."""
+        module = self.shelf.take(state) if self._spare is None or self._spare[0] is not state else self._take_spare()
+        if module is None:
+            module = self._bring_back(state)
+        context = module.context
+        if not module.canonical or module.renamings != context.renamings:
+            module.close()
+            module = self._bring_back(state)
+        if context.runs >= MOST_RUNS:
+            self._save(state, module)
+            module.close()
+            module = self._parse(state)
+        if others and state not in self.shelf:
+            if module.clonable and (state.instructions <= MOST_CLONED or "cloned" not in state.memo):
+                state.memo["cloned"] = True
+                self.shelf.put(state, self._clone(module))
+            else:
+                self._save(state, module)
+        return module
 
-    def _parse(self, state: State) -> Parsed:
+    def _bring_back(self, state: State) -> Module:
+        """Make the state's module anew, from its bitcode or by the action that led to it."""
+        if state.content is not None:
+            return self._parse(state)
+        assert state.origin is not None
+        before, action = state.origin
+        module = self._module_to_change(before, before.holders)
+        self.runs += 1
+        try:
+            seen = self._transform(module, parse(action))
+            if seen is None or seen[0] != state.fingerprint:
+                raise LlvmError(f"{action} is not deterministic: it led to another program when it was run again")
+        except BaseException:
+            module.close()
+            raise
+        if seen[2] is None:
+            return module
+        module.close()
+        state.content = seen[2]
+        return self._parse(state)
+
+    def _parse(self, state: State) -> Module:
         self.parses += 1
-        module = Module.parse(self.library, state.content)
-        parsed = Parsed(module, self._seal(module))
-        # What others wrote may also say in which order uses are to be; clang does that.
-        if self.settler is not None and parsed.seal and "written" in state.memo:
-            parsed.roots = self.settler.roots(module)
-        return parsed
+        assert state.content is not None
+        module = Module.parse(self.library, state.content, names=False)
+        module.machine = self._machine(module.triple)
+        self._survey(module)
+        return module
 
-    def _describe(self, state: State, module: Module) -> None:
-        """Remember what tells the state from others at little cost, while there is a parse of it."""
-        if "fingerprint" not in state.memo:
-            state.memo["fingerprint"] = self.equality.fingerprint(module)
-        if "instruction_count" not in state.memo:
-            state.memo["instruction_count"] = self.walker.instruction_count(module.pointer)
-
-    def _seal(self, module: Module) -> int:
-        return self.seals.take(module) if self.seals is not None else 0
+    def _clone(self, module: Module) -> Module:
+        self.clones += 1
+        clone = module.clone()
+        self._survey(clone)
+        return clone
 
     def _write(self, module: Module) -> bytes:
         self.writes += 1
         return module.write_bitcode()
 
-    def _types(self, parsed: Parsed) -> int:
-        """Return what tells whether a pass gives names to types, where it matters."""
-        return self.settler.types(parsed.module) if parsed.settled and self.settler is not None else 0
+    def _save(self, state: State, module: Module) -> None:
+        """Write the state's bitcode, if there is none, so that its module can be freed."""
+        if state.content is None and module.fresh:
+            state.content = self._write(module)
+            if module.context.runs >= MOST_RUNS:
+                state.anchor(state.content)
 
-    def _put_away(self) -> None:
-        """Settle the module that the last pass left behind, for the next pass on its state, or free it."""
-        left, self._left = self._left, None
-        if left is None:
-            return
-        if left.state not in self.shelf and left.settled < MOST_SETTLED and self._pays(left) and self._settle(left):
-            self.settled += 1
-            self.shelf.put(left.state, Parsed(left.module, self._seal(left.module), left.roots, left.settled + 1))
+    def _keep(self, state: State, module: Module) -> None:
+        """Keep a module that a pass did not change; if the state has one already, keep this one for the next pass."""
+        if not module.canonical:
+            module.close()
+        elif state in self.shelf:
+            self._free_spare()
+            self._spare = state, module
         else:
-            left.module.close()
+            self.shelf.put(state, module)
 
-    def _pays(self, left: _Left) -> bool:
-        """Will the module stay until it is used? Where more states are in turn than there is room for, none would.
+    def _take_spare(self) -> Module:
+        assert self._spare is not None
+        (_, module), self._spare = self._spare, None
+        return module
 
-        So few are let in there, and those that are in are used; and few are enough for old ones to go in the end
-        (bimodal insertion: Qureshi et al., "Adaptive insertion policies for high performance caching", ISCA 2007).
-        """
-        if self.shelf.has_room(left.state):
-            return True
-        self._without_room += 1
-        return self._without_room % DISPLACING == 0
+    def _free_spare(self) -> None:
+        if self._spare is not None:
+            self._spare[1].close()
+            self._spare = None
 
-    def _settle(self, left: _Left) -> bool:
-        count: int = left.state.memo["instruction_count"]
-        return self.settler is not None and self.settler.settle(left.module, left.roots, count)
+    # ------------------------------------------------------------------------------------------------------ modules
 
-    def _transform(self, module: Module, action: ActionText) -> bool:
-        """Apply an action to a module in memory, and say whether the result counts, if it is another program."""
+    def _survey(self, module: Module) -> None:
+        """Bring a parsed or cloned module into canonical order."""
+        if self.surveyor is not None:
+            self._note(module, self.surveyor.survey(module))
+        module.canonical = True  # if the survey fails, a fresh module still counts as canonical for one pass
+
+    def _see(self, module: Module, facts: Facts | None) -> _Seen:
+        """Identify a module by the surveyor's facts, or by its bitcode if the surveyor does not understand it."""
+        if facts is not None and self._note(module, facts):
+            return facts.high << 64 | facts.low, facts.instructions, None
+        module.canonical = module.clonable = False
+        content = self._write(module)
+        digest = hashlib.blake2b(content, digest_size=16).digest()
+        return int.from_bytes(digest, "little"), self.walker.instruction_count(module.pointer), content
+
+    def _note(self, module: Module, facts: Facts) -> bool:
+        """Record how the module may be used next; return whether the surveyor understands it."""
+        context, types = module.context, facts.types
+        if types > context.types and context.types:
+            context.runs = MOST_RUNS  # a new type name is taken, so LLVM would rename the next type that wants it
+        context.types = types
+        module.renamings = context.renamings = facts.renamings
+        module.canonical = not facts.unknown
+        module.clonable = module.canonical and not facts.shared and self._clones_are_exact
+        return module.canonical
+
+    def _missing_data_layout(self, module: Module) -> str:
+        """Return the data layout that `opt` since LLVM 18 assumes for a module with a target and no layout."""
+        if self.library.version[0] < 18 or module.data_layout:
+            return ""
         machine = self._machine(module.triple)
+        return machine.data_layout() if machine else ""
+
+    def _transform(self, module: Module, action: ActionText) -> _Seen | None:
+        """Apply an action to a module and identify the result; return None if the action has no effect."""
+        module.context.runs += 1
+        machine, surveyor = module.machine, self.surveyor
+        if action.pipeline in MARKS:
+            mark(module, MARKS[action.pipeline])
+            return self._see(module, surveyor.survey(module) if surveyor else None)
+        if action.each:
+            run_on_each(module, action.each, self._no_options)
+            return self._see(module, surveyor.survey(module) if surveyor else None)
         function = None if action.function is None else defined_function(module, action.function)
         if function is not None and action.loop is not None:
-            return self.loops.unroll(module, function, action.loop, action.factor, machine)
-        module.run_passes(action.pipeline, machine, action.options, function)
-        return True
-
-    def _is_unchanged(self, state: State, module: Module, bitcode: bytes, count: int) -> bool:
-        """Say whether a module, and the bitcode that it was written to, are still the state; cheapest evidence first.
-
-        Most passes that do nothing leave the state's own bitcode, or what that becomes when it is only read and
-        written: the two differ when the order of tables inside shows how the module came to be. The text decides.
-        """
-        if bitcode == state.content:
-            return True
-        if count != state.memo["instruction_count"]:
-            return False
-        if self.equality.fingerprint(module) != state.memo["fingerprint"]:
-            return False
-        if "rewritten" not in state.memo:
-            state.memo["rewritten"] = digest(self._write(self.parsed(state)))
-        if digest(bitcode) == state.memo["rewritten"]:
-            return True
-        if "text" not in state.memo:
-            state.memo["text"] = self.equality.text_digest(self.parsed(state))
-        with Module.parse(self.library, bitcode) as canonical:
-            return bool(self.equality.text_digest(canonical) == state.memo["text"])
+            if self.loops.unroll(module, function, action.loop, action.factor, machine):
+                return self._see(module, surveyor.survey(module) if surveyor else None)
+            module.canonical = False
+            return None
+        if surveyor is None:
+            module.run_passes(action.pipeline, machine, action.options, function)
+            return self._see(module, None)
+        text, pointer = action.pipeline.encode(), machine.pointer if machine else None
+        if action.options:
+            with pass_builder_options(self.library, action.options) as options:
+                error, facts = surveyor.run(module, function, text, pointer, options)
+        else:
+            error, facts = surveyor.run(module, function, text, pointer, self._no_options)
+        if error or module.context.errors:
+            module.raise_errors(error)
+        return self._see(module, facts)
 
     def _walk(self, state: State, name: str, count: Callable[[int], bytes]) -> bytes:
-        if name not in state.memo:
-            state.memo[name] = count(self._counted(state).pointer)
-        counts: bytes = state.memo[name]
+        counts = state.memo[name] = count((self.shelf.get(state) or self.module(state)).pointer)
         return counts
-
-    def _counted(self, state: State) -> Module:
-        """Return a module with the state's instructions, for who leaves nothing in it."""
-        left = self._left
-        return left.module if left is not None and left.state is state else self.parsed(state)
 
     def _machine(self, triple: bytes) -> TargetMachine | None:
         if triple not in self._machines:
             self._machines[triple] = TargetMachine.create(self.library, triple)
         return self._machines[triple]
-
-
-def defined_function(module: Module, name: bytes) -> int:
-    """Return the function with this name, which has a body.
-
-    Raises:
-        NoSuchTarget: when there is none.
-    """
-    function = module.function(name)
-    if function is None:
-        raise NoSuchTarget(f"the program has no function {quote(name)}")
-    if module.library.c.LLVMIsDeclaration(function):
-        raise NoSuchTarget(f"the program only declares {quote(name)}")
-    return function

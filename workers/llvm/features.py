@@ -1,22 +1,22 @@
-"""Names and meaning of the counted features: what each entry of InstCount and Autophase is.
+"""The names and meanings of the features of InstCount and Autophase.
 
-The definitions are those of CompilerGym, which computed them with LLVM 10; `native/walker.c` computes them
-with any libLLVM. What newer LLVMs changed is settled like this:
+The definitions are CompilerGym's, which computed the features with LLVM 10; `native/walker.c` computes them with any
+libLLVM. For newer versions of LLVM these rules apply:
 
-* An instruction is what the function bodies hold. Calls of debug intrinsics (`llvm.dbg.value`, up to LLVM 18)
-  are instructions; the debug records that replace them since LLVM 19 are not.
-* Functions are definitions and declarations together (`TotalFuncs`), intrinsics included.
-* An opcode without an entry counts in the totals only. Up to LLVM 22 that is `ptrtoaddr` alone.
-* The two opcodes that LLVM 23 splits `br` into are both `Br`.
-* Case values of a `switch` are constants it uses, although they are no operands any more since LLVM 22.
-* Constants are counted where an instruction has a scalar `ConstantInt` as operand (call arguments, array
-  sizes and indices of `getelementptr` too), not inside vectors, aggregates or constant expressions.
-* `returnInt` counts direct calls whose callee returns an integer. With typed pointers a call through another
-  signature was no direct call, because of the cast; with opaque pointers the two signatures are compared.
-* `testUnary` is LLVM 10's class `UnaryInstruction`: `fneg`, `alloca`, `load`, `va_arg`, `extractvalue` and
-  all casts (with `ptrtoaddr`), not `freeze`.
-* Predecessors are edges: a `switch` with two cases for one block is two predecessors of that block. An edge
-  is critical when its source has more than one successor and its target more than one predecessor edge.
+* Calls of debug intrinsics (`llvm.dbg.value`, up to LLVM 18) are instructions; debug records, which replace them since
+  LLVM 19, are not.
+* `TotalFuncs` counts definitions and declarations, including intrinsics.
+* An opcode without an entry counts in the totals only. Up to LLVM 22, `ptrtoaddr` is the only one.
+* Both opcodes that replace `br` in LLVM 23 count as `Br`.
+* Case values of a `switch` count as constant operands, although they are not operands since LLVM 22.
+* Integer constants are scalar `ConstantInt` operands, including call arguments, array sizes and `getelementptr`
+  indices, but not the elements of vectors, aggregates and constant expressions.
+* `returnInt` counts direct calls whose callee returns an integer. With typed pointers, a call with a signature other
+  than the callee's needed a cast and so was indirect; with opaque pointers, the two signatures are compared.
+* `testUnary` is LLVM 10's class `UnaryInstruction`: `fneg`, `alloca`, `load`, `va_arg`, `extractvalue` and all casts
+  (including `ptrtoaddr`), but not `freeze`.
+* Predecessors are edges: a `switch` with two cases for one block is two predecessors of that block. An edge is
+  critical if its source has more than one successor and its target more than one predecessor edge.
 """
 
 _INST_COUNT = """
@@ -34,8 +34,8 @@ ExtractElement InsertElement ShuffleVector ExtractValue InsertValue LandingPad F
 INST_COUNT_NAMES: tuple[str, ...] = tuple(_INST_COUNT.split())
 
 AUTOPHASE_MEANINGS: dict[str, str] = {
-    "BBNumArgsHi": "blocks whose phis have more than 5 incoming values together",
-    "BBNumArgsLo": "blocks whose phis have 1 to 5 incoming values together",
+    "BBNumArgsHi": "blocks whose phis have more than 5 incoming values in total",
+    "BBNumArgsLo": "blocks whose phis have 1 to 5 incoming values in total",
     "onePred": "blocks with 1 predecessor",
     "onePredOneSuc": "blocks with 1 predecessor and 1 successor",
     "onePredTwoSuc": "blocks with 1 predecessor and 2 successors",
@@ -58,7 +58,7 @@ AUTOPHASE_MEANINGS: dict[str, str] = {
     "numConstZeroes": "integer constants 0, of any width",
     "numConstOnes": "integer constants 1, of any width (true is one)",
     "UncondBranches": "unconditional br instructions",
-    "binaryConstArg": "binary operators with a constant operand, of any kind of constant",
+    "binaryConstArg": "binary operators with a constant operand of any kind",
     "NumAShrInst": "ashr instructions",
     "NumAddInst": "add instructions",
     "NumAllocaInst": "alloca instructions",
@@ -89,7 +89,7 @@ AUTOPHASE_MEANINGS: dict[str, str] = {
     "TotalMemInst": "getelementptr, load, store, call, invoke and alloca instructions",
     "TotalFuncs": "functions, defined or declared",
     "ArgsPhi": "incoming values of all phis",
-    "testUnary": "instructions of one operand: fneg, alloca, load, va_arg, extractvalue, casts",
+    "testUnary": "unary instructions: fneg, alloca, load, va_arg, extractvalue, casts",
 }
 
 AUTOPHASE_NAMES: tuple[str, ...] = tuple(AUTOPHASE_MEANINGS)

@@ -1,17 +1,14 @@
 """Statements of textual IR in the words of inst2vec's dictionary.
 
 inst2vec (Ben-Nun et al., "Neural Code Comprehension", 2018) has an embedding for each of 8,565 statements, such as
-`<%ID> = load i32, i32* <%ID>, align 4`: the text of a line of IR in which names, numbers and strings are replaced by
-marks and named types by what they consist of. They were collected from what LLVM 6 printed. Here a line of today's IR
-is first written as LLVM 6 would have (`Rewriter`), with the types that its pointers lead to, and then its names and
-values are replaced (`abstract`). Global variables, heads of functions and instructions are statements; declarations,
-labels, comments, metadata and debug records are not.
+`<%ID> = load i32, i32* <%ID>, align 4`: a line of IR in which placeholders replace names, numbers and strings, and
+definitions replace named types. The statements were collected from the output of LLVM 6. Here `Rewriter` first writes a
+line of today's IR as LLVM 6 would have, with pointee types, and `abstract` then replaces its names and values. Global
+variables, function headers and instructions are statements; declarations, labels, comments, metadata and debug records
+are not.
 """
 
-import contextlib
-import gc
 import re
-from collections.abc import Iterator
 
 from aiocg.workers.llvm.ir_lines import joined_lines
 from aiocg.workers.llvm.typed_ir import Rewriter
@@ -40,30 +37,17 @@ def statements(text: str) -> list[str]:
     """
     known: dict[str, str] = {}
     found = []
-    with _without_collections():
-        for line in Rewriter(list(joined_lines(text))).lines():
-            shape = _LOCAL.sub("<%ID>", line)
-            statement = known.get(shape)
-            if statement is None:
-                statement = known[shape] = _abstract_values(shape)
-            found.append(statement)
+    for line in Rewriter(list(joined_lines(text))).lines():
+        shape = _LOCAL.sub("<%ID>", line)
+        statement = known.get(shape)
+        if statement is None:
+            statement = known[shape] = _abstract_values(shape)
+        found.append(statement)
     return found
 
 
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Keep the garbage collector from looking again and again at objects of which nearly none are garbage."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
 def abstract(line: str) -> str:
-    """Replace names and values in one line of IR, which is otherwise left as it is."""
+    """Replace names and values in one line of IR and leave the rest unchanged."""
     return _abstract_values(_LOCAL.sub("<%ID>", line))
 
 

@@ -1,19 +1,19 @@
-"""What IR2Vec sees of a program: `native/ir2vec.c` and its Python face.
+"""IR2Vec's counts of a program: the Python interface to `native/ir2vec.c`.
 
-IR2Vec (VenkataKeerthy et al., "IR2Vec: LLVM IR Based Scalable Program Embeddings", TACO 2020) embeds a program as
-a sum of vectors, one for each opcode, type and operand in it, from a trained vocabulary. The definitions are those
-of LLVM 22's own `llvm/lib/Analysis/IR2Vec.cpp`, whichever libLLVM is loaded:
+IR2Vec (VenkataKeerthy et al., "IR2Vec: LLVM IR Based Scalable Program Embeddings", TACO 2020) embeds a program as a sum
+of vectors from a trained vocabulary, one for each opcode, type and operand in it. The definitions are those of LLVM
+22's own `llvm/lib/Analysis/IR2Vec.cpp`, whichever libLLVM is loaded:
 
-* A program is the sum of its functions, a function that of its blocks which can be reached, a block that of its
-  instructions, debug intrinsics and pseudo probes left out.
-* Symbolic: an instruction is its opcode, its type, each of its operands, and the predicate if it compares.
-* Flow-aware: an operand that is an instruction which comes before, depth first from the entry, stands for that
-  instruction's embedding. This is a simplification, by LLVM, of the flow-aware form of the paper.
-* Operands are functions, else pointers, else constants, else variables (as blocks are). The case values of a switch are
-  no operands.
+* A program is the sum of its functions, a function the sum of its reachable blocks, and a block the sum of its
+  instructions, except debug intrinsics and pseudo probes.
+* Symbolic: an instruction is its opcode, its type, its operands, and, for a comparison, its predicate.
+* Flow-aware: an operand that is an earlier instruction, depth first from the entry, contributes that instruction's
+  embedding. This is LLVM's simplification of the paper's flow-aware form.
+* An operand is a function, else a pointer, else a constant, else a variable (blocks are variables). The case values of
+  a switch are not operands.
 
-What is computed here is how often each entity of the vocabulary goes into the sum; the client, who has a vocabulary,
-does the rest. The flow-aware counts grow exponentially along chains of uses, and stop growing at 1e300.
+This module counts how often each entity of the vocabulary occurs in the sum; the client, which has the vocabulary, does
+the rest. Flow-aware counts grow exponentially along use chains and saturate at 1e300.
 """
 
 import ctypes
@@ -57,7 +57,7 @@ _VISIT = 2  # of `struct Visit`
 
 
 class Counter:
-    """Counts entities in modules of one loaded libLLVM; it holds no state between calls."""
+    """Counts entities in modules of one libLLVM; holds no state between calls."""
 
     def __init__(self, native: NativeLibrary) -> None:
         self._native, self._functions = native.c, native.llvm
@@ -73,11 +73,11 @@ class Counter:
         return self._count(module_pointer, 1, 0, flow_aware)
 
     def functions(self, module_pointer: int, *, flow_aware: bool) -> bytes:
-        """Count in each function that has a body, in their order: a row of float64 as `program` returns it."""
+        """Count in each function that has a body, in module order: one row of float64 each, as in `program`."""
         return self._count(module_pointer, self._extent(module_pointer)[0], len(ENTITIES), flow_aware)
 
     def names(self, module_pointer: int) -> list[str]:
-        """Return the names of the functions that have a body, in their order."""
+        """Return the names of the functions that have a body, in module order."""
         functions, _, _, size = self._extent(module_pointer)
         text, lengths = ctypes.create_string_buffer(size), (c_int64 * functions)()
         self._native.aiocg_ir2vec_names(self._functions, module_pointer, text, lengths)
@@ -85,7 +85,7 @@ class Counter:
         return [stream.read(length).decode(errors="backslashreplace") for length in lengths]
 
     def _extent(self, module_pointer: int) -> tuple[int, int, int, int]:
-        """Return the number of functions with a body, the most blocks and instructions of one, and bytes of names."""
+        """Return the number of functions with a body, the most blocks and instructions in one, and the name bytes."""
         extent = (c_int64 * 4)()
         self._native.aiocg_ir2vec_extent(self._functions, module_pointer, extent)
         functions, blocks, instructions, size = extent
@@ -101,6 +101,6 @@ class Counter:
 
 
 def _table(entries: int) -> tuple[object, object, int]:
-    """Make the memory of a table: its entries, and at least twice as many slots, a power of two."""
+    """Allocate a table: its entries, and at least twice as many slots, rounded up to a power of two."""
     slots = 1 << (2 * entries).bit_length()
     return (c_uint64 * (_ENTRY * entries))(), (c_uint64 * slots)(), slots - 1

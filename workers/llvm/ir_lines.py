@@ -1,4 +1,4 @@
-"""How the lines of textual IR look: what names, operands and instructions with pointers are made of."""
+"""The syntax of lines of textual IR: names, operands, and instructions with pointers."""
 
 import re
 from collections.abc import Iterator
@@ -51,9 +51,9 @@ _CONTINUATION = re.compile(r"    +(?:to label|unwind label|cleanup$|catch |filte
 
 
 def joined_lines(text: str) -> Iterator[str]:
-    """Return the lines that define a type, a variable or a function, or hold an instruction, those of one joined.
+    """Return one line for each definition of a type, variable or function, and for each instruction.
 
-    An instruction is indented and has lost its attributes and its metadata.
+    An instruction is indented, without its attributes and metadata.
     """
     current = ""
     for line in text.split("\n"):
@@ -77,7 +77,7 @@ def joined_lines(text: str) -> Iterator[str]:
 
 
 def leading_type(text: str) -> str:
-    """Return the type that a text begins with."""
+    """Return the type at the start of a text."""
     if text[:1] == "%":
         match = _LEADING_NAME.match(text)
         return match[0] if match else text
@@ -97,7 +97,7 @@ def leading_type(text: str) -> str:
 
 
 def leading_pointer(text: str) -> str:
-    """Return the typed pointer type that a text begins with."""
+    """Return the typed pointer type at the start of a text."""
     depth = 0
     for place, character in enumerate(text):
         if character in "[{<(":
@@ -110,7 +110,7 @@ def leading_pointer(text: str) -> str:
 
 
 def split(text: str) -> list[str]:
-    """Split at the commas that are outside of all brackets and quotes."""
+    """Split at the commas outside all brackets and quotes."""
     if not any(bracket in text for bracket in '([{<"'):
         return text.split(", ") if text else []
     found, depth, start, quoted = [], 0, 0, False

@@ -1,4 +1,4 @@
-"""Textual IR as tokens, at C speed: `native/lexer.c` and its Python face."""
+"""Textual IR as tokens: the Python interface to `native/lexer.c`."""
 
 import ctypes
 import struct
@@ -11,7 +11,7 @@ from aiocg.workers.llvm.native_library import NativeLibrary
 
 __all__ = ["KIND_COUNT", "Lexer", "Tokens"]
 
-KIND_COUNT = 542  # kinds of tokens there are
+KIND_COUNT = 542  # number of token kinds
 TABLE_SLOTS = 2048  # as in lexer.c
 
 
@@ -19,10 +19,10 @@ class Tokens(NamedTuple):
     """The tokens of a text, column by column.
 
     Attributes:
-        ids: the numbers of their kinds, as packed little-endian int32.
-        kinds: the names of their kinds.
+        ids: the numbers of the token kinds, as packed little-endian int32.
+        kinds: the names of the token kinds.
         categories: marker, keyword, uintval, strval, type, apfloat or apsint.
-        values: what is particular to a token, as it stands in the text without sigil and quotes; "" for a keyword.
+        values: a token's text without sigil and quotes; "" for a keyword.
     """
 
     ids: bytes
@@ -32,7 +32,7 @@ class Tokens(NamedTuple):
 
 
 class Lexer:
-    """Cuts text into tokens. It holds no state between calls, so threads may share it.
+    """Splits text into tokens. It holds no state between calls, so threads may share it.
 
     Attributes:
         kinds: the name of each kind of token, by number.
@@ -52,9 +52,9 @@ class Lexer:
         self.kinds: Sequence[str] = tuple(kind for _, kind in entries)
 
     def lex(self, text: str) -> Tokens:
-        """Cut a text into tokens; what is none of LLVM's becomes a token of the kind `Error`."""
+        """Split a text into tokens; text that is not an LLVM token becomes a token of the kind `Error`."""
         content = text.encode()
-        capacity = len(content) // 4 + 16  # an average token is longer
+        capacity = len(content) // 4 + 16  # tokens average more than 4 bytes
         ids, values, count = self._lex(content, capacity)
         if count > capacity:
             ids, values, count = self._lex(content, count)

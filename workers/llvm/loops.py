@@ -1,4 +1,4 @@
-"""The natural loops of a program, and unrolling one of them: `native/loops.c` and its Python face."""
+"""The natural loops of a program, and unrolling one of them: the Python interface to `native/loops.c`."""
 
 import ctypes
 from ctypes import Structure, byref, c_int64, c_void_p
@@ -9,10 +9,10 @@ from aiocg.workers.llvm.native_library import NativeLibrary
 
 __all__ = ["Loop", "Loops"]
 
-# What the unroller does before it looks at a loop.
+# The canonicalisation that the unroller needs.
 _PREPARE = "loop-simplify,lcssa"
 
-# With these the unroller takes no loop by itself, only those that ask for it.
+# With these options the unroller unrolls only loops that request it.
 _UNROLL_WHERE_ASKED = "loop-unroll<no-partial;no-peeling;no-profile-peeling;no-runtime;no-upperbound;full-unroll-max=0>"
 
 
@@ -20,12 +20,12 @@ class Loop(NamedTuple):
     """A natural loop.
 
     Attributes:
-        function: the number of its function among those with a body, in the order of the module.
+        function: the number of its function among those with a body, in module order.
         header: the number of its header among the blocks of the function.
-        depth: how many loops the header is in, this one included.
-        blocks: how many blocks it has, with those of loops inside.
-        instructions: how many instructions those have.
-        latches: how many blocks branch back to the header.
+        depth: how many loops contain the header, this one included.
+        blocks: the number of its blocks, including those of inner loops.
+        instructions: the number of instructions in those blocks.
+        latches: the number of blocks that branch back to the header.
     """
 
     function: int
@@ -61,7 +61,7 @@ class _Graph(Structure):
 
 
 class _Memory:
-    """What the C side works in, with room for a function of so many blocks and edges."""
+    """The C side's working memory, with room for a function of so many blocks and edges."""
 
     def __init__(self, blocks: int, edges: int) -> None:
         slots = 1 << (2 * blocks).bit_length()
@@ -74,7 +74,7 @@ class _Memory:
 
 
 class Loops:
-    """Finds and unrolls loops of modules of one loaded libLLVM."""
+    """Finds and unrolls loops in modules of one libLLVM."""
 
     def __init__(self, native: NativeLibrary) -> None:
         self._native, self._llvm = native.c, native.llvm
@@ -92,7 +92,7 @@ class Loops:
             function.argtypes = (c_void_p, c_void_p, *arguments)
 
     def find(self, module: Module) -> list[Loop]:
-        """Return the loops of all functions, in the order of functions and, inside one, of their headers."""
+        """Return the loops of all functions, in the order of the functions and, within one, of the loop headers."""
         blocks, edges, total = self._sizes("aiocg_loop_sizes", module.pointer)
         memory, rows = _Memory(blocks, edges), (c_int64 * (len(Loop._fields) * (total + 1)))()
         count = self._native.aiocg_loops(self._llvm, module.pointer, memory.graph, rows)
@@ -100,20 +100,20 @@ class Loops:
         return [Loop(*rows[place : place + width]) for place in range(0, count * width, width)]
 
     def unroll(self, module: Module, function: int, number: int, factor: int, machine: TargetMachine | None) -> bool:
-        """Unroll a loop, and say whether LLVM did.
+        """Unroll a loop, and return whether LLVM did.
 
-        Nothing else is unrolled, and no hint on loops stays behind. The other loops of the function get LLVM's
-        simplified, loop-closed form, which is what any pass over loops does first.
+        No other loop is unrolled, and no loop hint is left behind. The function's other loops are brought into
+        simplified, loop-closed form, as before any loop pass.
 
         Args:
             module: to change.
             function: the `LLVMValueRef` of the function that the loop is in.
-            number: of the loop, among those of the function.
-            factor: how many copies of the body; 0 is as many as there are iterations.
-            machine: what passes ask about the target.
+            number: the loop's number within the function.
+            factor: the number of copies of the body; 0 means one per iteration.
+            machine: the target that passes query.
 
         Raises:
-            NoSuchTarget: when the function has no such loop.
+            NoSuchTarget: if the function has no such loop.
         """
         memory, loops = self._memory_for(function)
         header = self._native.aiocg_loop_header(self._llvm, function, memory.graph, loops, number)
@@ -124,7 +124,7 @@ class Loops:
         kept = (c_void_p * (len(loops) // len(Loop._fields)))()
         marked = self._native.aiocg_mark_loop(self._llvm, function, memory.graph, loops, header, factor, kept)
         if marked < 0:
-            return False  # the simplified form has no such loop any more
+            return False  # simplification removed the loop
         before = module.write_bitcode()
         module.run_passes(_UNROLL_WHERE_ASKED, machine, function=function)
         unrolled = module.write_bitcode() != before

@@ -1,7 +1,7 @@
-"""Macro actions: pipelines that do a job, from the whole of -O3 to the parts that -Oz is made of.
+"""Macro actions: pipelines for one task each, from the whole of -O3 to the parts of -Oz.
 
-A pipeline is written with the names of `pass_table`. `spelled` turns it into what one library takes: passes under the
-spelling of that release, without those that it does not have.
+Pipelines use the names of `pass_table`. `spelled` translates one for a given library: it spells passes as that release
+does and omits those that the release lacks.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ class Macro(NamedTuple):
     """A macro action.
 
     Attributes:
-        name: of the action.
+        name: the action's name.
         description: what it does, in one line.
-        pipeline: over the module, with the names of `pass_table`.
+        pipeline: a module pipeline, with the names of `pass_table`.
     """
 
     name: str
@@ -139,15 +139,15 @@ MACROS = (
 )
 
 _MANAGERS = ("cgscc", "function", "loop", "loop-mssa")
-_AS_THEY_ARE = ("default", "loop-vectorize", "scc-oz-module-inliner")  # no names of `Passes`, or with parameters
+_AS_THEY_ARE = ("default", "loop-vectorize", "scc-oz-module-inliner")  # not names of `Passes`, or with parameters
 
 
 def spelled(pipeline: str, passes: Mapping[str, Pass]) -> str:
-    """Write a pipeline with the names of `pass_table` as one library takes it.
+    """Translate a pipeline from the names of `pass_table` to those of one library.
 
     Args:
-        pipeline: over the module.
-        passes: those that the library has, by name.
+        pipeline: a module pipeline.
+        passes: the library's passes, by name.
     """
     return write(_spelled(read(pipeline), passes))
 

@@ -1,34 +1,36 @@
-"""LLVM modules and what they need, with ownership made visible.
+"""LLVM modules, contexts and target machines, with explicit ownership.
 
-A `Context` owns one `Module` and everything in it; closing it frees all of that at once. A closed object
-raises `ValueError` instead of crashing. What LLVM refuses is an `LlvmError` with LLVM's own words; what makes
-LLVM abort ends the process, which is for the supervisor to handle.
+A `Context` owns a `Module`, its clones and everything in them; closing it frees all of that at once. A closed object
+raises `ValueError` instead of crashing. If LLVM reports an error, `LlvmError` carries its message; if LLVM aborts, the
+process ends, which the supervisor handles.
 """
 
 import ctypes
 import os
+from collections.abc import Callable
 from ctypes import byref, c_size_t, c_void_p
-from typing import Self
+from typing import Any, Self
 
-from aiocg.workers.llvm.library import DIAGNOSTIC_HANDLER, Library
+from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.pass_options import pass_builder_options
+from aiocg.workers.llvm.prototypes import DIAGNOSTIC_HANDLER
 
-BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # raw, and in the wrapper that Apple's tools write
+BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # raw, and in the wrapper of Apple's tools
 NAME = b"<stdin>"  # what `opt` calls a module that it reads from a pipe
 _ERROR = 0  # LLVMDSError
 _RETURN_STATUS = 2  # LLVMReturnStatusAction
 
 
 class LlvmError(Exception):
-    """LLVM refused something; the message is LLVM's own."""
+    """LLVM reported an error; the message is LLVM's own."""
 
 
 class NoSuchTarget(LlvmError):
-    """The program has no such function or loop: what an action is aimed at may be gone. Nothing was done."""
+    """The program has no such function or loop: the target of an action may be gone. Nothing was changed."""
 
 
 class TargetMachine:
-    """A target machine as `opt` makes it for a triple: no CPU, no features, no choices of its own."""
+    """A target machine as `opt` creates it for a triple: no CPU, no features, default options."""
 
     def __init__(self, library: Library, pointer: int) -> None:
         self.library = library
@@ -36,7 +38,7 @@ class TargetMachine:
 
     @classmethod
     def create(cls, library: Library, triple: bytes) -> Self | None:
-        """Make the machine for `triple`, or None where `opt` does without: no triple or no such target."""
+        """Return the machine for `triple`; None if the triple is empty or LLVM lacks its target, as in `opt`."""
         target, message = c_void_p(), c_void_p()
         if not triple:
             return None
@@ -61,12 +63,26 @@ class TargetMachine:
 
 
 class Context:
-    """An LLVM context, the errors that LLVM has reported to it, and the module parsed into it."""
+    """An LLVM context, with the errors that LLVM reported to it and the modules in it.
 
-    def __init__(self, library: Library) -> None:
+    Attributes:
+        names: whether local values may have names.
+        modules: the number of modules; closing the last one closes the context.
+        runs: the number of pass runs and clonings so far; a context keeps everything ever created in it.
+        types: the number of named types seen so far.
+        renamings: how often passes renamed types.
+        memo: the address of data that belongs to the context, passed to `when_closed` when it closes; 0 if none.
+    """
+
+    def __init__(self, library: Library, *, names: bool = True) -> None:
         self.library = library
         self.errors: list[str] = []
+        self.names = names
+        self.modules = self.runs = self.types = self.renamings = self.memo = 0
+        self.when_closed: Callable[[int], None] | None = None
         self._pointer: int = library.c.LLVMContextCreate()
+        if not names:
+            library.c.LLVMContextSetDiscardValueNames(self._pointer, 1)
         # Without a handler LLVM prints errors and exits. The handler must live as long as the context.
         self._handler = DIAGNOSTIC_HANDLER(self._diagnose)
         library.c.LLVMContextSetDiagnosticHandler(self._pointer, self._handler, None)
@@ -82,10 +98,11 @@ class Context:
         """Parse bitcode or textual IR.
 
         Raises:
-            LlvmError: when the content is neither; the message is LLVM's.
+            LlvmError: if the content is neither; the message is LLVM's.
         """
         c = self.library.c
-        # The buffer borrows the bytes, which Python ends with the NUL that LLVM wants; the call frees it.
+        # The buffer borrows the bytes, which Python terminates with the NUL that LLVM requires; the call frees the
+        # buffer.
         buffer = c.LLVMCreateMemoryBufferWithMemoryRange(content, len(content), NAME, 1)
         module, message = c_void_p(), c_void_p()
         failed = c.LLVMParseIRInContext(self.pointer, buffer, byref(module), byref(message))
@@ -104,8 +121,10 @@ class Context:
         """Free the context with everything in it."""
         pointer, self._pointer = self._pointer, 0
         if pointer:
+            if self.memo and self.when_closed is not None:
+                self.when_closed(self.memo)
             self.library.c.LLVMContextDispose(pointer)
-            del self._handler  # it refers to us
+            del self._handler  # it refers to this object
 
     def __enter__(self) -> Self:
         return self
@@ -120,21 +139,41 @@ class Context:
 
 
 class Module:
-    """A module in memory. It lives in its own context, which `close` frees with it."""
+    """A module in memory. It shares its context only with its clones; closing the last of them frees the context too.
+
+    Attributes:
+        pointer: the `LLVMModuleRef`, until it is closed.
+        canonical: whether it is in canonical order or freshly parsed.
+        renamings: the context's `renamings` when the module was last found canonical.
+        clonable: whether a clone of it is equivalent to a fresh parse.
+        machine: the target that passes query; None until the code that runs passes sets it.
+    """
+
+    canonical = True
+    renamings = 0
+    clonable = False
+    machine: TargetMachine | None = None
 
     def __init__(self, context: Context, pointer: int) -> None:
         self.library = context.library
         self.context = context
-        self._pointer = pointer
+        self.pointer = pointer
+        context.modules += 1
+
+    def __getattr__(self, name: str) -> Any:
+        """Explain the missing attribute if the module is closed."""
+        if name == "pointer":
+            raise ValueError("this LLVM module is closed")
+        raise AttributeError(name)
 
     @classmethod
-    def parse(cls, library: Library, content: bytes) -> "Module":
-        """Parse bitcode or textual IR into a context of its own.
+    def parse(cls, library: Library, content: bytes, *, names: bool = True) -> "Module":
+        """Parse bitcode, or textual IR if `names` are kept, into a new context.
 
         Raises:
-            LlvmError: when the content is neither; the message is LLVM's.
+            LlvmError: if the content is neither; the message is LLVM's.
         """
-        context = Context(library)
+        context = Context(library, names=names)
         try:
             return context.parse(content)
         except BaseException:
@@ -142,33 +181,53 @@ class Module:
             raise
 
     @property
-    def pointer(self) -> int:
-        """The `LLVMModuleRef`."""
-        if not self._pointer:
-            raise ValueError("this LLVM module is closed")
-        return self._pointer
+    def fresh(self) -> bool:
+        """Whether a pass may run on it: it has not changed since it was brought into canonical order."""
+        return self.canonical and self.renamings == self.context.renamings
 
     @property
     def triple(self) -> bytes:
-        """The target triple, empty when the module names none."""
+        """The target triple; empty if the module has none."""
         return bytes(self.library.c.LLVMGetTarget(self.pointer) or b"")
 
     @property
     def data_layout(self) -> str:
-        """The data layout, empty when the module does not say."""
+        """The data layout; empty if the module has none."""
         return str(self.library.c.LLVMGetDataLayoutStr(self.pointer).decode())
 
     @data_layout.setter
     def data_layout(self, layout: str) -> None:
         self.library.c.LLVMSetDataLayout(self.pointer, layout.encode())
 
+    def clone(self) -> "Module":
+        """Return a copy in the same context."""
+        self.context.runs += 1
+        clone = Module(self.context, self.library.c.LLVMCloneModule(self.pointer))
+        clone.machine = self.machine
+        return clone
+
     def function(self, name: bytes) -> int | None:
         """Return the `LLVMValueRef` of the function with this name, or None."""
         pointer: int | None = self.library.c.LLVMGetNamedFunction(self.pointer, name)
         return pointer
 
+    def listed(self, kind: str) -> list[int]:
+        """Return the globals of a kind: "Function", "Global", "GlobalAlias" or "GlobalIFunc"; in module order."""
+        following = getattr(self.library.c, f"LLVMGetNext{kind}")
+        found, one = [], getattr(self.library.c, f"LLVMGetFirst{kind}")(self.pointer)
+        while one:
+            found.append(one)
+            one = following(one)
+        return found
+
+    def name_of(self, value: int) -> str:
+        """Return the name of a global."""
+        length = c_size_t()
+        text = self.library.c.LLVMGetValueName2(value, byref(length))
+        return ctypes.string_at(text, length.value).decode("utf-8", "surrogateescape")
+
     def defined_functions(self) -> list[bytes]:
-        """Return the names of the functions that have a body, in their order; one without a name has an empty one."""
+        """Return the names of the functions that have a body, in module order; an unnamed function's name is empty."""
         c, length, names = self.library.c, c_size_t(), []
         function = c.LLVMGetFirstFunction(self.pointer)
         while function:
@@ -191,17 +250,21 @@ class Module:
         return self.library.take_string(self.library.c.LLVMPrintModuleToString(self.pointer))
 
     def whole_text(self) -> str:
-        """Return the module as textual IR with all that LLVM writes, though there be a NUL, where `to_text` ends.
+        """Return the module as complete textual IR; `to_text` stops at the first NUL.
 
         Raises:
-            LlvmError: when there is no memory for it.
+            LlvmError: if memory runs out.
         """
+        return self.write_text().decode(errors="replace")
+
+    def write_text(self) -> bytes:
+        """Return the module as textual IR, as LLVM writes it to a file; raises what `whole_text` raises."""
         message = c_void_p()
         with os.fdopen(os.memfd_create("module", os.MFD_CLOEXEC), "rb") as file:
             path = f"/proc/self/fd/{file.fileno()}".encode()
             if self.library.c.LLVMPrintModuleToFile(self.pointer, path, byref(message)):
                 raise LlvmError(f"the program cannot be written as text: {self.library.take_string(message.value)}")
-            return file.read().decode(errors="replace")
+            return file.read()
 
     def verify(self) -> str | None:
         """Return what LLVM's verifier finds wrong with the module, or None."""
@@ -220,18 +283,26 @@ class Module:
         """Run a pipeline, in the syntax of `opt -passes=`.
 
         Args:
-            pipeline: over the module, or over functions when `function` is given.
-            machine: what passes ask about the target.
-            options: of the pass builder; see `pass_options`.
+            pipeline: a module pipeline, or a function pipeline if `function` is given.
+            machine: the target that passes query.
+            options: pass builder options; see `pass_options`.
             function: the `LLVMValueRef` of the only function to run it on.
 
         Raises:
-            LlvmError: when the pipeline is not valid or a pass reports an error; the module may have changed.
+            LlvmError: if the pipeline is not valid or a pass reports an error; the module may have changed.
         """
         c = self.library.c
         run = c.LLVMRunPasses if function is None else c.LLVMRunPassesOnFunction
         with pass_builder_options(self.library, options) as chosen:
             error = run(function or self.pointer, pipeline.encode(), machine.pointer if machine else None, chosen)
+        self.raise_errors(error)
+
+    def raise_errors(self, error: int | None) -> None:
+        """Raise the errors that LLVM reported, if any: an `LLVMErrorRef`, and errors reported to the context.
+
+        Raises:
+            LlvmError: with LLVM's messages.
+        """
         errors = self.context.take_errors()
         if error:
             errors.insert(0, self.library.take_error(error))
@@ -239,9 +310,15 @@ class Module:
             raise LlvmError("; ".join(errors))
 
     def close(self) -> None:
-        """Free the module and its context."""
-        self._pointer = 0
-        self.context.close()
+        """Free the module, and the context if it holds no other module."""
+        pointer = self.__dict__.pop("pointer", 0)
+        if not pointer:
+            return
+        self.context.modules -= 1
+        if self.context.modules:
+            self.library.c.LLVMDisposeModule(pointer)
+        else:
+            self.context.close()
 
     def __enter__(self) -> Self:
         return self
@@ -251,5 +328,5 @@ class Module:
 
 
 def is_bitcode(content: bytes) -> bool:
-    """Say whether the content starts like LLVM bitcode."""
+    """Return whether the content starts like LLVM bitcode."""
     return content.startswith(BITCODE_MAGIC)

@@ -1,10 +1,11 @@
-"""Compiling one freestanding C file into a shared library that is kept in a cache folder.
+"""Compiling one freestanding C file into a shared library that is stored in a cache folder.
 
-A build is found by two hashes in its name: one of everything that went into it, one of the file itself. So a
-build is one file, put in place by one rename; processes that build at the same time do not disturb each
-other; and a file that was cut short or changed is not loaded but built anew.
+The name of a build contains two hashes: one of all its inputs, one of the file itself. So a build is one file, put in
+place by one rename; processes that build at the same time do not interfere; and a truncated or changed file is not
+loaded but rebuilt.
 """
 
+import errno
 import hashlib
 import os
 import platform
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from aiocg.transport.messages import FailureCode
@@ -19,23 +21,30 @@ from aiocg.workers.compilation import CompilationError
 
 FLAGS = ("-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fvisibility=hidden", "-fno-stack-protector")
 LINK_FLAGS = ("-shared", "-nostdlib", *(("-Wl,--no-undefined",) if sys.platform == "linux" else ()))
-SECONDS = 300.0  # for one run of clang, which takes 0.05 s on an idle machine
-ROOM = 1 << 20  # bytes, much more than a build takes
+SECONDS = 300.0  # limit for one run of clang, which takes 0.05 s on an idle machine
+ROOM = 1 << 20  # bytes, far more than a build needs
+CANNOT = "cannot compile the C file that examines programs: "
+PAUSES = (0.5, 1.0, 2.0)  # seconds before each retry when the disk is full: other processes may free space
+
+
+class _NoRoom(CompilationError):
+    """The folder for temporary files is full."""
 
 
 def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
-    """Return the shared library built from `source`, from `folder` or else newly compiled into it.
+    """Return the shared library built from `source`: the one in `folder`, or else a new build stored there.
 
-    Where `folder` cannot be written, for a full disk or otherwise, the library is in memory, for this process only.
+    If `folder` cannot be written, because the disk is full or otherwise, the library is kept in memory for this
+    process.
 
     Args:
-        source: a C file that calls nothing and includes only headers of its own folder.
+        source: a C file that calls no library and includes only headers from its own folder.
         clang: the compiler, a path or a name on PATH.
-        folder: where builds are kept; made when missing.
-        version: what else the build is good for, such as the version of the library it is used with.
+        folder: stores the builds; created if missing.
+        version: other input to the build's hash, such as the version of the library it is used with.
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when clang is missing or fails.
+        CompilationError: with `FailureCode.COMPILER` if clang is missing or fails.
     """
     compiler = _find_compiler(clang)
     stem = f"{source.stem}-{_key(source, compiler, version)}"
@@ -53,7 +62,7 @@ def find_or_build(source: Path, clang: str, folder: Path, version: str) -> Path:
 
 
 def failure(message: str) -> CompilationError:
-    """Make the error for native code that cannot be had."""
+    """Return the error for native code that cannot be built."""
     return CompilationError(FailureCode.COMPILER, message)
 
 
@@ -68,7 +77,7 @@ def _find_compiler(clang: str) -> Path:
 
 
 def _key(source: Path, compiler: Path, version: str) -> str:
-    """Hash what goes into a build; the compiler by its file, as asking for its version costs a process."""
+    """Hash the inputs of a build; the compiler is identified by its file, as asking for its version costs a process."""
     status = compiler.stat()
     facts = [version, sys.platform, platform.machine(), compiler, status.st_size, status.st_mtime_ns]
     facts += [*FLAGS, *LINK_FLAGS]
@@ -88,7 +97,7 @@ def _is_intact(path: Path) -> bool:
 
 
 def _place(content: bytes, final: Path) -> None:
-    """Write a file so that nobody ever sees a part of it."""
+    """Write a file atomically."""
     handle, scratch = tempfile.mkstemp(prefix=".", suffix=".so", dir=final.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -100,7 +109,7 @@ def _place(content: bytes, final: Path) -> None:
 
 
 def _in_memory(content: bytes, name: str) -> Path:
-    """Put a library into an anonymous file; its descriptor stays open, as the path leads through it."""
+    """Write a library to an anonymous file, whose descriptor stays open because the path goes through it."""
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)
@@ -108,17 +117,28 @@ def _in_memory(content: bytes, name: str) -> Path:
 
 
 def _build(source: Path, compiler: Path) -> bytes:
-    """Compile in the folder for temporary files: linkers die of a signal where a disk is full, we do not."""
-    # Where the folder is not there, `gettempdir` would take another one, where nobody clears up after a killed worker.
+    """Compile, and retry while a disk is full."""
+    for pause in PAUSES:
+        try:
+            return _build_once(source, compiler)
+        except _NoRoom:
+            time.sleep(pause)
+    return _build_once(source, compiler)
+
+
+def _build_once(source: Path, compiler: Path) -> bytes:
+    """Compile in the folder for temporary files: on a full disk linkers die of a signal, while we report an error."""
+    # If the folder is missing, `gettempdir` falls back to another one, which nothing cleans up after a killed worker.
     folder = tempfile.tempdir or os.environ.get("TMPDIR") or tempfile.gettempdir()
     try:
         try:
             return _build_in(folder, source, compiler)
-        except FileNotFoundError:  # somebody has tidied up: a worker's folder is below its runtime's
+        except FileNotFoundError:  # the folder was removed: a worker's folder is inside its runtime's
             os.makedirs(folder, mode=0o700, exist_ok=True)
             return _build_in(folder, source, compiler)
     except OSError as error:
-        raise failure(f"cannot compile in the folder for temporary files: {error}. Set TMPDIR") from None
+        message = f"cannot compile in the folder for temporary files: {error}. Set TMPDIR"
+        raise (_NoRoom if error.errno == errno.ENOSPC else CompilationError)(FailureCode.COMPILER, message) from None
 
 
 def _build_in(folder: str, source: Path, compiler: Path) -> bytes:
@@ -126,17 +146,18 @@ def _build_in(folder: str, source: Path, compiler: Path) -> bytes:
         errors = _compile(source, compiler, Path(scratch), output := Path(scratch) / "linked.so")
         if not errors:
             return output.read_bytes()
-        if shutil.disk_usage(scratch).free < ROOM:  # raises when it is not there any more
+        if shutil.disk_usage(scratch).free < ROOM:  # raises if the folder is gone
             errors.append(f"No space is left in {scratch}: free some, or set TMPDIR to another folder")
-    raise failure("cannot compile the C file that examines programs: " + "\n".join(errors))
+            raise _NoRoom(FailureCode.COMPILER, CANNOT + "\n".join(errors))
+    raise failure(CANNOT + "\n".join(errors))
 
 
 def _compile(source: Path, compiler: Path, scratch: Path, output: Path) -> list[str]:
-    """Link with the lld beside clang, or else with whatever linker clang chooses; return what went wrong."""
+    """Link with the lld beside clang, or else with clang's default linker; return what went wrong."""
     unlinked, lld = scratch / "unlinked.o", compiler.with_name("lld")
     attempts = [[[compiler, *FLAGS, *LINK_FLAGS, source, "-o", output]]]
     if sys.platform == "linux" and lld.is_file():
-        # lld is told that it is ld.lld by a flag: the links that tell it by name may not be there.
+        # A flag tells lld to act as ld.lld, as the link of that name may be missing.
         link = [lld, "-flavor", "gnu", "-shared", "--no-undefined", unlinked, "-o", output]
         attempts.insert(0, [[compiler, *FLAGS, "-c", source, "-o", unlinked], link])
     errors: list[str] = []

@@ -1,17 +1,18 @@
-"""Machine code for a program, generated in this process, and what its sizes mean.
+"""Machine code for a program, generated in this process, and its sizes.
 
-The size is the one that CompilerGym measured: the `text` column of `llvm-size`, which is code together with
-read-only data, as neither changes while the program runs.
+The size is the one that CompilerGym measured: the `text` column of `llvm-size`, which counts code and read-only data,
+as neither changes while the program runs.
 """
 
 import ctypes
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_int, c_void_p
+from ctypes import byref, c_void_p
 
 from aiocg.workers import elf
 from aiocg.workers.llvm.constructors import lower_constructors
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
+from aiocg.workers.llvm.size_attributes import NOTHING, Attributes, mark
 from aiocg.workers.llvm.states import State
 
 _DEFAULT_LEVEL = 2  # LLVMCodeGenLevelDefault, what clang chooses for -O2, -Os and -Oz
@@ -21,61 +22,81 @@ _OBJECT_FILE = 1  # LLVMObjectFile
 
 
 class CodeGenerator:
-    """Generates machine code as `clang -O2 -c` does for bitcode whose passes were all run already.
+    """Generates machine code as `clang -O2 -c` does for bitcode on which all passes have run.
 
     Args:
-        library: whose code generators are used.
+        library: provides the code generators.
+        bitcode: returns the bitcode of a state.
 
     Attributes:
-        check: called with each program, to refuse it by an error.
+        check: called with each program; raises an error to refuse it.
     """
 
     check: Callable[[Module], None] | None = None
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, bitcode: Callable[[State], bytes]) -> None:
         self.library = library
-        emit = library.c.LLVMTargetMachineEmitToMemoryBuffer
-        emit.restype, emit.argtypes = c_int, (c_void_p, c_void_p, c_int, POINTER(c_void_p), POINTER(c_void_p))
-        library.c.LLVMGetDefaultTargetTriple.restype = c_void_p
-        self._last: tuple[State, bytes] | None = None
+        self.bitcode = bitcode
+        self._last: tuple[State, Attributes, bytes] | None = None
 
-    def object_file(self, state: State) -> bytes:
-        """Return an object file with the program's machine code; that of the last state is kept.
+    def object_file(self, state: State, attributes: Attributes = NOTHING) -> bytes:
+        """Return an object file with the program's machine code; the last one is cached.
+
+        Args:
+            state: the program.
+            attributes: added to its functions before code generation; see `size_attributes`.
 
         Raises:
-            LlvmError: when there is no code generator for the program's target, or it refuses the program.
+            LlvmError: if LLVM has no code generator for the program's target, or the generator refuses the program.
         """
-        if self._last is None or self._last[0] is not state:
+        if self._last is None or self._last[0] is not state or self._last[1] != attributes:
             self._last = None
-            self._last = state, self.generate(state.content)
-        return self._last[1]
+            self._last = state, attributes, self.generate(self.bitcode(state), attributes)
+        return self._last[2]
 
     def forget(self) -> None:
-        """Drop the object file that is kept."""
+        """Drop the cached object file."""
         self._last = None
 
-    def text_size(self, state: State) -> int:
+    def text_size(self, state: State, attributes: Attributes = NOTHING) -> int:
         """Return the bytes of code and read-only data in the object file; see `text_size`.
 
+        Args:
+            state: the program.
+            attributes: as for `object_file`.
+
         Raises:
-            LlvmError: as for `object_file`, and when the object file is not ELF.
+            LlvmError: as for `object_file`, and if the object file is not ELF.
         """
-        if "object_text_size" not in state.memo:
-            state.memo["object_text_size"] = text_size(self.object_file(state))
-        size: int = state.memo["object_text_size"]
+        key = "-".join(("object_text_size", *attributes))
+        if key not in state.memo:
+            state.memo[key] = text_size(self.object_file(state, attributes))
+        size: int = state.memo[key]
         return size
 
-    def generate(self, content: bytes) -> bytes:
-        """Return an object file for bitcode or textual IR.
+    def generate(
+        self, content: bytes, attributes: Attributes = NOTHING, prepare: Callable[[Module], None] | None = None
+    ) -> bytes:
+        """Return an object file for bitcode or textual IR, after adding attributes to its functions.
+
+        Args:
+            content: the program.
+            attributes: added to its functions.
+            prepare: called with the valid module; may change it before code generation.
 
         Raises:
             LlvmError: as for `object_file`.
         """
         c = self.library.c
-        with Module.parse(self.library, content) as module:  # a parse of its own: generating code changes it
+        with Module.parse(self.library, content) as module:  # a separate parse: code generation changes the module
+            if problem := module.verify():  # the code generator would not notice IR that a pass broke
+                raise LlvmError(f"code generation: the program is not valid IR: {problem}")
             if self.check is not None:
                 self.check(module)
             lower_constructors(module)
+            mark(module, attributes)
+            if prepare is not None:
+                prepare(module)
             machine = self._machine(module.triple)
             message, buffer = c_void_p(), c_void_p()
             failed = c.LLVMTargetMachineEmitToMemoryBuffer(
@@ -92,10 +113,10 @@ class CodeGenerator:
         return code
 
     def _machine(self, triple: bytes) -> int:
-        """Make the target machine that clang makes for a triple; functions may name other processors.
+        """Create the target machine that clang uses for a triple; functions may name other processors.
 
-        It serves one module: a machine remembers where the functions were that a module lists in `llvm.used`, and gives
-        a section of its own to whatever is there in the next module.
+        A machine serves one module only: it remembers the addresses of the functions in a module's `llvm.used`, and
+        gives a separate section to any object at such an address in the next module.
         """
         c, target, message = self.library.c, c_void_p(), c_void_p()
         name = triple or self.library.take_string(c.LLVMGetDefaultTargetTriple()).encode()
@@ -114,7 +135,7 @@ def text_size(binary: bytes) -> int:
     """Return the `text` size of an ELF object or executable in bytes; see `aiocg.workers.elf`.
 
     Raises:
-        LlvmError: when the content is not ELF.
+        LlvmError: if the content is not ELF.
     """
     try:
         return elf.text_size(binary)

@@ -1,14 +1,14 @@
 """The passes that are not actions, and why.
 
-A pattern stands for every name it matches, in the manner of a shell. Together with the action table the patterns
-cover all that `opt --print-passes` lists for releases 14, 19 and 22. Where a reason gives numbers, they come from
-random sequences of 6 to 21 actions on 24 programs, run in two processes and compared byte by byte, and from the
-output of 35 programs run after `sroa`, the pass, and then `dse`, or `early-cse<memssa>`, `gvn` and `licm`.
+Patterns match names as in a shell. Together with the action table they cover all that `opt --print-passes` lists for
+releases 14, 19 and 22. The numbers in the reasons come from two experiments: random sequences of 6 to 21 actions on 24
+programs, run in two processes and compared byte by byte; and the output of 35 programs after `sroa`, the pass, and then
+`dse`, or `early-cse<memssa>`, `gvn` and `licm`.
 
-What `aiocg llvm audit` blames is excluded, or `KEPT` for a reason; docs/audit.md has its tables.
+Passes that `aiocg llvm audit` blames are excluded, or `KEPT` for a reason; docs/audit.md has its tables.
 
-A pass that is excluded from the spaces can still be run by naming it in a pipeline. What may not be run at all, because
-it would do something other than change the program, is `REFUSED`.
+A pass that is excluded from the spaces can still be named in a pipeline. Passes that may not run at all, because they
+do something other than change the program, are `REFUSED`.
 """
 
 # fmt: off

@@ -1,7 +1,7 @@
-"""The options of LLVM's pass builder that an action may set, before its pipeline: `{inliner-threshold=50}default<O2>`.
+"""The options of LLVM's pass builder that an action may set before its pipeline: `{inliner-threshold=50}default<O2>`.
 
-They say how LLVM *builds* a pipeline, so they matter where a name stands for one that LLVM builds, such as
-`default<O2>`; a pass that is named itself takes its parameters from its own `<...>`.
+They control how LLVM *builds* a pipeline, so they apply to names of pipelines that LLVM builds, such as `default<O2>`;
+a pass that is named itself takes its parameters from its own `<...>`.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ class PassOption(NamedTuple):
     """An option of the pass builder.
 
     Attributes:
-        function: of LLVM's C API, which sets it.
+        function: the function of LLVM's C API that sets it.
         boolean: whether its values are 0 and 1; otherwise any 32-bit number.
         description: what it does, in one line.
     """
@@ -29,7 +29,7 @@ def _option(name: str, boolean: bool, description: str) -> PassOption:
     return PassOption(f"LLVMPassBuilderOptionsSet{name}", boolean, description)
 
 
-# Without those that change nothing: `default<...>` sets itself whether it vectorises, for example.
+# Options without effect are omitted: `default<...>` decides itself whether to vectorise, for example.
 OPTIONS: dict[str, PassOption] = {
     "inliner-threshold": _option("InlinerThreshold", False, "the cost up to which a call is inlined"),
     "licm-mssa-max-acc-promotion": _option(
@@ -43,7 +43,7 @@ OPTIONS: dict[str, PassOption] = {
 
 
 def complaint(library: Library, name: str, value: str) -> str | None:
-    """Say what is wrong with an option, or return None."""
+    """Return what is wrong with an option, or None."""
     option = OPTIONS.get(name)
     if option is None:
         return f"there is no option {name!r}: there are {', '.join(OPTIONS)}"
@@ -60,7 +60,7 @@ def complaint(library: Library, name: str, value: str) -> str | None:
 
 @contextmanager
 def pass_builder_options(library: Library, options: tuple[tuple[str, str], ...] = ()) -> Iterator[int]:
-    """Make an `LLVMPassBuilderOptionsRef` with these options set, and free it afterwards."""
+    """Create an `LLVMPassBuilderOptionsRef` with these options set, and free it on exit."""
     pointer = library.c.LLVMCreatePassBuilderOptions()
     try:
         for name, value in options:

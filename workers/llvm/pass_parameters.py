@@ -1,7 +1,7 @@
-"""Passes with parameters, and the choices there are for each.
+"""Passes with parameters, and the choices for each parameter.
 
-The first choice of a parameter is what the pass does by itself; "" says nothing about it. What a release does not take
-is found by trying, see `action_spaces`.
+The first choice of a parameter is the pass's default; "" omits the parameter. `action_spaces` finds by trial which
+choices a release does not accept.
 """
 
 from typing import NamedTuple
@@ -11,10 +11,10 @@ class Parametrized(NamedTuple):
     """A pass with parameters.
 
     Attributes:
-        name: of the action.
+        name: the action's name.
         description: what it does, in one line.
-        text: the action, with `$<>` where the choices go as `<a;b>`, or `${}` where they go as `{a;b}`.
-        parameters: the texts that each parameter may have, by its name.
+        text: the action, with `$<>` where choices are inserted as `<a;b>`, or `${}` where they are inserted as `{a;b}`.
+        parameters: the possible texts of each parameter, by its name.
     """
 
     name: str
@@ -24,7 +24,7 @@ class Parametrized(NamedTuple):
 
 
 def _switch(*names: str) -> dict[str, tuple[str, ...]]:
-    """Make parameters that are there or not; a name that begins with `no-` switches something off."""
+    """Return parameters that are either present or absent; a name that begins with `no-` switches something off."""
     return {name.removeprefix("no-"): ("", name) for name in names}
 
 

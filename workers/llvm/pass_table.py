@@ -1,22 +1,22 @@
 """The actions of the LLVM environment: every pass of the new pass manager that is worth taking as a step.
 
-A name is how today's LLVM spells the pass. `texts` are the pipelines that run it, the best first, for passes that
-older releases spell otherwise or that need company: `chr` reads a profile summary that nothing else would compute.
-Flags are LLVM 10's spellings, as CompilerGym used them, where they differ from the name.
+A name is the current LLVM spelling of the pass. `texts` are the pipelines that run it, best first, for passes that
+older releases spell differently or that need another pass: `chr` reads a profile summary that nothing else would
+compute. Flags are LLVM 10's spellings, as CompilerGym used them, if they differ from the name.
 """
 
 from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """One action, before it is known what the loaded library has.
+    """One action, before it is matched with the loaded library.
 
     Attributes:
-        name: today's pipeline text.
+        name: the current pipeline text.
         description: what the pass does, in one line.
-        texts: pipelines to try, first accepted first; empty for the name itself.
-        flags: flags of LLVM 10 that are this very pass under an older name.
-        similar: flags of LLVM 10 whose pass is gone, or excluded, and whose job this one does.
+        texts: pipelines to try, of which the first accepted one is used; empty for the name itself.
+        flags: LLVM 10 flags for the same pass under an older name.
+        similar: LLVM 10 flags whose pass is gone or excluded, and which this pass replaces.
     """
 
     name: str
@@ -31,7 +31,7 @@ _LATE = "no-keep-loops;hoist-common-insts;sink-common-insts"
 
 
 def _simplifycfg(description: str, first: str, last: str) -> Entry:
-    """Make an entry for options of which older releases lack one, between `first` and `last`."""
+    """Return an entry for options, one of which older releases lack, between `first` and `last`."""
     texts = tuple(f"simplifycfg<{first}{middle}{last}>" for middle in (_ARITHMETIC, ""))
     return Entry(texts[0], description, texts)
 

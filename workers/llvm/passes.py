@@ -1,4 +1,4 @@
-"""The action space of a loaded LLVM: which passes it has, and what each is called, said and run as."""
+"""The passes of a loaded LLVM: their names, descriptions and pipelines."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,14 +10,14 @@ from aiocg.workers.llvm.probe import Probe
 
 
 class Pass(NamedTuple):
-    """One action that the loaded library can take.
+    """One action that the loaded library supports.
 
     Attributes:
-        name: today's pipeline text, the same for every release of LLVM.
+        name: the current pipeline text, the same for every release of LLVM.
         pipeline: the text for `LLVMRunPasses` or `opt -passes=` of this release.
         description: what the pass does, in one line.
-        aliases: other spellings that are accepted, CompilerGym's flags among them. No two passes share one.
-        nested: the pipeline with the managers that it needs anywhere in a list of passes over the module.
+        aliases: other accepted spellings, including CompilerGym's flags. No two passes share one.
+        nested: the pipeline with the pass managers that it needs inside a list of module passes.
     """
 
     name: str
@@ -28,19 +28,19 @@ class Pass(NamedTuple):
 
     @property
     def on_function(self) -> str:
-        """The pipeline to run on one function; empty when the pass needs the whole module."""
+        """The pipeline to run on one function; empty if the pass needs the whole module."""
         manager = "function("
         return self.nested[len(manager) : -1] if self.nested.startswith(manager) else ""
 
 
 _LOOPS = ("loop", "loop-mssa")
-_OVER_FUNCTIONS_TOO = ("guard-widening",)  # two passes share the name; by itself it is the one over functions
+_OVER_FUNCTIONS_TOO = ("guard-widening",)  # a function pass and a loop pass share the name; alone it means the former
 
 
 def available(library: Library) -> tuple[Pass, ...]:
     """Return the passes that the library has, sorted by name, so that indexes are stable for one release.
 
-    Each pipeline is tried on an empty module: LLVM refuses what it does not know before it runs anything.
+    Each pipeline is tried on an empty module: LLVM refuses unknown names before it runs anything.
     """
     found: dict[str, tuple[Entry, str]] = {}
     with closing(Probe(library)) as accepts:
@@ -62,10 +62,10 @@ def available(library: Library) -> tuple[Pass, ...]:
 
 
 def nested(probe: Probe, pipeline: str) -> str:
-    """Return a pipeline with the managers that it needs to stand anywhere in a list of passes over the module.
+    """Return a pipeline with the pass managers that it needs inside a list of module passes.
 
-    A pipeline of its own may begin with any pass, for LLVM adds the managers that this one needs. Inside a list it
-    adds some, but not MemorySSA, and releases differ. The innermost manager that takes the pass is its own.
+    A pipeline may begin with any pass, as LLVM adds the managers that the first pass needs. Inside a list LLVM adds
+    some, but not MemorySSA, and releases differ. The innermost manager that accepts the pass is the right one.
     """
     manager = pipeline.partition("(")[0].partition("<")[0]
     if manager in _LOOPS:
@@ -79,12 +79,12 @@ def nested(probe: Probe, pipeline: str) -> str:
 
 
 def needs_memory_ssa(name: str) -> bool:
-    """Say whether a pass over loops reads MemorySSA: `loop(licm)` is accepted, and ends the process at a loop."""
+    """Return whether a loop pass reads MemorySSA: LLVM accepts `loop(licm)`, but aborts at the first loop."""
     return name.partition("<")[0] in ("licm", "lnicm")
 
 
 def _aliases(entry: Entry, pipeline: str, taken: set[str]) -> Iterator[str]:
-    """Yield the spellings of an entry that are not taken yet, and take them."""
+    """Yield the spellings of an entry that are not in use yet, and mark them as used."""
     spellings = [pipeline, f"-{entry.name}"] if entry.name.replace("-", "").isalnum() else [pipeline]
     spellings += [spelling for flag in entry.flags + entry.similar for spelling in (f"-{flag}", flag)]
     for spelling in spellings:

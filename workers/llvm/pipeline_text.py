@@ -1,4 +1,4 @@
-"""Nested pipelines as trees: `function(sroa,loop-mssa(licm))`, cut where LLVM cuts them."""
+"""Nested pipelines as trees: `function(sroa,loop-mssa(licm))`, split as LLVM splits them."""
 
 import re
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ class Element(NamedTuple):
 
 
 def read(pipeline: str) -> tuple[Element, ...]:
-    """Read a pipeline.
+    """Parse a pipeline.
 
     Raises:
-        ValueError: when names are missing or parentheses do not match.
+        ValueError: if names are missing or parentheses do not match.
     """
     tokens = _TOKEN.findall(pipeline)
     elements, end = _list(tokens, 0)
     if end != len(tokens):
-        raise ValueError(f"{pipeline!r} has a parenthesis without its other half")
+        raise ValueError(f"{pipeline!r} has an unmatched parenthesis")
     return elements
 
 
@@ -36,14 +36,14 @@ def write(elements: tuple[Element, ...]) -> str:
 
 
 def walk(elements: tuple[Element, ...], above: tuple[str, ...] = ()) -> Iterator[tuple[Element, tuple[str, ...]]]:
-    """Yield every element with the names of the managers above it, outermost first."""
+    """Yield every element with the names of the managers around it, outermost first."""
     for element in elements:
         yield element, above
         yield from walk(element.inner, (*above, element.name))
 
 
 def _list(tokens: list[str], position: int) -> tuple[tuple[Element, ...], int]:
-    """Read elements up to the end or a closing parenthesis, and return the position of that."""
+    """Parse elements up to the end or a closing parenthesis, and return them with that position."""
     elements: list[Element] = []
     while True:
         if position == len(tokens) or tokens[position] in ",()":

@@ -1,7 +1,7 @@
-"""What the instructions of a module say about its pointers.
+"""Evidence from a module's instructions about its pointers' types.
 
-With typed pointers, a program that uses one pointer as two types has a cast in between. Without them there is none, and
-the stronger evidence wins; for the access itself, only its own type counts.
+With typed pointers, a program that uses one pointer as two types has a cast in between. Opaque pointers need no cast,
+so the stronger evidence wins; for an access itself, only its own type counts.
 """
 
 import re
@@ -23,16 +23,16 @@ _TYPED_ATTRIBUTE = re.compile(r"\b(?:sret|byval)\(([^()]*)\)")
 
 
 class Function:
-    """What calls need to know of a function.
+    """Facts about a function that its calls need.
 
     Attributes:
-        result: the type of what it returns, as it stands in the text.
+        result: the type of its result, as in the text.
         kinds: the types of its parameters.
-        parameters: what each parameter leads to; None for one that is no pointer.
-        returned: what the returned pointer leads to.
-        is_defined: whether its instructions are there to see.
-        references: for each parameter, whether its declaration says how much it leads to; so for C++ references.
-        returns_reference: the same of the result.
+        parameters: the pointee of each parameter; None for one that is not a pointer.
+        returned: the pointee of the result.
+        is_defined: whether the module has its instructions.
+        references: for each parameter, whether its declaration states the size of the pointee, as for C++ references.
+        returns_reference: the same for the result.
     """
 
     def __init__(self, head: str, arguments: list[str], is_defined: bool) -> None:
@@ -46,13 +46,13 @@ class Function:
 
 
 class Evidence:
-    """All that is known about the pointers of a module.
+    """All evidence about the pointers of a module.
 
     Attributes:
         types: the named types.
-        globals: the types of the global variables, as they stand in the text.
-        functions: those defined and those declared.
-        names: the pointers of the function that is looked at.
+        globals: the types of the global variables, as in the text.
+        functions: the defined and declared functions.
+        names: the pointers of the current function.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Evidence:
         self._returned = Pointee()
 
     def declare(self, line: str) -> None:
-        """Take in a line outside of functions, or the head of one."""
+        """Record a line outside functions, or a function header."""
         if line[0] == "%":
             if match := TYPE_DEFINITION.match(line):
                 self.types.bodies[match[1]] = match[2]
@@ -75,7 +75,7 @@ class Evidence:
             self.functions[match[2]] = Function(match[1], split(match[3][1:-1]), line.startswith("define "))
 
     def enter(self, match: "re.Match[str]") -> Function:
-        """Begin a function; `names` is a new dict then."""
+        """Begin a function, with a new `names` dict."""
         function = self.functions[match[2]]
         self._returned = function.returned
         self.names = {}
@@ -88,7 +88,7 @@ class Evidence:
         return function
 
     def pointee(self, operand: str) -> Pointee | None:
-        """Return what is known of a pointer that has a name; None for any other operand."""
+        """Return the pointee of a named pointer; None for any other operand."""
         if operand[0] == "%":
             known = self.names.get(operand)
             if known is None:
@@ -100,7 +100,7 @@ class Evidence:
         return known
 
     def text(self, operand: str) -> str:
-        """Return the type that a pointer leads to."""
+        """Return a pointer's pointee type."""
         known = self.pointee(operand)
         return self.types.text(known) if known is not None else "i8"
 
@@ -196,7 +196,7 @@ class Evidence:
         return known
 
     def _join(self, one: Pointee, operand: str) -> None:
-        """A pointer is used where another one is: they are of one type, unless the operand is an array that decays."""
+        """Give a pointer and another that is used in its place one type, unless the operand is an array that decays."""
         other = self.pointee(operand)
         if other is None:
             return
@@ -210,7 +210,7 @@ class Evidence:
 
 
 def last_type(head: str) -> str:
-    """Return the type that the head of a function ends with, before its name."""
+    """Return the result type, which ends a function header before the name."""
     head = head.rstrip()
     if head.endswith(("]", "}", ">")):
         depth = 0

@@ -1,8 +1,8 @@
-"""What pointers lead to, where textual IR no longer says so, and the types of a module with that written in.
+"""The pointee types that textual IR no longer states, and the types of a module written with them.
 
-Since LLVM 15 a pointer is just `ptr`. The instructions still say what they access: `load i32, ptr %p` says that `%p`
-leads to an `i32`. A `Pointee` collects such evidence for a pointer. Pointers that must be of one type, because one is
-stored where the other is loaded, or because a phi joins them, share one.
+Since LLVM 15 a pointer is just `ptr`. The instructions still state what they access: `load i32, ptr %p` shows that `%p`
+points to an `i32`. A `Pointee` collects such evidence for a pointer. Pointers that must have the same type, because one
+is stored where the other is loaded, or because a phi joins them, share a `Pointee`.
 """
 
 import re
@@ -11,22 +11,22 @@ from aiocg.workers.llvm.ir_lines import NAME, leading_type, split
 
 __all__ = ["DECLARED", "INDEXED", "UNTYPED", "USED", "Pointee", "Types", "unify"]
 
-UNTYPED, INDEXED, USED, DECLARED = range(4)  # how strong evidence is: `getelementptr i8` only counts bytes
+UNTYPED, INDEXED, USED, DECLARED = range(4)  # strengths of evidence: `getelementptr i8` only counts bytes
 
-_DEPTH = 3  # of pointers to pointers
-_NESTING = 6  # of named types that are written out inside each other
-_LONGEST = 2000  # characters of a type that a field leads to; it would be in no dictionary
-_LONGEST_VALUE = 100_000  # characters of a named type, written out
+_DEPTH = 3  # limit for pointers to pointers
+_NESTING = 6  # limit for named types expanded inside each other
+_LONGEST = 2000  # characters of a field's pointee type; no dictionary has longer ones
+_LONGEST_VALUE = 100_000  # characters of an expanded named type
 _NAMED_TYPE = re.compile(rf"%{NAME}")
 
 
 class Pointee:
-    """What one pointer, or several of one type, lead to.
+    """What one pointer, or several of the same type, point to.
 
     Attributes:
-        type: it, as it stands in the text; "" while nothing is known.
-        strength: of the evidence for `type`.
-        inner: what it in turn leads to, when it is a pointer.
+        type: the pointee type, as in the text; "" while unknown.
+        strength: the strength of the evidence for `type`.
+        inner: the pointee's own pointee, if it is a pointer.
     """
 
     __slots__ = ("inner", "parent", "strength", "type")
@@ -38,7 +38,7 @@ class Pointee:
         self.parent: Pointee | None = None
 
     def root(self) -> "Pointee":
-        """Return the one that stands for all that were unified with this."""
+        """Return the representative of all pointees unified with this one."""
         node = self
         while node.parent is not None:
             node = node.parent
@@ -47,13 +47,13 @@ class Pointee:
         return node
 
     def suggest(self, type: str, strength: int) -> None:
-        """Take in evidence that it is a `type`; the first of the strongest is believed."""
+        """Record evidence for a `type`; of the strongest evidence the first wins."""
         node = self.root()
         if not node.type or strength > node.strength:
             node.type, node.strength = type, strength
 
     def target(self) -> "Pointee":
-        """Return what it leads to, given that it is a pointer."""
+        """Return the pointee's own pointee, given that it is a pointer."""
         node = self.root()
         if node.inner is None:
             node.inner = Pointee()
@@ -78,9 +78,9 @@ class Types:
     """The named types of a module.
 
     Attributes:
-        bodies: what each is defined as.
-        fields: what the pointers inside types lead to, by the type and the indices that lead to the pointer in it; an
-            index into an array is "".
+        bodies: the definition of each type.
+        fields: the pointees of pointers inside types, by the type and the indices of the pointer in it; an index into
+            an array is "".
     """
 
     def __init__(self) -> None:
@@ -90,22 +90,22 @@ class Types:
         self._parts: dict[str, tuple[str, ...]] = {}
 
     def text(self, pointee: Pointee, within: tuple[str, ...] = ()) -> str:
-        """Return the type that a pointer leads to, with typed pointers; "i8" when nothing is known."""
+        """Return the pointee type, with typed pointers; "i8" if unknown."""
         node, stars, first = pointee.root(), "", None
         while node.inner is not None and node.strength <= INDEXED and len(stars) < _DEPTH:
             first, node, stars = first or node, node.inner.root(), stars + "*"
-            if node is first:  # such as a list whose links are its first fields
+            if node is first:  # such as a list whose link is its first field
                 return "i8"
         return (self.typed(node.type, within) if node.type else "i8") + stars
 
     def typed(self, type: str, within: tuple[str, ...] = ()) -> str:
-        """Return a type with typed pointers and with its named parts written out.
+        """Return a type with typed pointers and expanded named types.
 
-        What would contain itself, or goes too deep, is `opaque`, as in the dictionary of inst2vec.
+        A type that would contain itself, or nests too deeply, is `opaque`, as in inst2vec's dictionary.
 
         Args:
-            type: as it stands in the text.
-            within: the named types that it is being written inside of.
+            type: the type, as in the text.
+            within: the named types being expanded around it.
         """
         key = type, within
         known = self._typed.get(key)
@@ -147,18 +147,18 @@ class Types:
         return self._typed[key]
 
     def is_struct(self, type: str) -> bool:
-        """Say whether the parts of a type are fields."""
+        """Return whether the parts of a type are fields."""
         return self.bodies.get(type, type).startswith(("{", "<{"))
 
     def parts(self, type: str) -> tuple[str, ...]:
-        """Return the types of the parts of an aggregate; for an array or a vector, only that of the elements."""
+        """Return the types of the parts of an aggregate; for an array or a vector, only the element type."""
         known = self._parts.get(type)
         if known is None:
             known = self._parts[type] = tuple(_parts(self.bodies.get(type, type)))
         return known
 
     def locate(self, type: str, indices: list[str]) -> tuple[str, tuple[str, tuple[str, ...]]]:
-        """Return the type of the part that indices lead to, and its key in `fields`; "" when that cannot be said."""
+        """Return the type of the part at the given indices, and its key in `fields`; "" if unknown."""
         owner = type
         path: tuple[str, ...] = ()
         for index in indices:
@@ -172,7 +172,7 @@ class Types:
         return type, (owner, path)
 
     def path(self, type: str, wanted: str) -> tuple[str, ...] | None:
-        """Return the kinds of indices, i64 or i32, that lead from a type to its first part of a wanted (typed) type."""
+        """Return the kinds of the indices, i64 or i32, from a type to its first part of the wanted (typed) type."""
         if self.typed(type) == wanted:
             return ()
         step = "i32" if self.is_struct(type) else "i64"

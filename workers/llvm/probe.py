@@ -1,19 +1,19 @@
-"""Asking a library which pipelines it takes."""
+"""Asking a library which pipelines it accepts."""
 
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module, TargetMachine
 
 _FUNCTION = b"define void @probe() {\n  ret void\n}\n"
-_END = "aiocg-end"  # no pass: LLVM reads a pipeline from its beginning and names the first thing that it does not know
+_END = "aiocg-end"  # not a pass: LLVM parses a pipeline from the start and names the first unknown part
 
 
 class Probe:
-    """A next to empty module for pipelines, none of which is run: some passes end the process where they do not fit."""
+    """Tries pipelines on a nearly empty module without running them: some passes crash where they do not fit."""
 
     def __init__(self, library: Library) -> None:
         self._module = Module.parse(library, _FUNCTION)
         self._function = self._module.function(b"probe")
-        # LLVM does not even read the names of some passes without a machine. Any will do.
+        # Without a machine LLVM does not even parse the names of some passes. Any machine will do.
         self._machine = TargetMachine.create(library, library.default_triple())
 
     def close(self) -> None:
@@ -23,15 +23,15 @@ class Probe:
             self._machine.close()
 
     def __call__(self, pipeline: str) -> bool:
-        """Say whether the library takes this pipeline over a module."""
+        """Return whether the library accepts this module pipeline."""
         return self.refusal(pipeline) is None
 
     def refusal(self, pipeline: str, options: tuple[tuple[str, str], ...] = ()) -> str | None:
-        """Return why LLVM does not take a pipeline over a module, in its own words, or None."""
+        """Return LLVM's message refusing a module pipeline, or None."""
         return self._refusal(pipeline, options, None)
 
     def refusal_on_function(self, pipeline: str) -> str | None:
-        """Return why LLVM does not take a pipeline over a function, in its own words, or None."""
+        """Return LLVM's message refusing a function pipeline, or None."""
         return self._refusal(pipeline, (), self._function)
 
     def _refusal(self, pipeline: str, options: tuple[tuple[str, str], ...], function: int | None) -> str | None:

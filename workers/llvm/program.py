@@ -1,54 +1,62 @@
-"""Building states of LLVM's by the recipes of their programs."""
+"""Building LLVM states by the recipes of their programs."""
 
 import time
+from collections import OrderedDict
 
 from aiocg.workers.llvm.object_code import CodeGenerator, text_size
+from aiocg.workers.llvm.size_attributes import NOTHING, Attributes, marked
 from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.linking import OBJECT, Executable, Tools, build, buildable, can_build
 from aiocg.workers.programs.recipe import Program
 
 BITCODE = "program.bc"
+KEPT = 4  # executables, so that programs that are measured in turns are built once
 
 
 class Builder:
-    """Builds states by the recipes of their programs; the executable of the last one is kept.
+    """Builds states by the recipes of their programs; the last few executables are kept.
 
     Args:
-        code: generates the machine code.
-        tools: link it.
+        code: the code generator.
+        tools: the linking tools.
     """
 
     def __init__(self, code: CodeGenerator, tools: Tools) -> None:
         self.code = code
         self.tools = tools
-        self._last: tuple[State, str, Executable] | None = None
+        self._kept: OrderedDict[tuple[State, str, Attributes], Executable] = OrderedDict()
 
     def can_build(self, program: Program | None) -> bool:
-        """Say whether there is a recipe, and the tools that it names."""
+        """Return whether there is a recipe and its tools are available."""
         return can_build(self.tools, program)
 
-    def build(self, state: State, program: Program | None, deadline: float) -> Executable:
-        """Return the executable of a state; do not close it.
+    def build(
+        self, state: State, program: Program | None, deadline: float, attributes: Attributes = NOTHING
+    ) -> Executable:
+        """Return the executable of a state; the caller must not close it.
 
         Args:
             state: the program's IR.
             program: its recipe.
-            deadline: when to give up, in seconds of the monotonic clock.
+            deadline: the time limit, in seconds of the monotonic clock.
+            attributes: added to functions before code generation; see `size_attributes`.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when there is no recipe, or linking fails.
-            LlvmError: when there is no machine code for it.
+            CompilationError: with `FailureCode.OBSERVATION` if there is no recipe, or linking fails.
+            LlvmError: if code generation fails.
         """
         program = buildable(program)
-        if self._last is None or self._last[0] is not state or self._last[1] != program.digest:
-            self.release()
-            self._last = state, program.digest, self._build(state, program, deadline)
-        return self._last[2]
+        key = state, program.digest, attributes
+        if key not in self._kept:
+            self.release(KEPT - 1)
+            self._kept[key] = self._build(state, program, deadline, attributes)
+        self._kept.move_to_end(key)
+        return self._kept[key]
 
     def time(self, state: State, program: Program | None, deadline: float) -> float:
-        """Build a state, whether it was built before or not, and return the seconds that this took.
+        """Build a state, even if it was built before, and return the seconds that this took.
 
-        Raises what `build` does.
+        Raises what `build` raises.
         """
         program = buildable(program)
         started = time.monotonic()
@@ -58,27 +66,29 @@ class Builder:
         executable.close()
         return elapsed
 
-    def text_size(self, state: State, program: Program | None, deadline: float) -> int:
-        """Return the bytes of code and read-only data in the executable of a state.
+    def text_size(
+        self, state: State, program: Program | None, deadline: float, attributes: Attributes = NOTHING
+    ) -> int:
+        """Return the bytes of code and read-only data in the executable of a state; the arguments are those of `build`.
 
         Raises:
-            CompilationError, LlvmError: as `build` does; LlvmError also when the executable is not ELF.
+            CompilationError, LlvmError: as `build` does; LlvmError also if the executable is not ELF.
         """
-        key = f"text_size-{buildable(program).digest}"
+        key = "-".join(("text_size", buildable(program).digest, *attributes))
         if key not in state.memo:
-            state.memo[key] = text_size(self.build(state, program, deadline).path.read_bytes())
+            state.memo[key] = text_size(self.build(state, program, deadline, attributes).path.read_bytes())
         size: int = state.memo[key]
         return size
 
-    def release(self) -> None:
-        """Remove the executable that is kept."""
-        last, self._last = self._last, None
-        if last is not None:
-            last[2].close()
+    def release(self, keep: int = 0) -> None:
+        """Remove the kept executables but for the latest few."""
+        while len(self._kept) > keep:
+            self._kept.popitem(last=False)[1].close()
 
-    def _build(self, state: State, program: Program, deadline: float) -> Executable:
+    def _build(self, state: State, program: Program, deadline: float, attributes: Attributes = NOTHING) -> Executable:
         command = self.tools.expand(program.command)
-        files = program.files | {OBJECT: self.code.object_file(state)}
+        files = program.files | {OBJECT: self.code.object_file(state, attributes)}
         if any(BITCODE in word for word in command):
-            files[BITCODE] = state.content
+            content = self.code.bitcode(state)
+            files[BITCODE] = marked(self.code.library, content, attributes) if attributes else content
         return build(command, files, program.environment, deadline)

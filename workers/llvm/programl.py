@@ -1,4 +1,4 @@
-"""Program graphs of modules, at C speed: `native/programl.c` and its Python face."""
+"""Program graphs of modules: the Python interface to `native/programl.c`."""
 
 import ctypes
 import functools
@@ -21,8 +21,8 @@ KEPT_BYTES = 64 << 20  # larger arenas are freed after use
 _DONE, _SWITCH_CASES_OUT_OF_REACH, _FULL = range(3)
 
 _RESULT = (
-    *("nodes", "edges", "texts", "functions", "module_bytes"),  # how many there are
-    *("node_kind", "node_text", "node_function", "node_block"),  # addresses, from here on
+    *("nodes", "edges", "texts", "functions", "module_bytes"),  # counts
+    *("node_kind", "node_text", "node_function", "node_block"),  # addresses from here on
     *("edge_source", "edge_target", "edge_flow", "edge_position"),
     *("text", "text_ends", "names", "name_ends", "module", "node_value"),
 )
@@ -36,10 +36,10 @@ class ProgramGraph(NamedTuple):
         node_text: (N,) int32, index into `texts`.
         node_function: (N,) int32, index into `functions`, -1 for none.
         node_block: (N,) int32, number of the basic block within the program, -1 for none.
-        edge_index: (2, E) int32, nodes: where each edge begins, and where it ends.
+        edge_index: (2, E) int32, the source and target node of each edge.
         edge_flow: (E,) int8; 0 is control, 1 data, 2 call, 3 type.
         edge_position: (E,) int32.
-        texts: what instructions do, and of which type data is; each text once.
+        texts: the opcodes of instructions and the types of data, without duplicates.
         functions: names of the functions.
         module: name of the source file.
     """
@@ -57,10 +57,10 @@ class ProgramGraph(NamedTuple):
 
 
 class ProgramGraphs:
-    """Builds program graphs of modules of one loaded libLLVM.
+    """Builds program graphs of modules of one libLLVM.
 
-    It keeps the memory it works in between calls, so it is not for use by several threads at once. A module pointer
-    is an `LLVMModuleRef` as an integer; the module is read, never changed.
+    It keeps its working memory between calls, so threads must not share it. A module pointer is an `LLVMModuleRef` as
+    an integer; the module is read, never changed.
     """
 
     def __init__(self, native: NativeLibrary) -> None:
@@ -78,21 +78,21 @@ class ProgramGraphs:
 
         Args:
             module_pointer: the module.
-            instructions: how many it has, so that the right amount of memory is tried first.
+            instructions: the number of its instructions, used to estimate the memory needed.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when this libLLVM hides the case values of a switch, with
-                `FailureCode.OBSERVATION` when the graph is larger than `LARGEST_CAPACITY` or the memory allow.
+            CompilationError: with `FailureCode.COMPILER` if this libLLVM hides the case values of a switch, with
+                `FailureCode.OBSERVATION` if the graph exceeds `LARGEST_CAPACITY` or the memory.
         """
         graph = _read(self._built(module_pointer, instructions))
         self._shrink()
         return graph
 
     def build_with_values(self, module_pointer: int, instructions: int = 0) -> tuple[ProgramGraph, tuple[int, ...]]:
-        """Build the graph of a module; return with it what of LLVM's each node stands for, as an integer.
+        """Build the graph of a module; return it with the LLVM object of each node, as an integer.
 
-        That is for an instruction itself, for a variable the `LLVMValueRef` of the instruction or argument whose value
-        it is, for a constant itself, for a type the `LLVMTypeRef`; 0 for none. Arguments and errors are those of
+        The object is the instruction or constant itself, for a variable the `LLVMValueRef` of the instruction or
+        argument that defines it, and for a type the `LLVMTypeRef`; 0 for none. Arguments and errors are those of
         `build`.
         """
         result = self._built(module_pointer, instructions)
@@ -122,11 +122,11 @@ class ProgramGraphs:
         return status
 
     def _reserve(self, capacity: int) -> None:
-        """See to it that the arena suffices for a graph of so many nodes."""
+        """Make the arena large enough for a graph of so many nodes."""
         size = self._size(capacity)
         if len(self._arena) >= size:
             return
-        self._arena = bytearray()  # the old one is not needed any more
+        self._arena = bytearray()  # frees the old arena first
         try:
             if capacity <= LARGEST_CAPACITY:
                 self._arena = bytearray(size)
@@ -138,14 +138,14 @@ class ProgramGraphs:
         )
 
     def _shrink(self) -> None:
-        """Let go of a large arena."""
+        """Free a large arena."""
         if len(self._arena) > KEPT_BYTES:
             self._arena = bytearray()
 
 
 @functools.lru_cache(4)
 def program_graphs(native: NativeLibrary) -> ProgramGraphs:
-    """Return what builds graphs with a loaded `native/programl.c`: the same for the same."""
+    """Return the graph builder of a loaded `native/programl.c`, always the same one."""
     return ProgramGraphs(native)
 
 
@@ -170,19 +170,19 @@ def _read(result: dict[str, int]) -> ProgramGraph:
 
 
 def _texts(start: int, ends: int, count: int) -> list[str]:
-    """Read texts that lie one behind the other."""
+    """Read consecutive texts."""
     bounds = (0, *struct.unpack(f"={count}q", ctypes.string_at(ends, 8 * count)))
     packed = ctypes.string_at(start, bounds[-1])
     return [_text(packed[bounds[i] : bounds[i + 1]]) for i in range(count)]
 
 
 def _text(octets: bytes) -> str:
-    """Decode a name; what is not UTF-8, which LLVM allows, comes with backslashes."""
+    """Decode a name; bytes that are not UTF-8, which LLVM allows, are escaped with backslashes."""
     return octets.decode(errors="backslashreplace")
 
 
 def _little(numbers: bytes) -> bytes:
-    """Return int32 of this machine as little-endian ones."""
+    """Return native int32 values as little-endian ones."""
     if sys.byteorder == "little":
         return numbers
     count = len(numbers) // 4

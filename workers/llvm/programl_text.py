@@ -1,4 +1,4 @@
-"""The full texts of the nodes of a program graph: what ProGraML keeps as their feature `full_text`."""
+"""The full texts of the nodes of a program graph: ProGraML's feature `full_text`."""
 
 import re
 from collections.abc import Callable
@@ -13,16 +13,17 @@ _NAMELESS = re.compile(r'%"type 0x[0-9a-f]+"')
 
 
 def full_texts(graphs: ProgramGraphs, module: Module, instructions: int = 0) -> list[str]:
-    """Return for each node of a module's graph what it is in the text of the program.
+    """Return, for each node of a module's graph, its text in the program.
 
     An instruction is its line or lines; a variable is `i32 %x`, a constant `i32 5`, or the definition of the global
-    variable; a type is as LLVM prints it. It is empty for what is not in the program: `[external]`, and the body of a
-    function that has none. A structure without a name is `struct`. The arguments are those of `ProgramGraphs.build`.
+    variable; a type is as LLVM prints it. Nodes that are not in the program have an empty text: `[external]`, and the
+    body of a function that has none. An unnamed structure is `struct`. The arguments are those of
+    `ProgramGraphs.build`.
     """
     graph, values = graphs.build_with_values(module.pointer, instructions)
     kinds, texts = graph.node_kind.elements(), [graph.texts[text] for text in graph.node_text.elements()]
     pointers = [value for kind, value in zip(kinds, values, strict=True) if kind == _INSTRUCTION and value]
-    # LLVM prints one instruction only after numbering all values of its function, so print the module, once.
+    # To print one instruction LLVM numbers all values of its function, so print the whole module once.
     lines = dict(zip(pointers, instruction_texts(module.to_text()), strict=True))
     printed: dict[int, str] = {}
 
@@ -37,7 +38,7 @@ def full_texts(graphs: ProgramGraphs, module: Module, instructions: int = 0) -> 
 
 
 def _print(module: Module, pointer: int, *, is_type: bool) -> str:
-    """Return how LLVM prints a value or type; a type without a name would come with its address."""
+    """Return a value or type as LLVM prints it; an unnamed type would be printed with its address."""
     if not pointer:
         return ""
     c = module.library.c
@@ -46,7 +47,7 @@ def _print(module: Module, pointer: int, *, is_type: bool) -> str:
 
 
 def instruction_texts(text: str) -> list[str]:
-    """Return the instructions of a module from its text, in order, each with all its lines."""
+    """Return the instructions in a module's text, in order, each with all its lines."""
     found: list[list[str]] = []
     inside = False
     for line in text.split("\n"):

@@ -1,9 +1,9 @@
-"""Programs that watch over themselves: a state with a sanitizer's checks, built and run.
+"""Runs of a state under a sanitizer.
 
-LLVM's own passes put the checks of AddressSanitizer, ThreadSanitizer and MemorySanitizer into a copy of the program as
-it is, after all optimisations: the state itself stays what it was. The checks of UndefinedBehaviorSanitizer come from
-the front end; a program that has them only needs the runtime that they call. All four stand on the machine's C library
-and on the runtimes that come with clang. Where these are missing or do not work, an empty program shows that first.
+LLVM's own passes insert the checks of AddressSanitizer, ThreadSanitizer and MemorySanitizer into a copy of the program
+after all optimisations; the state itself does not change. The front end inserts the checks of
+UndefinedBehaviorSanitizer; a program with these needs only the runtime that they call. All four depend on the machine's
+C library and on clang's runtimes. An empty program is tried first, to detect that these are missing or do not work.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ import shutil
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from ctypes import c_char_p, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from aiocg.workers.llvm.attributes import add_attributes
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.native_library import SOURCES
@@ -29,15 +29,14 @@ from aiocg.workers.programs.execution import Ended
 from aiocg.workers.programs.linking import EXECUTABLE, OBJECT, Executable, link, temporary_folder, write_files
 from aiocg.workers.programs.recipe import LinkError, Program, Run
 
-FOUND = 99  # the exit status of a program in which a sanitizer has found something
-REPORT = 4000  # characters of a report that are kept
-MEMORY = 2048  # MiB that a program may use; address space says nothing, as sanitizers reserve terabytes of it
+FOUND = 99  # the exit status after a sanitizer finding
+REPORT = 4000  # limit in characters for a report
+MEMORY = 2048  # MiB of memory for a program; sanitizers reserve terabytes of address space, so that is not limited
 SELF_TEST_TIMEOUT = 60.0  # seconds to build and run an empty program
 
-_FUNCTION = 0xFFFFFFFF  # LLVMAttributeFunctionIndex
 _LINKER, _SUPPORT = "ld.lld", "cplusplus.c"
-_OWN_LIBRARY = "runtime.a"  # in the recipes of programs that stand on our C library
-_READ = 1 << 16  # bytes of standard error that are looked at
+_OWN_LIBRARY = "runtime.a"  # in the recipes of programs linked to our C library
+_READ = 1 << 16  # bytes of standard error that are read
 _OPTIONS = f"symbolize=0:exitcode={FOUND}:hard_rss_limit_mb={MEMORY}"
 _SUMMARY = re.compile(r"SUMMARY: (\w+Sanitizer): (.*)")
 _BEGINNING = re.compile(r"^(?:=+\d*=+\s*(?:ERROR|WARNING)|WARNING: \w+Sanitizer|.*: runtime error: )", re.MULTILINE)
@@ -47,30 +46,30 @@ class Sanitizer(NamedTuple):
     """One of LLVM's sanitizers.
 
     Attributes:
-        flag: clang's name of it, after `-fsanitize=`.
-        attribute: marks the functions to be checked; empty when the checks are in the program already.
-        pipelines: what inserts the checks, oldest spelling first: old names are unknown later, but not the reverse.
-        settings: the environment variables it runs under, those preferred first.
+        flag: clang's name for it, after `-fsanitize=`.
+        attribute: marks the functions to be checked; empty if the program already has the checks.
+        pipelines: insert the checks; oldest spelling first, because later releases reject the old names.
+        settings: the environment variables it runs under, preferred ones first.
     """
 
     flag: str
-    attribute: bytes
+    attribute: str
     pipelines: tuple[str, ...]
     settings: tuple[dict[str, str], ...]
 
 
 ADDRESS = Sanitizer(
     "address",
-    b"sanitize_address",
+    "sanitize_address",
     ("require<asan-globals-md>,asan-module", "asan-module", "asan"),
-    # LeakSanitizer traces its own process, which some containers forbid.
+    # LeakSanitizer uses ptrace on its own process, which some containers forbid.
     tuple({"ASAN_OPTIONS": f"{_OPTIONS}:detect_leaks={leaks}"} for leaks in (1, 0)),
 )
-THREAD = Sanitizer("thread", b"sanitize_thread", ("tsan-module,function(tsan)",), ({"TSAN_OPTIONS": _OPTIONS},))
+THREAD = Sanitizer("thread", "sanitize_thread", ("tsan-module,function(tsan)",), ({"TSAN_OPTIONS": _OPTIONS},))
 MEMORY_USE = Sanitizer(
-    "memory", b"sanitize_memory", ("msan-module,function(msan)", "msan"), ({"MSAN_OPTIONS": _OPTIONS},)
+    "memory", "sanitize_memory", ("msan-module,function(msan)", "msan"), ({"MSAN_OPTIONS": _OPTIONS},)
 )
-UNDEFINED = Sanitizer("undefined", b"", (), ({"UBSAN_OPTIONS": f"{_OPTIONS}:halt_on_error=1:print_stacktrace=0"},))
+UNDEFINED = Sanitizer("undefined", "", (), ({"UBSAN_OPTIONS": f"{_OPTIONS}:halt_on_error=1:print_stacktrace=0"},))
 
 _verdicts: "weakref.WeakKeyDictionary[Engine, dict[str, dict[str, str] | str]]" = weakref.WeakKeyDictionary()
 
@@ -85,25 +84,25 @@ def watch(
     """Build a state with a sanitizer and do all its runs.
 
     Args:
-        engine: that the state lives in.
+        engine: the engine that holds the state.
         state: the program's IR.
         program: its recipe.
-        sanitizer: what watches.
-        deadline: when to give up, in seconds of the monotonic clock.
+        sanitizer: the sanitizer to use.
+        deadline: the time limit, in seconds of the monotonic clock.
 
     Returns:
-        JSON. `skipped` says why nothing was done, if so; else `runs` is what `Ended.describe` says of each run, with
-        `finding`, such as "AddressSanitizer: heap-buffer-overflow" or "", and `report`, the sanitizer's words.
+        JSON. Either `skipped` gives the reason why nothing was run, or `runs` lists the `Ended.describe` of each run,
+        with `finding`, such as "AddressSanitizer: heap-buffer-overflow" or "", and `report`, the sanitizer's output.
 
     Raises:
-        CompilationError: with `FailureCode.OBSERVATION` when the program cannot be built or started.
-        LlvmError: when the checks cannot be inserted, or there is no machine code for them.
+        CompilationError: with `FailureCode.OBSERVATION` if the program cannot be built or started.
+        LlvmError: if the checks cannot be inserted, or code generation fails.
     """
     try:
         if program is None or not program.runs:
             raise Unavailable("the benchmark does not say how it is run")
         settings = usable(engine, sanitizer)
-        executable = build(engine, state.content, program, sanitizer, deadline)
+        executable = build(engine, engine.bitcode(state), program, sanitizer, deadline)
     except Unavailable as reason:
         return {"skipped": str(reason), "runs": []}
     runs = []
@@ -115,11 +114,12 @@ def watch(
 
 
 def usable(engine: Engine, sanitizer: Sanitizer) -> dict[str, str]:
-    """Return the environment variables under which a sanitizer works here. An empty program is tried, once.
+    """Return the environment variables under which a sanitizer works here. An empty program is tried once.
 
     Raises:
-        Unavailable: when it does not work.
-        CompilationError: with `FailureCode.OBSERVATION` when that cannot be said now, for want of disk for example.
+        Unavailable: if it does not work.
+        CompilationError: with `FailureCode.OBSERVATION` if it cannot be tried now, for example because the disk is
+            full.
     """
     verdicts = _verdicts.setdefault(engine, {})
     if sanitizer.flag not in verdicts:
@@ -131,7 +131,7 @@ def usable(engine: Engine, sanitizer: Sanitizer) -> dict[str, str]:
 
 
 def _try(engine: Engine, sanitizer: Sanitizer) -> dict[str, str] | str:
-    """Return the settings with which an empty program ends well, or what is wrong."""
+    """Return the settings under which an empty program succeeds, or what is wrong."""
     deadline = time.monotonic() + SELF_TEST_TIMEOUT
     run = Run("", (), b"", {}, {}, 0, None, {}, SELF_TEST_TIMEOUT)
     program = Program(1, ("{clang}", "-o", EXECUTABLE, OBJECT), {}, {}, (run,), "")
@@ -139,7 +139,7 @@ def _try(engine: Engine, sanitizer: Sanitizer) -> dict[str, str] | str:
     try:
         triple = engine.library.take_string(engine.library.c.LLVMGetDefaultTargetTriple())
         empty = engine.load(f'target triple = "{triple}"\ndefine i32 @main() {{\n  ret i32 0\n}}\n'.encode())
-        with contextlib.closing(build(engine, empty.content, program, sanitizer, deadline)) as executable:
+        with contextlib.closing(build(engine, engine.bitcode(empty), program, sanitizer, deadline)) as executable:
             for settings in sanitizer.settings:
                 with _started(engine, executable, run, settings, deadline) as ended:
                     problem = ended.problem()
@@ -155,9 +155,9 @@ def build(engine: Engine, content: bytes, program: Program, sanitizer: Sanitizer
     """Link a program with a sanitizer; close the executable when done.
 
     Raises:
-        Unavailable: when the program's recipe has no place for a sanitizer.
-        CompilationError: with `FailureCode.OBSERVATION` when linking fails.
-        LlvmError: when the checks cannot be inserted, or there is no machine code for them.
+        Unavailable: if the program's recipe does not allow a sanitizer.
+        CompilationError: with `FailureCode.OBSERVATION` if linking fails.
+        LlvmError: if the checks cannot be inserted, or code generation fails.
     """
     command, files = _recipe(program, sanitizer)
     checked = instrument(engine, content, sanitizer)
@@ -166,7 +166,7 @@ def build(engine: Engine, content: bytes, program: Program, sanitizer: Sanitizer
     try:
         write_files(Path(folder.name), files)
         tools = engine.builder.tools
-        if tools.linker:  # by a name that makes it act as the linker of clang
+        if tools.linker:  # lld selects its mode by its own file name
             os.symlink(shutil.which(tools.linker[0]) or tools.linker[0], Path(folder.name, _LINKER))
             command = (*command, f"--ld-path={Path(folder.name, _LINKER)}")
         rpaths = (f"-Wl,-rpath,{path}" for path in _library_folders(tools.clang))
@@ -178,7 +178,7 @@ def build(engine: Engine, content: bytes, program: Program, sanitizer: Sanitizer
 
 
 def _recipe(program: Program, sanitizer: Sanitizer) -> tuple[tuple[str, ...], dict[str, bytes]]:
-    """Change how a program is linked: with the sanitizer, and if it stands on our C library, on the machine's."""
+    """Change a recipe to link the sanitizer, and the machine's C library in place of ours."""
     if program.command[:1] == ("{lld}",) and _OWN_LIBRARY in program.files:
         support = {_SUPPORT: (SOURCES / _SUPPORT).read_bytes()}
         return ("{clang}", f"-fsanitize={sanitizer.flag}", "-o", EXECUTABLE, OBJECT, _SUPPORT, "-lm"), support
@@ -191,7 +191,7 @@ def _recipe(program: Program, sanitizer: Sanitizer) -> tuple[tuple[str, ...], di
 
 @functools.lru_cache(maxsize=4)
 def _library_folders(clang: str) -> tuple[str, ...]:
-    """Find the shared libraries that belong to clang and that no linker looks for by itself: LLVM's unwinder."""
+    """Find the folders of clang's shared libraries that no linker searches by default: LLVM's unwinder."""
     root = Path(os.path.realpath(shutil.which(clang) or clang)).parent.parent / "lib"
     return tuple(sorted({str(path.parent) for pattern in ("", "*/") for path in root.glob(f"{pattern}libunwind.so.1")}))
 
@@ -200,7 +200,7 @@ def _library_folders(clang: str) -> tuple[str, ...]:
 def _started(
     engine: Engine, executable: Executable, run: Run, settings: dict[str, str], deadline: float
 ) -> Iterator[Ended]:
-    """Do a run under a sanitizer's settings, and what the run says beyond them, without a limit on address space."""
+    """Start a run with the sanitizer's and the run's own environment, and without a limit on address space."""
     settings = {name: ":".join(filter(None, (text, run.environment.get(name)))) for name, text in settings.items()}
     run = msgspec.structs.replace(run, environment={**run.environment, **settings})
     with engine.runner.run(executable.path, run, deadline, memory=None) as ended:
@@ -208,7 +208,7 @@ def _started(
 
 
 def finding(ended: Ended) -> dict[str, str]:
-    """Return what a sanitizer says of a run, as `finding` and `report`."""
+    """Return a sanitizer's `finding` and `report` about a run."""
     words = _words(ended)
     if ended.exit_code != FOUND or "Sanitizer" not in words:
         return {"finding": "", "report": ""}
@@ -216,7 +216,7 @@ def finding(ended: Ended) -> dict[str, str]:
     report = words[beginning.start() if beginning else 0 :][:REPORT]
     if summary is None:
         return {"finding": report.split("\n", 1)[0], "report": report}
-    what = re.split(r" \(?/", summary[2])[0].strip()  # without the place in the executable
+    what = re.split(r" \(?/", summary[2])[0].strip()  # without the address in the executable
     return {"finding": f"{summary[1]}: {what}", "report": report}
 
 
@@ -228,19 +228,12 @@ def instrument(engine: Engine, content: bytes, sanitizer: Sanitizer) -> bytes:
     """Return a program with the checks of a sanitizer, as bitcode.
 
     Raises:
-        LlvmError: when LLVM has no such pass, or it fails.
+        LlvmError: if LLVM has no such pass, or it fails.
     """
     if not sanitizer.pipelines:
         return content
-    c = _bind(engine)
     with Module.parse(engine.library, content) as module:
-        kind = c.LLVMGetEnumAttributeKindForName(sanitizer.attribute, len(sanitizer.attribute))
-        mark = c.LLVMCreateEnumAttribute(module.context.pointer, kind, 0)
-        function = c.LLVMGetFirstFunction(module.pointer)
-        while function:
-            if not c.LLVMIsDeclaration(function):
-                c.LLVMAddAttributeAtIndex(function, _FUNCTION, mark)
-            function = c.LLVMGetNextFunction(function)
+        add_attributes(module, [sanitizer.attribute])
         _run_first(module, sanitizer.pipelines)
         if problem := module.verify():
             raise LlvmError(f"the program with the checks of {sanitizer.flag} is not valid: {problem}")
@@ -252,22 +245,7 @@ def _run_first(module: Module, pipelines: Sequence[str]) -> None:
     for pipeline in pipelines[:-1]:
         try:
             return module.run_passes(pipeline, None)
-        except LlvmError as error:  # a pipeline that cannot be read has changed nothing
+        except LlvmError as error:  # a pipeline that cannot be parsed has changed nothing
             if "unknown" not in str(error) and "invalid" not in str(error):
                 raise
     module.run_passes(pipelines[-1], None)
-
-
-def _bind(engine: Engine) -> Any:
-    functions: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "LLVMAddAttributeAtIndex": (None, (c_void_p, c_uint, c_void_p)),
-        "LLVMCreateEnumAttribute": (c_void_p, (c_void_p, c_uint, c_ulonglong)),
-        "LLVMGetEnumAttributeKindForName": (c_uint, (c_char_p, c_size_t)),
-        "LLVMGetFirstFunction": (c_void_p, (c_void_p,)),
-        "LLVMGetNextFunction": (c_void_p, (c_void_p,)),
-        "LLVMIsDeclaration": (c_int, (c_void_p,)),
-    }
-    for name, (result, arguments) in functions.items():
-        function = getattr(engine.library.c, name)
-        function.restype, function.argtypes = result, arguments
-    return engine.library.c

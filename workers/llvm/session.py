@@ -1,12 +1,10 @@
-"""The LLVM phase-ordering environment as a worker sees it."""
+"""The worker's side of the LLVM phase-ordering environment."""
 
+import copy
 import os
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
-
-import platformdirs
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
@@ -16,16 +14,13 @@ from aiocg.workers.llvm.engine import MODULE_CACHE_BYTES, TRANSITION_CACHE_BYTES
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
-from aiocg.workers.llvm.observations import OBSERVATIONS, Subject, bitcode_file
+from aiocg.workers.llvm.observations import OBSERVATIONS, bitcode_file
+from aiocg.workers.llvm.states import MASK
 from aiocg.workers.llvm.trust import Guard
 from aiocg.workers.llvm.vocabulary import Vocabulary
 from aiocg.workers.programs.parameters import Parameters, exchange
 from aiocg.workers.programs.recipe import decode_program
 from aiocg.workers.programs.sandbox import choose
-
-# Of bitcode, which is parsed in less than a millisecond. Whoever steps gains no more than the time until the next step
-# comes, which is less; and forks and observations that come instead should not wait for a large program.
-AHEAD_BYTES = 32 << 10
 
 _FOREIGN = {
     b"\x7fELF": "an ELF object or program",
@@ -35,56 +30,54 @@ _FOREIGN = {
 
 
 class LlvmSession(CompilationSession):
-    """One environment: a program and the passes applied to it.
-
-    Attributes:
-        lasting: whether more actions are to be expected after the next one.
-    """
+    """One environment: a program and the passes applied to it."""
 
     observation_spaces = tuple(observation.spec for observation in OBSERVATIONS.values())
+    shareable = True
     engine: ClassVar[Engine]
     vocabulary: ClassVar[Vocabulary]
-    guard: ClassVar[Guard | None] = None  # where clients are not trusted
-    latest: ClassVar[Callable[[], "LlvmSession | None"]] = staticmethod(lambda: None)  # refers to who ran the last pass
+    guard: ClassVar[Guard | None] = None  # set if clients are not trusted
 
     @classmethod
     def start(cls, options: Mapping[str, Any]) -> None:
-        """Load libLLVM, compile or find the module walker, and probe for passes.
+        """Load libLLVM, build the native libraries if needed, and probe for passes.
 
         Args:
-            options: `library` and `clang` (paths), `cache_dir` (a folder), `transition_cache_bytes`,
-                `module_cache_bytes`, `shared_folder` (for files that are observed, see `bitcode_file`), `sandbox` (how
-                programs are run, see `sandbox`), `untrusted` (whether clients are others, see `trust`); all optional.
+            options: all optional: `library` and `clang` (paths), `cache_dir` (a folder), `transition_cache_bytes`,
+                `module_cache_bytes`, `verify_passes` (whether LLVM's verifier checks each result), `shared_folder`
+                (for observed files, see `bitcode_file`), `sandbox` (how programs run, see `sandbox`), `untrusted`
+                (whether to distrust clients, see `trust`), `unboxed_programs` (whether their programs may run without
+                a sandbox).
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when there is no usable LLVM.
+            CompilationError: with `FailureCode.COMPILER` if there is no usable LLVM.
         """
         library = Library.find(options.get("library"))
-        chosen = options.get("cache_dir") or os.environ.get("AIOCG_CACHE")
-        cache = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("aiocg")
-        natives = NativeLibraries(library, find_clang(library, options.get("clang")), cache)
+        natives = NativeLibraries(library, find_clang(library, options.get("clang")), _cache_folder(options))
         cls.vocabulary = Vocabulary(library)
         cls.engine = Engine(
             library,
             natives,
             int(options.get("transition_cache_bytes", TRANSITION_CACHE_BYTES)),
             int(options.get("module_cache_bytes", MODULE_CACHE_BYTES)),
+            verifies=bool(options.get("verify_passes")),
         )
         cls.engine.runner.sandbox = choose(options)
         cls.guard = Guard(library) if options.get("untrusted") else None
         cls.engine.code.check = cls.guard.check_module if cls.guard else None
         bitcode_file.use_folder(options.get("shared_folder"))
+        natives.prepare()
         cls.compiler_version = f"LLVM {library.version_text}"
         cls.action_spaces = action_spaces(library, cls.vocabulary.passes)
 
     @classmethod
     def check_action(cls, action: Any) -> None:
-        """Raise when an action is neither the index of a pass nor a text that the library takes.
+        """Raise an error if an action is neither the index of a pass nor a text that the library accepts.
 
-        Whether a program has the function or loop that a text names is seen when it is applied.
+        This does not check whether a program has the function or loop that a text names; applying the action does.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION_UNKNOWN`; the message has LLVM's own words.
+            CompilationError: with `FailureCode.ACTION_UNKNOWN`; the message quotes LLVM's.
         """
         cls.vocabulary.resolve(action)
 
@@ -93,7 +86,7 @@ class LlvmSession(CompilationSession):
         """Read and verify a program given as bitcode or textual IR.
 
         Raises:
-            CompilationError: with `FailureCode.BENCHMARK` when it is neither, or not valid.
+            CompilationError: with `FailureCode.BENCHMARK` if it is neither, or not valid.
         """
         refuse_foreign(content)
         recipe = decode_program(program)
@@ -111,12 +104,11 @@ class LlvmSession(CompilationSession):
 
     @classmethod
     def statistics(cls) -> dict[str, Any]:
-        """Return how much was run and remembered."""
+        """Return counters of the engine and its caches."""
         engine = cls.engine
         return {
             "pipelines_run": engine.runs,
-            "pipelines_without_trace": engine.traceless,
-            "pipelines_settled": engine.settled,
+            "modules_cloned": engine.clones,
             "modules_parsed": engine.parses,
             "modules_written": engine.writes,
             "modules_kept": len(engine.shelf),
@@ -129,34 +121,23 @@ class LlvmSession(CompilationSession):
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
-        self.state = benchmark.initial
+        self.engine.beginnings.note(benchmark.initial)
+        self.state = self.engine.hold(benchmark.initial)
         self.parameters = Parameters()
-        self.lasting = True
 
     def apply_action(self, action: Any) -> bool:
-        """Apply an action, given by the index of a pass or as a text, and say whether the IR is different now.
+        """Apply an action, given as the index of a pass or as text, and return whether the IR has changed.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION` when LLVM refuses or breaks the program, which is then
-                kept as it was, or `FailureCode.ACTION_UNKNOWN`.
+            CompilationError: with `FailureCode.ACTION` if LLVM reports an error or makes the program invalid, or with
+                `FailureCode.ACTION_UNKNOWN`; the session's state is unchanged.
         """
-        before, engine = self.state, self.engine
-        runs = engine.runs
-        self.state = engine.apply(before, self.vocabulary.resolve(action), last=not self.lasting)
-        if self.lasting and engine.runs > runs:  # not remembered, so that the next action will hardly be either
-            type(self).latest = weakref.ref(self)
-        self.lasting = True
+        before, vocabulary = self.state, self.vocabulary
+        self.state = self.engine.apply(before, vocabulary.known.get(action) or vocabulary.resolve(action), moving=True)
         return self.state is not before
 
-    @classmethod
-    def idle(cls) -> None:
-        """Parse the program of the session that acted last, if it is still there and if that is quickly done."""
-        session = cls.latest()
-        if session is not None and len(session.state.content) <= AHEAD_BYTES:
-            cls.engine.prepare(session.state)
-
     def get_observation(self, name: str) -> Any:
-        """Compute an observation of the program as it is now.
+        """Compute an observation of the current program.
 
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` or `FailureCode.OBSERVATION_UNKNOWN`.
@@ -170,33 +151,36 @@ class LlvmSession(CompilationSession):
         if self.guard:
             self.guard.check_observation(name)
         try:
-            return observation.compute(Subject(self.benchmark, self.state, self.parameters, self.deadline))
+            return observation.compute(self)
         except LlvmError as error:
             raise CompilationError(FailureCode.OBSERVATION, f"{name}: {error}") from None
 
     def fork(self) -> Self:
-        """Return a session at the same state; they share it."""
-        child = type(self)(self.benchmark)
-        child.state, child.parameters = self.state, self.parameters
-        child.lasting = False  # many a fork is made to try one action
+        """Return a session at the same state, which both share."""
+        child = copy.copy(self)
+        self.engine.hold(self.state)
         return child
+
+    def close(self) -> None:
+        """Leave the current state."""
+        self.engine.let_go(self.state)
 
     def set_parameter(self, key: str, value: str) -> str:
         """Set or get how programs are measured; see `parameters`.
 
         Raises:
-            CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
+            CompilationError: with `FailureCode.PARAMETER` if the key is unknown or the value is not valid.
         """
         self.parameters, answer = exchange(self.parameters, key, value)
         return answer
 
     def state_hash(self) -> int:
-        """Return the hash of the program's bitcode."""
-        return self.state.hash
+        """Return 64 bits of the program's fingerprint."""
+        return self.state.fingerprint & MASK
 
 
 def refuse_foreign(content: bytes) -> None:
-    """Raise when the content is plainly no program: LLVM's words about such files do not help.
+    """Raise an error if the content is clearly not a program; LLVM's message for such files would not help.
 
     Raises:
         CompilationError: with `FailureCode.BENCHMARK`.
@@ -213,11 +197,20 @@ def refuse_foreign(content: bytes) -> None:
 
 
 def newer_llvm_advice(library: Library) -> str:
-    """Say how to read bitcode that this library is too old for."""
+    """Return advice for reading bitcode that this library is too old for."""
     return (
-        f". LLVM {library.version_text} reads what LLVM up to that version wrote. If a newer one wrote this, "
+        f". LLVM {library.version_text} reads bitcode of LLVM up to that version. If a newer one wrote this, "
         "compile again with this LLVM's clang (AIOCG_CLANG), or choose a newer LLVM (AIOCG_LLVM_LIBRARY)"
     )
+
+
+def _cache_folder(options: Mapping[str, Any]) -> Path:
+    chosen = options.get("cache_dir") or os.environ.get("AIOCG_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    import platformdirs  # imported late: clients usually choose a folder
+
+    return platformdirs.user_cache_path("aiocg")
 
 
 def _in_benchmark(error: LlvmError) -> str:

@@ -1,90 +1,111 @@
-"""Parsed modules that wait to be used: reading bitcode costs more than most passes."""
+"""A cache of modules in memory, within a budget."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.states import State
 
-__all__ = ["Parsed", "Shelf"]
+__all__ = ["Shelf"]
 
-
-@dataclass(slots=True)
-class Parsed:
-    """A module that is a parse of a state's content, or as good as one.
-
-    Attributes:
-        module: the engine's; whoever takes it from the shelf closes it or puts it back.
-        seal: taken right after the parse; 0 where there are none.
-        roots: what settling the module after a pass takes; 0 where that is not to be done.
-        settled: after how many passes the module was settled since it was parsed; 0 for a parse.
-        shown: whether others have looked at the module since, who may have left something in it.
-    """
-
-    module: Module
-    seal: int
-    roots: int = 0
-    settled: int = 0
-    shown: bool = False
+MOST_LEFT = 8  # modules of states without a session; the next action may need one
+DISPLACING = 16  # when the shelf is full, one of this many new modules displaces an old one
+CONTEXT_BYTES, INSTRUCTION_BYTES = 64 << 10, 220  # measured size of a module
 
 
 class Shelf:
-    """Parsed modules by state. The least recently used are freed first, but never the last one.
+    """Modules by state. Modules of states without a session are freed first, then the least recently used.
+
+    If more sessions take turns than modules fit, the least recently used module is always the next one needed. A full
+    shelf therefore admits only a few new modules and keeps the others (bimodal insertion: Qureshi et al., "Adaptive
+    insertion policies for high performance caching", ISCA 2007).
 
     Attributes:
-        limit: bytes that the modules may take, by estimate.
-        size: bytes that they take, by estimate.
+        limit: most bytes for all modules, estimated.
+        size: bytes of the modules stored, estimated.
     """
 
-    GROWTH = 20  # times its bitcode, at most, is what a module takes in memory; 12 to 18 were measured
-
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, save: Callable[[State, Module], None]) -> None:
+        """Create an empty shelf that calls `save` before it frees the module of a state with a session."""
         self.limit = limit
         self.size = 0
-        self._parsed: OrderedDict[State, Parsed] = OrderedDict()
+        self._save = save
+        self._held: OrderedDict[State, Module] = OrderedDict()
+        self._left: OrderedDict[State, Module] = OrderedDict()
+        self._without_room = 0
 
     def __len__(self) -> int:
-        return len(self._parsed)
+        return len(self._held) + len(self._left)
 
     def __contains__(self, state: State) -> bool:
-        return state in self._parsed
+        return state in self._held or state in self._left
 
-    def has_room(self, state: State) -> bool:
-        """Could the state's module be put here without another one being freed?"""
-        return self.size + self._footprint(state) <= self.limit
-
-    def get(self, state: State) -> Parsed | None:
+    def get(self, state: State) -> Module | None:
         """Return the state's module, which stays on the shelf."""
-        parsed = self._parsed.get(state)
-        if parsed is not None:
-            self._parsed.move_to_end(state)
-        return parsed
+        module = self._held.get(state)
+        if module is None:
+            return self._left.get(state)
+        self._held.move_to_end(state)
+        return module
 
-    def take(self, state: State) -> Parsed | None:
+    def take(self, state: State) -> Module | None:
         """Remove and return the state's module."""
-        parsed = self._parsed.pop(state, None)
-        if parsed is not None:
-            self.size -= self._footprint(state)
-        return parsed
+        module = self._held.pop(state, None) or self._left.pop(state, None)
+        if module is not None:
+            self.size -= CONTEXT_BYTES + INSTRUCTION_BYTES * state.instructions
+        return module
 
-    def put(self, state: State, parsed: Parsed) -> None:
-        """Keep a module; if the state has another, that one is freed."""
-        self.discard(state)
-        self._parsed[state] = parsed
-        self.size += self._footprint(state)
-        while self.size > self.limit and len(self._parsed) > 1:
-            self.discard(next(iter(self._parsed)))
+    def put(self, state: State, module: Module, *, keep: bool = False) -> None:
+        """Store a module; if the state has another, free that one.
 
-    def clear(self) -> None:
-        """Free all modules."""
-        for state in list(self._parsed):
+        A full shelf may free the module at once, unless it is told to `keep` it until the next call.
+        """
+        if state in self._held or state in self._left:
             self.discard(state)
+        size = CONTEXT_BYTES + INSTRUCTION_BYTES * state.instructions
+        if keep:
+            self._fit(size)
+        (self._held if state.holders else self._left)[state] = module
+        self.size += size
+        if not keep and (self.size > self.limit or len(self._left) > MOST_LEFT):
+            self._fit()
+
+    def hold(self, state: State) -> None:
+        """Record that a state has a session."""
+        module = self._left.pop(state, None)
+        if module is not None:
+            self._held[state] = module
+            self._fit()
+
+    def let_go(self, state: State) -> None:
+        """Record that the last session has left a state."""
+        if state in self._held:
+            self._left[state] = self._held.pop(state)
+            self._fit()
 
     def discard(self, state: State) -> None:
         """Free the state's module, if it has one."""
-        parsed = self.take(state)
-        if parsed is not None:
-            parsed.module.close()
+        module = self.take(state)
+        if module is not None:
+            module.close()
 
-    def _footprint(self, state: State) -> int:
-        return self.GROWTH * len(state.content)
+    def clear(self) -> None:
+        """Free all modules, after saving those of states with sessions."""
+        while self._held:
+            self._save_and_free(next(iter(self._held)))
+        while self._left:
+            self.discard(next(iter(self._left)))
+
+    def _fit(self, size: int = 0) -> None:
+        """Free modules until so many more bytes fit; of those held, one may stay whatever its size."""
+        limit = self.limit - size
+        while len(self._left) > MOST_LEFT or (self._left and self.size > limit):
+            self.discard(next(iter(self._left)))
+        while self.size > limit and len(self._held) > (0 if size else 1):
+            self._without_room += 1
+            newest = self._without_room % DISPLACING != 0
+            self._save_and_free(next(reversed(self._held) if newest else iter(self._held)))
+
+    def _save_and_free(self, state: State) -> None:
+        self._save(state, self._held[state])
+        self.discard(state)

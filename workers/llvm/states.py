@@ -1,98 +1,156 @@
-"""Compiler states as immutable values, and the memory of which pipeline leads from which to which.
+"""Compiler states, and a cache of the transitions between them.
 
-A state *is* its bitcode. Applying a pass parses the bitcode into a fresh context, runs the pass and writes
-the result, which is what a chain of `opt` processes would do. That makes a state a pure function of benchmark
-and actions, which passes run on a module in memory do not: they read the order of use-lists and the counters
-behind value names, and those remember more than the program. Even the bytes that a module is written to differ,
-for half of all programs, once it has been written and read. It also makes a fork free and a thousand idle states
-cheap: bitcode is 12 to 18 times smaller than a module in memory.
-
-What a parse costs is saved where nothing can tell: a module that a pass has left exactly as it was serves the next
-pass (see `seal`), one that it has changed does where it can be made what a parse would be (see `settle`), and where a
-worker is idle, it does that or parses before it is asked (see `Engine.prepare`).
+A state is a program at one point of an episode: a pure function of the benchmark and the actions. Canonical order
+(see `canonical`) ensures that a pass gives the same result on a module changed in place, on a clone and on a parsed
+module. So a state needs no bitcode: it has a fingerprint, cached observations, and a way to rebuild its module, from
+bitcode, if some was written, or by the action that led here from the state before.
 """
 
-import hashlib
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
+
+__all__ = ["MASK", "MOST_BEGUN", "REACH", "Beginnings", "State", "States", "Transitions"]
+
+REACH = 64
+"""Most actions that rebuilding a module may take: after this many, a state gets bitcode."""
+
+MOST_BEGUN = 32
+"""Number of recent initial states that `Beginnings` remembers."""
+
+MASK = 0xFFFFFFFFFFFFFFFF
+"""The bits of a fingerprint that are the state's hash."""
 
 
 class State:
     """A program at one point of an episode; it never changes, so forks share it.
 
     Attributes:
-        content: what a parse starts from: bitcode, or the text of a benchmark that came as text.
-        hash: unsigned 64-bit hash of the content.
-        memo: numeric observations and other small facts that were computed already.
-        inert: pipelines known to leave this program as it is.
+        fingerprint: 128 bits that identify the program, the same in every process.
+        content: the program as bitcode; None if it was not needed yet.
+        origin: the previous state and the action that led here; None if the state keeps its `content`.
+        distance: number of actions since a state that keeps its content.
+        instructions: number of instructions.
+        holders: number of sessions at this state.
+        memo: cached numeric observations and other small facts.
+        inert: actions known not to change this program.
     """
 
-    __slots__ = ("__weakref__", "content", "hash", "inert", "memo")
+    __slots__ = ("__weakref__", "content", "distance", "fingerprint", "holders", "inert", "instructions", "memo",
+                 "origin")  # fmt: skip
 
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.hash = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+    def __init__(self, fingerprint: int, origin: "tuple[State, str] | None" = None) -> None:
+        self.fingerprint = fingerprint
+        self.content: bytes | None = None
+        self.origin = origin
+        self.distance: int = 0 if origin is None else origin[0].distance + 1
+        self.instructions = 0
+        self.holders = 0
         self.memo: dict[str, Any] = {}
         self.inert: set[str] = set()
 
+    @property
+    def hash(self) -> int:
+        """64 bits of the fingerprint."""
+        return self.fingerprint & MASK
+
+    def anchor(self, content: bytes) -> None:
+        """Give the state bitcode that it keeps."""
+        self.content, self.origin, self.distance = content, None, 0
+
+
+class _Reference(weakref.ref[State]):
+    """A weak reference that knows the fingerprint of its state, even after the state is gone."""
+
+    __slots__ = ("fingerprint",)
+    fingerprint: int
+
 
 class States:
-    """The states that are in use, so that equal ones share their memory and what is known about them."""
+    """The states in use. Equal programs are one object, so that they share what is known about them."""
 
     def __init__(self) -> None:
-        self._alive: weakref.WeakValueDictionary[int, State] = weakref.WeakValueDictionary()
+        alive: dict[int, _Reference] = {}
+
+        def forget(reference: weakref.ref[State]) -> None:
+            assert isinstance(reference, _Reference)
+            if alive.get(reference.fingerprint) is reference:
+                del alive[reference.fingerprint]
+
+        self._alive, self._forget = alive, forget  # a closure without `self`, so that there is no reference cycle
 
     def __len__(self) -> int:
         return len(self._alive)
 
-    def intern(self, content: bytes) -> State:
-        """Return the state in use that has this content, or a new one."""
-        state = State(content)
-        known = self._alive.get(state.hash)
-        if known is not None and known.content == content:
-            return known
-        self._alive[state.hash] = state
+    def intern(self, fingerprint: int, origin: tuple[State, str] | None = None) -> State:
+        """Return the state in use with this fingerprint, or else a new one with this origin."""
+        known = self._alive.get(fingerprint)
+        state = known() if known is not None else None
+        if state is None:
+            state = State(fingerprint, origin)
+            reference = self._alive[fingerprint] = _Reference(state, self._forget)
+            reference.fingerprint = fingerprint
         return state
 
 
 class Transitions:
-    """What each (state, pipeline) led to; the least recently used are forgotten first.
+    """A cache from (state, action) to the resulting state; drops the least recently used first.
 
     Attributes:
-        limit: bytes that the remembered states may take; a state that several transitions lead to counts once
-            for each, so this errs towards less.
-        size: bytes in use.
-        hits: how often `get` knew the answer.
+        limit: most bytes for the cached states; a state that several transitions lead to counts several times.
+        size: bytes in use, counted in the same way.
+        hits: number of successful lookups.
     """
 
-    OVERHEAD = 1024  # bytes that a state and its memo take beside the content
+    OVERHEAD = 1024  # bytes of a state and its memo, without its content
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.size = 0
         self.hits = 0
-        self._entries: OrderedDict[tuple[int, str], State] = OrderedDict()
+        self._entries: OrderedDict[tuple[int, str], tuple[State, int]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, state: State, pipeline: str) -> State | None:
-        """Return the state that the pipeline is known to lead to."""
-        key = state.hash, pipeline
-        after = self._entries.get(key)
-        if after is not None:
-            self._entries.move_to_end(key)
-            self.hits += 1
-        return after
+    def get(self, state: State, action: str) -> State | None:
+        """Return the state that an action leads to, or None if that is not known."""
+        key = state.fingerprint, action
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        self.hits += 1
+        return entry[0]
 
-    def put(self, state: State, pipeline: str, after: State) -> None:
-        """Remember a transition that is not known yet, unless it alone is over the limit."""
-        footprint = len(after.content) + self.OVERHEAD
+    def put(self, state: State, action: str, after: State) -> None:
+        """Add a transition, unless it alone exceeds the limit."""
+        footprint = self.OVERHEAD if after.distance or after.content is None else self.OVERHEAD + len(after.content)
         if footprint > self.limit:
             return
-        self._entries[state.hash, pipeline] = after
+        self._entries[state.fingerprint, action] = after, footprint
         self.size += footprint
         while self.size > self.limit:
-            _, forgotten = self._entries.popitem(last=False)
-            self.size -= len(forgotten.content) + self.OVERHEAD
+            _, (_, forgotten) = self._entries.popitem(last=False)
+            self.size -= forgotten
+
+
+class Beginnings:
+    """Recent initial states. One that is used again is held, so that its module stays in memory."""
+
+    def __init__(self, hold: Callable[[State], State], let_go: Callable[[State], None]) -> None:
+        self._hold, self._let_go = hold, let_go
+        self._begun: OrderedDict[State, bool] = OrderedDict()  # state -> whether it is held
+
+    def note(self, state: State) -> None:
+        """Record that a session begins at a state."""
+        again = state in self._begun
+        if again and not self._begun[state]:
+            self._hold(state)
+        self._begun[state] = again
+        self._begun.move_to_end(state)
+        if len(self._begun) > MOST_BEGUN:
+            oldest, held = self._begun.popitem(last=False)
+            if held:
+                self._let_go(oldest)

@@ -1,7 +1,7 @@
 """`python -P -m aiocg.workers.llvm.tool COMMAND …`: one operation on programs, in a process of its own.
 
-What makes LLVM abort then ends only this process. Programs are read from files and results written to files; a failure
-is one JSON object on standard error, `{"code": …, "message": …}` with a `FailureCode`, and exit status 1.
+If LLVM aborts, only this process ends. Programs are read from files and results written to files; a failure is one JSON
+object on standard error, `{"code": …, "message": …}` with a `FailureCode`, and exit status 1.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from ctypes import c_char_p
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from aiocg.workers.llvm.symbols import symbols as module_symbols
 
 
 def link(arguments: argparse.Namespace) -> None:
-    """Join modules to one."""
+    """Link modules into one."""
     contents = [(path.name, path.read_bytes()) for path in arguments.inputs]
     arguments.output.write_bytes(linkage.link(_library(), contents))
 
@@ -39,7 +40,7 @@ def split(arguments: argparse.Namespace) -> None:
 
 
 def strip_optnone(arguments: argparse.Namespace) -> None:
-    """Free functions of `optnone`."""
+    """Remove `optnone` from functions."""
     content, _ = linkage.strip_optnone(_library(), arguments.input.read_bytes())
     arguments.output.write_bytes(content)
 
@@ -51,7 +52,7 @@ def text(arguments: argparse.Namespace) -> None:
 
 
 def symbols(arguments: argparse.Namespace) -> None:
-    """Write the symbols of modules as a JSON list: of each a map, or what is wrong with it."""
+    """Write the symbols of modules as a JSON list: for each module a map, or what is wrong with it."""
     library = _library()
     found: list[dict[str, list[str]] | str] = []
     for path in arguments.inputs:
@@ -63,17 +64,23 @@ def symbols(arguments: argparse.Namespace) -> None:
 
 
 def apply(arguments: argparse.Namespace) -> None:
-    """Apply actions, given as texts, and write the program as bitcode."""
+    """Apply actions, a JSON list of texts, and write the program as bitcode, or as text if requested."""
+    if options := arguments.llvm_option:
+        words = [b"opt", *map(os.fsencode, options)]
+        _library().c.LLVMParseCommandLineOptions(len(words), (c_char_p * len(words))(*words), None)
     compiler = _started(arguments.options)
     session = compiler(compiler.load_benchmark(arguments.input.read_bytes()))
-    for action in arguments.actions:
+    for action in json.loads(arguments.actions.read_bytes()):
         compiler.check_action(action)
         session.apply_action(action)
-    arguments.output.write_bytes(session.get_observation("Bitcode"))
+    if arguments.text:
+        arguments.output.write_text(session.get_observation("Ir"), encoding="utf-8")
+    else:
+        arguments.output.write_bytes(session.get_observation("Bitcode"))
 
 
 def observe(arguments: argparse.Namespace) -> None:
-    """Write observations of a program in the form in which a worker sends them."""
+    """Write observations of a program in the form that a worker sends."""
     compiler = _started(arguments.options)
     session = compiler(compiler.load_benchmark(arguments.input.read_bytes()))
     values = tuple(session.get_observation(name) for name in arguments.names)
@@ -81,7 +88,7 @@ def observe(arguments: argparse.Namespace) -> None:
 
 
 def describe(arguments: argparse.Namespace) -> None:
-    """Write what a worker says of itself."""
+    """Write a worker's description of itself."""
     compiler = _started(arguments.options)
     spaces = compiler.action_spaces, compiler.observation_spaces
     welcome = Welcome(PROTOCOL_VERSION, "llvm", compiler.compiler_version, os.getpid(), *spaces)
@@ -93,7 +100,7 @@ def _library() -> Library:
 
 
 def _started(options: dict[str, Any]) -> Any:
-    from aiocg.workers.llvm.session import LlvmSession  # probes for passes, which the other commands have no need of
+    from aiocg.workers.llvm.session import LlvmSession  # probes for passes, which the other commands do not need
 
     LlvmSession.start(options)
     return LlvmSession
@@ -125,8 +132,9 @@ def _parser() -> argparse.ArgumentParser:
     add(text, "output", "input")
     observing = add(observe, "output", "input")
     observing.add_argument("names", nargs="+")
-    applying = add(apply, "output", "input")
-    applying.add_argument("actions", nargs="*")
+    applying = add(apply, "output", "input", "actions")
+    applying.add_argument("--text", action="store_true")
+    applying.add_argument("--llvm-option", action="append", help="an option of LLVM itself; may be given several times")
     for command in (applying, observing, add(describe, "output")):
         command.add_argument("--options", type=json.loads, default={}, help="JSON object for the compiler")
     return parser

@@ -1,12 +1,13 @@
-"""What a worker refuses to take from a client that it does not trust.
+"""What a worker refuses from an untrusted client.
 
-A trusted client runs as the same user, on the same machine: it may have any command run to link a program. Of another
-one, nothing may name a file of this machine, or a command, or make a tool read or write anything but the client's own:
+A trusted client runs as the same user on the same machine, and may run any command to link a program. No input of an
+untrusted client may name a file of this machine or a command, or make a tool read or write anything but the client's
+own files:
 
 - A recipe is linked by the worker's own tools, with words from a short list and with files of the recipe, which must
-  hold machine code. A linker takes scripts for files otherwise, and has options that read and write anywhere.
+  contain machine code. Otherwise a linker would accept scripts as files, and options that read and write anywhere.
 - Assembly in a program may have instructions, but no directives: `.incbin "/etc/passwd"` is one.
-- There is no observation that writes files where the client is told.
+- Observations that write files and return their paths are refused.
 """
 
 import re
@@ -36,27 +37,27 @@ WORDS = frozenset(
 REFUSED_OBSERVATIONS = frozenset({"BitcodeFile"})
 
 _ELF, _ARCHIVE = b"\x7fELF", b"!<arch>\n"
-_FOR_THE_LINKER = (0x6FFF4C01, 0x6FFF4C04)  # types of sections with options, and with libraries, maybe by a path
+_FOR_THE_LINKER = (0x6FFF4C01, 0x6FFF4C04)  # section types with linker options, and with libraries, possibly by path
 _MEMBER = struct.Struct("16s12s6s6s8s10s2s")
-_TABLES = ((b"/", b"/SYM64/"), (b"//",))  # members that say what is in the others: at the beginning, in this order
-_SUFFIXES = ("", ".o", ".a")  # a compiler's driver takes files for programs in some language by other ones
+_TABLES = ((b"/", b"/SYM64/"), (b"//",))  # members that index the others: first, in this order
+_SUFFIXES = ("", ".o", ".a")  # by any other suffix a compiler driver may treat a file as source code
 
 _MODULE_ASSEMBLY = re.compile(r"^module asm ", re.MULTILINE)
-_ASSEMBLY = re.compile(r'\basm (?=(?:[a-z]+ ){0,4}"([^"]*)")')  # not past the word: a name may look like it
+_ASSEMBLY = re.compile(r'\basm (?=(?:[a-z]+ ){0,4}"([^"]*)")')  # consumes only the word: a name may contain it
 _ESCAPE = re.compile(r"\\([0-9A-F]{2})")
-_INSTRUCTIONS = re.compile(r"[-+*=\w%$,():;<>\[\] \t\n]*", re.ASCII)  # no directive has only these, and no string
+_INSTRUCTIONS = re.compile(r"[-+*=\w%$,():;<>\[\] \t\n]*", re.ASCII)  # directives and strings need other ones
 _LONE_DOLLAR = re.compile(r"\$\$(?![-\w])", re.ASCII)  # "$$" is a dollar, and "$" begins an operand
 _OPERAND = re.compile(r"\$\d")
-_BACKSLASH = re.compile(r'@"[^"]*\\(?:\\|5C)')  # in a name: it ends the quotes that LLVM 19 puts around it
+_BACKSLASH = re.compile(r'@"[^"]*\\(?:\\|5C)')  # in a name: it ends the quotes that LLVM 19 puts around the name
 _STATEMENTS = re.compile(r"[;:\n]")
 _TEXTS = ("clang.arc.retainAutoreleasedReturnValueMarker", "llvm.dependent-libraries", "llvm.linker.options")
 
 
 class Guard:
-    """Checks what comes from a client that is not trusted.
+    """Checks the input of an untrusted client.
 
     Args:
-        library: reads programs.
+        library: parses programs.
     """
 
     def __init__(self, library: Library) -> None:
@@ -65,27 +66,27 @@ class Guard:
     def check_content(self, content: bytes) -> None:
         """Refuse a program with assembly that could name files.
 
-        What passes make of a program is to be checked again before there is machine code: see `check_module`.
+        The result of passes must be checked again before code generation: see `check_module`.
 
         Raises:
             CompilationError: with `FailureCode.BENCHMARK`.
-            LlvmError: when it is no program.
+            LlvmError: if it is not a program.
         """
         with Module.parse(self._library, content) as module:
             if problem := problem_of(module.whole_text()):
                 raise CompilationError(FailureCode.BENCHMARK, problem)
 
     def check_module(self, module: Module) -> None:
-        """Refuse a program that may not become machine code.
+        """Refuse a program that must not become machine code.
 
         Raises:
-            LlvmError: it says why.
+            LlvmError: with the reason.
         """
         if problem := problem_of(module.whole_text()):
             raise LlvmError(problem)
 
     def check_program(self, program: Program | None) -> None:
-        """Refuse a recipe; see the function of this name.
+        """Refuse a recipe; see the function `check_program`.
 
         Raises:
             CompilationError: with `FailureCode.BENCHMARK`.
@@ -105,7 +106,7 @@ class Guard:
 
 
 def check_program(program: Program | None) -> None:
-    """Refuse a recipe with words or files that could make a tool touch others.
+    """Refuse a recipe with words or files that could make a tool access other files.
 
     Raises:
         CompilationError: with `FailureCode.BENCHMARK`.
@@ -132,15 +133,15 @@ def check_program(program: Program | None) -> None:
 
 
 def problem_of(text: str) -> str:
-    """Say what makes a program, given as text, unfit to become machine code, "" if nothing."""
-    rule = "the assembly of others may have instructions only: no directives, no strings, nothing outside of functions"
+    """Return why a program, given as text, must not become machine code; "" if it may."""
+    rule = "untrusted assembly may contain only instructions: no directives, no strings, nothing outside functions"
     if "\0" in text:
-        return "the program has a NUL byte outside of its strings, such as in its target triple"
+        return "the program has a NUL byte outside its strings, such as in its target triple"
     if _MODULE_ASSEMBLY.search(text):
-        return f"the program has assembly outside of its functions (module asm); {rule}"
+        return f"the program has assembly outside its functions (module asm); {rule}"
     for name in _TEXTS:
         if name in text:
-            return f"the program has metadata for assemblers or linkers ({name}), which those of others may not have"
+            return f"the program has metadata for assemblers or linkers ({name}), refused from untrusted clients"
     for found in _ASSEMBLY.finditer(text):
         written = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), found[1])
         if not _is_instructions(written):
@@ -151,14 +152,14 @@ def problem_of(text: str) -> str:
 
 
 def _is_instructions(text: str) -> bool:
-    """Say whether there are instructions only: nothing begins with an operand, whose own text could be anything."""
+    """Return whether assembly has only instructions; none may begin with an operand, whose text could be anything."""
     if not _INSTRUCTIONS.fullmatch(text) or _LONE_DOLLAR.search(text):
         return False
     return not any(statement.lstrip().startswith("$") for statement in _STATEMENTS.split(text))
 
 
 def machine_code_problem(content: bytes) -> str:
-    """Say why a file is not plain machine code, "" if it is."""
+    """Return why a file is not plain machine code; "" if it is."""
     if content.startswith(_ELF):
         try:
             kinds = {kind for kind, _, _ in sections(content)}
@@ -188,7 +189,7 @@ def machine_code_problem(content: bytes) -> str:
 
 
 def _suffix(name: str) -> str:
-    """Return the suffix of a file's name as LLVM sees it, for which `.c` is one as well."""
+    """Return the suffix of a file's name as LLVM sees it: a file named `.c` has one too."""
     _, dot, suffix = PurePosixPath(name).name.rpartition(".")
     return dot and dot + suffix
 
@@ -196,5 +197,5 @@ def _suffix(name: str) -> str:
 def _refused(reason: str, expected: str) -> CompilationError:
     return CompilationError(
         FailureCode.BENCHMARK,
-        f"this worker does not link programs of others in such a way: {reason}; expected {expected}",
+        f"this worker refuses to link this program from an untrusted client: {reason}; expected {expected}",
     )

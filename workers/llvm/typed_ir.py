@@ -1,9 +1,9 @@
 """Today's textual IR, line by line, as LLVM 6 would have printed it.
 
-What is different: pointers have types (see `pointer_evidence`), arrays decay to pointers by a `getelementptr`, `memcpy`
-and its like have their alignment as an argument, and flags and attributes that did not exist are left out. Not all can
-be known: the casts between pointer types are no instructions any more, and fields that only bytes are counted to have
-lost their names.
+The differences: pointers have types (see `pointer_evidence`), arrays decay to pointers by a `getelementptr`, `memcpy`
+and similar functions take their alignment as an argument, and flags and attributes that did not exist are left out.
+Some information is lost: casts between pointer types are no longer instructions, and byte offsets replace some field
+indices.
 """
 
 import functools
@@ -38,7 +38,7 @@ _ALIGNED = re.compile(r", align \d+$")
 _HEAD_END = re.compile(r" (?:#\d|\{$|personality |comdat|!|section |gc |prefix ).*")
 _INTRINSIC = re.compile(r"@llvm\.(memcpy|memmove|memset|lifetime)\.")
 _CALLS = ("call", "tail", "musttail", "notail", "invoke")
-_ALWAYS = frozenset({"alloca", *_CALLS})  # looked at even where no pointer is in sight
+_ALWAYS = frozenset({"alloca", *_CALLS})  # rewritten even without a pointer in the line
 _KNOWN_ATTRIBUTES = frozenset(
     (
         *("byval", "dereferenceable", "dereferenceable_or_null", "inalloca", "inreg", "nest", "noalias", "nocapture"),
@@ -48,9 +48,9 @@ _KNOWN_ATTRIBUTES = frozenset(
 )
 
 
-# How an instruction is read: what matches it, what is learnt from it, and what writes it.
+# How an instruction is handled: its pattern, the method that collects evidence, and the method that writes it.
 _Parser = tuple[re.Pattern[str], Callable[[Match], None] | None, Callable[[Match], str]]
-# A parsed line: the names it is about, its opcode, itself, and what writes it from its parts.
+# A parsed line: its names, its opcode, its text, and the function that writes it from its parts.
 _Statement = tuple[dict[str, Pointee], str, str, Match | None, Callable[[Match], str] | None]
 
 
@@ -58,7 +58,7 @@ class Rewriter:
     """Rewrites a module.
 
     Args:
-        lines: of its text, those of one statement joined.
+        lines: the module's text, one line per statement.
     """
 
     def __init__(self, lines: list[str]) -> None:
@@ -124,7 +124,7 @@ class Rewriter:
         return names, opcode, line, match, write
 
     def _inlined(self, line: str) -> str:
-        """Write out the types that are left by name."""
+        """Expand the remaining named types."""
         if not any(prefix in line for prefix in self._prefixes):
             return line
         bodies, typed = self.types.bodies, self.types.typed
@@ -136,8 +136,8 @@ class Rewriter:
         """Write a pointer operand with its type.
 
         Args:
-            operand: as it stands in the text.
-            wanted: what it is used as a pointer to; "" for what it is.
+            operand: the operand, as in the text.
+            wanted: the pointee type that the use needs; "" for the operand's own.
         """
         if operand[0] == "%":
             return f"{wanted or self.evidence.text(operand)}* {operand}"
@@ -155,7 +155,7 @@ class Rewriter:
         return f"{type} {inner.replace(' to ptr', f' to {type}')}"
 
     def _address(self, operand: str, wanted: str, is_part: bool = False) -> str:
-        """Write the address of a global or of a part of it."""
+        """Write the address of a global or of one of its parts."""
         function = self.evidence.functions.get(operand)
         if function is not None:
             own = self._function_type(function)
@@ -174,7 +174,7 @@ class Rewriter:
         return f"{wanted}* getelementptr inbounds ({own}, {own}* {operand}{indices})"
 
     def _value(self, operand: str, type: str) -> str:
-        """Write an operand whose type stands before it already."""
+        """Write an operand that follows its type."""
         return operand if operand[0] == "%" else self._pointer(operand, type)[len(type) + 2 :]
 
     def _function_type(self, function: Function) -> str:
@@ -289,7 +289,7 @@ class Rewriter:
         return _modern(f"{result}{head}{match[3]}({arguments}){match[5]}")
 
     def _call_head(self, match: Match, function: Function | None) -> str:
-        """Write the types before the callee: that of the result, or that of the whole function."""
+        """Write the type before the callee: the result type, or the whole function type."""
         head = match[2]
         if function is not None:
             result = self._result(function)
@@ -307,16 +307,16 @@ class Rewriter:
         if function is not None:
             declared = place < len(function.parameters)
             parameter = function.parameters[place] if declared and function.is_defined else None
-            # A function that is only declared is mostly a library's, and takes `void *` or `char *`.
+            # A function that is only declared usually belongs to a library, and takes `void *` or `char *`.
             wanted = self.types.text(parameter) if parameter is not None else "i8"
-            if not declared or not function.references[place]:  # what later LLVMs have found out themselves
+            if not declared or not function.references[place]:  # which later LLVMs infer
                 attributes = _REFERENCE.sub("", attributes)
         pointer = self._pointer(parsed[2], wanted)
         type = f"{wanted}*" if wanted else leading_pointer(pointer)
         return f"{type}{_attributes(attributes)}{pointer[len(type) :]}"
 
     def _other(self, opcode: str, line: str) -> str:
-        """Write what has no way of its own."""
+        """Write a line that has no method of its own."""
         line = _modern(line)
         if opcode in _FLAGGED:
             line = _NEW_FLAGS.sub(lambda match: f"{match[match.lastindex or 0]} ", line)
@@ -329,7 +329,7 @@ class Rewriter:
 
 
 def _modern(line: str) -> str:
-    """Leave out, or spell as before, what may stand in any line."""
+    """Remove or respell newer syntax that may occur in any line."""
     if "splat (" in line and (lanes := _LANES.search(line)):
         line = _SPLAT.sub(lambda match: f"<{', '.join([match[1]] * int(lanes[1]))}>", line)
     return line.replace("dso_local ", "").replace("poison", "undef")
@@ -337,7 +337,7 @@ def _modern(line: str) -> str:
 
 @functools.lru_cache(4096)
 def _attributes(text: str) -> str:
-    """Return those attributes of a pointer that LLVM 6 had, in its order."""
+    """Return the pointer attributes that LLVM 6 had, in its order."""
     text = _TYPED_ATTRIBUTE.sub(r"\1", text).replace("captures(none)", "nocapture")
     kept = [one for one in text.split(" ") if one.split("(")[0] in _KNOWN_ATTRIBUTES]
     kept.sort(key=lambda one: ("(" in one, one))
@@ -345,8 +345,8 @@ def _attributes(text: str) -> str:
 
 
 def _intrinsic_arguments(name: str, arguments: str) -> str:
-    """Return the arguments as the intrinsic had them in LLVM 6."""
-    if name == "lifetime":  # of a size that is not said any more
+    """Return the intrinsic's arguments as in LLVM 6."""
+    if name == "lifetime":  # its size is no longer stated
         return arguments if arguments.startswith("i64") else f"i64 1, {arguments}"
     head, _, volatile = arguments.rpartition(", ")
     return f"{head}, i32 1, {volatile}"

@@ -1,28 +1,28 @@
-"""What actions a loaded library understands: names and texts in, the engine's canonical texts out."""
+"""The actions that a loaded library understands: maps names and texts to the engine's canonical texts."""
 
-import difflib
 from fnmatch import fnmatchcase
 from typing import Any
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import pass_options
-from aiocg.workers.llvm.action_text import ActionSyntaxError, ActionText, parse
+from aiocg.workers.llvm.action_text import LONG, ActionSyntaxError, ActionText, parse, quote
+from aiocg.workers.llvm.inlining import split
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.pass_exclusions import REFUSED
 from aiocg.workers.llvm.passes import Pass, available, needs_memory_ssa
 from aiocg.workers.llvm.pipeline_text import Element, read, walk
 from aiocg.workers.llvm.probe import Probe
+from aiocg.workers.llvm.size_attributes import MARKS
 
-_REMEMBERED = 20_000  # texts; a program has few targets, so this is many episodes
-_LONGEST_REMEMBERED = 2_000  # characters
+_REMEMBERED = 20_000  # texts; a program has few targets, so this lasts for many episodes
 
 
 class Vocabulary:
-    """The actions of a library: those with a name, and every text that it takes.
+    """The actions of a library: the named ones, and every text that it accepts.
 
     Attributes:
-        passes: the actions with a name, in the order of their indexes.
+        passes: the named actions, in index order.
     """
 
     def __init__(self, library: Library) -> None:
@@ -31,29 +31,29 @@ class Vocabulary:
         self.passes: tuple[Pass, ...] = available(library)
         self._texts = tuple(one.pipeline for one in self.passes)
         self._by_name = {one.name: one for one in self.passes}
-        self._known: dict[str, str] = {"": ""}
+        self.known: dict[Any, str] = {"": "", **dict(enumerate(self._texts))}
 
     def resolve(self, action: Any) -> str:
-        """Return an action's canonical text, which the engine takes: equal actions have equal texts.
+        """Return an action's canonical text, which the engine accepts; equal actions have equal texts.
 
         Args:
             action: the index of a pass, or a text.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION_UNKNOWN` when it is no action.
+            CompilationError: with `FailureCode.ACTION_UNKNOWN` if it is not an action.
         """
         if type(action) is int and 0 <= action < len(self._texts):
             return self._texts[action]
         if not isinstance(action, str):
             last = len(self._texts) - 1
             raise _unknown(f"{action!r} is not an action: expected an index from 0 to {last}, or a text")
-        known = self._known.get(action)
+        known = self.known.get(action)
         if known is None:
             known = self._resolve(action)
-            if len(action) <= _LONGEST_REMEMBERED:
-                if len(self._known) >= _REMEMBERED:
-                    self._known = {"": ""}
-                self._known[action] = known
+            if len(action) <= LONG:
+                if len(self.known) >= _REMEMBERED:
+                    self.known = {"": "", **dict(enumerate(self._texts))}
+                self.known[action] = known
         return known
 
     def _resolve(self, text: str) -> str:
@@ -61,6 +61,11 @@ class Vocabulary:
             action = parse(text)
         except ActionSyntaxError as error:
             raise _unknown(str(error)) from None
+        if text in MARKS:
+            return text
+        if action.each:
+            parts = [(function, self._checked_part(function, pipeline)) for function, pipeline in action.each]
+            return str(ActionText(each=tuple(parts)))
         if action.pipeline not in self._by_name and (problem := _problem(action)):
             raise _unknown(f"{text!r} is not an action: {problem}")
         if action.function is None:
@@ -71,6 +76,15 @@ class Vocabulary:
                 "(LLVM 20 and later can)"
             )
         return str(action if action.loop is not None else self._on_function(text, action))
+
+    def _checked_part(self, function: bytes, pipeline: str) -> str:
+        """Return the canonical pipeline of one of several functions; checks of its passes are cached."""
+        try:
+            _, rest = split(pipeline)
+            parts = [self.resolve(f"@f({one})")[3:-1] for one in read(rest)] if rest else []
+            return pipeline[: len(pipeline) - len(rest)] + ",".join(parts)
+        except ValueError as error:
+            raise _unknown(f"{quote(function)}({pipeline}) is not an action: {error}") from None
 
     def _over_module(self, text: str, action: ActionText) -> ActionText:
         for name, value in action.options:
@@ -88,12 +102,14 @@ class Vocabulary:
             return action._replace(pipeline=named.on_function)
         if refusal := self._probe.refusal_on_function(action.pipeline):
             if named is not None:
-                refusal = f"{named.name} is no pass over functions, but over the whole module"
+                refusal = f"{named.name} is a module pass, not a function pass"
             raise self._refused(text, refusal, action.pipeline)
         return action
 
     def _refused(self, text: str, refusal: str, pipeline: str) -> CompilationError:
-        """Make the error for what LLVM does not take, with names that are near to those it does not know."""
+        """Return the error for text that LLVM refuses, with names similar to the unknown ones."""
+        import difflib
+
         near = {
             name: difflib.get_close_matches(name.lstrip("-"), self._by_name, n=3, cutoff=0.6)
             for name in (element.name for element, _ in walk(_elements(pipeline)))
@@ -108,7 +124,7 @@ def _unknown(message: str) -> CompilationError:
 
 
 def _problem(action: ActionText) -> str | None:
-    """Say what is wrong with a pipeline that LLVM would accept, or return None."""
+    """Return what is wrong with a pipeline that LLVM would accept, or None."""
     elements = _elements(action.pipeline)
     for element, above in walk(elements):
         for reason, patterns in REFUSED.items():
@@ -124,4 +140,4 @@ def _elements(pipeline: str) -> tuple[Element, ...]:
     try:
         return read(pipeline)
     except ValueError:
-        return ()  # LLVM has better words for it
+        return ()  # LLVM's own message is better

@@ -1,4 +1,4 @@
-"""Counting over the instructions of a module, at C speed: `native/walker.c` and its Python face."""
+"""Fast counts over the instructions of a module: the Python side of `native/walker.c`."""
 
 import ctypes
 import struct
@@ -16,20 +16,24 @@ __all__ = ["AUTOPHASE_NAMES", "INST_COUNT_NAMES", "Walker"]
 class Walker:
     """Feature extraction over modules of one loaded libLLVM.
 
-    It holds no state between calls, so threads may share it as long as each works on a module of a context of
-    its own. A module pointer is an `LLVMModuleRef` as an integer; the module is read, never changed.
+    It has no state, so threads may share it if each uses modules of its own context. A module pointer is an
+    `LLVMModuleRef` as an integer; modules are only read.
     """
 
     def __init__(self, native: NativeLibrary) -> None:
         self._library = native.library
         self._native, self._functions = native.c, native.llvm
-        for name in ("aiocg_instruction_count", "aiocg_inst_count", "aiocg_autophase"):
+        for name in ("aiocg_instruction_count", "aiocg_function_counts", "aiocg_inst_count", "aiocg_autophase"):
             function = getattr(self._native, name)
             function.argtypes, function.restype = (c_void_p, c_void_p, POINTER(c_int64)), c_int
 
     def instruction_count(self, module_pointer: int) -> int:
         """Count the instructions in all function bodies, as `llvm::Module::getInstructionCount` does."""
         return self._count("aiocg_instruction_count", 1, module_pointer)[0]
+
+    def function_counts(self, module_pointer: int, functions: int) -> bytes:
+        """Count the instructions of each function with a body: little-endian int64, in module order."""
+        return self._packed("aiocg_function_counts", functions, module_pointer)
 
     def inst_count(self, module_pointer: int) -> bytes:
         """Compute InstCount: 70 little-endian int64, in the order of `INST_COUNT_NAMES`."""
@@ -39,7 +43,7 @@ class Walker:
         """Compute Autophase: 56 little-endian int64, in the order of `AUTOPHASE_NAMES`.
 
         Raises:
-            CompilationError: with `FailureCode.COMPILER` when this libLLVM hides the case values of a switch.
+            CompilationError: with `FailureCode.COMPILER` if this libLLVM hides the case values of switches.
         """
         return self._packed("aiocg_autophase", len(AUTOPHASE_NAMES), module_pointer)
 

@@ -1,1 +1,1 @@
-"""The compiler of loop nests: tensor expressions, schedules for them, and code for processors and GPUs."""
+"""The loop nest compiler: tensor expressions, their schedules, and code for CPUs and GPUs."""

@@ -1,12 +1,12 @@
-"""The actions of `loops-v0`: steps of a schedule, for a loop by its number or for the one at the cursor.
+"""The actions of `loops-v0`: schedule steps, for a loop given by number or for the loop at the cursor.
 
-A step for the loop at the cursor is a step without `loop=`: `reorder`, `split<factor=8>`. Two more move the cursor.
+A step without `loop=` applies to the loop at the cursor: `reorder`, `split<factor=8>`. Two more actions move the
+cursor.
 
-A recipe is a whole schedule as one action: up to `PLACES` steps, which are done to the computation as it is at first.
-Those that are refused are left out, and numbers of loops start again at 0 where there are not as many: so most steps
-mean something. `schedule 1:split<loop=2;factor=8> 3:reorder<loop=0>` has two, at the first and the third place. So a
-schedule is a choice for each place, as a compiler's command line is one for each option, and what searches those
-searches schedules.
+A recipe is a whole schedule as one action: up to `PLACES` steps, applied to the initial schedule. Illegal steps are
+skipped, and loop numbers wrap around, so that most steps have an effect. The recipe `schedule 1:split<loop=2;factor=8>
+3:reorder<loop=0>` has two steps, at places 1 and 3. A schedule is thus one choice per place, as a command line is one
+per option, and can be searched in the same way.
 """
 
 import re
@@ -17,13 +17,11 @@ from aiocg.transport.messages import ActionParameter, ActionSpaceSpec, ActionSpe
 from aiocg.transport.options import UNSET, Option, OptionReader
 from aiocg.workers.loops.schedule import MAX_LOOPS, Step, steps
 
-__all__ = ["CURSOR_MOVES", "PLACES", "RECIPE", "action_spaces", "at_cursor", "offered", "read_recipe", "resolve"]
-
 CURSOR_MOVES = {"cursor_up": -1, "cursor_down": 1}
-RECIPE = "schedule"  # the first word of one
-PLACES = 12  # for steps, in a recipe
-_LOOPS = 12  # whose steps recipes can have; there are seldom more
-_FACTORS = (2, 4, 8, 16, 32, 64)  # of splits that recipes can have
+RECIPE = "schedule"  # the first word of a recipe
+PLACES = 12  # maximal steps in a recipe
+_LOOPS = 12  # loops that recipe steps can name; few nests have more
+_FACTORS = (2, 4, 8, 16, 32, 64)  # split factors in recipes
 
 _AT_CURSOR = re.compile(r"(?P<primitive>[a-z]+)(?:<(?P<argument>[a-z]+=[a-z0-9.]+)>)?")
 
@@ -41,10 +39,10 @@ _WHAT = {
 
 
 class _Primitive(NamedTuple):
-    """A primitive as it is offered.
+    """A primitive as it is offered to clients.
 
     Attributes:
-        arguments: the texts behind the loop, such as `factor=8`; none if it takes nothing else.
+        arguments: the texts after the loop, such as `factor=8`; empty if the primitive takes only a loop.
     """
 
     name: str
@@ -53,19 +51,19 @@ class _Primitive(NamedTuple):
 
 @cache
 def offered(target: str) -> tuple[str, ...]:
-    """Return the texts of the steps that are offered for a target, by their indices in the first space."""
+    """Return the texts of the steps that are offered for a target, in the order of the first space."""
     return tuple(step.text for step in steps(target))
 
 
 def resolve(action: str, cursor: int) -> Step:
-    """Return the step that an action is, which is none that moves the cursor.
+    """Parse an action that is a step, not a move of the cursor.
 
     Args:
         action: a text.
-        cursor: the number of the loop that is meant where the text does not say one.
+        cursor: the number of the loop to use if the text names none.
 
     Raises:
-        ValueError: when it is no step.
+        ValueError: if it is not a step.
     """
     found = _AT_CURSOR.fullmatch(action)
     if found and "loop=" not in action:
@@ -75,12 +73,12 @@ def resolve(action: str, cursor: int) -> Step:
 
 
 def at_cursor(action: str) -> bool:
-    """Does a step leave it to the cursor which loop is meant?"""
+    """Return whether a step applies to the loop at the cursor."""
     return "loop=" not in action
 
 
 def action_spaces(target: str) -> tuple[ActionSpaceSpec, ...]:
-    """Return the spaces for a target, which are views of one language."""
+    """Return the action spaces for a target."""
     primitives = _primitives(target)
     return (
         ActionSpaceSpec(
@@ -121,7 +119,7 @@ def read_recipe(target: str, text: str) -> tuple[Step, ...]:
     """Return the steps of a recipe.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: if it is not a recipe.
     """
     options = _places(target)
     choices = _reader(target).read(text.split(" ")[1:])
@@ -148,7 +146,7 @@ def _reader(target: str) -> OptionReader:
 
 
 def _primitives(target: str) -> tuple[_Primitive, ...]:
-    """Return what is offered, in the order of the steps."""
+    """Return the primitives on offer, in the order of the steps."""
     found: dict[str, dict[str, None]] = {}
     for step in steps(target):
         if step.loop == 0:

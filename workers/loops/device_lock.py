@@ -1,35 +1,35 @@
-"""One measurement at a time on each device of this machine, whichever process makes it.
-
-The lock is one on a file, which the system gives back when its holder dies. Its place is the same for everyone on the
-machine, so it is not in TMPDIR, and anyone can open it.
-"""
+"""A lock for measuring on a device, and a cache of measured rooflines."""
 
 import fcntl
+import json
 import math
 import os
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-__all__ = ["DeviceBusyError", "held"]
+from aiocg.workers.loops.target import Roof
 
 FOLDER = Path("/tmp")
 SHORTEST, LONGEST = 0.001, 0.02  # seconds between two tries
 
 
 class DeviceBusyError(Exception):
-    """Others measured on the device until the deadline."""
+    """Other processes used the device until the deadline."""
 
 
 @contextmanager
 def held(device: str, deadline: float = math.inf, folder: Path = FOLDER) -> Iterator[None]:
-    """Hold a device of this machine.
+    """Hold the lock of a device of this machine.
 
     Args:
-        device: such as `cpu` or `cuda-0`; part of a file's name.
-        deadline: until when to wait, in seconds of the monotonic clock.
-        folder: where the lock is.
+        device: such as `cpu` or `cuda-0`; part of the file's name.
+        deadline: the time limit of waiting, in seconds of the monotonic clock.
+        folder: the lock's folder.
 
     Raises:
         DeviceBusyError: if the device is not free before the deadline.
@@ -44,8 +44,8 @@ def held(device: str, deadline: float = math.inf, folder: Path = FOLDER) -> Iter
 
 
 def _open(path: Path) -> int:
-    """Open the file, for reading: the system lets nobody write, or create, what another user has made in /tmp."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # somebody may have made a pipe of that name
+    """Open the file for reading: Linux may forbid opening files of other users in /tmp for writing."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # another user may have made a pipe there
     while True:
         try:
             return os.open(path, flags)
@@ -55,7 +55,7 @@ def _open(path: Path) -> int:
             descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
             continue
-        os.fchmod(descriptor, 0o444)  # whatever the umask is
+        os.fchmod(descriptor, 0o444)  # regardless of the umask
         return descriptor
 
 
@@ -71,3 +71,53 @@ def _wait(descriptor: int, device: str, deadline: float) -> None:
             raise DeviceBusyError(f"others measured on {device} all the time")
         time.sleep(min(pause, left))
         pause = min(2 * pause, LONGEST)
+
+
+def remembered(folder: Path | None, key: Mapping[str, str | int], measure: Callable[[], Roof]) -> Roof:
+    """Return a roofline from the cache, or measure and cache it.
+
+    An unusable file is replaced; without a writable folder nothing is cached.
+
+    Args:
+        folder: the cache's folder; None for no cache.
+        key: everything the roofline depends on: the device, its configuration, the version of the measurement.
+        measure: measures the roofline.
+    """
+    if folder is None:
+        return measure()
+    text = json.dumps(dict(key), sort_keys=True)
+    path = folder / f"roof-{sha256(text.encode()).hexdigest()[:16]}.json"
+    roof = _read(path, key)
+    if roof is None:
+        roof = measure()
+        _write(path, key, roof)
+    return roof
+
+
+def _read(path: Path, key: Mapping[str, str | int]) -> Roof | None:
+    try:
+        stored: Any = json.loads(path.read_text(encoding="utf-8"))
+        if stored["key"] != dict(key):
+            return None
+        roof = Roof(float(stored["flops"]), tuple((int(size), float(rate)) for size, rate in stored["bandwidths"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    rates = (roof.flops, *(rate for _, rate in roof.bandwidths))
+    sensible = roof.bandwidths and all(math.isfinite(rate) and rate > 0 for rate in rates)
+    return roof if sensible else None
+
+
+def _write(path: Path, key: Mapping[str, str | int], roof: Roof) -> None:
+    """Write a file atomically."""
+    text = json.dumps({"key": dict(key), "flops": roof.flops, "bandwidths": roof.bandwidths}, indent=1)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError:
+        return
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        os.replace(name, path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Tensor expressions: what is computed, and nothing about in which order.
+"""Tensor expressions: what is computed, independent of the execution order.
 
 A computation is a list of stages. A stage computes each element of one tensor by an expression over elements of inputs
 and of tensors of earlier stages, reduced over some axes. All elements are `float32`.
@@ -9,14 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["FUNCTIONS", "REDUCERS", "Affine", "Axis", "Call", "Computation", "Expression", "Number", "Read", "Stage",
-           "Tensor"]  # fmt: skip
-
-FUNCTIONS: Mapping[str, int] = {  # with how many arguments each has
+FUNCTIONS: Mapping[str, int] = {  # the number of arguments of each
     "add": 2, "sub": 2, "mul": 2, "div": 2, "max": 2, "min": 2,
     "neg": 1, "abs": 1, "sqrt": 1, "exp": 1, "log": 1, "tanh": 1,
 }  # fmt: skip
-REDUCERS: Mapping[str, float] = {"sum": 0.0, "max": -math.inf, "min": math.inf}  # with what each begins
+REDUCERS: Mapping[str, float] = {"sum": 0.0, "max": -math.inf, "min": math.inf}  # the initial value of each
 
 ELEMENT_BYTES = 4
 
@@ -26,7 +23,7 @@ class Affine:
     """A sum of a constant and multiples of axes.
 
     Attributes:
-        constant: what does not depend on an axis.
+        constant: the constant term.
         terms: names of axes and their factors, none of them 0, each axis once.
     """
 
@@ -77,7 +74,7 @@ class Tensor:
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
 
@@ -86,11 +83,11 @@ class Stage:
     """How one tensor is computed.
 
     Attributes:
-        tensor: the name of what is computed; its shape is the extents of `spatial`, in that order.
+        tensor: the name of the result; its shape is the extents of `spatial`, in that order.
         spatial: the axes of the result.
-        reduction: the axes that are reduced over.
+        reduction: the reduction axes.
         reducer: one of `REDUCERS`; "" without reduction axes.
-        body: what is reduced, or is the result.
+        body: the expression that is reduced, or is the result.
     """
 
     tensor: str
@@ -101,16 +98,16 @@ class Stage:
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """All axes, those that are reduced over last."""
+        """All axes, reduction axes last."""
         return self.spatial + self.reduction
 
     @property
     def result(self) -> Tensor:
-        """The tensor that is computed."""
+        """The result tensor."""
         return Tensor(self.tensor, tuple(axis.extent for axis in self.spatial))
 
     def reads(self) -> Iterator[Read]:
-        """Yield each element that the body reads, in the order of the text, repeated as it is there."""
+        """Yield each read of the body in textual order, with repetitions."""
         return (one for one in _nodes(self.body) if isinstance(one, Read))
 
     @cached_property
@@ -125,8 +122,8 @@ class Computation:
     """What a program computes: the last stage's tensor is the result.
 
     Attributes:
-        inputs: the tensors that are given.
-        stages: in the order in which they are computed.
+        inputs: the input tensors.
+        stages: the stages, in execution order.
     """
 
     inputs: tuple[Tensor, ...]
@@ -134,7 +131,7 @@ class Computation:
 
     @cached_property
     def tensors(self) -> tuple[Tensor, ...]:
-        """All tensors, which is also the order of a kernel's arguments: the inputs, and then each stage's."""
+        """All tensors, in the order of a kernel's arguments: the inputs, then each stage's result."""
         return (*self.inputs, *(stage.result for stage in self.stages))
 
     @cached_property
@@ -149,7 +146,7 @@ class Computation:
 
     @cached_property
     def traffic(self) -> int:
-        """Bytes that must be read or written at least: the inputs and the result, each once."""
+        """Minimal bytes moved: the inputs and the result, each once."""
         tensors = (*self.inputs, self.stages[-1].result)
         return ELEMENT_BYTES * sum(tensor.size for tensor in tensors)
 

@@ -1,44 +1,93 @@
 """Schedules as numbers: features of each loop, and a graph.
 
-`features` is an array of a row for each number that a loop can have and a column for each of `FEATURES`. The rows of
-numbers that no loop has are 0. Counts and bytes come as logarithms to the base 2, so that features are between 0 and
-some dozens; strides as sign(s) * log2(1 + |s|). The sizes of caches are usual ones, not those of a machine, so that
-equal schedules have equal features everywhere.
+`features` is an array with a row for each possible loop number and a column for each of `FEATURES`. Rows of unused loop
+numbers are 0. Counts and bytes are base-2 logarithms, so that features range from 0 to a few dozen; strides are
+sign(s) * log2(1 + |s|). Cache sizes are typical ones, not those of a machine, so that equal schedules have equal
+features everywhere.
 
 * `present`: 1.
-* `stage`: the number of the stage. `position`: of the loop in its nest, 0 for the outermost.
+* `stage`: the number of the stage. `position`: the loop's position in its nest, 0 for the outermost.
 * `innermost`: 1 if no loop is inside.
-* `extent`: log2 of the loop's turns.
-* `reduced`: 1 if an axis depends on it that is reduced over.
+* `extent`: log2 of the loop's iterations.
+* `reduced`: 1 if a reduction axis depends on it.
 * `serial` ... `thread.z`: 1 for the loop's kind.
-* `remainder`: 1 if the body is left out in a part of the nest's turns where this loop is what a guard depends on.
-* `entered`: log2 of how often the loop is begun. `bodies`: log2 of how often one turn of it carries out the body.
-* `turn_bytes`: log2 of the bytes that one turn touches at most, of all tensors together. `turn_in_l1`, `turn_in_l2`,
-  `turn_in_l3`: 1 if that fits in 32 KiB, 1 MiB, 32 MiB.
-* `bytes`, `in_l1`, `in_l2`, `in_l3`: the same for all turns.
+* `remainder`: 1 if a guard that skips the body in some iterations depends on this loop.
+* `entered`: log2 of how often the loop is entered. `bodies`: log2 of how often one iteration of it runs the body.
+* `turn_bytes`: log2 of the bytes, of all tensors together, that one iteration touches at most. `turn_in_l1`,
+  `turn_in_l2`, `turn_in_l3`: 1 if that fits in 32 KiB, 1 MiB, 32 MiB.
+* `bytes`, `in_l1`, `in_l2`, `in_l3`: the same for all iterations.
 * `reuse`: log2 of how often each element is accessed, on average, while the loop runs once.
-* `staged`: log2 of the bytes of tiles that each turn copies to shared memory, 0 if none.
-* for the element that is written (`written_...`) and the first `READS` different ones that are read (`read0_...`):
-  `_present`: 1; `_stride`: how many elements further the next turn's is, seen from the first; `_varies`: 1 if it
-  depends on the loop; `_touched`: log2 of how many elements are touched at most while the loop runs once.
+* `staged`: log2 of the bytes of tiles that each iteration copies to shared memory, 0 if none.
+* for the written element (`written_...`) and the first `READS` distinct read ones (`read0_...`): `_present`: 1;
+  `_stride`: the distance in elements from the first iteration's to the second's; `_varies`: 1 if it depends on the
+  loop; `_touched`: log2 of the maximal number of elements touched while the loop runs once.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aiocg.workers.loops.access import accesses, stride, touched, varies
-from aiocg.workers.loops.expression import ELEMENT_BYTES, Read
+from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine, Read, Stage
 from aiocg.workers.loops.nest import Kind, Nest
 from aiocg.workers.loops.schedule import MAX_LOOPS, Schedule
-from aiocg.workers.loops.tile import staged_tile
+from aiocg.workers.loops.tile import span, staged_tile
 
-__all__ = ["CACHES", "FEATURES", "READS", "features", "graph"]
 
-READS = 4  # of a stage that have features
+def accesses(stage: Stage) -> list[Read]:
+    """Return the element that a stage writes, followed by the distinct ones that it reads, in textual order."""
+    written = Read(stage.tensor, tuple(Affine(0, ((axis.name, 1),)) for axis in stage.spatial))
+    return [written, *dict.fromkeys(stage.reads())]
+
+
+def varies(nest: Nest, access: Read, variable: str) -> bool:
+    """Return whether the element depends on a loop."""
+    return any(variable in nest.dependencies[axis] for index in access.indices for axis, _ in index.terms)
+
+
+def stride(nest: Nest, access: Read, shape: Sequence[int], variable: str) -> int:
+    """Return the distance in elements of an access between a loop's first two iterations, other loops in their first.
+
+    Args:
+        nest: the loops.
+        access: the element.
+        shape: the shape of its tensor.
+        variable: the loop's variable.
+    """
+    values = nest.values({loop.variable: int(loop.variable == variable) for loop in nest.loops})
+    return sum(
+        math.prod(shape[dimension + 1 :]) * factor * values[axis]
+        for dimension, index in enumerate(access.indices)
+        for axis, factor in index.terms
+    )
+
+
+def touched(nest: Nest, access: Read, shape: Sequence[int], inside: Set[str]) -> int:
+    """Return the maximal number of elements of a tensor that loops touch by one access.
+
+    Args:
+        nest: the loops.
+        access: the element.
+        shape: the shape of its tensor.
+        inside: the loops that run; the others are fixed.
+    """
+    extents = {loop.variable: loop.extent for loop in nest.loops}
+    needed: set[str] = set()
+    box = combinations = 1
+    for index, most in zip(access.indices, shape, strict=True):
+        extent = 1
+        for variable, factor in index.terms:
+            values = span(nest, variable, inside) or nest.extent[variable]
+            extent += abs(factor) * (values - 1)
+            combinations *= values
+            needed |= nest.dependencies[variable] & inside
+        box *= min(extent, most)
+    return min(box, combinations, math.prod(extents[variable] for variable in needed))
+
+
+READS = 4  # of a stage that get features
 CACHES: Mapping[str, int] = {"l1": 2**15, "l2": 2**20, "l3": 2**25}  # bytes
 
 _ACCESSES = ("written", *(f"read{number}" for number in range(READS)))
@@ -60,7 +109,7 @@ def features(schedule: Schedule) -> NDArray[np.float32]:
 
 
 def _loop_features(nest: Nest, position: int, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, float]:
-    """Return the features of one loop that are not 0, by name."""
+    """Return the nonzero features of one loop, by name."""
     loop = nest.loops[position]
     inner = frozenset(one.variable for one in nest.loops[position + 1 :])
     bodies = math.prod(one.extent for one in nest.loops[position + 1 :])
@@ -97,20 +146,20 @@ def _loop_features(nest: Nest, position: int, shapes: Mapping[str, tuple[int, ..
 
 
 def graph(schedule: Schedule) -> dict[str, Any]:
-    """Return a schedule as a directed graph, of which `networkx.node_link_graph(value, edges="links")` makes one.
+    """Return a schedule as a directed graph, in the form that `networkx.node_link_graph(value, edges="links")` reads.
 
     Nodes have a `type`:
 
-    * `loop`: with its `number`, `variable`, `extent`, `kind`, and whether it is `reduced` over;
+    * `loop`: with its `number`, `variable`, `extent`, `kind`, and whether it is `reduced`;
     * `access`: an element that the body of a `stage` reads or writes, with its `text`;
     * `tensor`: with its `name`, `shape`, and whether it is an `input`.
 
-    So have edges:
+    Edges have a `type` too:
 
     * `nesting`: from a loop to the next inner one, and from the innermost one to the accesses;
     * `reads`: from a tensor to the access; `writes`: from the access to the tensor;
-    * `indexes`: from a loop to an access that depends on it, with the `stride` in elements, from the first turn to the
-      second.
+    * `indexes`: from a loop to an access that depends on it, with the `stride` in elements from the first iteration to
+      the second.
     """
     nodes: list[dict[str, Any]] = []
     links: list[dict[str, Any]] = []
@@ -153,7 +202,7 @@ def _node(nodes: list[dict[str, Any]], type_: str, **attributes: Any) -> int:
 
 
 def _bytes(nest: Nest, accesses: Sequence[Read], shapes: Mapping[str, tuple[int, ...]], inside: frozenset[str]) -> int:
-    """Return how many bytes loops touch at most; all accesses of one tensor together not more than it has."""
+    """Return the maximal bytes that loops touch; at most the size of a tensor for all accesses to it."""
     elements: dict[str, int] = {}
     for access in accesses:
         shape = shapes[access.tensor]

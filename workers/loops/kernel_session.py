@@ -1,40 +1,105 @@
-"""What environments have in common whose state is a schedule that is compiled, checked and measured."""
+"""The base class of sessions whose state is a schedule that is compiled, checked and measured."""
 
 import abc
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.loops.kernels import Kernels
 from aiocg.workers.loops.observations import Observation
-from aiocg.workers.loops.parameters import Parameters, exchange
 from aiocg.workers.loops.schedule import Schedule
-from aiocg.workers.loops.target import Roof, Timing
+from aiocg.workers.loops.target import Machine, Roof, Timing
 from aiocg.workers.loops.targets import open_target
 
-__all__ = ["KernelSession"]
+MOST_SAMPLES = 10_000
+MOST_SECONDS = 30.0  # no other process can measure meanwhile
 
-GRACE = 1.0  # seconds before the worker is killed, to say that others have kept the device busy
+
+class Parameters(NamedTuple):
+    """How to measure a kernel.
+
+    Attributes:
+        samples: the number of samples, of which the median is the result.
+        seconds: their approximate total time; each averages as many runs as fit.
+        patience: a kernel whose first run takes longer than that, and so many times as long as the fastest kernel of
+            the computation, is not run again.
+    """
+
+    samples: int = 7
+    seconds: float = 0.1
+    patience: float = math.inf
+
+
+def exchange(parameters: Parameters, key: str, value: str) -> tuple[Parameters, str]:
+    """Set or get a parameter; return the new parameters and the reply.
+
+    Args:
+        parameters: the current ones.
+        key: `samples`, `seconds` or `patience`.
+        value: the new value; "" to get the current one.
+
+    Raises:
+        CompilationError: with `FailureCode.PARAMETER` if the key is unknown or the value is invalid.
+    """
+    if key == "samples":
+        if value:
+            parameters = parameters._replace(samples=_samples(value))
+        return parameters, str(parameters.samples)
+    if key == "seconds":
+        if value:
+            parameters = parameters._replace(seconds=_number(key, value, MOST_SECONDS))
+        return parameters, f"{parameters.seconds:g}"
+    if key == "patience":
+        if value:
+            parameters = parameters._replace(patience=_number(key, value, math.inf))
+        return parameters, f"{parameters.patience:g}"
+    raise CompilationError(
+        FailureCode.PARAMETER, f"unknown parameter {key!r}: there are {', '.join(Parameters._fields)}"
+    )
+
+
+def _samples(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) < 10 and 1 <= int(value) <= MOST_SAMPLES):
+        raise CompilationError(
+            FailureCode.PARAMETER, f"samples takes a number from 1 to {MOST_SAMPLES:,}, not {value[:40]!r}"
+        )
+    return int(value)
+
+
+def _number(key: str, value: str, most: float) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 < number <= most:  # also rejects NaN
+        raise CompilationError(
+            FailureCode.PARAMETER, f"{key} takes a number above 0, at most {most:g}, not {value[:40]!r}"
+        )
+    return number
+
+
+GRACE = 1.0  # seconds before the worker is killed, to report that others kept the device busy
 
 
 @dataclass
 class _Measurement:
-    """The last measurement of a schedule, which sessions share that have it from each other.
+    """The last measurement of a schedule, shared by forks.
 
     Attributes:
-        timing: what it came to, None before the first one.
+        timing: its result, None before the first one.
     """
 
     timing: Timing | None = None
 
 
 class KernelSession(CompilationSession):
-    """A session whose state says how a computation is carried out.
+    """A session whose state is a schedule.
 
-    A measurement counts for everything that is observed of a state; what is asked for once more is measured once more.
-    So speed and its spread are of the same runs, and an action without effect costs no measurement.
+    One measurement serves all observations of a state; requesting the same observation again measures again. So speed
+    and spread come from the same runs, and an action without effect costs no measurement.
     """
 
     lookahead = 8
@@ -44,13 +109,13 @@ class KernelSession(CompilationSession):
 
     @classmethod
     def device(cls, target: str) -> Kernels:
-        """Return the kernels of a device, which is opened when it is first asked for.
+        """Return the kernels of a device, opening it on first use.
 
         Args:
             target: `cpu` or `cuda`.
 
         Raises:
-            CompilationError: with `FailureCode.UNSUPPORTED`, saying what is missing.
+            CompilationError: with `FailureCode.UNSUPPORTED`, naming what is missing.
         """
         if target not in cls._devices:
             cls._devices[target] = Kernels(open_target(target, cls.options))
@@ -58,7 +123,7 @@ class KernelSession(CompilationSession):
 
     @classmethod
     def anticipate(cls, sessions: Sequence[Self], names: Sequence[str]) -> None:
-        """Compile what is to be observed, on all processors; measuring comes one by one."""
+        """Compile the schedules to be observed, in parallel; measuring is sequential."""
         if not any(name in cls.observations and cls.observations[name].compiles for name in names):
             return
         for kernels in {id(session.kernels): session.kernels for session in sessions}.values():
@@ -66,7 +131,7 @@ class KernelSession(CompilationSession):
 
     @classmethod
     def statistics(cls) -> dict[str, Any]:
-        """Return how many kernels were compiled, checked and measured, of all devices."""
+        """Return the numbers of kernels compiled, checked and measured, over all devices."""
         total: dict[str, int] = {}
         for kernels in cls._devices.values():
             for name, count in kernels.statistics().items():
@@ -77,39 +142,44 @@ class KernelSession(CompilationSession):
         self.kernels = self.device(target)
         self.parameters = Parameters()
         self._measurement = _Measurement()
-        self._told: frozenset[str] = frozenset()  # what the measurement was asked for
+        self._told: frozenset[str] = frozenset()  # the observations that the measurement has served
 
     @property
     @abc.abstractmethod
     def schedule(self) -> Schedule:
-        """How the computation is carried out now."""
+        """The current schedule."""
 
     @property
     def roof(self) -> Roof:
-        """What the device can do."""
+        """The device's roofline."""
         return self.kernels.roof(self.deadline - GRACE)
 
+    @property
+    def machine(self) -> Machine | None:
+        """What the device has; see `Target`."""
+        return self.kernels.target.machine
+
     def source(self) -> str:
-        """Return what the device's compiler is given, or makes of it.
+        """Return the input of the device's compiler, or its output.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, when the device cannot carry out these loops.
+            CompilationError: with `FailureCode.OBSERVATION` if the device cannot run these loops.
         """
         return self.kernels.kernel(self.schedule).source
 
     def timing(self, name: str) -> Timing:
-        """Return how long the kernel takes.
+        """Return the kernel's timing.
 
         Args:
-            name: of the observation that it is for: the same one gets another measurement.
+            name: the observation that needs it; requesting the same one again measures again.
 
         Raises:
             CompilationError: with `FailureCode.OBSERVATION`, as `Kernels.measure`.
         """
         if self._measurement.timing is None or name in self._told:
-            samples, seconds = self.parameters
-            patience = self.deadline - GRACE - 2 * seconds
-            self._measurement.timing = self.kernels.measure(self.schedule, samples, seconds, patience)
+            samples, seconds, patience = self.parameters
+            deadline = self.deadline - GRACE - 2 * seconds
+            self._measurement.timing = self.kernels.measure(self.schedule, samples, seconds, deadline, patience)
             self._told = frozenset()
         self._told |= {name}
         return self._measurement.timing
@@ -118,8 +188,8 @@ class KernelSession(CompilationSession):
         """Compute an observation of the state.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, the `reason` in its fields when there is no right kernel;
-                or `FailureCode.OBSERVATION_UNKNOWN`.
+            CompilationError: with `FailureCode.OBSERVATION`, and a `reason` in its fields if there is no correct
+                kernel; or `FailureCode.OBSERVATION_UNKNOWN`.
         """
         observation = self.observations.get(name)
         if observation is None:
@@ -130,7 +200,7 @@ class KernelSession(CompilationSession):
         return observation.compute(self)
 
     def acted(self, changed: bool) -> None:
-        """Take note of an action, and whether the schedule is another one now."""
+        """Record an action, and whether it changed the schedule."""
         self._told = frozenset()
         if changed:
             self._measurement = _Measurement()
@@ -146,7 +216,7 @@ class KernelSession(CompilationSession):
         """Set or get how to measure (see `parameters`), or get the `device`.
 
         Raises:
-            CompilationError: with `FailureCode.PARAMETER` when the key is not known or the value is bad.
+            CompilationError: with `FailureCode.PARAMETER` if the key is unknown or the value is invalid.
         """
         if key == "device":
             if value:

@@ -1,8 +1,9 @@
-"""Kernels of one device: compiled once for each schedule, compared with NumPy once, and then measured."""
+"""Kernels of one device: compiled and compared with NumPy once for each schedule, and then measured."""
 
 import contextlib
 import math
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,47 +19,62 @@ from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.target import Kernel, Roof, Target, Timing
 
-__all__ = ["Kernels", "Workload"]
-
 KEPT_KERNELS = 256
 KEPT_WORKLOADS = 256
-KEPT_BYTES = 1 << 30  # of arrays of all computations; the latest one's are kept in any case
+LONG = 10  # times the seconds of a measurement: what takes longer is run once the first time
+KEPT_BYTES = 1 << 30  # of arrays of all computations; the latest one's are always kept
 
 
 class Workload:
-    """What kernels of a computation work on, and what the results are to be.
+    """The arrays that kernels of a computation work on, and the expected results.
 
     Attributes:
         computation: what is computed.
         arrays: `float32`, one for each of its tensors; the inputs are random, and always the same.
+        fastest: seconds that the fastest kernel takes of those measured.
 
     Raises:
-        MemoryError: when there is not enough.
+        CompilationError: with `FailureCode.OBSERVATION` if `float32` overflows so that nothing of a result is known.
+        MemoryError: if memory runs out.
     """
 
     def __init__(self, computation: Computation) -> None:
         self.computation = computation
+        self.fastest = math.inf
         self._results = [np.empty(stage.result.shape, np.float32) for stage in computation.stages]
         self.arrays = (*random_inputs(computation), *self._results)
         self._expected = expect(computation, self.arrays[: len(computation.inputs)])
+        for stage, (_, tolerance) in zip(computation.stages, self._expected, strict=True):
+            if tolerance is not None and np.isinf(tolerance).all():
+                raise _failure(
+                    "overflow",
+                    f"{stage.tensor} overflows float32 for inputs from -1 to 1, and then depends on the order of "
+                    "operations, so that no kernel can be checked: scale the expression down",
+                )
 
-    def wrong(self, kernel: Kernel) -> str:
-        """Run a kernel once, and say what is wrong with its results or was not written; "" if nothing is."""
+    def check(self, kernel: Kernel) -> tuple[str, float]:
+        """Run a kernel once.
+
+        Returns:
+            What is wrong or unwritten in its results, "" if nothing is; and the seconds that the run took.
+        """
         for array in self._results:
             array.fill(np.nan)
+        before = time.perf_counter()
         kernel.run(self.arrays)
-        return str(compare(self.computation, self._results, self._expected) or "")
+        taken = time.perf_counter() - before
+        return str(compare(self.computation, self._results, self._expected) or ""), taken
 
 
 @dataclass
 class _Entry:
-    """What is known of a schedule.
+    """What is known about a schedule.
 
     Attributes:
         kernel: the kernel, None if it cannot be compiled.
-        refusal: why it cannot.
-        checked: it was compared with NumPy.
-        wrong: what is wrong with its results.
+        refusal: the reason.
+        checked: whether it was compared with NumPy.
+        wrong: the difference found.
     """
 
     kernel: Kernel | None
@@ -68,14 +84,14 @@ class _Entry:
 
 
 class Kernels:
-    """The kernels of a device that were used last.
+    """The most recently used kernels of a device.
 
     Args:
         target: the device.
 
     Attributes:
         target: the device.
-        compiles, checks, measurements, hits: how often each was done, and how often a kernel was there already.
+        compiles, checks, measurements, hits: the number of each; a hit is a kernel found in the cache.
     """
 
     def __init__(self, target: Target) -> None:
@@ -86,20 +102,20 @@ class Kernels:
         self._workloads: OrderedDict[Computation, Workload] = OrderedDict()
 
     def roof(self, deadline: float = math.inf) -> Roof:
-        """Return what the device can do, which takes seconds where it was not measured before.
+        """Return the device's roofline; measuring it takes seconds the first time.
 
         Args:
-            deadline: until when to wait for others that measure, in seconds of the monotonic clock.
+            deadline: the time limit of waiting for others that measure, in seconds of the monotonic clock.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, when others measured until the deadline.
+            CompilationError: with `FailureCode.OBSERVATION` if others measured until the deadline.
         """
         if self._roof is None:
             self._roof = self.target.roof(deadline)
         return self._roof
 
     def prepare(self, schedules: Iterable[Schedule]) -> None:
-        """Compile at the same time what is not compiled yet. What fails does so again when it is asked for."""
+        """Compile missing kernels in parallel. Failures are raised when the kernel is used."""
         missing = {one.digest: one for one in schedules if one.digest not in self._entries}
         if len(missing) > 1:
             compiling: dict[str, Future[_Entry]] = {}
@@ -114,8 +130,7 @@ class Kernels:
         """Return the kernel of a schedule.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, when the device cannot carry out these loops, or memory is
-                short.
+            CompilationError: with `FailureCode.OBSERVATION` if the device cannot run these loops, or memory is short.
         """
         try:
             entry = self._entry(schedule)
@@ -125,31 +140,46 @@ class Kernels:
             raise _failure("compilation", entry.refusal)
         return entry.kernel
 
-    def measure(self, schedule: Schedule, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
+    def measure(
+        self,
+        schedule: Schedule,
+        samples: int,
+        seconds: float,
+        deadline: float = math.inf,
+        patience: float = math.inf,
+    ) -> Timing:
         """Measure the kernel of a schedule; the first time, compare its results with NumPy's before.
 
         Args:
             schedule: the schedule.
-            samples: how many to take, at least 1; they become fewer when one run takes longer than its share.
-            seconds: about how long to measure in all.
-            deadline: until when to wait for others that measure, in seconds of the monotonic clock.
+            samples: the number of samples, at least 1; fewer are taken if one run takes longer than its share.
+            seconds: the approximate total time.
+            deadline: the time limit of waiting for others that measure, in seconds of the monotonic clock.
+            patience: a kernel whose first run takes longer than `seconds`, and so many times as long as the fastest
+                kernel of the computation, is not run again; neither is one that takes `LONG` times `seconds`.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION`, when there is no kernel, its results are wrong, or memory
-                is short, which the `reason` in its fields tells; or when others measured until the deadline.
+            CompilationError: with `FailureCode.OBSERVATION` if there is no kernel, its results are wrong, or memory is
+                short, with a `reason` in its fields; or if others measured until the deadline.
         """
         kernel = self.kernel(schedule)
         entry = self._entries[schedule.digest]
         try:
             workload = self._workload(schedule.computation)
+            first = 0.0
             if not entry.checked:
                 self.checks += 1
-                entry.wrong = workload.wrong(kernel)
+                entry.wrong, first = workload.check(kernel)
                 entry.checked = True
             if entry.wrong:
                 raise _failure("wrong result", f"the kernel computes something else: {entry.wrong}")
             self.measurements += 1
-            return kernel.time(workload.arrays, samples=samples, seconds=seconds, deadline=deadline)
+            alone = self.target.machine is not None  # on a device the first run also copies the tensors there
+            if alone and first > max(seconds, min(LONG * seconds, patience * workload.fastest)):
+                return Timing(first, first, first, samples=1, runs=1)
+            timing = kernel.time(workload.arrays, samples=samples, seconds=seconds, deadline=deadline)
+            workload.fastest = min(workload.fastest, timing.seconds)
+            return timing
         except MemoryError:
             self._workloads.clear()
             message = f"there is no room for tensors of {schedule.computation.footprint:,} bytes, and to check them"

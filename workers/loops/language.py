@@ -9,9 +9,9 @@
     index      = [ "-" ] term { ( "+" | "-" ) term }
     term       = integer [ "*" name ] | name [ "*" integer ]
 
-A tensor that is read and that no statement above defines is an input, and has the smallest shape that holds all
-indices. Numbers are rounded to `float32`. Whatever the text, parsing ends soon, with a `Computation` or a
-`LanguageError`; what it accepts keeps to the limits below, which everything that walks over a computation relies on.
+A tensor that is read but not defined by an earlier statement is an input, and has the smallest shape that holds all
+indices. Numbers are rounded to `float32`. Parsing any text ends soon, with a `Computation` within the limits below or a
+`LanguageError`; all code that traverses computations relies on these limits.
 """
 
 import difflib
@@ -33,24 +33,24 @@ from aiocg.workers.loops.expression import (
     Stage,
     Tensor,
 )
-from aiocg.workers.loops.tokens import LanguageError, Token, tokenize
+from aiocg.workers.loops.tokens import Cursor, LanguageError, Token, tokenize
 
-__all__ = ["LIMITS", "LanguageError", "Limits", "parse", "unparse"]
+__all__ = ["LIMITS", "LanguageError", "Limits", "parse"]
 
 
 class Limits(NamedTuple):
-    """What a computation may have at most.
+    """Upper limits of a computation.
 
     Attributes:
         text: bytes of the text.
         statements: statements.
-        axes: axes of all statements together, which are loops at first.
+        axes: axes of all statements together, which are the initial loops.
         dimensions: dimensions of a tensor.
         nodes: numbers, reads and functions in one statement.
         nesting: parentheses, calls and signs inside one another.
         integer: the value of a whole number, an extent or a factor.
         footprint: bytes of all tensors.
-        iterations: how often the expression of one statement is evaluated.
+        iterations: evaluations of the expression of one statement.
     """
 
     text: int = 2**16
@@ -72,13 +72,13 @@ T = TypeVar("T")
 
 
 def parse(text: str | bytes) -> Computation:
-    """Return the computation that a text describes.
+    """Parse a computation.
 
     Args:
         text: in the language above; bytes are UTF-8.
 
     Raises:
-        LanguageError: when it is none, or one beyond `LIMITS`.
+        LanguageError: if it is not a computation, or exceeds `LIMITS`.
     """
     if len(text) > LIMITS.text:
         raise LanguageError(1, 1, f"the text has more than {LIMITS.text:,} bytes")
@@ -103,20 +103,12 @@ def _decoded(content: bytes) -> str:
         raise LanguageError(line, column, f"byte 0x{content[error.start]:02x} is not UTF-8") from None
 
 
-def unparse(computation: Computation) -> str:
-    """Return the text of a computation. The computation that `parse` makes of it is equal, if `parse` can make it.
-
-    It can where the inputs have the smallest shapes possible and the order of their first reads.
-    """
-    return "".join(f"{_stage_text(stage)}\n" for stage in computation.stages)
-
-
 class _Program:
-    """What the statements so far have said.
+    """The statements parsed so far.
 
     Attributes:
-        stages: what they define.
-        inputs: the shapes of what they read from outside, as far as is known, by name.
+        stages: the stages that they define.
+        inputs: shapes of the inputs so far, by name.
         first: where each name was first used, and as what: "tensor" or "axis".
     """
 
@@ -133,14 +125,12 @@ class _Program:
         return 4 * sum(map(math.prod, (*self.shapes.values(), *self.inputs.values())))
 
 
-class _Statement:
+class _Statement(Cursor):
     """The parser of one statement, by recursive descent."""
 
     def __init__(self, program: _Program, tokens: list[Token], text: str) -> None:
+        super().__init__(tokens, text)
         self._program = program
-        self._tokens = tokens
-        self._text = text
-        self._position = 0
         self._extents: dict[str, int] = {}
         self._defining = ""
         self._nodes = 0
@@ -151,32 +141,32 @@ class _Statement:
         program = self._program
         head = self._name("the name of a tensor", "tensor")
         if len(program.stages) == LIMITS.statements:
-            self._fail(head, f"there are more than {LIMITS.statements} statements")
+            self.fail(head, f"there are more than {LIMITS.statements} statements")
         if head.text in program.shapes or head.text in program.inputs:
             known = program.first[head.text][1].line
             verb = "computed" if head.text in program.shapes else "read, which makes it an input,"
-            self._fail(head, f'"{head.text}" is already {verb} in line {known}; a tensor is computed once, before use')
-        self._expect("[")
+            self.fail(head, f'"{head.text}" is already {verb} in line {known}; a tensor is computed once, before use')
+        self.expect("[")
         spatial = self._axes("]")
         if len(spatial) > LIMITS.dimensions:
-            self._fail(head, f'"{head.text}" has more than {LIMITS.dimensions} dimensions')
-        self._expect("=")
+            self.fail(head, f'"{head.text}" has more than {LIMITS.dimensions} dimensions')
+        self.expect("=")
         reduction: tuple[Axis, ...] = ()
         reducer = ""
         if self._begins_reduction():
-            reducer = self._next().text
-            self._next()
+            reducer = self.next().text
+            self.next()
             reduction = self._axes(")")
         if math.prod(self._extents.values()) > LIMITS.iterations:
-            self._fail(head, f"the expression would be evaluated more than {LIMITS.iterations:,} times")
+            self.fail(head, f"the expression would be evaluated more than {LIMITS.iterations:,} times")
         self._defining = head.text
         body = self._sum()
-        if self._peek().kind != "end":
-            self._expected("an operator or the end of the line")
+        if self.peek().kind != "end":
+            self.expected("an operator or the end of the line")
         program.stages.append(Stage(head.text, spatial, reduction, reducer, body))
         program.shapes[head.text] = program.stages[-1].result.shape
         if program.footprint > LIMITS.footprint:
-            self._fail(head, f"with this statement, the tensors have more than {LIMITS.footprint:,} bytes")
+            self.fail(head, f"with this statement, the tensors have more than {LIMITS.footprint:,} bytes")
 
     def _axes(self, closing: str) -> tuple[Axis, ...]:
         axes = self._listed(self._axis, closing)
@@ -186,15 +176,15 @@ class _Statement:
     def _axis(self) -> Axis:
         name = self._name("an axis, such as i:64", "axis")
         if name.text in self._extents:
-            self._fail(name, f'there are two axes "{name.text}"')
+            self.fail(name, f'there are two axes "{name.text}"')
         self._program.axes += 1
         if self._program.axes > LIMITS.axes:
-            self._fail(name, f"the statements have more than {LIMITS.axes} axes together")
-        self._expect(":")
-        token = self._peek()
+            self.fail(name, f"the statements have more than {LIMITS.axes} axes together")
+        self.expect(":")
+        token = self.peek()
         extent = self._integer("an extent")
         if extent == 0:
-            self._fail(token, f"expected an extent from 1 to {LIMITS.integer:,}, found 0")
+            self.fail(token, f"expected an extent from 1 to {LIMITS.integer:,}, found 0")
         self._extents[name.text] = extent
         return Axis(name.text, extent)
 
@@ -206,51 +196,51 @@ class _Statement:
 
     def _chain(self, signs: str, operand: Callable[[], Expression]) -> Expression:
         left = operand()
-        while (token := self._peek()).kind == "sign" and token.text in signs:
-            self._next()
+        while (token := self.peek()).kind == "sign" and token.text in signs:
+            self.next()
             left = Call(_INFIX[token.text], (left, operand()))
             self._count(token)
         return left
 
     def _unary(self) -> Expression:
-        token = self._next()
+        token = self.next()
         self._count(token)
         if token.kind == "number":
             return self._number(token, 1.0)
         if token.text == "-":
-            if self._peek().kind == "number":
-                return self._number(self._next(), -1.0)
+            if self.peek().kind == "number":
+                return self._number(self.next(), -1.0)
             return Call("neg", (self._nested(token, self._unary),))
         if token.text == "(":
             inner = self._nested(token, self._sum)
-            self._expect(")")
+            self.expect(")")
             return inner
-        if token.kind == "name" and self._peek().text in ("(", "["):
-            return self._call(token) if self._peek().text == "(" else self._read(token)
-        self._position -= 1
+        if token.kind == "name" and self.peek().text in ("(", "["):
+            return self._call(token) if self.peek().text == "(" else self._read(token)
+        self.back()
         if token.text in self._extents:
-            self._fail(token, f'"{token.text}" is an axis, which has no value here; expected an element of a tensor')
+            self.fail(token, f'"{token.text}" is an axis, which has no value here; expected an element of a tensor')
         if token.kind == "name":
-            self._fail(token, f'expected indices after "{token.text}", such as {token.text}[{self._an_index}]')
-        self._expected("a number, an element of a tensor, a function, or (")
+            self.fail(token, f'expected indices after "{token.text}", such as {token.text}[{self._an_index}]')
+        self.expected("a number, an element of a tensor, a function, or (")
 
     def _call(self, name: Token) -> Expression:
         if name.text not in FUNCTIONS:
             if name.text in REDUCERS:
                 self._misplaced_reduction(name)
             known = FUNCTIONS.keys() | REDUCERS.keys()
-            self._fail(name, f'there is no function "{name.text}"; {_nearest(name.text, known)}')
-        opening = self._next()
+            self.fail(name, f'there is no function "{name.text}"; {_nearest(name.text, known)}')
+        opening = self.next()
         if self._begins_axis():
             self._misplaced_reduction(name)
         arguments = self._nested(opening, lambda: self._listed(self._sum, ")"))
         arity = FUNCTIONS[name.text]
         if len(arguments) != arity:
-            self._fail(name, f'expected {arity} argument{"s" * (arity > 1)} of "{name.text}", found {len(arguments)}')
+            self.fail(name, f'expected {arity} argument{"s" * (arity > 1)} of "{name.text}", found {len(arguments)}')
         return Call(name.text, tuple(arguments))
 
     def _misplaced_reduction(self, name: Token) -> NoReturn:
-        self._fail(name, f'a reduction such as {name.text}(k:8) stands only after "="; compute it in a line of its own')
+        self.fail(name, f'a reduction such as {name.text}(k:8) stands only after "="; compute it in a line of its own')
 
     def _number(self, token: Token, sign: float) -> Number:
         try:
@@ -258,101 +248,101 @@ class _Statement:
         except OverflowError:
             value = math.inf
         if math.isinf(value):
-            self._fail(token, f"{token} is beyond the range of float32")
+            self.fail(token, f"{token} is beyond the range of float32")
         return Number(value)
 
     def _read(self, name: Token) -> Read:
         self._claim(name, "tensor")
         program = self._program
         if name.text == self._defining:
-            self._fail(name, f'"{name.text}" is what this line computes; expected a tensor of a line above or an input')
-        self._next()
+            self.fail(name, f'"{name.text}" is what this line computes; expected a tensor of a line above or an input')
+        self.next()
         where: list[Token] = []
 
         def index() -> Affine:
-            where.append(self._peek())
+            where.append(self.peek())
             return self._index()
 
         indices = tuple(self._listed(index, "]"))
         shape = program.shapes.get(name.text) or program.inputs.setdefault(name.text, [1] * len(indices))
         if len(indices) > LIMITS.dimensions:
-            self._fail(name, f'"{name.text}" has more than {LIMITS.dimensions} dimensions')
+            self.fail(name, f'"{name.text}" has more than {LIMITS.dimensions} dimensions')
         if len(indices) != len(shape):
             before = program.first[name.text][1].line
-            self._fail(name, f'expected {len(shape)}, the number of indices that "{name.text}" has in line {before}, '
+            self.fail(name, f'expected {len(shape)}, the number of indices that "{name.text}" has in line {before}, '
                              f"found {len(indices)}")  # fmt: skip
         for dimension, (token, affine) in enumerate(zip(where, indices, strict=True)):
             self._bound(name.text, dimension, token, affine)
         return Read(name.text, indices)
 
     def _bound(self, tensor: str, dimension: int, token: Token, index: Affine) -> None:
-        """Check the values that an index has, and let an input grow to hold them."""
+        """Check the range of an index, and grow an input to hold it."""
         edges = [(factor * (self._extents[axis] - 1), factor) for axis, factor in index.terms]
         low = index.constant + sum(edge for edge, _ in edges if edge < 0)
         high = index.constant + sum(edge for edge, _ in edges if edge > 0)
         if low < 0:
-            self._fail(token, f"expected an index that is never negative, this one goes down to {low}")
+            self.fail(token, f"expected an index that is never negative, this one goes down to {low}")
         if high >= LIMITS.integer or any(abs(factor) > LIMITS.integer for _, factor in edges):
-            self._fail(token, f"expected an index below {LIMITS.integer:,} with factors up to that")
+            self.fail(token, f"expected an index below {LIMITS.integer:,} with factors up to that")
         computed = self._program.shapes.get(tensor)
         if computed is None:
             shape = self._program.inputs[tensor]
             shape[dimension] = max(shape[dimension], high + 1)
         elif high >= computed[dimension]:
             extent = computed[dimension]
-            self._fail(token, f'expected an index below {extent}, the extent of "{tensor}", this one goes up to {high}')
+            self.fail(token, f'expected an index below {extent}, the extent of "{tensor}", this one goes up to {high}')
 
     def _index(self) -> Affine:
         constant = 0
         terms: dict[str, int] = {}
-        sign = -1 if self._accept("-") else 1
+        sign = -1 if self.accept("-") else 1
         while True:
             axis, factor = self._term()
             if axis:
                 terms[axis] = terms.get(axis, 0) + sign * factor
             else:
                 constant += sign * factor
-            if self._accept("+"):
+            if self.accept("+"):
                 sign = 1
-            elif self._accept("-"):
+            elif self.accept("-"):
                 sign = -1
             else:
                 return Affine(constant, tuple((name, factor) for name, factor in terms.items() if factor))
 
     def _term(self) -> tuple[str, int]:
         """Return an axis, "" for none, and its factor."""
-        if self._peek().kind == "number":
+        if self.peek().kind == "number":
             factor = self._integer("a whole number")
-            return (self._known_axis() if self._accept("*") else ""), factor
+            return (self._known_axis() if self.accept("*") else ""), factor
         axis = self._known_axis()
-        return axis, (self._integer("a whole number") if self._accept("*") else 1)
+        return axis, (self._integer("a whole number") if self.accept("*") else 1)
 
     def _known_axis(self) -> str:
-        token = self._peek()
+        token = self.peek()
         if token.kind != "name":
-            self._expected("an axis or a whole number")
+            self.expected("an axis or a whole number")
         if token.text not in self._extents:
-            self._fail(token, f'this line has no axis "{token.text}"; {_nearest(token.text, self._extents)}')
-        return self._next().text
+            self.fail(token, f'this line has no axis "{token.text}"; {_nearest(token.text, self._extents)}')
+        return self.next().text
 
     def _begins_reduction(self) -> bool:
-        return self._peek().text in REDUCERS and self._peek(1).text == "(" and self._begins_axis(2)
+        return self.peek().text in REDUCERS and self.peek(1).text == "(" and self._begins_axis(2)
 
     def _begins_axis(self, ahead: int = 0) -> bool:
-        return self._peek(ahead).kind == "name" and self._peek(ahead + 1).text == ":"
+        return self.peek(ahead).kind == "name" and self.peek(ahead + 1).text == ":"
 
     def _listed(self, one: Callable[[], T], closing: str) -> list[T]:
         found = [one()]
-        while self._accept(","):
+        while self.accept(","):
             found.append(one())
-        if not self._accept(closing):
-            self._expected(f'"," or "{closing}"')
+        if not self.accept(closing):
+            self.expected(f'"," or "{closing}"')
         return found
 
     def _nested(self, token: Token, inner: Callable[[], T]) -> T:
         self._nesting += 1
         if self._nesting > LIMITS.nesting:
-            self._fail(token, f"there is more than {LIMITS.nesting} times something inside something; use more lines")
+            self.fail(token, f"there is more than {LIMITS.nesting} times something inside something; use more lines")
         found = inner()
         self._nesting -= 1
         return found
@@ -360,111 +350,40 @@ class _Statement:
     def _count(self, token: Token) -> None:
         self._nodes += 1
         if self._nodes > LIMITS.nodes:
-            self._fail(token, f"the expression has more than {LIMITS.nodes} parts; compute some in lines of their own")
+            self.fail(token, f"the expression has more than {LIMITS.nodes} parts; compute some in lines of their own")
 
     def _name(self, expected: str, use: str) -> Token:
-        if self._peek().kind != "name":
-            self._expected(expected)
-        token = self._next()
+        if self.peek().kind != "name":
+            self.expected(expected)
+        token = self.next()
         self._claim(token, use)
         return token
 
     def _claim(self, token: Token, use: str) -> None:
-        """Check that a name may be used as a tensor or an axis, and is in one way only."""
+        """Check that a name may be used as a tensor or an axis, and only as one of them."""
         if token.text in FUNCTIONS or token.text in REDUCERS:
-            self._fail(token, f'expected the name of a tensor or axis, found "{token.text}", which is a function')
+            self.fail(token, f'expected the name of a tensor or axis, found "{token.text}", which is a function')
         before, first = self._program.first.setdefault(token.text, (use, token))
         if before != use:
             article = "an axis" if before == "axis" else "a tensor"
-            self._fail(token, f'"{token.text}" is {article} in line {first.line}; expected another name')
+            self.fail(token, f'"{token.text}" is {article} in line {first.line}; expected another name')
 
     def _integer(self, expected: str) -> int:
-        token = self._peek()
+        token = self.peek()
         if token.kind != "number" or not token.text.isdigit():
-            self._expected(expected)
+            self.expected(expected)
         digits = token.text.lstrip("0") or "0"
         if len(digits) > 10 or int(digits) > LIMITS.integer:
-            self._fail(token, f"expected {expected} of at most {LIMITS.integer:,}, found {token}")
-        self._next()
+            self.fail(token, f"expected {expected} of at most {LIMITS.integer:,}, found {token}")
+        self.next()
         return int(digits)
 
     @property
     def _an_index(self) -> str:
         return next(iter(self._extents))
 
-    def _peek(self, ahead: int = 0) -> Token:
-        return self._tokens[min(self._position + ahead, len(self._tokens) - 1)]
-
-    def _next(self) -> Token:
-        token = self._peek()
-        self._position += 1
-        return token
-
-    def _accept(self, sign: str) -> bool:
-        found = self._peek().text == sign
-        self._position += found
-        return found
-
-    def _expect(self, sign: str) -> None:
-        if not self._accept(sign):
-            self._expected(f'"{sign}"')
-
-    def _expected(self, what: str) -> NoReturn:
-        self._fail(self._peek(), f"expected {what}, found {self._peek()}")
-
-    def _fail(self, token: Token, reason: str) -> NoReturn:
-        raise LanguageError(token.line, token.column, reason, self._text)
-
 
 def _nearest(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = difflib.get_close_matches(word, names, 1)
     return f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(names)}"
-
-
-def _stage_text(stage: Stage) -> str:
-    reduction = f"{stage.reducer}({_axes_text(stage.reduction)}) " if stage.reducer else ""
-    return f"{stage.tensor}[{_axes_text(stage.spatial)}] = {reduction}{_text(stage.body, 0)}"
-
-
-def _axes_text(axes: Iterable[Axis]) -> str:
-    return ", ".join(f"{axis.name}:{axis.extent}" for axis in axes)
-
-
-_OPERATORS = {"add": ("+", 0), "sub": ("-", 0), "mul": ("*", 1), "div": ("/", 1)}  # with how tightly they bind
-
-
-def _text(expression: Expression, tightness: int) -> str:
-    """Return an expression as the operand of something that binds as tightly as this, or in parentheses."""
-    if isinstance(expression, Number):
-        return _number_text(expression.value)
-    if isinstance(expression, Read):
-        return f"{expression.tensor}[{', '.join(map(_index_text, expression.indices))}]"
-    operands = expression.arguments
-    if expression.function in _OPERATORS:
-        sign, own = _OPERATORS[expression.function]
-        text = f"{_text(operands[0], own)} {sign} {_text(operands[1], own + 1)}"
-        return f"({text})" if own < tightness else text
-    if expression.function == "neg" and not isinstance(operands[0], Number):  # `-1` is a number
-        return f"-{_text(operands[0], 2)}"
-    return f"{expression.function}({', '.join(_text(one, 0) for one in operands)})"
-
-
-def _number_text(value: float) -> str:
-    """Return the shortest text that is this `float32`."""
-    return next(text for digits in range(6, 18) if _rounded(text := f"{value:.{digits}g}") == value)
-
-
-def _rounded(text: str) -> float:
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", float(text)))[0])
-    except OverflowError:  # the greatest one, rounded up
-        return math.inf
-
-
-def _index_text(index: Affine) -> str:
-    terms = [(factor, axis if abs(factor) == 1 else f"{abs(factor)}*{axis}") for axis, factor in index.terms]
-    if index.constant or not terms:
-        terms.append((index.constant, str(abs(index.constant))))
-    (first, text), *rest = terms
-    return ("-" if first < 0 else "") + text + "".join(f" {'-' if sign < 0 else '+'} {term}" for sign, term in rest)

@@ -1,50 +1,122 @@
 """The observation spaces of `loops-v0`, by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.loops.expression import Computation, Stage
 from aiocg.workers.loops.features import FEATURES, features, graph
-from aiocg.workers.loops.loop_tree import loop_tree
-from aiocg.workers.loops.roofline import least_seconds
+from aiocg.workers.loops.layout import write_layout
+from aiocg.workers.loops.nest import Nest, Split
 from aiocg.workers.loops.schedule import MAX_LOOPS, Schedule
-from aiocg.workers.loops.target import Roof, Timing
+from aiocg.workers.loops.spelling import unparse
+from aiocg.workers.loops.target import Machine, Roof, Timing
+from aiocg.workers.loops.templates import templates
+from aiocg.workers.loops.tile import staged_tile
 
-__all__ = ["OBSERVATIONS", "Observation", "Subject", "flops", "flops_spec", "observation_spaces"]
+
+def loop_tree(nests: Sequence[Nest]) -> str:
+    """Return the nests of a schedule as text, with a line for each loop, computed variable and stage."""
+    lines: list[str] = []
+    number = 0
+    for nest in nests:
+        lines += _nest_lines(nest, number)
+        number += len(nest.loops)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _nest_lines(nest: Nest, number: int) -> Iterator[str]:
+    for depth, loop in enumerate(nest.loops):
+        kind = "" if loop.kind == "serial" else f" [{loop.kind}]"
+        yield f"{'  ' * depth}for {loop.variable} in {loop.extent} : L{number + depth}{kind}"
+        inside = "  " * (depth + 1)
+        yield from (inside + line for line in _computed_lines(nest, depth))
+        yield from (inside + line for line in _staging_lines(nest, loop.variable))
+    yield "  " * len(nest.loops) + _statement(nest.stage)
+
+
+def _computed_lines(nest: Nest, depth: int) -> Iterator[str]:
+    """Return lines for computed variables, each at the outermost loop where it is known."""
+    bounds = {guard.variable: f" < {guard.bound}" for guard in nest.guards}
+    for relation in reversed(nest.relations):
+        if isinstance(relation, Split):
+            formulas = {relation.parent: f"{relation.outer}*{relation.factor} + {relation.inner}"}
+        else:
+            fused, extent = relation.fused, relation.extent
+            formulas = {relation.outer: f"{fused} // {extent}", relation.inner: f"{fused} % {extent}"}
+        for variable, formula in formulas.items():
+            if nest.depth[variable] == depth:
+                yield f"where {variable} = {formula}{bounds.get(variable, '')}"
+
+
+def _staging_lines(nest: Nest, variable: str) -> Iterator[str]:
+    for staging in nest.stagings:
+        if staging.variable == variable:
+            tile = staged_tile(nest, staging)
+            yield f"stage {tile.tensor}[{', '.join(map(str, tile.shape))}] : {tile.size} bytes"
+
+
+def _statement(stage: Stage) -> str:
+    """Return the body's statement, such as `C[i, j] <- sum(A[i, k] * B[k, j])`."""
+    alone = replace(stage, reduction=(), reducer="")
+    body = unparse(Computation((), (alone,))).partition(" = ")[2].strip()
+    place = f"{stage.tensor}[{', '.join(axis.name for axis in stage.spatial)}]"
+    return f"{place} <- {stage.reducer}({body})" if stage.reducer else f"{place} <- {body}"
+
+
+def bandwidth(roof: Roof, footprint: int) -> float:
+    """Return the bandwidth in bytes per second for a working set: that of the next larger measured size."""
+    fitting = (rate for size, rate in sorted(roof.bandwidths) if size >= footprint)
+    return next(fitting, max(roof.bandwidths)[1])
+
+
+def least_seconds(computation: Computation, roof: Roof) -> float:
+    """Return the computation's minimal time by the roofline, in seconds."""
+    moving = computation.traffic / bandwidth(roof, computation.footprint)
+    return max(computation.flops / roof.flops, moving)
 
 
 class Subject(Protocol):
-    """What is observed: a schedule that can be compiled and measured."""
+    """The input of an observation: a schedule with its kernel."""
 
     @property
     def schedule(self) -> Schedule:
-        """How the computation is carried out now."""
+        """The current schedule."""
 
     @property
     def cursor(self) -> int:
-        """The number of the loop that the cursor is at."""
+        """The number of the loop at the cursor."""
+
+    @property
+    def first(self) -> Schedule:
+        """The schedule at the start."""
+
+    @property
+    def machine(self) -> Machine | None:
+        """What the device has, for templates; None if there are none for it."""
 
     @property
     def roof(self) -> Roof:
-        """What the device can do."""
+        """The device's roofline."""
 
     def source(self) -> str:
-        """Return what the device's compiler is given, or makes of it."""
+        """Return the input of the device's compiler, or its output."""
 
     def timing(self, name: str) -> Timing:
-        """Return how long the kernel takes, measured for an observation of that name."""
+        """Return the kernel's timing, for the observation of this name."""
 
 
 class Observation(NamedTuple):
-    """An observation space, and how a value of it is computed.
+    """An observation space, and the function that computes a value of it.
 
     Attributes:
         spec: the space.
         compute: returns the value.
-        compiles: it needs a kernel.
+        compiles: whether the value needs a kernel.
     """
 
     spec: ObservationSpec
@@ -53,17 +125,17 @@ class Observation(NamedTuple):
 
 
 def flops_spec() -> ObservationSpec:
-    """Return the space of the speed, which is the same in all environments of loops."""
+    """Return the space of the speed, which all loop environments share."""
     return _measured("flops", "real", "Floating-point operations, 10**9 a second.", 0.0, low=0)
 
 
 def flops(subject: Subject) -> float:
-    """Return the speed of the kernel: 10**9 floating-point operations a second."""
+    """Return the speed of the kernel in 10**9 floating-point operations per second."""
     return subject.schedule.computation.flops / subject.timing("flops").seconds / 1e9
 
 
 def observation_spaces(actions: int) -> tuple[ObservationSpec, ...]:
-    """Return all spaces, for so many actions in the first action space."""
+    """Return all spaces, for this number of actions in the first action space."""
     return tuple([_sized(one.spec, actions) for one in OBSERVATIONS.values()])
 
 
@@ -86,6 +158,13 @@ def _spread(subject: Subject) -> NDArray[np.float64]:
 
 def _roof_fraction(subject: Subject) -> float:
     return least_seconds(subject.schedule.computation, subject.roof) / subject.timing("roof_fraction").seconds
+
+
+def _templates(subject: Subject) -> dict[str, list[str]]:
+    if subject.machine is None:
+        return {}
+    stages, found = subject.first.computation.stages, templates(subject.first, subject.machine)
+    return {stage.tensor: list(map(write_layout, layouts)) for stage, layouts in zip(stages, found, strict=True)}
 
 
 _ALL = (
@@ -130,9 +209,19 @@ _ALL = (
     ),
     Observation(
         ObservationSpec(
-            "cursor", "integer", "The number of the loop that the cursor is at.", low=0, high=MAX_LOOPS - 1, default=0
+            "cursor", "integer", "The number of the loop at the cursor.", low=0, high=MAX_LOOPS - 1, default=0
         ),
         lambda subject: subject.cursor,
+    ),
+    Observation(
+        ObservationSpec(
+            "templates",
+            "json",
+            "For each statement layouts that are likely to be fast, the likeliest first: what stands in `nests<…>`.",
+            platform_dependent=True,
+            default={},
+        ),
+        _templates,
     ),
     Observation(flops_spec(), flops, compiles=True),
     Observation(

@@ -1,23 +1,20 @@
-"""What changes a loop nest. Every function returns another nest that computes the same, or says why there is none.
+"""Transformations of loop nests. Every function returns an equivalent nest, or raises `Refusal` with the reason.
 
-A loop is named by its position in the nest, 0 for the outermost. What a device can carry out is no concern of these
-functions: see `rules`.
+Loops are given by position in the nest, 0 for the outermost. What a device supports is checked in `rules`.
 """
 
 from dataclasses import replace
 
 from aiocg.workers.loops.nest import Fusion, Kind, Loop, Nest, Relation, Split, Staging
 
-__all__ = ["Refusal", "fuse", "set_kind", "split", "stage", "swap"]
-
-LONGEST_LOOP = 2**31 - 1  # turns, which a device counts in 32 bits
+LONGEST_LOOP = 2**31 - 1  # iterations, which a device counts in 32 bits
 
 
 class Refusal(Exception):
-    """A nest cannot be changed as asked.
+    """A nest cannot be changed as requested.
 
     Attributes:
-        reason: why not, in a sentence for people.
+        reason: the reason, as a sentence.
     """
 
     def __init__(self, reason: str) -> None:
@@ -26,14 +23,14 @@ class Refusal(Exception):
 
 
 def split(nest: Nest, position: int, factor: int) -> Nest:
-    """Make two loops of one, the inner one of `factor` turns. Where that leaves a remainder, a guard leaves out turns.
+    """Split a loop in two, the inner one with `factor` iterations. A guard handles the remainder, if any.
 
-    A fused loop that is split by what its inner loop had becomes the two loops that it was made of.
+    Splitting a fused loop by its inner loop's extent restores the two loops.
 
     Args:
-        nest: what to change.
-        position: of the loop.
-        factor: from 1 to the loop's extent.
+        nest: the nest.
+        position: the loop's position.
+        factor: a number from 1 to the loop's extent.
 
     Raises:
         Refusal: if the loop is not serial, a tensor is staged in it, or the factor is not in that range.
@@ -50,7 +47,7 @@ def split(nest: Nest, position: int, factor: int) -> Nest:
 
 
 def swap(nest: Nest, position: int) -> Nest:
-    """Move a loop into the next inner one.
+    """Exchange a loop with the next inner one.
 
     Raises:
         Refusal: if there is no inner loop.
@@ -60,11 +57,11 @@ def swap(nest: Nest, position: int) -> Nest:
 
 
 def fuse(nest: Nest, position: int) -> Nest:
-    """Make one loop of a loop and the next inner one. The two halves of a split become the loop that they were.
+    """Fuse a loop with the next inner one. Fusing the two halves of a split restores the loop.
 
     Raises:
         Refusal: if there is no inner loop, one of them is not serial or has a tensor staged in it, only one of them is
-            reduced over, they are parts of one axis but not the halves of one split, or the loop would be too long.
+            a reduction loop, they are parts of one axis but not the halves of one split, or the loop would be too long.
     """
     outer, inner = _pair(nest, position)
     for loop_position in (position, position + 1):
@@ -81,16 +78,14 @@ def fuse(nest: Nest, position: int) -> Nest:
     fused = Loop(f"({outer.variable}*{inner.variable})", outer.extent * inner.extent)
     if fused.extent > LONGEST_LOOP:
         raise Refusal(f"the loop would have {fused.extent} turns, more than {LONGEST_LOOP}")
-    return _derived(
-        nest, position, 2, (fused,), Fusion(outer.variable, inner.variable, fused.variable, inner.extent)
-    )
+    return _derived(nest, position, 2, (fused,), Fusion(outer.variable, inner.variable, fused.variable, inner.extent))
 
 
 def set_kind(nest: Nest, position: int, kind: Kind) -> Nest:
-    """Change how a loop is carried out.
+    """Change the kind of a loop.
 
     Raises:
-        Refusal: if it is so already.
+        Refusal: if it already has that kind.
     """
     loop = nest.loops[position]
     if loop.kind == kind:
@@ -99,7 +94,7 @@ def set_kind(nest: Nest, position: int, kind: Kind) -> Nest:
 
 
 def stage(nest: Nest, position: int, tensor: str) -> Nest:
-    """Copy what the body of a loop reads of a tensor to shared memory, anew in each turn.
+    """In each iteration of a loop, copy what its body reads of a tensor to shared memory.
 
     Raises:
         Refusal: if the loop is not serial, or the tensor is not read or is staged already.
@@ -121,7 +116,7 @@ def _pair(nest: Nest, position: int) -> tuple[Loop, Loop]:
 
 
 def _plain(nest: Nest, position: int, done: str) -> Loop:
-    """Return a loop that is serial and stages nothing, as one must be that is to be made into others."""
+    """Return a loop after checking that it is serial and stages nothing."""
     loop = nest.loops[position]
     if loop.kind != "serial":
         raise Refusal(f"{loop.variable} is {loop.kind}, and only serial loops are {done}")
@@ -132,7 +127,7 @@ def _plain(nest: Nest, position: int, done: str) -> Loop:
 
 
 def _derived(nest: Nest, position: int, count: int, loops: tuple[Loop, ...], relation: Relation) -> Nest:
-    """Return the nest with `count` loops replaced by others that are new, as the relation says."""
+    """Return the nest with `count` loops replaced by new ones and a relation added."""
     return replace(
         nest,
         loops=(*nest.loops[:position], *loops, *nest.loops[position + count :]),
@@ -142,7 +137,7 @@ def _derived(nest: Nest, position: int, count: int, loops: tuple[Loop, ...], rel
 
 
 def _remade(nest: Nest, position: int, count: int, variables: tuple[str, ...], removed: Relation) -> Nest:
-    """Return the nest with `count` loops replaced by those that they were once made of, and the relation undone."""
+    """Return the nest with `count` loops replaced by the former ones, and the relation removed."""
     gone = {loop.variable for loop in nest.loops[position : position + count]}
     return replace(
         nest,
@@ -157,9 +152,9 @@ def _remade(nest: Nest, position: int, count: int, variables: tuple[str, ...], r
 
 
 def _order(relation: Relation) -> tuple[int, str]:
-    """Sort relations: what is made of a variable has a longer name than it, so that it comes later.
+    """Sort key of relations: derived variables have longer names, so that they come later.
 
-    The order in which independent ones were made is lost: the nests are equal.
+    The order of independent relations is canonical, so that equivalent nests are equal.
     """
     made = relation.outer if isinstance(relation, Split) else relation.fused
     return len(made), made

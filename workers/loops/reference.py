@@ -1,7 +1,7 @@
-"""What a computation's results are, by NumPy in `float64`, and whether a kernel's are right.
+"""Reference results from NumPy in `float64`, and comparison of a kernel's results with them.
 
-A reduction of a product of two reads goes to BLAS; everything else is broadcast block by block. Either way the memory
-in use beside the arrays is bounded.
+What `float32` cannot represent becomes infinite in the reference as in kernels, and infinities and NaN are compared.
+Reductions of a product of two reads go to BLAS; everything else is broadcast block by block, in bounded memory.
 """
 
 import itertools
@@ -16,35 +16,36 @@ from numpy.typing import NDArray
 
 from aiocg.workers.loops.expression import REDUCERS, Axis, Computation, Expression, Number, Read, Stage
 from aiocg.workers.loops.rounding import (
+    LARGEST,
     Approximation,
     Bound,
     Scale,
     apply,
     growth,
+    in_range,
+    may_be_fused,
     scale_of_array,
     scale_of_expression,
     scale_of_stage,
 )
 
-__all__ = ["Expected", "Mismatch", "compare", "evaluate", "expect", "random_inputs"]
+CONTRACTED = 1 << 21  # elements of a BLAS operand
+BROADCAST = 1 << 17  # elements of an expression evaluated together
+COMPARED = FILLED = 1 << 20  # elements compared, or generated, together
 
-CONTRACTED = 1 << 21  # elements of an operand of BLAS
-BROADCAST = 1 << 17  # elements of an expression that are evaluated together
-COMPARED = FILLED = 1 << 20  # elements that are compared, or made up, together
-
-_LETTERS = string.ascii_letters  # for the axes, of which a stage has fewer
-_ILL_DEFINED = {"div", "log", "sqrt"}  # somewhere, which is why they get positive numbers
+_LETTERS = string.ascii_letters  # names for axes; a stage has fewer
+_ILL_DEFINED = {"div", "log", "sqrt"}  # for some numbers, so inputs are positive
 
 Floats = NDArray[np.float32]
 
 
 class Expected(NamedTuple):
-    """What a tensor should hold.
+    """The expected content of a tensor.
 
     Attributes:
         values: `float32`, of the tensor's shape.
-        tolerance: how far each element may be away, `float32` of the same shape; None when all must be equal. It is
-            infinite where nothing can be said, as for what is not finite.
+        tolerance: allowed error of each element, `float32` of the same shape; None for equality. Infinite where it is
+            unknown: where rounding decides whether `float32` overflows.
     """
 
     values: Floats
@@ -52,16 +53,16 @@ class Expected(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """A result that is wrong.
+    """A wrong result.
 
     Attributes:
-        tensor: which.
-        place: the indices of its element that is farthest from what is tolerated.
-        value: what that is.
-        expected: what it should be.
-        tolerance: how far it may be away.
-        wrong: how many elements of the tensor are wrong.
-        size: how many elements it has.
+        tensor: the tensor's name.
+        place: the indices of the element that exceeds its tolerance most.
+        value: that element's value.
+        expected: its expected value.
+        tolerance: its allowed error.
+        wrong: the number of wrong elements in the tensor.
+        size: the number of elements in the tensor.
     """
 
     tensor: str
@@ -83,8 +84,8 @@ class Mismatch(NamedTuple):
 def random_inputs(computation: Computation, seed: int = 0) -> list[Floats]:
     """Return an array for each input: numbers from -1 to 1, the same for the same seed.
 
-    They have as few bits as it takes for sums and products to be exact, so that an error in the smallest term shows.
-    Computations that divide, or take roots or logarithms, get numbers above 0.
+    They have few enough bits for sums and products to be exact, so that an error in the smallest term shows.
+    Computations with divisions, roots or logarithms get positive numbers.
     """
     bits = _bits(computation)
     positive = any(function in _ILL_DEFINED for stage in computation.stages for function in _functions(stage.body))
@@ -101,28 +102,15 @@ def random_inputs(computation: Computation, seed: int = 0) -> list[Floats]:
     return arrays
 
 
-def evaluate(computation: Computation, inputs: Sequence[Floats]) -> list[Floats]:
-    """Return the result of each stage, in their order, as `float32` in C order.
-
-    Args:
-        computation: what to evaluate.
-        inputs: arrays for `computation.inputs`.
-
-    Raises:
-        ValueError: when they have not the right shapes.
-    """
-    return [expected.values for expected in expect(computation, inputs)]
-
-
 def expect(computation: Computation, inputs: Sequence[Floats]) -> list[Expected]:
-    """Return the result of each stage, in their order, with how far a kernel may be away.
+    """Return the expected result of each stage, with tolerances.
 
     Args:
         computation: what to evaluate.
         inputs: arrays for `computation.inputs`.
 
     Raises:
-        ValueError: when they have not the right shapes.
+        ValueError: if their shapes are wrong.
     """
     shapes = [array.shape for array in inputs]
     if shapes != [tensor.shape for tensor in computation.inputs]:
@@ -138,7 +126,7 @@ def expect(computation: Computation, inputs: Sequence[Floats]) -> list[Expected]
 
 
 def compare(computation: Computation, got: Sequence[Floats], expected: Sequence[Expected]) -> Mismatch | None:
-    """Return what is wrong with results, of the first stage where something is; None when all are right.
+    """Return the mismatch of the first wrong stage; None if all results are right.
 
     Args:
         computation: what was computed.
@@ -163,7 +151,7 @@ def _mismatch(tensor: str, got: Floats, right: Expected) -> Mismatch | None:
         with np.errstate(all="ignore"):
             distance = np.abs(flat[here].astype(np.float64) - values[here])
             excess = distance if tolerances is None else distance - tolerances[here]
-        excess[flat[here] == values[here]] = 0  # infinities
+        excess[(flat[here] == values[here]) | (np.isnan(flat[here]) & np.isnan(values[here]))] = 0  # infinities, NaN
         excess[np.isnan(excess)] = np.inf
         if tolerances is not None:
             excess[np.isinf(tolerances[here])] = 0
@@ -181,7 +169,7 @@ def _mismatch(tensor: str, got: Floats, right: Expected) -> Mismatch | None:
 
 
 def _bits(computation: Computation) -> int:
-    """Return how many bits random numbers should have, so that as many stages as possible are exact."""
+    """Return the number of bits of random inputs with which most stages are exact."""
 
     def exact(bits: int) -> int:
         scales: dict[str, Scale | None] = {tensor.name: Scale(-bits, 1.0) for tensor in computation.inputs}
@@ -199,15 +187,15 @@ def _functions(expression: Expression) -> Iterator[str]:
             yield from _functions(argument)
 
 
-Block = Mapping[str, range]  # of each axis, the part that is evaluated
+Block = Mapping[str, range]  # the evaluated part of each axis
 
 
 class _Partial(NamedTuple):
-    """A reduction over a part of the axes; arrays of the extents of the spatial axes in a block."""
+    """A partial reduction: arrays whose shape is the extents of the spatial axes in a block."""
 
     value: NDArray[np.float64]
     error: Bound
-    absolute: Bound  # of sums: of the terms' absolute values, with their errors
+    absolute: Bound  # of sums: the sum of the terms' absolute values, with their errors
 
 
 class _StageEvaluation:
@@ -216,7 +204,7 @@ class _StageEvaluation:
     Args:
         stage: what to evaluate.
         known: the tensors it reads, by name.
-        scales: theirs.
+        scales: the scales of these tensors.
     """
 
     def __init__(self, stage: Stage, known: Mapping[str, Expected], scales: Mapping[str, Scale | None]) -> None:
@@ -238,12 +226,13 @@ class _StageEvaluation:
             here = tuple(slice(part.start, part.stop) for part in block.values())
             values[here] = value
             if tolerance is not None:
-                bound = 1.000001 * (error + np.abs(values[here] - value))  # more than rounding to float32 takes away
-                tolerance[here] = np.where(np.isfinite(bound) & np.isfinite(value), bound, np.inf)
+                bound = 1.000001 * (error + np.abs(values[here] - value))  # exceeds the loss from rounding to float32
+                unknown = np.where(np.isfinite(value), ~np.isfinite(bound), ~np.isfinite(error))
+                tolerance[here] = np.where(unknown, np.inf, np.where(np.isfinite(value), bound, 0.0))
         return Expected(values, tolerance)
 
     def _block_extents(self) -> dict[str, int]:
-        """Return how much of each axis is evaluated together: the longest are cut until all fits."""
+        """Return the block size along each axis: the longest are halved until a block fits."""
         if self._factors is None:
             sets, limit = [{axis.name for axis in self._stage.axes}], BROADCAST
         else:
@@ -271,6 +260,11 @@ class _StageEvaluation:
         if stage.reducer == "sum" and not self._exact:
             terms = math.prod(axis.extent for axis in stage.reduction)
             error = error + growth(terms) * total.absolute
+            size = np.abs(total.value)  # where terms have several signs, parts of the sum may overflow either way
+            partly = (np.asarray(total.absolute) >= LARGEST) & (size < 0.999 * np.asarray(total.absolute))
+            error = np.where(np.isfinite(size), np.where(partly, np.inf, error), total.error)
+            fused = np.isnan(size) & may_be_fused(stage.body)
+            return in_range(total.value, error, fused | ~np.isfinite(np.asarray(total.error)))
         return Approximation(total.value, error)
 
     def _partial(self, block: Block) -> _Partial:
@@ -291,7 +285,7 @@ class _StageEvaluation:
         return np.broadcast_to(array, tuple(map(len, block.values())))
 
     def _broadcast(self, expression: Expression, block: Block) -> Approximation:
-        """Return the values of an expression, of extent 1 along the axes that it does not depend on."""
+        """Evaluate an expression, with extent 1 along axes that it does not depend on."""
         if isinstance(expression, Number):
             return Approximation(np.full((1,) * len(block), expression.value), 0.0)
         if isinstance(expression, Read):
@@ -320,7 +314,7 @@ class _StageEvaluation:
         return _Partial(value, absolute - plain + rounding * absolute, (1 + rounding) * absolute)
 
     def _summed(self, views: Sequence[NDArray[np.float64]], block: Block) -> NDArray[np.float64]:
-        """Multiply arrays, whose dimensions are those of a block or 1, and sum over what is reduced."""
+        """Multiply arrays, whose dimensions are those of a block or 1, and sum over the reduction axes."""
         number = {axis: index for index, axis in enumerate(block)}
         kept = len(self._stage.spatial)
         present: set[int] = set()
@@ -353,7 +347,7 @@ def _factors(expression: Expression) -> tuple[float, list[Read]] | None:
 
 
 def _blocks(axes: Sequence[Axis], extents: Mapping[str, int]) -> Iterator[Block]:
-    """Cut the axes into parts of at most these extents."""
+    """Split the axes into parts of at most these extents."""
 
     def cut(extent: int, step: int) -> list[range]:
         return [range(start, min(start + step, extent)) for start in range(0, extent, step)]
@@ -364,7 +358,7 @@ def _blocks(axes: Sequence[Axis], extents: Mapping[str, int]) -> Iterator[Block]
 
 
 def _view(array: Floats, read: Read, block: Block) -> Floats:
-    """Return the elements that are read, one dimension for each axis of the block, of extent 1 where it is not used."""
+    """Return the elements of a read, with one dimension for each axis of the block, of extent 1 for unused axes."""
     first = [index.constant + sum(factor * block[axis].start for axis, factor in index.terms) for index in read.indices]
     strides = dict.fromkeys(block, 0)
     low, high = list(first), list(first)

@@ -1,4 +1,4 @@
-"""What nests a target can carry out: which kinds of loops, where, and how long."""
+"""The nests that a target supports: the kinds, order and extents of loops."""
 
 import math
 from collections.abc import Mapping
@@ -9,10 +9,8 @@ from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.tile import staged_tile
 
-__all__ = ["RULES", "Rules", "check"]
-
 LONGEST_UNROLLED = 64
-MOST_COPIES = 1024  # of a body, by all the unrolled loops around it
+MOST_COPIES = 1024  # of a body, over all unrolled loops around it
 VECTORS = (2, 4, 8, 16, 32, 64)
 MOST_THREADS = 1024  # in a block
 LONGEST_BOUND: Mapping[str, int] = {
@@ -21,12 +19,12 @@ LONGEST_BOUND: Mapping[str, int] = {
 
 
 class Rules(NamedTuple):
-    """What a target has.
+    """The capabilities of a target.
 
     Attributes:
         target: its name.
-        kinds: that loops can have.
-        shared_memory: bytes that the threads of a block share, 0 if there are no blocks.
+        kinds: the kinds that loops can have.
+        shared_memory: the shared memory of a block in bytes; 0 without blocks.
     """
 
     target: str
@@ -41,10 +39,10 @@ RULES: Mapping[str, Rules] = {
 
 
 def check(nest: Nest, rules: Rules) -> None:
-    """Make sure that a target can carry out a nest.
+    """Check that a target supports a nest.
 
     Raises:
-        Refusal: if it cannot.
+        Refusal: if it does not.
     """
     kinds = {loop.kind for loop in nest.loops}
     if foreign := kinds - rules.kinds:
@@ -89,7 +87,7 @@ def _check_vectorized(nest: Nest) -> None:
 
 
 def _check_bound(nest: Nest) -> None:
-    """Bound loops are the outermost ones, blocks around threads; each index is used once; none is reduced over."""
+    """Check that bound loops are the outermost, blocks around threads, each index used once, none a reduction loop."""
     ranks = [0 if loop.kind in BLOCKS else 1 if loop.kind in THREADS else 2 for loop in nest.loops]
     for index, (outer, inner) in enumerate(pairwise(nest.loops)):
         if ranks[index] > ranks[index + 1]:

@@ -1,7 +1,7 @@
-"""Schedules: how a computation is carried out. A schedule is a small value; a step makes another one of it.
+"""Schedules: how a computation is executed. A schedule is an immutable value; steps derive new ones.
 
-Loops are numbered through all stages: those of the first stage from the outermost to the innermost, then those of the
-second, and so on. A step is a primitive, the number of a loop, and what else the primitive takes. It has a text:
+Loops are numbered across all stages: those of the first stage from the outermost to the innermost, then those of the
+second, and so on. A step is a primitive, the number of a loop, and the primitive's other arguments. It has a text:
 
     split<loop=3;factor=8>    loop 3 becomes two, the inner one of 8 turns
     reorder<loop=3>           loop 3 changes places with the next inner loop of its stage
@@ -23,18 +23,18 @@ from numpy.typing import NDArray
 
 from aiocg.workers.loops import primitives
 from aiocg.workers.loops.expression import Computation
-from aiocg.workers.loops.language import unparse
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest, Split, initial_nest
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import RULES, Rules, check
+from aiocg.workers.loops.spelling import unparse
 
 __all__ = ["BINDINGS", "FACTORS", "MAX_LOOPS", "MAX_STAGED", "Refusal", "Schedule", "Step", "steps"]
 
 MAX_LOOPS = 24  # of all stages together
-MAX_STAGED = 4  # tensors that can be staged: the first ones
+MAX_STAGED = 4  # only the first tensors can be staged
 FACTORS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
 BINDINGS = (*BLOCKS, *THREADS)
-MAKING = frozenset({"split", "fuse"})  # what is serial becomes what is serial, in the same place: no rule is broken
+MAKING = frozenset({"split", "fuse"})  # serial loops replace serial ones in the same place, which breaks no rule
 
 KINDS: Mapping[str, Kind] = {
     "unroll": "unrolled", "vectorize": "vectorized", "parallel": "parallel", "serial": "serial",
@@ -49,7 +49,7 @@ class Step(NamedTuple):
     Attributes:
         primitive: `split`, `reorder`, `fuse`, `unroll`, `vectorize`, `parallel`, `serial`, `bind` or `stage`.
         loop: the number of a loop.
-        argument: the factor of a split, the index that a loop is bound to, the number of the tensor to stage.
+        argument: the factor of a split, the index that a loop is bound to, or the number of the tensor to stage.
     """
 
     primitive: str
@@ -58,16 +58,16 @@ class Step(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The step as `parse` reads it."""
+        """The step as text for `parse`."""
         rest = "" if self.argument is None else f";{ARGUMENTS[self.primitive]}={self.argument}"
         return f"{self.primitive}<loop={self.loop}{rest}>"
 
     @classmethod
     def parse(cls, text: str) -> "Step":
-        """Read a step.
+        """Parse a step.
 
         Raises:
-            ValueError: if the text is none.
+            ValueError: if the text is not a step.
         """
         found = TEXT.fullmatch(text)
         if not found or found["primitive"] not in ("reorder", "fuse", *KINDS, *ARGUMENTS):
@@ -86,13 +86,13 @@ class Step(NamedTuple):
 
 @cache
 def steps(target_name: str, *, loops: int = MAX_LOOPS) -> tuple[Step, ...]:
-    """Return all steps that are offered for a target, in an order that never changes.
+    """Return all steps that are offered for a target, in a fixed order.
 
-    Others may be possible: a loop can be split by any factor.
+    Other steps may be legal: a loop can be split by any factor.
 
     Args:
         target_name: `cpu` or `cuda`.
-        loops: only for loops of lower numbers.
+        loops: limits the steps to loops with lower numbers.
     """
     numbers = range(loops)
     kinds = [name for name, kind in KINDS.items() if kind in RULES[target_name].kinds]
@@ -106,12 +106,12 @@ def steps(target_name: str, *, loops: int = MAX_LOOPS) -> tuple[Step, ...]:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A computation, and the loops that it is carried out by.
+    """A computation with a loop nest for each stage.
 
     Attributes:
         computation: what is computed.
         nests: the loops of each stage.
-        rules: what the target can do.
+        rules: the rules of the target.
     """
 
     computation: Computation
@@ -120,7 +120,7 @@ class Schedule:
 
     @classmethod
     def of(cls, computation: Computation, target_name: str) -> "Schedule":
-        """Return the schedule to begin with: each stage's loops in the order of its axes, all of them serial.
+        """Return the initial schedule: each stage's loops in the order of its axes, all serial.
 
         Raises:
             Refusal: if there are more than `MAX_LOOPS` loops.
@@ -132,11 +132,11 @@ class Schedule:
 
     @cached_property
     def loops(self) -> tuple[tuple[int, int], ...]:
-        """The stage of each loop, and its position in that stage's nest, by the loop's number."""
+        """The stage of each loop and its position in that stage's nest, by the loop's number."""
         return tuple((stage, at) for stage, nest in enumerate(self.nests) for at in range(len(nest.loops)))
 
     def apply(self, step: Step) -> "Schedule":
-        """Return what a step makes of this schedule.
+        """Return the schedule after a step.
 
         Raises:
             Refusal: if the step is not legal.
@@ -158,21 +158,21 @@ class Schedule:
         return np.fromiter(legal, dtype=np.uint8, count=len(offered))
 
     def refusals(self) -> dict[str, str]:
-        """Return why steps are not legal: a sentence for the text of each one of `steps` that is not."""
+        """Return the reason why each illegal one of `steps` is refused, by its text."""
         reasons = ((step, self._refusal(step)) for step in steps(self.rules.target))
         return {step.text: reason for step, reason in reasons if reason is not None}
 
     @cached_property
     def text(self) -> str:
-        """All that tells this schedule from others, for people and for `digest`. Equal schedules have equal texts.
+        """A complete description, for people and for `digest`. Equal schedules have equal texts.
 
-            cuda
-            input A[64, 128]
-            input B[128, 96]
-            C[i:64, j:96] = sum(k:128) A[i, k] * B[k, j]
-              loops i:64 block.x, j:96 thread.x, k.0:16, k.1:8 unrolled
-              k = k.0*8 + k.1
-              stage A in k.0
+        cuda
+        input A[64, 128]
+        input B[128, 96]
+        C[i:64, j:96] = sum(k:128) A[i, k] * B[k, j]
+          loops i:64 block.x, j:96 thread.x, k.0:16, k.1:8 unrolled
+          k = k.0*8 + k.1
+          stage A in k.0
         """
         lines = [self.rules.target]
         lines += [f"input {tensor.name}[{', '.join(map(str, tensor.shape))}]" for tensor in self.computation.inputs]
@@ -224,7 +224,7 @@ def _takes(primitive: str) -> str:
 
 
 def _described(nest: Nest) -> Iterator[str]:
-    """Say all about a nest but its stage."""
+    """Describe a nest without its stage."""
     kinds = {loop.variable: "" if loop.kind == "serial" else f" {loop.kind}" for loop in nest.loops}
     yield "loops " + ", ".join(f"{loop.variable}:{loop.extent}{kinds[loop.variable]}" for loop in nest.loops)
     for relation in nest.relations:

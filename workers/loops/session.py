@@ -1,4 +1,4 @@
-"""The environment `loops-v0` as a worker sees it: the schedule of a computation."""
+"""Sessions of `loops-v0`: the schedule of a computation."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -9,16 +9,15 @@ from aiocg.workers.loops.actions import CURSOR_MOVES, RECIPE, action_spaces, at_
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.kernel_session import KernelSession
 from aiocg.workers.loops.language import LanguageError, parse
+from aiocg.workers.loops.layout import Layout, arrange, read_layouts
 from aiocg.workers.loops.observations import OBSERVATIONS, observation_spaces
 from aiocg.workers.loops.schedule import MAX_LOOPS, Refusal, Schedule, Step
 
-__all__ = ["LoopsSession"]
-
 
 class LoopsSession(KernelSession):
-    """One environment: a computation, the loops that it is carried out by, and a cursor at one of them.
+    """One session: the schedule of a computation, and a cursor at one of its loops.
 
-    Nothing is compiled before something is observed that needs it.
+    Nothing is compiled before an observation needs it.
     """
 
     observations = OBSERVATIONS
@@ -29,10 +28,10 @@ class LoopsSession(KernelSession):
         """Open the device.
 
         Args:
-            options: `target` (`cpu` or `cuda`) and those of `targets.open_target`; all optional.
+            options: `target` (`cpu` or `cuda`) and the options of `targets.open_target`; all optional.
 
         Raises:
-            CompilationError: with `FailureCode.UNSUPPORTED`, saying what is missing on this machine.
+            CompilationError: with `FailureCode.UNSUPPORTED`, naming what this machine lacks.
         """
         cls.options = dict(options)
         cls.target = options.get("target", "cpu")
@@ -42,16 +41,16 @@ class LoopsSession(KernelSession):
 
     @classmethod
     def load_benchmark(cls, content: bytes, program: bytes = b"") -> Schedule:
-        """Read a computation, in the language of `language`.
+        """Parse a computation in the language of `language`.
 
         Raises:
-            CompilationError: with `FailureCode.BENCHMARK` when it is none.
+            CompilationError: with `FailureCode.BENCHMARK` if it is not one.
         """
         return initial_schedule(content, cls.target)
 
     @classmethod
     def check_action(cls, action: Any) -> None:
-        """Raise when an action is no step, none at the cursor, no move of it, no recipe and no index of a step.
+        """Raise if an action is neither a step, a move of the cursor, a recipe, layouts nor the index of a step.
 
         Raises:
             CompilationError: with `FailureCode.ACTION_UNKNOWN`.
@@ -60,6 +59,8 @@ class LoopsSession(KernelSession):
             super().check_action(action)
         elif action not in CURSOR_MOVES:
             try:
+                if read_layouts(action) is not None:
+                    return
                 found = read_recipe(cls.target, action) if _is_recipe(action) else (resolve(action, 0),)
             except ValueError as error:
                 raise CompilationError(FailureCode.ACTION_UNKNOWN, str(error)) from None
@@ -68,28 +69,36 @@ class LoopsSession(KernelSession):
 
     def __init__(self, benchmark: Schedule) -> None:
         super().__init__(self.target)
-        self._first = self._schedule = benchmark
+        self.first = self._schedule = benchmark
         self.cursor = 0
 
     @property
     def schedule(self) -> Schedule:
-        """How the computation is carried out now."""
+        """The current schedule."""
         return self._schedule
 
     def apply_action(self, action: Any) -> bool:
-        """Change the schedule, or move the cursor; what is refused changes nothing."""
+        """Change the schedule, or move the cursor; illegal steps change nothing."""
         if isinstance(action, int):
             action = offered(self.target)[action]
         if action in CURSOR_MOVES:
             self.acted(changed=False)
             return self._go(self.cursor + CURSOR_MOVES[action])
         if _is_recipe(action):
-            return self._become(_cooked(self._first, read_recipe(self.target, action)))
+            return self._become(_cooked(self.first, read_recipe(self.target, action)))
+        if (layouts := read_layouts(action)) is not None:
+            return self._become(self._arranged(layouts))
         step = resolve(action, self.cursor)
         changed = self._become(_applied(self._schedule, step))
         if changed and step.primitive == "reorder" and at_cursor(action):
-            self._go(self.cursor + 1)  # the loop takes it along
+            self._go(self.cursor + 1)  # the cursor follows the loop
         return changed
+
+    def _arranged(self, layouts: tuple[Layout, ...]) -> Schedule:
+        try:
+            return arrange(self.first, layouts)
+        except Refusal:
+            return self._schedule
 
     def _become(self, schedule: Schedule) -> bool:
         changed = schedule.nests != self._schedule.nests
@@ -100,7 +109,7 @@ class LoopsSession(KernelSession):
         return changed
 
     def _go(self, cursor: int) -> bool:
-        """Move the cursor, as far as there are loops."""
+        """Move the cursor, clamped to the loops."""
         before = self.cursor
         self.cursor = min(max(cursor, 0), len(self._schedule.loops) - 1)
         return self.cursor != before
@@ -115,7 +124,7 @@ def _is_recipe(action: str) -> bool:
 
 
 def _applied(schedule: Schedule, step: Step) -> Schedule:
-    """Return what a step makes of a schedule: the same if it is refused."""
+    """Return the schedule after a step, unchanged if it is illegal."""
     try:
         return schedule.apply(step)
     except Refusal:
@@ -123,20 +132,20 @@ def _applied(schedule: Schedule, step: Step) -> Schedule:
 
 
 def _cooked(schedule: Schedule, recipe: Iterable[Step]) -> Schedule:
-    """Return what the steps of a recipe make of a schedule, each for one of the loops that there are."""
+    """Apply the steps of a recipe, with loop numbers wrapped around."""
     for step in recipe:
         schedule = _applied(schedule, step._replace(loop=step.loop % len(schedule.loops)))
     return schedule
 
 
 def initial_schedule(content: bytes, target: str) -> Schedule:
-    """Return the schedule that a computation begins with, given as text.
+    """Return the initial schedule of a computation, given as text.
 
     Raises:
-        CompilationError: with `FailureCode.BENCHMARK` when it is none, or has too many loops.
+        CompilationError: with `FailureCode.BENCHMARK` if it is not one, or has too many loops.
     """
     try:
         computation: Computation = parse(content)
         return Schedule.of(computation, target)
     except (LanguageError, Refusal) as error:
-        raise CompilationError(FailureCode.BENCHMARK, f"this is no computation: {error}") from None
+        raise CompilationError(FailureCode.BENCHMARK, f"this is not a computation: {error}") from None

@@ -1,4 +1,4 @@
-"""What a back end is: it makes kernels of nests, which run and are timed."""
+"""The interface of back ends, which compile nests into kernels and time them."""
 
 import math
 from collections.abc import Sequence
@@ -10,19 +10,17 @@ from numpy.typing import NDArray
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.nest import Nest
 
-__all__ = ["Arrays", "Kernel", "Roof", "Target", "Timing"]
-
 Arrays = Sequence[NDArray[np.float32]]  # one for each of `Computation.tensors`, in that order
 
 
 class Timing(NamedTuple):
-    """How long one run of a kernel took.
+    """The run time of a kernel.
 
     Attributes:
         seconds: the median of the samples.
-        low, high: their first and third quartile.
-        samples: how many there were.
-        runs: how many runs of the kernel each sample is the mean of.
+        low, high: the first and third quartile.
+        samples: the number of samples.
+        runs: the number of runs that each sample averages.
     """
 
     seconds: float
@@ -33,68 +31,84 @@ class Timing(NamedTuple):
 
 
 class Roof(NamedTuple):
-    """What a device can do at most, as measured.
+    """The measured roofline of a device.
 
     Attributes:
-        flops: multiplications and additions of `float32` a second.
-        bandwidths: bytes a second that a copy moves, read and written, with the size of what it works on in bytes, by
-            size; it falls where a cache ends.
+        flops: multiplications and additions of `float32` per second.
+        bandwidths: pairs of a copy's working set in bytes and its bytes read and written per second, sorted by size;
+            the rate drops beyond each cache.
     """
 
     flops: float
     bandwidths: tuple[tuple[int, float], ...]
 
 
+class Machine(NamedTuple):
+    """What a processor has, which decides what schedules are worth trying.
+
+    Attributes:
+        vector: `float32` elements of a vector.
+        registers: vectors that registers hold.
+        threads: threads that share a parallel loop.
+    """
+
+    vector: int
+    registers: int
+    threads: int
+
+
 class Kernel(Protocol):
     """A compiled computation.
 
     Attributes:
-        source: what was compiled, for people to read: LLVM IR, or CUDA C with the launches.
+        source: the compiled code, for reading: LLVM IR, or CUDA C with the launches.
     """
 
     source: str
 
     def run(self, arrays: Arrays) -> None:
-        """Carry out all stages once, in place: inputs are read, the other arrays are written whole."""
+        """Run all stages once, in place: inputs are read, all other arrays are written."""
 
     def time(self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
-        """Warm up, then time; nothing else that this library measures runs on the device meanwhile.
+        """Warm up, then time, holding the lock of the device.
 
         Args:
             arrays: as for `run`.
-            samples: how many to take, at least 1; they become fewer when one run takes longer than its share.
-            seconds: about how long to measure in all; each sample is of as many runs as fit.
-            deadline: until when to wait for the device, in seconds of the monotonic clock.
+            samples: the number of samples, at least 1; fewer are taken if one run takes longer than its share.
+            seconds: the approximate total time; each sample averages as many runs as fit.
+            deadline: the time limit of waiting for the device, in seconds of the monotonic clock.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when others measure on the device until the deadline.
+            CompilationError: with `FailureCode.OBSERVATION` if others measure on the device until the deadline.
         """
 
 
 class Target(Protocol):
-    """A device that kernels are made for.
+    """A device that runs kernels.
 
     Attributes:
         name: `cpu` or `cuda`.
-        description: which one it is and how it is used, such as the model, its threads and the vectors' length.
+        description: the device and its configuration, such as the model, the threads and the vector length.
+        machine: what `templates` are made for; None where there are none.
     """
 
     name: str
     description: str
+    machine: Machine | None
 
     def compile(self, computation: Computation, nests: Sequence[Nest]) -> Kernel:
         """Compile a nest for each stage. Several threads may do so at once.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION` when the device cannot carry out these nests.
+            CompilationError: with `FailureCode.ACTION` if the device cannot run these nests.
         """
 
     def roof(self, deadline: float = math.inf) -> Roof:
-        """Return what the device can do, which takes seconds when it was not measured before.
+        """Return the roofline of the device; measuring it takes seconds the first time.
 
         Args:
-            deadline: until when to wait for the device, in seconds of the monotonic clock.
+            deadline: the time limit of waiting for the device, in seconds of the monotonic clock.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when others measure on the device until the deadline.
+            CompilationError: with `FailureCode.OBSERVATION` if others measure on the device until the deadline.
         """

@@ -1,4 +1,4 @@
-"""The devices that kernels are made for, by name."""
+"""Opening devices by name."""
 
 import os
 from collections.abc import Mapping
@@ -9,8 +9,6 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.target import Target
 
-__all__ = ["TARGETS", "open_target", "threads"]
-
 TARGETS = ("cpu", "cuda")
 
 
@@ -19,11 +17,11 @@ def open_target(name: str, options: Mapping[str, Any]) -> Target:
 
     Args:
         name: one of `TARGETS`.
-        options: `threads`, how many threads a processor's kernels have, "" for one for each processor; and
-            `cache_dir`, a folder for what is measured once.
+        options: `threads`, the number of threads of CPU kernels, "" for one per core; and `cache_dir`, a folder for
+            measurements.
 
     Raises:
-        CompilationError: with `FailureCode.UNSUPPORTED`, saying what is missing on this machine.
+        CompilationError: with `FailureCode.UNSUPPORTED`, naming what this machine lacks.
     """
     if name == "cpu":
         return _cpu(options)
@@ -37,9 +35,8 @@ def _cpu(options: Mapping[str, Any]) -> Target:
     try:
         from aiocg.workers.loops.cpu.target import CpuTarget
     except ImportError as error:
-        raise CompilationError(
-            FailureCode.UNSUPPORTED, f"kernels for processors need llvmlite (pip install llvmlite): {error}"
-        ) from None
+        need = "kernels for processors need llvmlite (pip install 'aiocg[loops]')"
+        raise CompilationError(FailureCode.UNSUPPORTED, f"{need}: {error}") from None
     return CpuTarget(count, _folder(options))
 
 
@@ -50,10 +47,10 @@ def _cuda(options: Mapping[str, Any]) -> Target:
 
 
 def threads(options: Mapping[str, Any]) -> int:
-    """Return how many threads a processor's kernels have.
+    """Return the number of threads of CPU kernels.
 
     Raises:
-        CompilationError: with `FailureCode.UNSUPPORTED`, when that is no number.
+        CompilationError: with `FailureCode.UNSUPPORTED` if it is not a number.
     """
     text = options.get("threads", "")
     if not text:

@@ -1,4 +1,4 @@
-"""The part of a tensor that is copied to shared memory: how large it is, and where it begins."""
+"""Tiles of tensors in shared memory: their shape and origin."""
 
 import math
 from collections.abc import Sequence, Set
@@ -8,8 +8,6 @@ from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine
 from aiocg.workers.loops.nest import THREADS, Fusion, Nest, Staging
 from aiocg.workers.loops.primitives import Refusal
 
-__all__ = ["Tile", "span", "staged_tile"]
-
 
 class Tile(NamedTuple):
     """A box of a tensor.
@@ -17,9 +15,9 @@ class Tile(NamedTuple):
     Attributes:
         tensor: its name.
         shape: the elements along each dimension. Some may lie outside the tensor, and are not read.
-        start: the first index along each dimension, to be computed with the variables of the loops `inside` as 0; it
-            may lie outside the tensor too.
-        inside: the loops whose turns the tile is for: those in the staging loop, and those bound to threads.
+        start: the first index along each dimension, with the variables of the loops `inside` as 0; it may lie outside
+            the tensor too.
+        inside: the loops that the tile serves: those inside the staging loop, and those bound to threads.
     """
 
     tensor: str
@@ -29,15 +27,15 @@ class Tile(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The tile's size in bytes."""
         return ELEMENT_BYTES * math.prod(self.shape)
 
 
 def staged_tile(nest: Nest, staging: Staging) -> Tile:
-    """Return what a block copies to shared memory at the begin of each turn of the staging's loop.
+    """Return the tile that a block copies to shared memory at the start of each iteration of the staging loop.
 
     Raises:
-        Refusal: if it is no box of a constant size.
+        Refusal: if it is not a box of constant size.
     """
     variables = [loop.variable for loop in nest.loops]
     inside = frozenset(variables[variables.index(staging.variable) + 1 :]) | {
@@ -55,14 +53,14 @@ def staged_tile(nest: Nest, staging: Staging) -> Tile:
 
 
 def span(nest: Nest, variable: str, inside: Set[str]) -> int | None:
-    """Return how many consecutive values a variable has at most while loops run, None if that is not constant.
+    """Return the maximal number of consecutive values of a variable while loops run; None if not constant.
 
-    They begin with its value where the variables of those loops are 0.
+    The first value is that with the variables of those loops as 0.
 
     Args:
         nest: the loops.
         variable: any of `nest.extents`.
-        inside: the loops that run; the others stand still.
+        inside: the loops that run; the others are fixed.
     """
     loops = nest.dependencies[variable]
     if loops <= inside:
@@ -79,7 +77,7 @@ def span(nest: Nest, variable: str, inside: Set[str]) -> int | None:
 
 
 def _range(nest: Nest, indices: Sequence[Affine], inside: Set[str]) -> tuple[int, Affine]:
-    """Return how many values there are for indices that differ by constants, and the first."""
+    """Return the number of values of indices that differ by constants, and the first value."""
     low = min(index.constant for index in indices)
     extent = 1 + max(index.constant for index in indices) - low
     for variable, factor in indices[0].terms:
@@ -89,4 +87,3 @@ def _range(nest: Nest, indices: Sequence[Affine], inside: Set[str]) -> tuple[int
         extent += abs(factor) * (values - 1)
         low += min(0, factor * (values - 1))
     return extent, Affine(low, indices[0].terms)
-

@@ -1,12 +1,10 @@
-"""What the textual language is made of: names, numbers and signs; and the error that says where a text is wrong."""
+"""Tokens of the textual language, and the error that locates a mistake."""
 
 import re
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-
-__all__ = ["LONGEST_NAME", "LanguageError", "Token", "tokenize"]
 
 LONGEST_NAME = 32  # characters
 
@@ -17,10 +15,10 @@ _SHOWN = 100  # characters of a line that an error shows
 
 
 class LanguageError(CompilationError):
-    """The text is no computation.
+    """The text is not a computation.
 
     Attributes:
-        line, column: where it is wrong, both counted from 1.
+        line, column: the position of the mistake, both counted from 1.
     """
 
     def __init__(self, line: int, column: int, reason: str, text: str = "") -> None:
@@ -38,8 +36,8 @@ class Token(NamedTuple):
 
     Attributes:
         kind: `name`, `number`, `sign`, or `end` of the line.
-        text: as it is written.
-        line, column: where it begins, both counted from 1.
+        text: the source text.
+        line, column: its position, both counted from 1.
     """
 
     kind: str
@@ -52,7 +50,7 @@ class Token(NamedTuple):
 
 
 def tokenize(number: int, line: str) -> list[Token]:
-    """Return what a line is made of; an `end` is last."""
+    """Split a line into tokens; the last one is an `end`."""
     found = []
     position = 0
     while blank := _BLANK.match(line, position):
@@ -68,3 +66,50 @@ def tokenize(number: int, line: str) -> list[Token]:
         found.append(Token(match.lastgroup or "", match[0], number, position + 1))
         position = match.end()
     return [*found, Token("end", "", number, len(line.rstrip()) + 1)]
+
+
+class Cursor:
+    """A position in the tokens of a line.
+
+    Args:
+        tokens: the line's tokens; the last one is its end.
+        text: the line, for error messages.
+    """
+
+    def __init__(self, tokens: list[Token], text: str) -> None:
+        self._tokens = tokens
+        self._text = text
+        self._position = 0
+
+    def peek(self, ahead: int = 0) -> Token:
+        """Return an upcoming token, by default the next one; past the end, the last one."""
+        return self._tokens[min(self._position + ahead, len(self._tokens) - 1)]
+
+    def next(self) -> Token:
+        """Consume and return the next token."""
+        token = self.peek()
+        self._position += 1
+        return token
+
+    def accept(self, sign: str) -> bool:
+        """Consume the next token if it is this sign, and return whether it was."""
+        found = self.peek().text == sign
+        self._position += found
+        return found
+
+    def expect(self, sign: str) -> None:
+        """Consume this sign, or fail."""
+        if not self.accept(sign):
+            self.expected(f'"{sign}"')
+
+    def expected(self, what: str) -> NoReturn:
+        """Fail because the next token is not the expected one."""
+        self.fail(self.peek(), f"expected {what}, found {self.peek()}")
+
+    def fail(self, token: Token, reason: str) -> NoReturn:
+        """Fail at a token."""
+        raise LanguageError(token.line, token.column, reason, self._text)
+
+    def back(self) -> None:
+        """Put back the last consumed token."""
+        self._position -= 1

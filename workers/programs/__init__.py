@@ -1,1 +1,1 @@
-"""Programs that can be linked and run, whichever compiler has made their machine code."""
+"""Linking and running programs, for all compilers."""

@@ -1,7 +1,8 @@
-"""Running programs: each run alone in an empty folder, with bounded time, memory and output, and timed if need be.
+"""Running programs, one at a time in an empty folder, with bounded time, memory and output.
 
-Programs are not started by the worker but by a small process of its own, the runner (`aiocg.workers.programs.runner`),
-which is in a box where there can be one (`aiocg.workers.programs.sandbox`). What they leave is not to be trusted.
+Programs are started not by the worker itself but by a small helper process, the runner
+(`aiocg.workers.programs.runner`), which runs in a box if possible (`aiocg.workers.programs.sandbox`). The files that
+programs leave are untrusted.
 """
 
 import contextlib
@@ -15,38 +16,39 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from aiocg.workers.programs import scratch
 from aiocg.workers.programs.linking import EXECUTABLE, TOO_LATE, no_place, remaining, temporary_folder, write_files
 from aiocg.workers.programs.recipe import Run, failure
-from aiocg.workers.programs.sandbox import FOLDER, WRITABLE, Place, Sandbox, choose, python
+from aiocg.workers.programs.sandbox import FOLDER, WRITABLE, Enclosure, Sandbox, choose, python
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space
-RESIDENT_LIMIT = 4 << 30  # bytes that a program may have in memory with all that it has started
-FILE_LIMIT = 64 << 20  # bytes of each file that a program writes, its output among them
+RESIDENT_LIMIT = 4 << 30  # bytes of resident memory of a program and its children
+FILE_LIMIT = 64 << 20  # bytes of each file written by a program, including output
 OPEN_FILES = 1024
-PROCESSES = 256  # and threads, beside those that the user has; root may have any number
-LONGEST = 1e6  # seconds that any program may run; the system counts milliseconds in 31 bits
-PATIENCE = 10.0  # seconds that the runner may take beyond a program's own, to end what it has left
-HEAD = 4096  # bytes of an output that are shown
-LAST_WORDS = 2048  # bytes of standard error that are shown
-POLL_INTERVAL = 0.01  # seconds between looks for a core
+PROCESSES = 256  # and threads, beyond the user's existing ones; root has no limit
+LONGEST = 1e6  # seconds of any run; the system counts milliseconds in 31 bits
+PATIENCE = 10.0  # seconds beyond a program's timeout for the runner to clean up
+HEAD = 4096  # shown bytes of an output
+LAST_WORDS = 2048  # shown bytes of standard error
+POLL_INTERVAL = 0.01  # seconds between attempts to get a core
 RUNNER = Path(__file__).with_name("runner.py")
+_CORE, _GATE = "aiocg-measuring-core-", "aiocg-measuring-gate"
 
 
 class Ended(NamedTuple):
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
-        run: which it was.
-        exit_code: what the program returned, or minus the number of the signal that ended it.
-        seconds: from its start to its end, on the monotonic clock.
-        stopped: what it had run out of when it was stopped, "time" or "memory"; "" when it was not.
-        folder: in which it ran.
-        files: what it had as standard input, output and error.
+        run: the run.
+        exit_code: the program's exit status, or the negated number of the signal that killed it.
+        seconds: the time from its start to its end, on the monotonic clock.
+        stopped: why it was stopped, "time" or "memory"; "" if it was not stopped.
+        folder: its working folder.
+        files: its standard input, output and error.
     """
 
     run: Run
@@ -58,16 +60,16 @@ class Ended(NamedTuple):
 
     @property
     def stdout(self) -> bytes:
-        """What it wrote on standard output."""
+        """Its standard output."""
         return _content(self.files[1])
 
     @property
     def stderr(self) -> bytes:
-        """What it wrote on standard error."""
+        """Its standard error."""
         return _content(self.files[2])
 
     def problem(self) -> str:
-        """Say in what the run differs from what is expected of it, "" if in nothing."""
+        """Describe how the run differs from the expected one; "" if it does not."""
         if self.stopped:
             return f"ran out of {self.stopped} and was stopped"
         if self.exit_code < 0:
@@ -85,7 +87,7 @@ class Ended(NamedTuple):
         return ""
 
     def describe(self) -> dict[str, Any]:
-        """Return the run as JSON can say it, without what differs from one time to the next."""
+        """Return the run as JSON data, without values that vary between runs."""
         return {
             "name": self.run.name,
             "exit_code": None if self.exit_code < 0 else self.exit_code,
@@ -99,10 +101,10 @@ class Ended(NamedTuple):
 
 
 class Runner:
-    """The process that starts programs, itself started when it is first needed.
+    """The process that starts programs; it is started on first use.
 
     Args:
-        sandbox: how programs are kept apart from the machine; None is as the user has chosen.
+        sandbox: how programs are isolated; None for the user's setting.
     """
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
@@ -111,24 +113,19 @@ class Runner:
 
     @contextlib.contextmanager
     def run(
-        self,
-        executable: Path,
-        run: Run,
-        deadline: float,
-        cpu: int | None = None,
-        memory: int | None = MEMORY_LIMIT,
+        self, executable: Path, run: Run, deadline: float, cpu: int | None = None, memory: int | None = MEMORY_LIMIT
     ) -> Iterator[Ended]:
-        """Run a program; what it wrote is there while the context lasts.
+        """Run a program; its output exists during the context.
 
         Args:
             executable: the program.
             run: how to run it.
-            deadline: when to stop it at the latest, in seconds of the monotonic clock.
-            cpu: the core to run it on, None for any.
-            memory: bytes of address space that it may have, None for any number.
+            deadline: the time limit, in seconds of the monotonic clock.
+            cpu: the core to run it on; None for any.
+            memory: the limit of address space in bytes; None for no limit.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when it cannot be started.
+            CompilationError: with `FailureCode.OBSERVATION` if it cannot be started.
         """
         if self._started is None or not self._started.usable():
             self.close()
@@ -140,10 +137,10 @@ class Runner:
             timeout = min(run.timeout, left, LONGEST)
             answer = process.ask(
                 {
-                    "executable": str(process.place.root / EXECUTABLE),
+                    "executable": str(process.enclosure.root / EXECUTABLE),
                     "arguments": run.arguments,
                     "environment": run.environment,
-                    "folder": str(process.place.root / FOLDER),
+                    "folder": str(process.enclosure.root / FOLDER),
                     "timeout": timeout,
                     "resident": RESIDENT_LIMIT,
                     "cpu": cpu,
@@ -170,51 +167,57 @@ class Runner:
                 self.close()
 
     def close(self) -> None:
-        """End the process, and with it what it runs."""
+        """End the process and the programs that it runs."""
         process, self._started = self._started, None
         if process is not None:
             process.close()
 
 
 class _Process:
-    """A runner that was started, the folder in which its programs run, and the files that they have as standard ones.
+    """A running runner, with the folder and standard files of its programs.
 
-    These files have no name, so that no program can put something else in their place.
+    These files have no name, so that no program can replace them.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._root = temporary_folder("box-")
-        root = Path(self._root.name)
-        self.place: Place = sandbox.make(root)
+        with contextlib.ExitStack() as undo:  # clean up without the garbage collector
+            undo.callback(self._root.cleanup)
+            self._make(sandbox, Path(self._root.name), undo)
+            undo.pop_all()
+
+    def _make(self, sandbox: Sandbox, root: Path, undo: contextlib.ExitStack) -> None:
+        self.enclosure: Enclosure = sandbox.make(root)
         self.folder = root / FOLDER
         self._keep = frozenset[Path]().union(*(scratch.folders_in(root / name) for name in WRITABLE))
         self._spent = False
         try:
             shutil.copyfile(RUNNER, root / RUNNER.name)
-            self.files = _nameless(), _nameless(), _nameless()
+            self.files = _nameless(undo), _nameless(undo), _nameless(undo)
             self._input = os.open(f"/proc/self/fd/{self.files[0].fileno()}", os.O_RDONLY)
+            undo.callback(os.close, self._input)
         except OSError as error:
             raise no_place(error) from None
         numbers = [self._input, *(file.fileno() for file in self.files[1:])]
-        script = [python(), "-I", "-S", str(self.place.root / RUNNER.name), *map(str, numbers)]
+        script = [python(), "-I", "-S", str(self.enclosure.root / RUNNER.name), *map(str, numbers)]
         self._process = subprocess.Popen(
-            [*self.place.command, *script],
+            [*self.enclosure.command, *script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             pass_fds=numbers,
-            start_new_session=True,  # it must outlive us for a moment, to end what it runs
+            start_new_session=True,  # it must briefly outlive this process, to end the programs that it runs
         )
 
     def usable(self) -> bool:
-        """Say whether another program can be run."""
+        """Return whether another program can be run."""
         return not self._spent and self._process.poll() is None and self.folder.is_dir()
 
     def put(self, executable: Path, run: Run) -> None:
-        """Put a program and its files into their places.
+        """Write a program and its files to the folder.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when they cannot be written.
+            CompilationError: with `FailureCode.OBSERVATION` if they cannot be written.
         """
         write_files(self.folder, run.files)
         own = Path(self._root.name, EXECUTABLE)
@@ -231,13 +234,13 @@ class _Process:
             raise no_place(error) from None
 
     def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """Have a program run.
+        """Request a run of a program.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when the process does not answer in time.
+            CompilationError: with `FailureCode.OBSERVATION` if the process does not reply in time.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._spent = True  # until there is an answer
+        self._spent = True  # until it replies
         poll = select.poll()
         poll.register(self._process.stdout, select.POLLIN)
         try:
@@ -253,7 +256,7 @@ class _Process:
         return answer
 
     def clean(self) -> bool:
-        """Remove what a program has left, and say whether that could be done and another one can be run."""
+        """Remove the files that a program left; return whether that succeeded and another program can be run."""
         try:
             for name in WRITABLE:
                 scratch.empty(Path(self._root.name, name), self._keep)
@@ -272,25 +275,58 @@ class _Process:
 
 
 @contextlib.contextmanager
-def measuring_core(deadline: float) -> Iterator[int]:
-    """Have a core for as long as the context lasts, on which no other worker on this machine measures.
+def measuring_core(deadline: float, *, alone: bool = False) -> Iterator[int]:
+    """Reserve a core for measurements, among the workers on this machine, during the context.
 
-    A core is taken by the name of a socket that belongs to nothing on disk, which vanishes with the process.
+    A core is reserved by binding an abstract socket name, which vanishes with the process. So is the gate, which is
+    passed before a core is taken: who measures alone closes it, and waits until all cores are free.
+
+    Args:
+        deadline: the time limit of waiting, in seconds of the monotonic clock.
+        alone: whether nothing else may be measured on this machine meanwhile.
 
     Raises:
-        CompilationError: with `FailureCode.OBSERVATION` when none is to be had before the deadline.
+        CompilationError: with `FailureCode.OBSERVATION` if no core is free before the deadline.
     """
-    cores = sorted(os.sched_getaffinity(0), reverse=True)  # the first ones serve most interrupts
-    with socket.socket(socket.AF_UNIX) as lock:
-        while (core := next((core for core in cores if _take(lock, core)), None)) is None:
-            remaining(deadline)
-            time.sleep(POLL_INTERVAL)
-        yield core
+    cores = sorted(os.sched_getaffinity(0), reverse=True)  # the first cores serve most interrupts
+    with _unbound() as gate, _unbound() as lock:
+        if alone:
+            _wait_for(gate, _GATE, deadline)
+            for core in range(os.cpu_count() or 1):
+                with _unbound() as other:
+                    _wait_for(other, f"{_CORE}{core}", deadline)
+            _wait_for(lock, f"{_CORE}{cores[0]}", deadline)
+            yield cores[0]
+            return
+        while (taken := _take_core(lock, cores)) is None:
+            _wait(deadline)
+        yield taken
 
 
-def _take(lock: socket.socket, core: int) -> bool:
+def _wait_for(lock: socket.socket, name: str, deadline: float) -> None:
+    while not _take(lock, name):
+        _wait(deadline)
+
+
+def _wait(deadline: float) -> None:
+    remaining(deadline)
+    time.sleep(POLL_INTERVAL)
+
+
+def _take_core(lock: socket.socket, cores: Sequence[int]) -> int | None:
+    """Take the first free core, if the gate is open."""
+    with _unbound() as gate:
+        free = cores if _take(gate, _GATE) else ()
+        return next((core for core in free if _take(lock, f"{_CORE}{core}")), None)
+
+
+def _unbound() -> socket.socket:
+    return socket.socket(socket.AF_UNIX)
+
+
+def _take(lock: socket.socket, name: str) -> bool:
     try:
-        lock.bind(f"\0aiocg-measuring-core-{core}")
+        lock.bind(f"\0{name}")
     except OSError:
         return False
     return True
@@ -303,17 +339,17 @@ def _signal_name(exit_code: int) -> str:
         return f"signal {-exit_code}"
 
 
-def _nameless() -> IO[bytes]:
-    return tempfile.TemporaryFile()
+def _nameless(undo: contextlib.ExitStack) -> IO[bytes]:
+    return undo.enter_context(tempfile.TemporaryFile())
 
 
 def _content(file: IO[bytes]) -> bytes:
-    """Return what is in a file, without moving the place that programs write at."""
+    """Return the content of a file, without moving its position."""
     return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
 
 
 def _describe(content: bytes | None) -> dict[str, Any] | None:
-    """Return size, hash and beginning of what a program wrote, None when there is none."""
+    """Return size, hash and beginning of an output; None if it is missing."""
     if content is None:
         return None
     return {

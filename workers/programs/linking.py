@@ -1,4 +1,4 @@
-"""Turning machine code into a program, as its recipe says, and the files and folders that this needs."""
+"""Linking machine code into a program by its recipe."""
 
 import os
 import shutil
@@ -15,31 +15,18 @@ from aiocg.workers.programs import scratch
 from aiocg.workers.programs.recipe import LinkError, Program, failure
 from aiocg.workers.wheel import CLANG_WHEEL, bundled_file
 
-__all__ = [
-    "Executable",
-    "Tools",
-    "build",
-    "buildable",
-    "can_build",
-    "link",
-    "no_place",
-    "remaining",
-    "temporary_folder",
-    "write_files",
-]
-
 OBJECT, EXECUTABLE = "program.o", "program"
 LINK_TIMEOUT = 120.0  # seconds
-LARGEST = 512 << 20  # bytes of a program: one alignment can make it as large as one likes
-MARGIN = 0.25  # seconds that are left, at a deadline, to say that it was missed
-MESSAGES = 4096  # bytes of a linker's words that are kept
+LARGEST = 512 << 20  # bytes of a program, which an alignment can make arbitrarily large
+MARGIN = 0.25  # seconds before a deadline, reserved to report that it was missed
+MESSAGES = 4096  # limit in bytes for a linker's messages
 TOO_LATE = "there was not enough time: give the step a longer timeout, or measure a shorter run, or fewer times"
 
-_INHERITED = ("PATH", "LD_LIBRARY_PATH")  # by which a linker finds its parts
+_INHERITED = ("PATH", "LD_LIBRARY_PATH")  # linkers find their parts through them
 
 
 class Tools:
-    """The tools by which programs are linked: clang, and what lies beside it.
+    """The tools for linking: clang, and the tools beside it.
 
     Args:
         clang: a path, or a name on PATH.
@@ -50,7 +37,7 @@ class Tools:
 
     @cached_property
     def linker(self) -> list[str]:
-        """The start of an ELF linker command line, empty when there is no lld."""
+        """The beginning of an ELF linker's command line; empty without lld."""
         clang = shutil.which(self.clang) or self.clang
         folders = dict.fromkeys((os.path.dirname(clang), os.path.dirname(os.path.realpath(clang))))
         beside = [os.path.join(folder, name) for folder in folders for name in ("lld", "ld.lld")]
@@ -62,7 +49,7 @@ class Tools:
 
     @cached_property
     def builtins(self) -> list[str]:
-        """The library of arithmetic that processors lack, empty when there is none."""
+        """The compiler-rt builtins library; empty if missing."""
         command = [self.clang, "--rtlib=compiler-rt", "-print-libgcc-file-name"]
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
@@ -72,14 +59,14 @@ class Tools:
         return [path] if os.path.isfile(path) else []
 
     def driver(self, language: str) -> list[str]:
-        """The start of the command line of a compiler's driver that links programs in "c" or "c++"."""
+        """The beginning of a compiler driver's command line for linking "c" or "c++"."""
         return [self.clang, "--driver-mode=g++"] if language == "c++" else [self.clang]
 
     def expand(self, command: Sequence[str]) -> list[str]:
-        """Put the tools in the place of the words that stand for them.
+        """Replace placeholders for tools.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when one is missing.
+            CompilationError: with `FailureCode.OBSERVATION` if one is missing.
         """
         expanded: list[str] = []
         for word in command:
@@ -100,7 +87,7 @@ class Tools:
 
 
 class Executable:
-    """A program that was linked, in a folder of its own that goes with this object."""
+    """A linked program in its own folder, which is removed with this object."""
 
     def __init__(self, folder: "tempfile.TemporaryDirectory[str]") -> None:
         self._folder = folder
@@ -116,11 +103,11 @@ class Executable:
 
 
 Linker = Callable[[list[str], str, Mapping[str, str], float], None]
-"""Runs a command in a folder with an environment until a deadline, as `link` does."""
+"""A function that runs a command in a folder, like `link`."""
 
 
 def can_build(tools: Tools, program: Program | None) -> bool:
-    """Say whether there is a recipe, and the tools that it names."""
+    """Return whether there is a recipe and its tools are available."""
     if program is None or not program.command:
         return False
     try:
@@ -131,10 +118,10 @@ def can_build(tools: Tools, program: Program | None) -> bool:
 
 
 def buildable(program: Program | None) -> Program:
-    """Return the recipe of a program that has one.
+    """Return the recipe of a program.
 
     Raises:
-        CompilationError: with `FailureCode.OBSERVATION` when there is none.
+        CompilationError: with `FailureCode.OBSERVATION` if there is none.
     """
     if program is None or not program.command:
         raise failure("this benchmark does not say how it is linked to a program")
@@ -150,15 +137,15 @@ def build(
     linker: "Linker | None" = None,
     below: str | None = None,
 ) -> Executable:
-    """Link a program in a folder of its own.
+    """Link a program in its own folder.
 
     Args:
-        command: what links it, expanded.
-        files: what it needs, the machine code of the program among it.
-        environment: of the command.
-        deadline: when to give up, in seconds of the monotonic clock.
-        linker: runs the command; by default `link`, as a process of this machine.
-        below: the folder in which to make the program's own; by default that of temporary files.
+        command: the link command, expanded.
+        files: its inputs, including the program's machine code.
+        environment: the command's environment variables.
+        deadline: the time limit, in seconds of the monotonic clock.
+        linker: runs the command; by default `link`, as a local process.
+        below: the parent of the program's folder; by default the folder for temporary files.
 
     Raises:
         CompilationError: with `FailureCode.OBSERVATION`, often as `LinkError`.
@@ -175,16 +162,18 @@ def build(
         executable.close()
         raise
     return executable
+
+
 def _check_size(size: int) -> None:
     if size > LARGEST:
         raise LinkError(f"the program has {size} bytes, more than {LARGEST}")
 
 
 def remaining(deadline: float) -> float:
-    """Return the seconds that are left for work until a deadline.
+    """Return the seconds left until a deadline.
 
     Raises:
-        CompilationError: with `FailureCode.OBSERVATION` when there are none.
+        CompilationError: with `FailureCode.OBSERVATION` if there are none.
     """
     left = deadline - time.monotonic() - MARGIN
     if left <= 0:
@@ -193,14 +182,14 @@ def remaining(deadline: float) -> float:
 
 
 def temporary_folder(prefix: str, below: str | None = None) -> "tempfile.TemporaryDirectory[str]":
-    """Make a folder that goes with the object returned, at the end of its context or when it is no longer used.
+    """Create a temporary folder, which is removed at the end of its context or when the object is collected.
 
     Args:
-        prefix: how its name begins.
-        below: the folder to make it in; by default that of temporary files.
+        prefix: the prefix of its name.
+        below: its parent; by default the folder for temporary files.
 
     Raises:
-        CompilationError: with `FailureCode.OBSERVATION` when it cannot be made.
+        CompilationError: with `FailureCode.OBSERVATION` if it cannot be created.
     """
     try:
         return tempfile.TemporaryDirectory(prefix=prefix, dir=below, ignore_cleanup_errors=True)
@@ -209,20 +198,20 @@ def temporary_folder(prefix: str, below: str | None = None) -> "tempfile.Tempora
 
 
 def no_place(error: OSError) -> CompilationError:
-    """Make the error for temporary files that cannot be written."""
-    return failure(f"there is no folder for temporary files, or no place in it: {error}. Set TMPDIR")
+    """Return the error for failing to write temporary files."""
+    return failure(f"there is no folder for temporary files, or no space in it: {error}. Set TMPDIR")
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], time: int | None = None) -> None:
-    """Write files below a folder, which is made if need be; programs that write there too cannot lead them elsewhere.
+    """Write files below a folder, which is created if necessary; links in it are not followed.
 
     Args:
-        folder: where they go.
+        folder: the parent of the files.
         files: contents by relative name.
-        time: seconds since 1970 at which they say that they were written, None for now.
+        time: their modification time in seconds since 1970; None for now.
 
     Raises:
-        CompilationError: with `FailureCode.OBSERVATION` when they cannot be written.
+        CompilationError: with `FailureCode.OBSERVATION` if they cannot be written.
     """
     try:
         folder.mkdir(exist_ok=True)
@@ -232,7 +221,7 @@ def write_files(folder: Path, files: Mapping[str, bytes], time: int | None = Non
 
 
 def _messages() -> IO[bytes]:
-    """Make a file for what a linker says: unlike a pipe, nobody need read it, nor wait for those who have it open."""
+    """Create a file for a linker's messages: unlike a pipe, it need not be read while the linker runs."""
     try:
         return tempfile.TemporaryFile()
     except OSError as error:
@@ -243,8 +232,8 @@ def link(command: list[str], folder: str, environment: Mapping[str, str], deadli
     """Run a linker's command line in a folder.
 
     Raises:
-        LinkError: when it fails or takes too long; the message has the linker's words.
-        CompilationError: with `FailureCode.OBSERVATION` when there is no time or no place for it.
+        LinkError: if it fails or takes too long; the message includes the linker's output.
+        CompilationError: with `FailureCode.OBSERVATION` if there is no time or no space for it.
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     timeout = min(LINK_TIMEOUT, remaining(deadline))

@@ -1,6 +1,6 @@
-"""How a program is built and run: the recipe that comes with a benchmark.
+"""Recipes of benchmarks: how a program is built and run.
 
-`aiocg.datasets.recipe` writes recipes and says what is in them.
+`aiocg.datasets.recipe` writes recipes and documents their content.
 """
 
 import hashlib
@@ -11,8 +11,6 @@ import msgspec
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-
-__all__ = ["LinkError", "Program", "Run", "decode_program", "failure"]
 
 VERSION = 1
 
@@ -43,10 +41,10 @@ class Program(msgspec.Struct, frozen=True):
     digest: str = ""
 
     def run(self, name: str) -> Run:
-        """Return a run by its name, the measured one for "".
+        """Return a run by its name; the measured one for "".
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when there is none.
+            CompilationError: with `FailureCode.OBSERVATION` if there is none.
         """
         for run in self.runs:
             if run.name == (name or self.measured):
@@ -56,27 +54,27 @@ class Program(msgspec.Struct, frozen=True):
 
 
 class LinkError(CompilationError):
-    """A program cannot be linked, which is for the program's, the recipe's or the tools' sake."""
+    """A program cannot be linked, because of the program, its recipe or the tools."""
 
     def __init__(self, message: str, **fields: str) -> None:
         super().__init__(FailureCode.OBSERVATION, f"cannot be linked: {message}", **fields)
 
 
 def failure(message: str, timed_out: str = "") -> CompilationError:
-    """Make the error for a program that cannot be built or run.
+    """Return the error for a program that cannot be built or run.
 
     Args:
-        message: says why.
+        message: the reason.
         timed_out: "linking" or "running" if that took too long.
     """
     return CompilationError(FailureCode.OBSERVATION, message, **({"timed_out": timed_out} if timed_out else {}))
 
 
 def decode_program(recipe: bytes) -> Program | None:
-    """Read a recipe; None when it is empty.
+    """Decode a recipe; None if it is empty.
 
     Raises:
-        CompilationError: with `FailureCode.BENCHMARK` when it is not a recipe.
+        CompilationError: with `FailureCode.BENCHMARK` if it is not a recipe.
     """
     if not recipe:
         return None
@@ -94,13 +92,13 @@ def decode_program(recipe: bytes) -> Program | None:
         if "\0" in word:
             raise _not_a_recipe(f"there is a NUL in {word!r}")
     for run in program.runs:
-        if not run.timeout > 0:  # NaN is not either
+        if not run.timeout > 0:  # also rejects NaN
             raise _not_a_recipe(f"the run {run.name!r} has no time: {run.timeout} s")
     return msgspec.structs.replace(program, digest=hashlib.sha256(recipe).hexdigest())
 
 
 def _words(program: Program) -> Iterator[str]:
-    """Yield all that processes are told when they are started."""
+    """Yield all strings that are passed to processes."""
     yield from program.command
     for environment in (program.environment, *(run.environment for run in program.runs)):
         yield from (*environment, *environment.values())

@@ -1,11 +1,12 @@
-"""Runs programs for a worker and times them. A script in a process of its own, with only the standard library.
+"""Runs and times programs for a worker. A stand-alone script that uses only the standard library.
 
-    runner.py STDIN STDOUT STDERR       the numbers of open files that programs have as their standard ones
+    runner.py STDIN STDOUT STDERR       the file descriptors for programs' standard files
 
-It reads a JSON object a line from its standard input, each a program to run, and answers each with a JSON object on a
-line; see `aiocg.workers.programs.execution`. It is small, so that starting a program from it costs the same whatever
-the worker has in memory; it adopts what a program leaves behind, and ends it; and when its input closes, which happens
-however the worker ends, it ends what runs and itself. In a box (see `aiocg.workers.programs.sandbox`) it is process 1.
+It reads requests to run programs from its standard input, one JSON object per line, and replies to each with a JSON
+object on a line; see `aiocg.workers.programs.execution`. It is small, so that the cost of starting a program does not
+depend on the worker's memory. It adopts and ends processes that a program leaves behind. When its input closes, which
+happens however the worker ends, it ends the running program and itself. In a box (see `aiocg.workers.programs.sandbox`)
+it is process 1.
 """
 
 import contextlib
@@ -23,22 +24,22 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 SET_DEATH_SIGNAL, SET_DUMPABLE, SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVILEGES = 1, 4, 36, 38  # prctl
-NAME = "program"  # that a program is told it has: the file's own is another every time
-STARTED = struct.Struct("<qi")  # nanoseconds of the monotonic clock, and why it could not be started
-WATCH = 0.1  # seconds between two looks at the memory of a program
-LEFT = ("shm", "msg", "sem")  # what System V's calls make outlives the process that called
+NAME = "program"  # the program's argv[0]; the file's name varies
+STARTED = struct.Struct("<qi")  # start time in nanoseconds of the monotonic clock, and the error number of exec
+WATCH = 0.1  # seconds between checks of a program's memory
+LEFT = ("shm", "msg", "sem")  # System V objects, which outlive processes
 LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Serve requests until the end of input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     libc.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(SET_DUMPABLE, 0, 0, 0, 0)  # no program may look into this process, or trace it
+    libc.prctl(SET_DUMPABLE, 0, 0, 0, 0)  # programs must not read or trace this process
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the worker's own limit is none of programs
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the worker's limit does not apply to programs
     files = [int(number) for number in sys.argv[1:4]]
     before = limits()
     with open(0, "rb", buffering=0) as requests, open(1, "wb", buffering=0) as answers:
@@ -55,15 +56,15 @@ def main() -> None:
 
 
 def run(request: dict[str, Any], worker: int, files: Sequence[int]) -> dict[str, Any]:
-    """Run one program to its end, or to that of its time or of the worker, and say how it ended."""
-    request["limits"]["RLIMIT_NPROC"] += 0 if os.getpid() == 1 else count_tasks()  # a box counts its own ones only
+    """Run a program to its end, its timeout, or the end of the worker, and report the result."""
+    request["limits"]["RLIMIT_NPROC"] += 0 if os.getpid() == 1 else count_tasks()  # a box counts only its own threads
     reading, writing = os.pipe()
     runner, program = os.getpid(), os.fork()
     if not program:
         become(request, writing, runner, files)
     os.close(writing)
     started, problem = STARTED.unpack(os.read(reading, STARTED.size).ljust(STARTED.size, b"\0"))
-    more = os.read(reading, STARTED.size)  # there is more only if the program could not be executed
+    more = os.read(reading, STARTED.size)  # only if the program could not be executed
     os.close(reading)
     ended, stopped = wait(program, worker, request["timeout"], request["resident"])
     status = end(program)
@@ -79,11 +80,11 @@ def run(request: dict[str, Any], worker: int, files: Sequence[int]) -> dict[str,
 
 
 def become(request: dict[str, Any], pipe: int, runner: int, files: Sequence[int]) -> NoReturn:
-    """Turn this process, a copy of the runner, into the program; tell through the pipe when, or why not."""
+    """Turn this process, a fork of the runner, into the program; report the start time or error through the pipe."""
     try:
         os.setsid()
         libc.prctl(SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != runner:  # it was killed before it could take us along
+        if os.getppid() != runner:  # the runner was killed before the death signal was set
             os._exit(127)
         libc.prctl(SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         for number, file in enumerate(files):
@@ -94,7 +95,7 @@ def become(request: dict[str, Any], pipe: int, runner: int, files: Sequence[int]
         if request["cpu"] is not None:
             os.sched_setaffinity(0, [request["cpu"]])
         os.chdir(request["folder"])
-        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, or we do
+        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python or by the runner
             signal.signal(number, signal.SIG_DFL)
         command = [NAME, *request["arguments"]]
         os.write(pipe, STARTED.pack(time.monotonic_ns(), 0))
@@ -107,25 +108,25 @@ def become(request: dict[str, Any], pipe: int, runner: int, files: Sequence[int]
 
 
 def close_others(pipe: int) -> None:
-    """Close all open files but the standard ones and one more, which closes when another program is executed."""
+    """Close all files except the standard ones and one more, which closes on exec."""
     os.closerange(3, pipe)
     os.closerange(pipe + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def set_limit(limit: int, value: int) -> None:
-    """Lower a limit to a value, unless it is lower already."""
+    """Lower a limit to at most a value."""
     _, hard = resource.getrlimit(limit)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(limit, (value, value))
 
 
 def limits() -> list[tuple[int, int]]:
-    """Return this process's own limits: a program of the same user may change them."""
+    """Return this process's own limits, which a program of the same user may change."""
     return [resource.getrlimit(limit) for limit in LIMITS]
 
 
 def count_tasks() -> int:
-    """Count the threads of this user, which the limit on processes counts."""
+    """Count the threads of this user, to which the limit on processes applies."""
     count = 0
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError):
@@ -135,16 +136,16 @@ def count_tasks() -> int:
 
 
 def left_behind() -> bool:
-    """Say whether there is something in the box that outlives processes and is no file."""
+    """Return whether the box has System V objects, which outlive processes."""
     for kind in LEFT:
         with contextlib.suppress(OSError), open(f"/proc/sysvipc/{kind}") as table:
-            if len(table.readlines()) > 1:  # the first says what is in the columns
+            if len(table.readlines()) > 1:  # the first line is the heading
                 return True
     return False
 
 
 def wait(program: int, worker: int, timeout: float, resident: int) -> tuple[int, str]:
-    """Wait for the end of a program and return when that was, and what it has run out of instead: time or memory."""
+    """Wait for the end of a program; return its end time, and what it ran out of: time or memory."""
     process, stop = os.pidfd_open(program), time.monotonic() + timeout
     try:
         poll = select.poll()
@@ -156,7 +157,7 @@ def wait(program: int, worker: int, timeout: float, resident: int) -> tuple[int,
             ended = time.monotonic_ns()
             if process in ready:
                 return ended, ""
-            if ready:  # the worker is gone
+            if ready:  # the worker has ended
                 end(program)
                 sys.exit()
             if left <= WATCH:
@@ -168,7 +169,7 @@ def wait(program: int, worker: int, timeout: float, resident: int) -> tuple[int,
 
 
 def memory_of(program: int) -> int:
-    """Return the bytes of memory that a program has with all that it has started, but for what leaves its session."""
+    """Return the memory in bytes of a program and its children, except those that left its session."""
     size = 0
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError):
@@ -179,18 +180,18 @@ def memory_of(program: int) -> int:
 
 
 def end(program: int) -> int:
-    """End a program with all that it has started, and return its status."""
+    """End a program and its children, and return its status."""
     if os.getpid() == 1:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)  # all that is in the box, at once
+            os.kill(-1, signal.SIGKILL)  # everything in the box
     try:
         os.killpg(program, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # it has not come to have a group of its own, or all of it is gone
+    except (ProcessLookupError, PermissionError):  # the process group does not exist yet, or has ended
         with contextlib.suppress(ProcessLookupError):
             os.kill(program, signal.SIGKILL)
     _, status = os.waitpid(program, 0)
     while orphans := children():
-        for orphan in orphans:  # all of them before any is waited for: they may be starting others
+        for orphan in orphans:  # kill all before waiting: they may be starting others
             os.kill(orphan, signal.SIGKILL)
         for orphan in orphans:
             os.waitpid(orphan, 0)
@@ -198,7 +199,7 @@ def end(program: int) -> int:
 
 
 def children() -> list[int]:
-    """Return the processes that were adopted."""
+    """Return the adopted processes."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(word) for word in file.read().split()]

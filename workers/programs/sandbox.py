@@ -1,8 +1,8 @@
-"""Where programs are run: in a box made by bubblewrap, or within resource limits only.
+"""Isolation of programs: in a box created by bubblewrap, or only with resource limits.
 
-A box has no network, sees no process of the machine's, and can write nothing but its own folder. The process that
-starts programs (`aiocg.workers.programs.runner`) is itself in the box, so that making one costs a measurement nothing:
-a program is timed there as it is without a box.
+A program in a box has no network, sees no other processes of the machine, and can write only to its own folder. The
+process that starts programs (`aiocg.workers.programs.runner`) is itself in the box, so that creating the box does not
+affect measurements: a program is timed as without a box.
 """
 
 import os
@@ -16,29 +16,29 @@ from typing import Any, NamedTuple
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 
-__all__ = ["MODES", "VARIABLE", "Place", "Sandbox", "choose"]
-
 VARIABLE = "AIOCG_SANDBOX"
 MODES = ("auto", "bwrap", "rlimits")
 HOW = (
     "install bubblewrap (Debian: apt install bubblewrap), let users have namespaces of their own "
-    f"(sysctl kernel.unprivileged_userns_clone=1), or set {VARIABLE}=rlimits"
+    "(sysctl kernel.unprivileged_userns_clone=1), or"
 )
+HERE = f"{HOW} set {VARIABLE}=rlimits"
+ON_A_NODE = f"on the node, {HOW} serve with --unboxed-programs, by which they run with the rights of the node's user"
 PROBE_TIMEOUT = 30.0  # seconds
-FOLDER, TEMPORARY, SHARED = "folder", "tmp", "shm"  # where a program runs, and what it sees as /tmp and /dev/shm
+FOLDER, TEMPORARY, SHARED = "folder", "tmp", "shm"  # a program's working folder, /tmp and /dev/shm
 WRITABLE = (FOLDER, TEMPORARY, SHARED)
 
-_INSIDE = "/run/program"  # where a box shows its folder
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # where a system has its programs and libraries
+_INSIDE = "/run/program"  # the folder's path in a box
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # the system's programs and libraries
 
 
-class Place(NamedTuple):
-    """Where programs run.
+class Enclosure(NamedTuple):
+    """The enclosure of programs.
 
     Attributes:
-        command: what makes a box of the command that is put behind it; empty where there is no box.
-        root: the folder that it was made with, as it is seen from there.
-        problem: why there is no box, "" when there is one or none is wanted.
+        command: prefix of commands to run in the box; empty without a box.
+        root: the folder's path as programs see it.
+        problem: why there is no box; "" if there is one or none is wanted.
     """
 
     command: list[str]
@@ -47,47 +47,48 @@ class Place(NamedTuple):
 
 
 class Sandbox(NamedTuple):
-    """How programs are kept apart from the machine.
+    """How programs are isolated.
 
     Attributes:
         mode: one of `MODES`.
-        narrow: a box shows the system's programs and libraries only, not all files of the machine.
+        narrow: whether a box shows only the system's programs and libraries, not all files.
     """
 
     mode: str = "auto"
     narrow: bool = False
 
-    def make(self, root: Path) -> Place:
-        """Find out whether there can be a box, and return the place to run programs in.
+    def make(self, root: Path) -> Enclosure:
+        """Test whether boxes work, and return the enclosure for programs.
 
         Args:
-            root: a folder for what the programs need, in which the folders of `WRITABLE` are made.
+            root: a folder in which the folders of `WRITABLE` are created.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when there must be a box and there can be none.
+            CompilationError: with `FailureCode.OBSERVATION` if a box is required but cannot be created.
         """
         for name in WRITABLE:
             (root / name).mkdir()
         if self.mode == "rlimits":
-            return Place([], root)
+            return Enclosure([], root)
         bwrap = shutil.which("bwrap")
         problem = f"there is no bwrap on PATH ({os.environ.get('PATH', '')})"
-        for more in (("--disable-userns",), ()) if bwrap else ():  # which it has since version 0.8
+        for more in (("--disable-userns",), ()) if bwrap else ():  # since version 0.8
             command = [str(bwrap), *self._options(root), *more, "--"]
             if not (problem := _try([*command, python(), "-I", "-S", "-c", "import ctypes, json"])):
-                return Place(command, Path(_INSIDE))
+                return Enclosure(command, Path(_INSIDE))
         if self.mode == "bwrap":
+            how = ON_A_NODE if self.narrow else HERE
             raise CompilationError(
-                FailureCode.OBSERVATION, f"programs may be run in a box only, and none can be made: {problem}; {HOW}"
+                FailureCode.OBSERVATION, f"programs may be run in a box only, and none can be made: {problem}; {how}"
             )
-        return Place([], root, problem)
+        return Enclosure([], root, problem)
 
     def _options(self, root: Path) -> Iterator[str]:
         yield from ("--unshare-user", "--unshare-all", "--cap-drop", "ALL", "--new-session", "--clearenv")
         yield from ("--die-with-parent", "--as-pid-1")
         yield from self._narrow_view() if self.narrow else ("--ro-bind", "/", "/")
-        yield from ("--tmpfs", "/run")  # where sockets are by which a machine can be told to do things
-        yield from ("--proc", "/proc", "--remount-ro", "/proc")  # where root could tell the kernel what to do
+        yield from ("--tmpfs", "/run")  # hides sockets that control the machine
+        yield from ("--proc", "/proc", "--remount-ro", "/proc")  # root could control the kernel there
         yield from ("--dev", "/dev", "--remount-ro", "/dev")
         yield from ("--bind", str(root / SHARED), "/dev/shm", "--bind", str(root / TEMPORARY), "/tmp")
         for path in dict.fromkeys((sys.base_prefix, sys.prefix, os.path.dirname(python()))):
@@ -109,25 +110,29 @@ class Sandbox(NamedTuple):
 
 
 def choose(options: Mapping[str, Any]) -> Sandbox:
-    """Read how programs are to be kept apart: a worker's option `sandbox`, or else `AIOCG_SANDBOX`.
+    """Read the setting: a worker's option `sandbox`, or else `AIOCG_SANDBOX`.
+
+    Programs of untrusted clients (`untrusted`) run in a box or not at all, whatever the setting, unless the node's user
+    allows otherwise (`unboxed_programs`).
 
     Raises:
-        CompilationError: with `FailureCode.COMPILER` when it is none of `MODES`.
+        CompilationError: with `FailureCode.COMPILER` if it is none of `MODES`.
     """
     source = "the option sandbox" if options.get("sandbox") else VARIABLE
     mode = options.get("sandbox") or os.environ.get(VARIABLE) or "auto"
     if mode not in MODES:
         raise CompilationError(FailureCode.COMPILER, f"{source} is {mode!r}: expected one of {', '.join(MODES)}")
-    return Sandbox(mode, narrow=bool(options.get("untrusted")))
+    untrusted = bool(options.get("untrusted"))
+    return Sandbox("bwrap" if untrusted and not options.get("unboxed_programs") else mode, narrow=untrusted)
 
 
 def python() -> str:
-    """Return the interpreter itself: a virtual environment's is a link, which need not lead anywhere in a box."""
+    """Return the interpreter, resolving links of virtual environments, which may be dangling in a box."""
     return os.path.realpath(sys.executable)
 
 
 def _try(command: Sequence[str]) -> str:
-    """Return what is wrong with a command, "" if it ends well."""
+    """Return the error of a command; "" if it succeeds."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:

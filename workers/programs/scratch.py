@@ -1,6 +1,6 @@
-"""Folders that programs have written to, or still do: what is there may be a trap, such as a link that leads elsewhere.
+"""Access to folders in which untrusted programs write, safe against traps such as links that lead elsewhere.
 
-Whatever is opened here is opened part by part from a folder that is known, and never by a link.
+Every path is opened component by component from a known folder, and never through a link.
 """
 
 import contextlib
@@ -13,54 +13,52 @@ import subprocess
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path, PurePosixPath
 
-__all__ = ["TooLarge", "empty", "folder_below", "folders_in", "read", "write"]
-
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would keep us waiting for a writer
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a pipe must not wait for a writer
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class TooLarge(Exception):
-    """A file has more bytes than it may have."""
+    """A file is too large."""
 
 
 def read(folder: Path, name: str, most: int | None = None) -> bytes | None:
-    """Return the content of a file below a folder; None when there is no regular file, or a link leads to it.
+    """Return the content of a file below a folder; None if it is not a regular file, or reached through a link.
 
     Args:
-        folder: in which a program may have written.
-        name: of the file, relative to it.
-        most: bytes that it may have, None for any number.
+        folder: a folder in which a program may have written.
+        name: the file's name, relative to the folder.
+        most: the maximal number of bytes; None for no limit.
 
     Raises:
-        TooLarge: when it has more.
+        TooLarge: if it has more.
     """
     with contextlib.ExitStack() as opened:
         try:
             place, last = _parent(folder, name, opened)
             number = os.open(last, _FILE, dir_fd=place)
-            opened.callback(os.close, number)  # a folder makes `open` fail, and stays open
+            opened.callback(os.close, number)  # `open` fails for a folder, which would stay open
             status = os.fstat(number)
             if not stat.S_ISREG(status.st_mode):
                 return None
             if most is not None and status.st_size > most:
                 raise TooLarge
             with open(number, "rb", closefd=False) as file:
-                return file.read() if most is None else file.read(status.st_size)  # it may be growing
+                return file.read() if most is None else file.read(status.st_size)  # the file may be growing
         except OSError:
             return None
 
 
 def write(folder: Path, files: Mapping[str, bytes], time: int | None = None) -> None:
-    """Write files below a folder, with the folders that they need.
+    """Write files below a folder, creating their folders.
 
     Args:
-        folder: in which a program may be writing.
+        folder: a folder in which a program may be writing.
         files: contents by relative name.
-        time: seconds since 1970 at which they say that they were written, None for now.
+        time: their modification time in seconds since 1970; None for now.
 
     Raises:
-        OSError: when one cannot be written, or a link is in its way; it has the name.
+        OSError: if one cannot be written, or a link is in the way; the error has the name.
     """
     for name, content in files.items():
         with contextlib.ExitStack() as opened:
@@ -69,7 +67,7 @@ def write(folder: Path, files: Mapping[str, bytes], time: int | None = None) -> 
                 number = os.open(last, _NEW, 0o666, dir_fd=place)
                 with open(number, "wb") as file:
                     if not stat.S_ISREG(os.fstat(number).st_mode):
-                        raise OSError(errno.EINVAL, "it is no file")
+                        raise OSError(errno.EINVAL, "it is not a file")
                     file.write(content)
                     file.flush()
                     if time is not None:
@@ -80,15 +78,15 @@ def write(folder: Path, files: Mapping[str, bytes], time: int | None = None) -> 
 
 @contextlib.contextmanager
 def folder_below(folder: Path, name: str, prefix: str) -> Iterator[str]:
-    """Have a new folder below one that is below another, and remove it with all that is in it at the end.
+    """Make a new folder in a subfolder, and remove it with its content at the end.
 
     Args:
-        folder: in which a program may be writing.
-        name: of the one in it.
-        prefix: how the new one's name begins, which is what the context has.
+        folder: a folder in which a program may be writing.
+        name: the subfolder's name.
+        prefix: the prefix of the new folder's name, which the context returns.
 
     Raises:
-        OSError: when it cannot be made.
+        OSError: if it cannot be created.
     """
     place, own = os.open(folder, _FOLDER), prefix + secrets.token_hex(8)
     try:
@@ -106,7 +104,7 @@ def folder_below(folder: Path, name: str, prefix: str) -> Iterator[str]:
 
 
 def _parent(folder: Path, name: str, opened: contextlib.ExitStack, *, make: bool = False) -> tuple[int, str]:
-    """Open the folder that a file is in, and return that with the last part of its name."""
+    """Open the folder of a file, and return it with the last component of the file's name."""
     *parents, last = PurePosixPath(name).parts
     place = os.open(folder, _FOLDER)
     opened.callback(os.close, place)
@@ -125,10 +123,10 @@ def folders_in(folder: Path) -> frozenset[Path]:
 
 
 def empty(folder: Path, keep: Set[Path] = frozenset()) -> None:
-    """Remove what is in a folder, but for some folders below it, of which those above are to be kept as well.
+    """Remove the content of a folder, except some folders below it and their parents.
 
     Raises:
-        OSError: when something cannot be removed.
+        OSError: if something cannot be removed.
     """
     for path in _unwanted(folder, keep):
         try:
@@ -147,12 +145,12 @@ def _unwanted(folder: Path, keep: Set[Path]) -> Iterator[Path]:
             yield path
         elif entry.is_dir(follow_symlinks=False):
             yield from _unwanted(path, keep)
-        else:  # something else is there now
+        else:  # replaced in the meantime
             yield path
 
 
 def _remove_stubborn(path: Path) -> None:
-    """Remove what is nested deeper than Python can follow, or may not be read as it is."""
+    """Remove folders that are nested too deeply for Python, or unreadable."""
     for command in (["chmod", "-R", "u+rwX", "--", str(path)], ["rm", "-rf", "--", str(path)]):
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if path.exists() or path.is_symlink():

@@ -1,1 +1,1 @@
-"""A folder for `sys.path` and `PYTHONPATH` of processes that are to import ours: see `aiocg.compat.finder`."""
+"""A folder for `sys.path` or `PYTHONPATH`, from which a process imports aiocg's packages; see `aiocg.compat.finder`."""

@@ -1,8 +1,8 @@
-"""Many environments as one: a Gymnasium vector environment, and what is behind it for code that uses asyncio."""
+"""Vector environments: Gymnasium's, and the asynchronous one behind it."""
 
-import aiocg.gym.vector.scalars  # noqa: F401  # before any space is batched
+import aiocg.gym.vector.batch  # noqa: F401  # before any space is batched
+from aiocg.gym.vector.arguments import EnvsBusy, NothingPending
 from aiocg.gym.vector.asynchronous import AsyncVector
 from aiocg.gym.vector.env import CompilerVectorEnv
-from aiocg.gym.vector.errors import EnvsBusy, NothingPending
 
 __all__ = ["AsyncVector", "CompilerVectorEnv", "EnvsBusy", "NothingPending"]

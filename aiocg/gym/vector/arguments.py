@@ -1,19 +1,18 @@
-"""Reads what the methods of a vector are given: actions, indices, seeds and masks."""
+"""Parsing arguments of vectors: actions, indices, seeds and masks."""
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
+import gymnasium.error
 import numpy as np
 import numpy.typing as npt
 
-from aiocg.errors import InvalidAction
-
-__all__ = ["check_counts", "indices", "items", "mask_of", "seeds"]
+from aiocg.errors import AiocgError, InvalidAction
 
 
 def check_counts(num_envs: int, max_episode_steps: int | None) -> None:
-    """Raise ValueError or TypeError unless these are numbers of environments and of steps."""
+    """Check a number of environments and a number of steps."""
     if operator.index(num_envs) < 1:
         raise ValueError(f"a vector has at least one environment, not {num_envs}")
     if max_episode_steps is not None and operator.index(max_episode_steps) < 1:
@@ -21,9 +20,9 @@ def check_counts(num_envs: int, max_episode_steps: int | None) -> None:
 
 
 def items(actions: Any, count: int) -> list[Any]:
-    """Return the action of each of so many environments, numbers of NumPy's as Python's.
+    """Return the action of each environment, with NumPy's numbers as Python's.
 
-    Of mappings, too, Gymnasium makes one of arrays with an element for each environment.
+    Gymnasium batches mappings as a mapping of arrays.
 
     Raises:
         InvalidAction: when it is no list or array of so many.
@@ -64,7 +63,7 @@ def seeds(seed: Any, count: int) -> Sequence[int | None]:
     """Return the seed of each environment.
 
     Args:
-        seed: a number for the first one, of which the others get the successors; one for each; or None.
+        seed: of the first one, the others getting its successors; a list with one for each; or None.
         count: number of environments.
 
     Raises:
@@ -83,7 +82,7 @@ def seeds(seed: Any, count: int) -> Sequence[int | None]:
 
 
 def mask_of(mask: Any, count: int) -> npt.NDArray[np.bool_] | None:
-    """Return a mask of environments, None if there is none.
+    """Return the mask of environments in reset options, None if there is none.
 
     Raises:
         TypeError, ValueError: when it is not an array of so many truth values, one of them True.
@@ -95,3 +94,33 @@ def mask_of(mask: Any, count: int) -> npt.NDArray[np.bool_] | None:
     if mask.shape != (count,) or not mask.any():
         raise ValueError(f"reset_mask has one entry for each of {count} environments, one of them True; not {mask}")
     return mask
+
+
+SHOWN = 8  # environments named in a message
+
+
+class EnvsBusy(AiocgError, gymnasium.error.AlreadyPendingCallError):
+    """Environments were used before their last results were received.
+
+    Attributes:
+        env_ids: their indices.
+    """
+
+    def __init__(self, env_ids: Sequence[int]) -> None:
+        self.env_ids = tuple(env_ids)
+        shown = ", ".join(map(str, self.env_ids[:SHOWN]))
+        more = f" and {len(self.env_ids) - SHOWN} more" if len(self.env_ids) > SHOWN else ""
+        noun = "environments" if len(self.env_ids) > 1 else "environment"
+        message = (
+            f"{noun} {shown}{more}: nobody has received the result of what was sent before; "
+            "recv() it first, or reset(), which drops it"
+        )
+        gymnasium.error.AlreadyPendingCallError.__init__(self, message, "send")
+
+
+class NothingPending(AiocgError, gymnasium.error.NoAsyncCallError):
+    """Nothing is pending: nothing was sent, or all results were received."""
+
+    def __init__(self) -> None:
+        message = "there is nothing to be received: send() actions first"
+        gymnasium.error.NoAsyncCallError.__init__(self, message, "recv")

@@ -1,4 +1,4 @@
-"""Many environments as one, for code that uses asyncio."""
+"""The asynchronous vector environment."""
 
 import asyncio
 import dataclasses
@@ -15,21 +15,19 @@ from gymnasium.vector import AutoresetMode
 from aiocg.datasets import resolve
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
-from aiocg.env import Env
+from aiocg.env.env import Env
+from aiocg.env.preparation import BenchmarkLike
 from aiocg.errors import EnvClosed, InvalidAction, ResetNeeded, UnknownName
 from aiocg.gym.recipe import Recipe
-from aiocg.gym.vector.arguments import check_counts, indices, items, mask_of, seeds
+from aiocg.gym.vector.arguments import EnvsBusy, check_counts, indices, items, mask_of, seeds
 from aiocg.gym.vector.batch import Infos, Stack, batch_infos
-from aiocg.gym.vector.errors import EnvsBusy
 from aiocg.gym.vector.lane import Lane
 from aiocg.gym.vector.pool import Pool
 from aiocg.gym.vector.programs import Preparation, sources
-from aiocg.preparation import in_thread
-from aiocg.runtime import BenchmarkLike, Runtime
+from aiocg.host.threads import in_thread
+from aiocg.runtime import Runtime
 from aiocg.spaces import NoObservation
 from aiocg.transport.messages import Action
-
-__all__ = ["AsyncVector", "BatchResult"]
 
 BatchResult = tuple[Any, npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], Infos]
 
@@ -37,7 +35,7 @@ OPTIONS = ("benchmark", "benchmarks", "reset_mask", "reward_space")  # of a rese
 
 AHEAD = len(os.sched_getaffinity(0))  # programs compiled at a time
 
-# What the vector does itself: done behind its back it would not know where the environments stand.
+# Methods that only the vector may call, since it tracks the environments' states.
 _ITS_OWN = frozenset(
     {"begin", "choose_actions", "close", "deliver", "reset", "restore", "start_step", "step", "step_texts", "submit"}
 )
@@ -45,14 +43,14 @@ _FIXED = ("action_space", "observation_space")  # as its own spaces are made of 
 
 
 class AsyncVector:
-    """Many environments that are stepped together, or each as soon as it is ready, without a task for any of them::
+    """Many environments, stepped together or each as soon as it is ready, without a task for each::
 
         vector = await AsyncVector.make(runtime, "llvm-autophase-ic-v0", 256, benchmarks=runtime.datasets["aiocg-v0"])
         observations, infos = await vector.reset()
         observations, rewards, terminations, truncations, infos = await vector.step(actions)
 
-    Everything that is sent in one turn of the event loop travels as one message for each worker. `CompilerVectorEnv` is
-    the same for blocking code, and says what the arguments and results are.
+    Everything sent in one turn of the event loop is one message to each worker. `CompilerVectorEnv` is the synchronous
+    form, and documents arguments and results.
 
     Attributes:
         num_envs: how many there are.
@@ -60,14 +58,7 @@ class AsyncVector:
         single_action_space, single_observation_space: of each environment.
     """
 
-    def __init__(
-        self,
-        pool: Pool,
-        datasets: Datasets,
-        preparation: Preparation,
-        *,
-        copy: bool,
-    ) -> None:
+    def __init__(self, pool: Pool, datasets: Datasets, preparation: Preparation, *, copy: bool) -> None:
         """Make a vector of lanes; use `make`."""
         self._pool = pool
         self._datasets = datasets
@@ -142,10 +133,7 @@ class AsyncVector:
     # --------------------------------------------------------------------------- all of them together
 
     async def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, Infos]:
         """Reset all environments, or those of a mask; see `CompilerVectorEnv.reset`."""
         lanes = await self._begin_reset(seed, options, alone=True)
@@ -167,10 +155,7 @@ class AsyncVector:
     # ------------------------------------------------------------------------- whichever are ready
 
     async def send_reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
         """Begin to reset all environments, or those of a mask, for `recv`; see `CompilerVectorEnv.async_reset`."""
         await self._begin_reset(seed, options, alone=False)
@@ -209,7 +194,7 @@ class AsyncVector:
 
     @property
     def envs(self) -> tuple[Env, ...]:
-        """The environments, for looking at them; only the vector steps and resets them."""
+        """The environments, for inspection; only the vector may step and reset them."""
         return tuple(lane.env for lane in self._pool.lanes)
 
     async def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -236,7 +221,7 @@ class AsyncVector:
             lane.use(lane.programs)  # there may be something to prepare
 
     def last(self, index: int) -> tuple[Any, float, bool, bool, dict[str, Any]] | None:
-        """Return what an environment gave last, None before its first reset."""
+        """Return an environment's last result, None before its first reset."""
         lane = self._pool.lanes[index]
         return (lane.observation, lane.reward, lane.terminated, lane.truncated, lane.info) if lane.started else None
 
@@ -269,7 +254,7 @@ class AsyncVector:
             raise EnvsBusy(busy)
 
     def _encode(self, lanes: Sequence[Lane], actions: Any) -> list[tuple[Action, ...]]:
-        """Return the action of each lane in the form that travels; those of lanes that are reset do not matter."""
+        """Encode the action of each lane; those of lanes to be reset are ignored."""
         encoded: list[tuple[Action, ...]] = []
         for lane, item in zip(lanes, items(actions, len(lanes)), strict=True):
             try:
@@ -305,7 +290,7 @@ class AsyncVector:
         return lanes
 
     def _check_others(self, lanes: Sequence[Lane]) -> None:
-        """Raise unless the lanes that are not reset have something to show beside those that are."""
+        """Check that the lanes that are not reset have observations."""
         chosen = {lane.index for lane in lanes}
         others = [lane for lane in self._pool.lanes if lane.index not in chosen]
         if any(not lane.started for lane in others):
@@ -340,9 +325,7 @@ class AsyncVector:
         return (self._stack([lane.observation for lane in lanes]), *_flags(lanes), infos)
 
 
-def _flags(
-    lanes: Sequence[Lane],
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _flags(lanes: Sequence[Lane]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     return (
         np.array([lane.reward for lane in lanes], np.float64),
         np.array([lane.terminated for lane in lanes], np.bool_),
@@ -350,10 +333,8 @@ def _flags(
     )
 
 
-async def _make_first(
-    recipe: Recipe, runtime: Runtime, environment: str, datasets: Datasets
-) -> tuple[Env, Recipe]:
-    """Make an environment, and say how to make more like it without finding anything out again."""
+async def _make_first(recipe: Recipe, runtime: Runtime, environment: str, datasets: Datasets) -> tuple[Env, Recipe]:
+    """Make an environment, and a recipe for more like it without repeated lookups."""
 
     async def find(target: BenchmarkLike) -> Benchmark:
         return target if isinstance(target, Benchmark) else await in_thread(lambda: resolve(target, datasets))

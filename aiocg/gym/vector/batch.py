@@ -1,16 +1,23 @@
-"""Batches: the values of many environments as arrays, in the form that Gymnasium's vectors give them."""
+"""Batching values of environments as Gymnasium's vectors do."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium.vector.utils import concatenate, create_empty_array
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector.utils import (
+    batch_space,
+    concatenate,
+    create_empty_array,
+    create_shared_memory,
+    read_from_shared_memory,
+    write_to_shared_memory,
+)
 
 from aiocg.spaces import Scalar
-
-__all__ = ["Infos", "Stack", "batch_infos"]
 
 Infos = dict[str, Any]
 
@@ -20,8 +27,8 @@ _DTYPES: Mapping[str, type[np.generic]] = {"state": np.uint64}  # of what would 
 class Stack:
     """Puts observations of single environments together.
 
-    Those of a `Box` and those that are single numbers become one array, filled by one call of NumPy's. Those of any
-    other space become what `gymnasium.vector.utils.concatenate` makes of them: a tuple for text, lists, and graphs.
+    Arrays and numbers become one array, filled by a single NumPy call. Others are batched as by
+    `gymnasium.vector.utils.concatenate`: as a tuple for text, lists, and graphs.
 
     Args:
         space: of each.
@@ -37,7 +44,7 @@ class Stack:
 
         Args:
             rows: one for each environment.
-            out: an earlier batch of as many, to be overwritten and returned where it consists of arrays.
+            out: an earlier batch of the same size to overwrite, if it consists of arrays.
         """
         if not rows:
             return _nothing(self._space)
@@ -70,8 +77,8 @@ def _nothing(space: "gymnasium.Space[Any]") -> Any:
 def batch_infos(infos: Sequence[Mapping[str, Any]], ids: Sequence[int] | None = None, count: int = 0) -> Infos:
     """Return the infos of single environments as one, as `gymnasium.vector.VectorEnv` defines it.
 
-    Each key has an array with an entry for each environment, and the same key with an underscore before it says whose
-    entries mean something. Mappings become mappings of the same form.
+    Each key has an array with an entry for each environment, and the key with an underscore in front a mask of valid
+    entries. Mappings are batched recursively.
 
     Args:
         infos: of some environments.
@@ -100,7 +107,7 @@ def batch_infos(infos: Sequence[Mapping[str, Any]], ids: Sequence[int] | None = 
 
 
 def _column(key: str, places: list[int], values: list[Any], count: int) -> npt.NDArray[Any]:
-    """Return one value for each environment, zero or None where there is none."""
+    """Return a value for each environment, zero or None where missing."""
     kind = type(values[0])
     if key == "final_obs":
         kind = object
@@ -119,3 +126,25 @@ def _column(key: str, places: list[int], values: list[Any], count: int) -> npt.N
     column = np.full(count, None, object) if whole.dtype == object else np.zeros((count, *whole.shape[1:]), whole.dtype)
     column[places] = whole
     return column
+
+
+@batch_space.register(Scalar)
+def batched(space: Scalar, n: int = 1) -> Box:
+    """Return the space of arrays of so many numbers of a space."""
+    assert space.dtype is not None
+    truth = space.dtype.kind == "b"
+    low = space.low if space.low is not None else 0 if truth else -np.inf
+    high = space.high if space.high is not None else 1 if truth else np.inf
+    return Box(low, high, (n,), space.dtype.type, seed=copy.deepcopy(space.np_random))
+
+
+# To these it makes no difference what is known about a number.
+_INDIFFERENT: tuple[Any, ...] = (
+    concatenate,
+    create_empty_array,
+    create_shared_memory,
+    read_from_shared_memory,
+    write_to_shared_memory,
+)
+for _function in _INDIFFERENT:
+    _function.register(Scalar, _function.dispatch(Discrete))

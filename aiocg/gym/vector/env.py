@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import gymnasium
 import numpy as np
@@ -11,22 +11,18 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from aiocg.datasets.collection import Datasets
-from aiocg.env_base import STEP_TIMEOUT
+from aiocg.datasets.dataset import Dataset
+from aiocg.env.preparation import BenchmarkLike
+from aiocg.env.settings import STEP_TIMEOUT
 from aiocg.errors import EnvClosed
 from aiocg.gym.recipe import Recipe, collection, configured
 from aiocg.gym.rendering import RENDER_MODES, check_render_mode, describe
-from aiocg.gym.runtime import SyncRuntime, default_runtime
+from aiocg.gym.thread import RuntimeThread, default_thread
 from aiocg.gym.vector.asynchronous import AsyncVector, BatchResult
 from aiocg.gym.vector.batch import Infos
-from aiocg.rewards import Reward
 from aiocg.spaces import ActionSpace, ObservationSpace
 from aiocg.spaces.actions import ActionSpaceLike
-
-if TYPE_CHECKING:
-    from aiocg.datasets.dataset import Dataset
-    from aiocg.runtime import BenchmarkLike
-
-__all__ = ["CompilerVectorEnv"]
+from aiocg.spaces.rewards import Reward
 
 T = TypeVar("T")
 
@@ -87,21 +83,21 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         environment: str,
         num_envs: int = 1,
         *,
-        benchmark: "BenchmarkLike | None" = None,
+        benchmark: BenchmarkLike | None = None,
         benchmarks: "Iterable[Any] | str | None" = None,
         observation_space: str | None = None,
         reward_space: str | Reward | None = None,
         action_space: ActionSpaceLike | None = None,
         extra_actions: Sequence[str] = (),
         rewards: Iterable[Reward] = (),
-        datasets: "Datasets | Iterable[Dataset] | None" = None,
+        datasets: Datasets | Iterable[Dataset] | None = None,
         derived_observation_spaces: Iterable[ObservationSpace] = (),
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
         render_mode: str | None = None,
         timeout: float = STEP_TIMEOUT,
-        runtime: SyncRuntime | None = None,
+        runtime: RuntimeThread | None = None,
         **settings: Any,
     ) -> None:
         check_render_mode(render_mode)
@@ -122,7 +118,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         )
         self.environment = environment
         self.render_mode = render_mode
-        self.runtime = runtime if runtime is not None else default_runtime()
+        self.runtime = runtime if runtime is not None else default_thread()
         known = collection(datasets, self.runtime.datasets)
         self._adopt(
             self.runtime.run(
@@ -152,10 +148,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
     # ------------------------------------------------------------------------------ all of them together
 
     def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, Infos]:
         """Start an episode in all environments, or in some; what they were doing is given up.
 
@@ -212,10 +205,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
     # --------------------------------------------------------------------------------- whichever are ready
 
     def async_reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
         """Begin to reset all environments, or those of a mask, for `recv`; takes and raises what `reset` does."""
         self._run(lambda vector: vector.send_reset(seed=seed, options=options))
@@ -233,9 +223,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         """
         self._do(lambda vector: vector.send(actions, env_ids))
 
-    def recv(
-        self, min_ready: int = 1, *, max_ready: int | None = None, deadline: float | None = None
-    ) -> BatchResult:
+    def recv(self, min_ready: int = 1, *, max_ready: int | None = None, deadline: float | None = None) -> BatchResult:
         """Wait until some of the environments are done, and return their results in the order in which they were.
 
         Args:

@@ -1,4 +1,4 @@
-"""One environment of a vector: what it is doing, and how that went."""
+"""One environment of a vector, and its present operation."""
 
 import asyncio
 import warnings
@@ -6,19 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from aiocg.datasets.errors import DatasetError
-from aiocg.env import Env
+from aiocg.env.env import Env
+from aiocg.env.step import StepResult
 from aiocg.errors import RuntimeClosed, ServiceError
 from aiocg.gym.vector.programs import ProgramSource
-from aiocg.step import StepResult
 from aiocg.transport.messages import Action
-
-__all__ = ["Lane"]
 
 MAX_SKIPPED = 8  # programs of a stream that may fail to load one after the other, before that is an error
 
 
 class Inbox:
-    """Receives what a lane has asked for, until the lane wants nothing more of it."""
+    """Receives a lane's reply, unless the lane has dropped it."""
 
     __slots__ = ("lane",)
 
@@ -26,35 +24,35 @@ class Inbox:
         self.lane: Lane | None = lane
 
     def done(self) -> bool:
-        """Does nobody want to know any more?"""
+        """Return whether the reply was dropped."""
         return self.lane is None
 
     def set_result(self, result: StepResult) -> None:
-        """Hand on how a step went."""
+        """Deliver the result of a step."""
         if self.lane is not None:
             self.lane.stepped(result)
 
     def set_exception(self, exception: Exception) -> None:
-        """Hand on why a step could not be carried out."""
+        """Deliver the error of a step."""
         if self.lane is not None:
             self.lane.failed(exception)
 
 
 class Lane:
-    """One environment of a vector, and the result of what it did last.
+    """One environment of a vector, and its last result.
 
-    It does one thing at a time: `step` or `reset` begins it, and the vector is told when it is done.
+    It has one operation at a time: `step` or `reset` begins it, and the vector is notified when it is done.
 
     Attributes:
         index: in the vector.
         env: the environment.
         programs: where the programs of its episodes come from.
-        busy: it was given something to do, and nobody has received the result yet.
+        busy: an operation is pending or its result not received.
         started: it has been reset at least once.
-        over: the episode has ended, so that the next thing must be a reset.
+        over: the episode has ended, so that a reset must follow.
         elapsed: number of steps of the episode.
         observation, reward, terminated, truncated, info: as `Env.step` returns them, with 0.0 for no reward.
-        error: what is to be raised in place of all that, None if nothing.
+        error: to raise in place of the result, None if none.
     """
 
     __slots__ = (
@@ -108,14 +106,14 @@ class Lane:
         self._final: dict[str, Any] | None = None
 
     def use(self, programs: ProgramSource) -> None:
-        """Take the programs of the next episodes from somewhere else."""
+        """Change the source of programs."""
         self.programs = programs
         self._same = False
 
     # ------------------------------------------------------------------------------------------ step
 
     def step(self, actions: tuple[Action, ...]) -> None:
-        """Begin a step with actions that are encoded."""
+        """Begin a step with encoded actions."""
         self.busy = True
         try:
             self.env.deliver(actions, self._inbox)
@@ -123,7 +121,7 @@ class Lane:
             self.failed(error)
 
     def stepped(self, result: StepResult) -> None:
-        """Take over the result of a step."""
+        """Record the result of a step."""
         self.observation, reward, self.terminated, _, self.info = result
         self.reward = 0.0 if reward is None else reward
         self.elapsed += 1
@@ -132,20 +130,20 @@ class Lane:
         self._done(self)
 
     def failed(self, error: Exception) -> None:
-        """Take over why nothing was done."""
+        """Record an error."""
         self.error = error
         self._done(self)
 
     # ----------------------------------------------------------------------------------------- reset
 
     def reset(self, seed: int | None = None) -> None:
-        """Begin a reset; its result is that of a step that is worth nothing."""
+        """Begin a reset; its result looks like a step with reward 0."""
         self.busy = True
         self.reward, self.terminated, self.truncated = 0.0, False, False
         self._reset(seed)
 
     def reset_in_step(self) -> None:
-        """Begin a reset that belongs to the step before: whose flags and reward stay, and whose end goes into info."""
+        """Begin a reset within the last step, which keeps its flags and reward; its ending goes into info."""
         self._final = {"final_obs": self.observation, "final_info": self.info}
         self._reset(None)
 
@@ -163,7 +161,7 @@ class Lane:
             resetting.add_done_callback(self._was_reset)
 
     async def _reset_to_next(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
-        """Reset to the next program; one of a stream that cannot be had is left out, but not silently."""
+        """Reset to the next program; unavailable programs of a stream are skipped with a warning."""
         skipped: list[str] = []
         while True:
             benchmark = await self.programs.take()
@@ -200,7 +198,7 @@ class Lane:
     # ------------------------------------------------------------------------------------ end of it
 
     def fork(self, env: Env, done: Callable[["Lane"], None]) -> "Lane":
-        """Return an idle lane that stands where this one does.
+        """Return an idle lane at the same state.
 
         Args:
             env: its environment.
@@ -212,12 +210,12 @@ class Lane:
         return lane
 
     def received(self) -> None:
-        """Take note that the result was received: the lane can be given something else to do."""
+        """Mark the result as received, so that the lane can be used again."""
         self.busy = False
         self.error = None
 
     def drop(self) -> None:
-        """Give up what is under way; it must be reset then."""
+        """Drop the pending operation; a reset must follow."""
         if self.busy:
             self._inbox.lane = None
             self._inbox = Inbox(self)

@@ -1,4 +1,4 @@
-"""Which environments of a vector are idle, busy or done; resets those whose episode has ended."""
+"""The lanes of a vector: which are idle, busy or done, and resetting those whose episode has ended."""
 
 import asyncio
 from collections import deque
@@ -9,18 +9,54 @@ import gymnasium.error
 from gymnasium.vector import AutoresetMode
 
 from aiocg.errors import EnvClosed, ResetNeeded
-from aiocg.gym.vector.errors import EnvsBusy, NothingPending
+from aiocg.gym.vector.arguments import EnvsBusy, NothingPending
 from aiocg.gym.vector.lane import Lane
-from aiocg.gym.vector.waiter import Waiter
 from aiocg.transport.messages import Action
 
-__all__ = ["Pool"]
+
+class Waiter:
+    """Waits until enough environments are done or a deadline passes, then computes a result.
+
+    Attributes:
+        future: of the result.
+
+    Args:
+        enough: how many are enough.
+        finish: computes the result; called in a later turn of the event loop, so that replies which arrive together are
+            all included.
+        deadline: seconds to wait at most, None for no deadline.
+    """
+
+    __slots__ = ("_enough", "_finish", "_handle", "future")
+
+    def __init__(self, enough: int, finish: Callable[[], Any], deadline: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self._enough = enough
+        self._finish = finish
+        self._handle = None if deadline is None else loop.call_later(deadline, self._end)
+
+    def tell(self, ready: int) -> None:
+        """Update the number of lanes that are done."""
+        if ready >= self._enough:
+            self._enough = 1 << 62  # tell() is over
+            asyncio.get_running_loop().call_soon(self._end)
+
+    def _end(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        if self.future.done():
+            return
+        try:
+            self.future.set_result(self._finish())
+        except Exception as error:
+            self.future.set_exception(error)
 
 
 class Pool:
-    """The lanes of a vector, and those of them that are done, in the order in which they were.
+    """The lanes of a vector, and those that are done in order of completion.
 
-    Everything happens in callbacks of the event loop: no task waits for any single environment.
+    Works by callbacks of the event loop, without a task for each environment.
 
     Attributes:
         lanes: all of them, by index.
@@ -43,7 +79,7 @@ class Pool:
     # ----------------------------------------------------------------------------------------- begin
 
     def check(self, lanes: Sequence[Lane]) -> None:
-        """Raise unless lanes can be stepped.
+        """Check that lanes can be stepped.
 
         Raises:
             EnvClosed: after `close`.
@@ -68,12 +104,12 @@ class Pool:
                     )
 
     def send(self, lanes: Sequence[Lane], actions: Iterable[tuple[Action, ...]], *, together: bool = False) -> None:
-        """Step lanes that were checked; those whose episode has ended are reset instead.
+        """Step checked lanes; those whose episode has ended are reset instead.
 
         Args:
             lanes: all different.
             actions: for each, encoded.
-            together: they are all lanes, and nobody receives any of them before all are done.
+            together: they are all lanes, and are received together.
         """
         self._busy += len(lanes)
         if together and self.autoreset is AutoresetMode.SAME_STEP:
@@ -110,18 +146,19 @@ class Pool:
     # ------------------------------------------------------------------------------------------ done
 
     def done(self, lane: Lane) -> None:
-        """Take note that a lane is done with a step or a reset."""
+        """Record that a lane has completed a step or a reset."""
         self._stepping.discard(lane.index)
         if lane.over and lane.error is None and self.autoreset is AutoresetMode.SAME_STEP:
             self._ended.append(lane)
         else:
             self._ready.append(lane)
-        self._reset_soon()
+        if self._ended:
+            self._reset_soon()
         if self._waiter is not None:
             self._waiter.tell(len(self._ready))
 
     def _reset_soon(self) -> None:
-        """See to the resets in another turn of the loop: a session whose worker has died is just being given up."""
+        """Begin resets in a later turn of the loop, since the session of a dead worker is still being cleaned up."""
         if self._ended and not self._stepping:
             asyncio.get_running_loop().call_soon(self._reset_ended)
 
@@ -137,10 +174,8 @@ class Pool:
         """Number of lanes whose result was not received."""
         return self._busy
 
-    def wait(
-        self, enough: int, finish: Callable[[], Any], deadline: float | None = None
-    ) -> "asyncio.Future[Any]":
-        """Return a future of what a function makes of the lanes that are done, when there are enough; see `Waiter`.
+    def wait(self, enough: int, finish: Callable[[], Any], deadline: float | None = None) -> "asyncio.Future[Any]":
+        """Return a future that computes a result when enough lanes are done; see `Waiter`.
 
         Raises:
             EnvClosed: after `close`.
@@ -158,7 +193,7 @@ class Pool:
         return self._waiter.future
 
     def take(self, most: int | None = None) -> list[Lane]:
-        """Return the lanes that are done, those first that were first; they can be stepped again.
+        """Return the lanes that are done in order of completion; they can be stepped again.
 
         Args:
             most: so many at most, None for all.
@@ -185,7 +220,7 @@ class Pool:
     # ----------------------------------------------------------------------------------------- close
 
     async def close(self) -> None:
-        """Free all environments; whoever waits gets EnvClosed. Idempotent."""
+        """Free all environments; waiting calls get EnvClosed. Idempotent."""
         if self.closed:
             return
         self.closed = True

@@ -1,4 +1,4 @@
-"""Where an environment of a vector gets the program of its next episode from."""
+"""Sources of the programs of a vector's episodes."""
 
 import abc
 import asyncio
@@ -13,14 +13,13 @@ from aiocg.datasets.collection import Datasets
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.errors import DatasetError
 from aiocg.datasets.uri import BenchmarkUri
-from aiocg.prefetching import Prefetch
-from aiocg.preparation import in_thread, prepare
-
-__all__ = ["FixedProgram", "Preparation", "ProgramSource", "ProgramStream", "sources"]
+from aiocg.env.preparation import prepare
+from aiocg.host.threads import in_thread
+from aiocg.programs.prefetching import Prefetch
 
 
 class Preparation:
-    """Reads and compiles benchmarks, each once however many environments wait for it.
+    """Reads and compiles benchmarks, each once even if several environments wait for it.
 
     Args:
         limit: how many are compiled at a time.
@@ -33,7 +32,7 @@ class Preparation:
         self._under_way: dict[int, asyncio.Task[None]] = {}
 
     async def prepare(self, benchmark: Benchmark) -> None:
-        """Have the content of a benchmark at hand.
+        """Compute the content of a benchmark.
 
         Raises:
             DatasetError: when it has none.
@@ -53,10 +52,10 @@ class Preparation:
 
 
 class ProgramSource(abc.ABC):
-    """What gives an environment a program for each episode.
+    """A source of a program for each episode.
 
     Attributes:
-        changes: another one each time, so that one that cannot be had can be left out.
+        changes: whether programs differ, so that unavailable ones can be skipped.
     """
 
     changes: bool
@@ -80,19 +79,18 @@ class FixedProgram(ProgramSource):
         self._preparation = preparation
 
     async def take(self) -> Benchmark:
-        """Return the program."""
         await self._preparation.prepare(self.benchmark)
         return self.benchmark
 
 
 class ProgramStream(ProgramSource):
-    """The next program of several each time, compiled ahead; they begin anew at their end if they can.
+    """A stream of programs, compiled ahead; it restarts at its end if possible.
 
     Environments that share a stream get programs in the order in which they ask.
 
     Args:
         programs: a dataset, a view of one, a mixture, or anything else that can be iterated over.
-        datasets: where those are looked up that are given by name.
+        datasets: where names are looked up.
         ahead: how many programs are compiled ahead.
         form: returns a benchmark in the form that the compiler takes.
     """
@@ -106,7 +104,7 @@ class ProgramStream(ProgramSource):
         self._programs = Prefetch(map(find, _without_end(programs)), ahead, form)
 
     async def take(self) -> Benchmark:
-        """Return the next program; its content is at hand if there is any."""
+        """Return the next program, with its content computed."""
         try:
             return await anext(self._programs)
         except StopAsyncIteration:
@@ -132,7 +130,7 @@ def _without_end(programs: Iterable[Any]) -> Iterator[Any]:
 async def sources(
     programs: Any, count: int, datasets: Datasets, preparation: Preparation, ahead: int
 ) -> list[ProgramSource]:
-    """Return for each of several environments where it gets its programs from.
+    """Return the source of programs of each environment.
 
     Args:
         programs: one program for all; a list or tuple with what each environment gets, which may be one program or
@@ -169,7 +167,7 @@ def _source(one: Any, datasets: Datasets, preparation: Preparation, ahead: int) 
 
 
 def _found(programs: Sequence[Any], datasets: Datasets) -> list[Any]:
-    """Return benchmarks, and what gives benchmarks, for what may be given by name."""
+    """Resolve names to benchmarks or datasets."""
     known: dict[Any, Any] = {}
     found = []
     for one in programs:

@@ -9,26 +9,17 @@ They can be forked and copied, take several actions at a time, and have everythi
 own wrappers can be put between and over them. `aiocg.gym.wrappers.vector` has those for vectors of environments.
 """
 
-from aiocg.gym.wrappers.actions_histogram import ConcatActionsHistogram
-from aiocg.gym.wrappers.autophase import AutophaseNormalizedFeatures
 from aiocg.gym.wrappers.benchmarks import (
     CycleOverBenchmarks,
     CycleOverBenchmarksIterator,
     IterateOverBenchmarks,
     RandomOrderBenchmarks,
 )
-from aiocg.gym.wrappers.clamped_reward import ClampedReward
-from aiocg.gym.wrappers.commandline import (
-    AutophaseActionSpace,
-    CommandlineWithTerminalAction,
-    ConstrainedCommandline,
-)
-from aiocg.gym.wrappers.counter import Counter
-from aiocg.gym.wrappers.keep_going import JustKeepGoing
-from aiocg.gym.wrappers.runtime_reward import RuntimePointEstimateReward
-from aiocg.gym.wrappers.time_limit import TimeLimit
+from aiocg.gym.wrappers.commandline import AutophaseActionSpace, CommandlineWithTerminalAction, ConstrainedCommandline
+from aiocg.gym.wrappers.episodes import Counter, ForkOnStep, JustKeepGoing, TimeLimit
+from aiocg.gym.wrappers.observations import AutophaseNormalizedFeatures, ConcatActionsHistogram
+from aiocg.gym.wrappers.rewards import ClampedReward, RuntimePointEstimateReward
 from aiocg.gym.wrappers.transformation import ActionWrapper, ObservationWrapper, RewardWrapper
-from aiocg.gym.wrappers.undo import ForkOnStep
 from aiocg.gym.wrappers.validation import ValidateBenchmarkAfterEveryStep
 from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
 

@@ -9,21 +9,11 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from aiocg.gym.wrappers.forkable import ForkableIterator
+from aiocg.gym.wrappers.episodes import ForkableIterator
 from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
 
 if TYPE_CHECKING:
-    from aiocg.runtime import BenchmarkLike
-
-__all__ = [
-    "CycleOverBenchmarks",
-    "CycleOverBenchmarksIterator",
-    "IterateOverBenchmarks",
-    "RandomOrderBenchmarks",
-    "cycle",
-    "once",
-    "random_order",
-]
+    from aiocg.env.preparation import BenchmarkLike
 
 T = TypeVar("T")
 
@@ -104,7 +94,6 @@ class IterateOverBenchmarks(_Chosen):
         return once(benchmarks)
 
     def next_benchmark(self) -> "BenchmarkLike":
-        """Return the next of the benchmarks."""
         return next(self.benchmarks)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "IterateOverBenchmarks":
@@ -139,7 +128,6 @@ class CycleOverBenchmarksIterator(_Chosen):
         self.benchmarks = ForkableIterator(make_benchmark_iterator, repeat=True)
 
     def next_benchmark(self) -> "BenchmarkLike":
-        """Return the next benchmark."""
         return next(self.benchmarks)
 
 
@@ -172,7 +160,6 @@ class RandomOrderBenchmarks(_Chosen):
         self.rng = rng if rng is not None else np.random.default_rng()
 
     def next_benchmark(self) -> "BenchmarkLike":
-        """Draw a benchmark."""
         return random_order(self._benchmarks, self.rng)
 
     def reset(

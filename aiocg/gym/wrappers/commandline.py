@@ -9,23 +9,13 @@ import gymnasium
 import msgspec
 from gymnasium.utils import RecordConstructorArgs
 
-from aiocg.candidate import Candidate
+from aiocg.env.candidate import Candidate
+from aiocg.env.step import StepResult
 from aiocg.errors import ResetNeeded
 from aiocg.gym.wrappers.transformation import ActionWrapper
 from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
 from aiocg.spaces import CommandlineFlag, DiscreteActions
-from aiocg.step import StepResult
 from aiocg.transport.messages import ActionSpec
-
-__all__ = [
-    "AUTOPHASE_FLAGS",
-    "END_OF_EPISODE",
-    "AutophaseActionSpace",
-    "CommandlineWithTerminalAction",
-    "ConstrainedCommandline",
-    "Subset",
-    "with_terminal_action",
-]
 
 END_OF_EPISODE = CommandlineFlag("end-of-episode", "# end-of-episode", "End the episode")
 

@@ -1,4 +1,4 @@
-"""Wrappers that change what goes into an environment or comes out of it: bases to derive from."""
+"""Base classes of wrappers that transform actions, observations and rewards."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -6,13 +6,11 @@ from typing import Any, Unpack
 
 import gymnasium
 
-from aiocg.candidate import Candidate
+from aiocg.env.candidate import Candidate
+from aiocg.env.plan import Spaces
+from aiocg.env.step import StepResult
 from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
-from aiocg.plan import Spaces
-from aiocg.rewards import Reward
-from aiocg.step import StepResult
-
-__all__ = ["ActionWrapper", "ObservationWrapper", "RewardWrapper"]
+from aiocg.spaces.rewards import Reward
 
 
 class ActionWrapper(CompilerEnvWrapper):
@@ -22,15 +20,14 @@ class ActionWrapper(CompilerEnvWrapper):
     """
 
     def action(self, action: Any) -> Any:
-        """Return the action of the environment below that is meant by an action of the wrapper."""
+        """Convert an action of the wrapper to one of the environment below."""
         raise NotImplementedError(f"{type(self).__name__} does not define action()")
 
     def reverse_action(self, action: Any) -> Any:
-        """Return the action of the wrapper that means an action of the environment below."""
+        """Convert an action of the environment below to one of the wrapper."""
         raise NotImplementedError(f"{type(self).__name__} does not define reverse_action()")
 
     def multistep(self, actions: Iterable[Any], **settings: Unpack[StepSettings]) -> StepResult:
-        """Apply several actions; see `CompilerEnv.multistep`."""
         return super().multistep([self.action(action) for action in actions], **settings)
 
     @property
@@ -39,7 +36,6 @@ class ActionWrapper(CompilerEnvWrapper):
         return [self.reverse_action(action) for action in self.env.get_wrapper_attr("actions")]
 
     def expand(self, candidates: Iterable[Any], **settings: Unpack[StepSettings]) -> list[Candidate]:
-        """Evaluate many candidates from the present state without changing it; see `CompilerEnv.expand`."""
         listed = [self._listed(candidate) for candidate in candidates]
         results = super().expand([[self.action(action) for action in candidate] for candidate in listed], **settings)
         return [
@@ -51,12 +47,11 @@ class ActionWrapper(CompilerEnvWrapper):
 class ObservationWrapper(CompilerEnvWrapper):
     """A wrapper with default observations of its own: define `convert_observation`, and `convert_observation_space`.
 
-    What is asked for by name, in a step or from `env.observation`, comes as it is. Where the environment observes
-    nothing by default, there is nothing to convert.
+    Observations requested by name, in a step or from `env.observation`, are not converted.
     """
 
     def convert_observation(self, observation: Any) -> Any:
-        """Return the observation of the wrapper, made of that of the environment below, which must not be changed."""
+        """Convert an observation of the environment below, which must not be modified."""
         raise NotImplementedError(f"{type(self).__name__} does not define convert_observation()")
 
     def _convert(self, observation: Any, spaces: Spaces = None) -> Any:
@@ -65,17 +60,14 @@ class ObservationWrapper(CompilerEnvWrapper):
     def reset(
         self, *, seed: int | None = None, options: "dict[str, Any] | None" = None, **settings: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; see `CompilerEnv.reset`."""
         observation, info = super().reset(seed=seed, options=options, **settings)
         return self._convert(observation), info
 
     def multistep(self, actions: Iterable[Any], **settings: Unpack[StepSettings]) -> StepResult:
-        """Apply several actions; see `CompilerEnv.multistep`."""
         observation, *rest = super().multistep(actions, **settings)
         return self._convert(observation, settings.get("observation_spaces")), *rest
 
     def expand(self, candidates: Iterable[Any], **settings: Unpack[StepSettings]) -> list[Candidate]:
-        """Evaluate many candidates from the present state without changing it; see `CompilerEnv.expand`."""
         spaces = settings.get("observation_spaces")
         return [
             dataclasses.replace(result, observation=self._convert(result.observation, spaces))
@@ -86,8 +78,8 @@ class ObservationWrapper(CompilerEnvWrapper):
 class RewardWrapper(CompilerEnvWrapper):
     """A wrapper with rewards of its own: define `convert_reward`.
 
-    Of several rewards each is converted. `episode_reward` is the sum of the converted ones; `state` and `validate` go
-    by the environment's own, so that others can compute them again.
+    Each of several rewards is converted. `episode_reward` is the sum of the converted ones; `state` and `validate` use
+    the environment's own, so that they are reproducible.
     """
 
     episode_state = (*CompilerEnvWrapper.episode_state, "_episode_reward")
@@ -98,7 +90,7 @@ class RewardWrapper(CompilerEnvWrapper):
         self._begin()
 
     def convert_reward(self, reward: float) -> float:
-        """Return the reward of the wrapper, made of that of the environment below."""
+        """Convert a reward of the environment below."""
         raise NotImplementedError(f"{type(self).__name__} does not define convert_reward()")
 
     def _convert(self, reward: Any) -> Any:
@@ -108,7 +100,7 @@ class RewardWrapper(CompilerEnvWrapper):
         return self.convert_reward(reward)
 
     def begin(self) -> None:
-        """Forget the last episode. What the new one has earned already counts as one step."""
+        """Reset the sum of rewards. Rewards that the new episode starts with count as one step."""
         earned = self.env.get_wrapper_attr("episode_reward")
         self._episode_reward = self.convert_reward(earned) if earned and self.action_texts else 0.0
 
@@ -129,14 +121,13 @@ class RewardWrapper(CompilerEnvWrapper):
         self._episode_reward = 0.0
 
     def multistep(self, actions: Iterable[Any], **settings: Unpack[StepSettings]) -> StepResult:
-        """Apply several actions; see `CompilerEnv.multistep`."""
         observation, reward, *rest = super().multistep(actions, **settings)
         reward = self._convert(reward)
         self._account(reward, settings.get("reward_spaces"))
         return observation, reward, *rest
 
     def _account(self, reward: Any, spaces: Spaces) -> None:
-        """Add the default reward of a step to what the episode has earned, if it is among those asked for."""
+        """Add the default reward of a step to the episode's, if it was requested."""
         default = self.reward_space
         if spaces is None or spaces == default:
             self._episode_reward += reward
@@ -144,7 +135,6 @@ class RewardWrapper(CompilerEnvWrapper):
             self._episode_reward += reward[list(spaces).index(default)]
 
     def expand(self, candidates: Iterable[Any], **settings: Unpack[StepSettings]) -> list[Candidate]:
-        """Evaluate many candidates from the present state without changing it; see `CompilerEnv.expand`."""
         return [
             result if result.reward is None else dataclasses.replace(result, reward=self._convert(result.reward))
             for result in super().expand(candidates, **settings)

@@ -1,17 +1,21 @@
 """Running the program after every step, to find out whether it still does what it did."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
+from aiocg.env.step import StepResult
 from aiocg.gym.wrappers.transformation import RewardWrapper
 from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
-from aiocg.step import StepResult
-from aiocg.validation import Options
+from aiocg.validation import Options, ValidationError
 
-__all__ = ["ValidateBenchmarkAfterEveryStep"]
+
+def told(errors: Sequence[ValidationError]) -> dict[str, Any]:
+    """Return what infos say of a program that is wrong."""
+    details = "; ".join(map(str, errors))
+    return {"error_type": errors[0].type, "error_details": details, "validation_errors": errors}
 
 
 class ValidateBenchmarkAfterEveryStep(RewardWrapper, RecordConstructorArgs):
@@ -47,11 +51,7 @@ class ValidateBenchmarkAfterEveryStep(RewardWrapper, RecordConstructorArgs):
             errors = self._errors(settings.get("timeout"))
             if errors:
                 reward = [self.reward_penalty] * len(reward) if isinstance(reward, list) else self.reward_penalty
-                info |= {
-                    "error_type": errors[0].type,
-                    "error_details": "; ".join(map(str, errors)),
-                    "validation_errors": errors,
-                }
+                info |= told(errors)
                 terminated = True
                 self.end()
         self._account(reward, settings.get("reward_spaces"))

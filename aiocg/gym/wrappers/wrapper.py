@@ -8,19 +8,48 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 import gymnasium
 import numpy as np
 
-from aiocg.candidate import Candidate
+from aiocg.env.candidate import Candidate
+from aiocg.env.plan import Spaces
+from aiocg.env.snapshot import Snapshot
+from aiocg.env.step import StepResult
 from aiocg.errors import ResetNeeded
-from aiocg.gym.wrappers.snapshot import WrapperSnapshot, snapshot_below
-from aiocg.plan import Spaces
-from aiocg.snapshot import Snapshot
 from aiocg.spaces import ActionSpace
-from aiocg.state import CompilerEnvState
-from aiocg.step import StepResult
+from aiocg.states.state import CompilerEnvState
 
 if TYPE_CHECKING:
     from aiocg.gym.env import CompilerEnv
 
-__all__ = ["CompilerEnvWrapper", "StepSettings"]
+
+class WrapperSnapshot:
+    """What `CompilerEnvWrapper.snapshot` remembers. It never changes, so that copies are the snapshot itself.
+
+    Attributes:
+        below: the snapshot of what is wrapped.
+        wrapper: class of the wrapper.
+        kept: attributes of the wrapper that belong to the episode.
+    """
+
+    def __init__(self, below: "Snapshot | WrapperSnapshot", wrapper: type, kept: dict[str, Any]) -> None:
+        self.below = below
+        self.wrapper = wrapper
+        self.kept = kept
+
+    @property
+    def bare(self) -> Snapshot:
+        """The snapshot of the environment itself."""
+        return self.below.bare if isinstance(self.below, WrapperSnapshot) else self.below
+
+    @property
+    def closed(self) -> bool:
+        """Was the snapshot closed?"""
+        return self.bare.closed
+
+    def close(self) -> None:
+        """Free the state on the worker."""
+        self.bare.close()
+
+    def __deepcopy__(self, memo: object) -> "WrapperSnapshot":
+        return self
 
 
 class StepSettings(TypedDict, total=False):
@@ -203,13 +232,15 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def restore(self, snapshot: "Snapshot | WrapperSnapshot") -> None:
         """Go back to a state that was remembered, here or in a fork; see `CompilerEnv.restore`."""
-        mine = isinstance(snapshot, WrapperSnapshot) and snapshot.wrapper is type(self)
-        below = self.env.get_wrapper_attr("restore")
-        below(snapshot_below(snapshot, mine, isinstance(getattr(below, "__self__", None), CompilerEnvWrapper)))
+        mine = snapshot if isinstance(snapshot, WrapperSnapshot) and snapshot.wrapper is type(self) else None
+        restore = self.env.get_wrapper_attr("restore")
+        part = snapshot if mine is None else mine.below
+        if isinstance(part, WrapperSnapshot) and not isinstance(getattr(restore, "__self__", None), CompilerEnvWrapper):
+            part = part.bare  # the environment itself knows no more
+        restore(part)
         self._begin()
-        if mine:
-            assert isinstance(snapshot, WrapperSnapshot)
-            self.__dict__.update(copy.deepcopy(snapshot.kept, {id(last := snapshot.kept["_last"]): last}))
+        if mine is not None:
+            self.__dict__.update(copy.deepcopy(mine.kept, {id(last := mine.kept["_last"]): last}))
 
     # --------------------------------------------------------------------------------------------- spaces
 

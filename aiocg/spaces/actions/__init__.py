@@ -15,9 +15,8 @@ from aiocg.spaces.actions.language import (
 )
 from aiocg.spaces.actions.mapping import MappingActions
 from aiocg.spaces.actions.options import ChoiceActions, CommandLineActions, LimitedChoiceActions, OptionActions
-from aiocg.spaces.actions.parametrized import ParametrizedActions
 from aiocg.spaces.actions.space import ActionSpace
-from aiocg.spaces.actions.targeted import TargetedActions
+from aiocg.spaces.actions.targeted import ParametrizedActions, TargetedActions
 
 __all__ = [
     "PROGRAM",

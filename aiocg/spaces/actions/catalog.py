@@ -8,12 +8,9 @@ from aiocg.spaces.actions.free_text import TextActions
 from aiocg.spaces.actions.language import ActionLanguage, Notation, list_of_texts
 from aiocg.spaces.actions.mapping import MappingActions
 from aiocg.spaces.actions.options import ChoiceActions, CommandLineActions
-from aiocg.spaces.actions.parametrized import ParametrizedActions
 from aiocg.spaces.actions.space import ActionSpace
-from aiocg.spaces.actions.targeted import TargetedActions
+from aiocg.spaces.actions.targeted import ParametrizedActions, TargetedActions
 from aiocg.transport.messages import ActionSpaceSpec
-
-__all__ = ["ActionSpaceLike", "ActionSpaces"]
 
 ActionSpaceLike = str | ActionSpace | Sequence[str]  # the name of one, one, or the texts of its actions
 
@@ -28,7 +25,7 @@ _KINDS: dict[str, Callable[[ActionSpaceSpec, ActionLanguage], ActionSpace]] = {
 
 
 class ActionSpaces(Mapping[str, ActionSpace]):
-    """The action spaces that a compiler declares, by name, the first of them first.
+    """The action spaces that a compiler declares, by name, in its order.
 
     Environments share them, and take a copy to sample from.
 
@@ -39,7 +36,7 @@ class ActionSpaces(Mapping[str, ActionSpace]):
     def __init__(
         self, specs: Sequence[ActionSpaceSpec], notation: Callable[[ActionLanguage], Notation | None] | None = None
     ) -> None:
-        # All spaces of a compiler that have options have the same.
+        # All spaces of a compiler with options have the same options.
         options, program = next(((one.options, one.program) for one in specs if one.options), ((), ""))
         self.language = ActionLanguage(specs[0], options=options, program=program)
         if notation is not None:
@@ -55,7 +52,7 @@ class ActionSpaces(Mapping[str, ActionSpace]):
     def choose(self, choice: ActionSpaceLike | None) -> ActionSpace:
         """Return a space with a random stream of its own: one by name, a given one, the first one if None.
 
-        A list of texts becomes a discrete space; that the compiler knows them is for the caller to check.
+        A list of texts becomes a discrete space; the caller checks that the compiler knows them.
 
         Raises:
             UnknownName: when there is no space of that name.
@@ -72,7 +69,7 @@ class ActionSpaces(Mapping[str, ActionSpace]):
         return DiscreteActions.of_texts("custom", list_of_texts(choice), self.language)
 
     def check(self, space: ActionSpace) -> None:
-        """Raise InvalidAction when a space is of another compiler, whose actions have other indices."""
+        """Raise InvalidAction for a space of another compiler, whose actions have other indices."""
         if space.language is not self.language and space.language.actions != self.language.actions:
             raise InvalidAction(f"the action space {space.name} is of another compiler, or another version of it")
 

@@ -1,14 +1,13 @@
-"""Reads and writes command lines of a compiler whose options are typed: the texts of a choice for every option."""
+"""Reading and writing command lines of a compiler with typed options."""
 
 import difflib
+import itertools
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 
 from aiocg.errors import InvalidAction
-from aiocg.transport.options import UNSET, Option, OptionReader, UnknownOption, words
-
-__all__ = ["PROGRAM", "ChoiceLine", "CommandLine", "choice_line"]
+from aiocg.transport.options import NO_SUCH_OPTION, UNSET, Option, OptionReader, UnknownOption, words
 
 PROGRAM = "gcc"  # the word that such a text begins with, whatever the compiler's file is called
 
@@ -19,15 +18,19 @@ _OTHER = re.compile(  # which do not change what code is made of a program
     r"[^-].*|-|-c|-S|-pipe|-w|-v|-W(?![alp],).*|-pedantic(?:-errors)?|-o.*|-f(?:no-)?diagnostics-.*"
 )
 _PROGRAMS_OWN = re.compile(r"-[DUILl].*|-(?:std|ansi|x|include|isystem|iquote|idirafter|nostdinc|trigraphs).*")
+OWN_WORDS = ("-ffile-prefix-map=", "-frandom-seed=")
+"""The last two words before the options in lines that name a program's files; what is before them is the program's."""
+
+_SOURCE = re.compile(r".*[./@].*|-")  # what may come first in a line without a compiler, beside options
 _NEAREST = 3
 _DIGITS = 30  # of a number that are read; no option takes as many
 
 
 class ChoiceLine:
-    """The texts that a choice for every one of some options has.
+    """The canonical texts of lists of choices.
 
-    Each list of choices has one text: the program's name, and the words of the options that are given, in the order of
-    the options, with one blank between.
+    Each list of choices has one text: the program's name and the words of the options that are set, in the order of the
+    options, separated by single blanks.
 
     Args:
         options: the options.
@@ -44,11 +47,11 @@ class ChoiceLine:
         return " ".join((self.program, *words(self.options, choices)))
 
     def begins(self, text: str) -> bool:
-        """Does a text begin with the name of the program?"""
+        """Return whether a text begins with the name of the program."""
         return text.split(None, 1)[:1] == [self.program]
 
     def canonical(self, text: str) -> str:
-        """Return the one text of what a text says.
+        """Return the canonical text.
 
         Raises:
             InvalidAction: as `read`.
@@ -56,7 +59,7 @@ class ChoiceLine:
         return self.write(self.read(text))
 
     def read(self, text: str) -> list[int]:
-        """Return the choice that a text makes for every option; of several for one option the last counts.
+        """Parse a text into a choice for every option; the last one for an option wins.
 
         Raises:
             InvalidAction: for a word that is no choice of any option.
@@ -87,21 +90,21 @@ def choice_line(options: Sequence[Option], program: str) -> ChoiceLine:
 class CommandLine(ChoiceLine):
     """The command lines that some options of GCC can make.
 
-    `read` takes more than what `write` writes: what is found in a Makefile, or in a line for a shell.
+    `read` accepts more than `write` produces: lines from a Makefile or a shell.
     """
 
     def __init__(self, options: Sequence[Option]) -> None:
         super().__init__(options, PROGRAM)
 
     def begins(self, text: str) -> bool:
-        """Does a text begin with the name of a compiler?"""
+        """Return whether a text begins with the name of a compiler."""
         return _PROGRAM.fullmatch(text.split(None, 1)[0]) is not None if text.strip() else False
 
     def read(self, text: str) -> list[int]:
-        """Return the choice that a command line makes for every option; of several for one option the last counts.
+        """Parse a command line into a choice for every option; the last one for an option wins.
 
-        The compiler's name may be left out. Words of another form are understood, such as `-O` or `--param name=value`,
-        and what does not change the code is passed over: names of files, `-c`, `-o name`, warnings.
+        The compiler's name may be missing. Alternative forms such as `-O` or `--param name=value` are understood, and
+        words that do not change the code are skipped: file names, `-c`, `-o name`, warnings.
 
         Raises:
             InvalidAction: for a word that is no choice of any option; it has the nearest words, or the range.
@@ -119,20 +122,15 @@ class CommandLine(ChoiceLine):
         return choices
 
     def read_word(self, word: str) -> tuple[int, int]:
-        """Return the index of the option that a word is of, and the choice that it makes.
-
-        Raises:
-            InvalidAction: as `read`.
-        """
         try:
             return self._reader.read_word(word)
         except UnknownOption as error:
             if (found := self._otherwise(word, error)) is None:
-                raise InvalidAction(f"{word!r} is no option") from None
+                raise InvalidAction(f"{word!r} is not an option") from None
             return found
 
     def _otherwise(self, word: str, error: UnknownOption) -> tuple[int, int] | None:
-        """Return what a word means that is not spelt as the choices are, None if nothing."""
+        """Return the meaning of an alternative spelling, None if there is none."""
         if spelling := _spelling(word):
             try:
                 return self._reader.read_word(spelling)
@@ -143,21 +141,31 @@ class CommandLine(ChoiceLine):
         raise InvalidAction(f"{error}{self._advice(word, error)}")
 
     def _advice(self, word: str, error: UnknownOption) -> str:
-        if not error.reason.startswith("is no option"):
+        if error.reason != NO_SUCH_OPTION:
             return ""
         if _PROGRAMS_OWN.fullmatch(word):
             return "; it belongs to the program: give it to the benchmark"
+        if word.startswith("-O"):
+            levels = next((option.texts for option in self.options if option.name == "-O"), ())
+            return f"; its levels are {', '.join(levels)}"
         known = [text for option in self.options for text in (option.name, *option.texts)]
         nearest = difflib.get_close_matches(word, dict.fromkeys(known), n=_NEAREST)
         return f"; did you mean {', '.join(nearest)}?" if nearest else f"; it has {len(self.options)} options"
 
 
 def _words(text: str) -> Iterator[str]:
-    """Split a command line, without the compiler and with each option as one word."""
+    """Split a command line into options, without the compiler."""
     try:
         found = text.split() if _PLAIN.fullmatch(text) else shlex.split(text)
     except ValueError as error:
         raise InvalidAction(f"{text!r} is no command line: {error}") from error
+    for index, pair in enumerate(itertools.pairwise(found)):
+        if all(map(str.startswith, pair, OWN_WORDS)):  # written by us, and there may be more commands behind
+            end = found.index("-c", index) if "-c" in found[index:] else len(found)
+            found = found[index + 2 : end]
+            break
+    if found and not found[0].startswith("-") and not _PROGRAM.fullmatch(found[0]) and not _SOURCE.fullmatch(found[0]):
+        raise InvalidAction(f"{found[0]!r} is not GCC, whose options these are: the line should begin with {PROGRAM}")
     rest = iter(found[1:] if found and _PROGRAM.fullmatch(found[0]) else found)
     for word in rest:
         if word == "--param":
@@ -169,11 +177,9 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _spelling(word: str) -> str:
-    """Return how a word is usually spelt that may be spelt otherwise, "" if there is no other way."""
+    """Return the usual spelling of an alternative word, "" if there is none."""
     if word == "-O":
         return "-O1"
-    if word.startswith("-O") and word[2:].isdecimal():  # higher levels are the highest
-        return f"-O{min(_read(word[2:], 10), 3)}"
     if (number := _NUMBER.fullmatch(word)) is not None:
         before, sign, digits = number.groups()
         value = _read(digits[2:], 16) if digits[:2] in ("0x", "0X") else _read(digits, 10)
@@ -182,5 +188,5 @@ def _spelling(word: str) -> str:
 
 
 def _read(digits: str, base: int) -> int:
-    """Return a number, or one that is too large as well: Python refuses to read thousands of digits."""
+    """Parse a number; numbers of thousands of digits, which Python refuses, become one that is too large."""
     return int(digits.lstrip("0")[:_DIGITS] or "0", base)

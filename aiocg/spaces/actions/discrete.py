@@ -1,7 +1,8 @@
 """Spaces of actions that can be listed."""
 
+import abc
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import gymnasium
@@ -13,8 +14,6 @@ from aiocg.spaces.actions.command_line import PROGRAM
 from aiocg.spaces.actions.language import ActionLanguage
 from aiocg.spaces.actions.space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
-
-__all__ = ["DiscreteActions"]
 
 
 class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
@@ -31,13 +30,7 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
         """Make the space; without a language it is the first one of its compiler."""
         gymnasium.spaces.Discrete.__init__(self, len(spec.actions))
         self.spec = spec
-        self.name = spec.name
-        self.description = spec.description
-        self.language = language or ActionLanguage(spec)
-        self.names = tuple(action.name for action in spec.actions)
-        self.descriptions = tuple(action.description for action in spec.actions)
-        self._indices = {alias: i for i, action in enumerate(spec.actions) for alias in action.aliases}
-        self._indices |= {name: i for i, name in enumerate(self.names)}
+        self._declare(spec, language or ActionLanguage(spec))
         self._encoded: tuple[Action, ...] | None = None  # where indices travel as they are
         if spec.actions != self.language.actions:
             self._encoded = tuple(self.language.encode(_text(action)) for action in spec.actions)
@@ -105,12 +98,6 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
         return tuple([self.index(action) for action in actions])
 
     def encode(self, actions: Any) -> tuple[Action, ...]:
-        """Return one action, or each of several in a list or tuple, in the form that travels.
-
-        Raises:
-            UnknownName: when no action has the name.
-            InvalidAction: when an index is out of range, or an action is neither a name nor an index.
-        """
         if type(actions) is int and 0 <= actions < len(self._alone):  # most calls by far
             return self._alone[actions]
         indices = self.indices(actions)
@@ -129,7 +116,6 @@ class DiscreteActions(ActionSpace, gymnasium.spaces.Discrete):
         return index if index is not None else self.language.text(action)
 
     def decode_all(self, actions: Sequence[Action]) -> list[Any]:
-        """Return the indices of actions that travelled."""
         return list(actions) if self._encoded is None else super().decode_all(actions)
 
     def candidates(self) -> list[Any]:
@@ -158,3 +144,69 @@ def _text(action: ActionSpec) -> str:
 def _described(text: str, language: ActionLanguage) -> ActionSpec:
     index = language.indices.get(text)
     return ActionSpec(text, language.actions[index].description if index is not None else "given by its text")
+
+
+class VectorActions(ActionSpace, gymnasium.spaces.MultiDiscrete):
+    """A space of vectors of int64, shape (length,), each element with a range of its own.
+
+    One action is such a vector, as an array or a list of ints, or a text; several are a list of those, or an array of
+    two dimensions.
+    """
+
+    @abc.abstractmethod
+    def encode_vector(self, vector: Sequence[int]) -> Action:
+        """Return an action whose vector is in the ranges, in the form that travels."""
+
+    @abc.abstractmethod
+    def encode_text(self, text: str) -> Action:
+        """Return an action given as text in the form that travels.
+
+        Raises:
+            UnknownName, InvalidAction: when it is not an action of this space.
+        """
+
+    def encode(self, actions: Any) -> tuple[Action, ...]:
+        if not isinstance(actions, Mapping):
+            check_order(actions)
+        if _is_one(actions):
+            return (self._encode(actions),)
+        return tuple([self._encode(action) for action in actions])
+
+    def _encode(self, action: Any) -> Action:
+        return self.encode_text(action) if isinstance(action, str) else self.encode_vector(self._vector(action))
+
+    def _vector(self, action: Any) -> list[int]:
+        """Return the elements of an action."""
+        try:
+            vector = [operator.index(element) for element in action]
+        except TypeError:
+            raise InvalidAction(f"an action of {self.name} is a vector or a text, not {action!r}") from None
+        ranges = self.nvec.tolist()
+        if len(vector) != len(ranges):
+            raise InvalidAction(f"an action of {self.name} has {len(ranges)} elements, not {len(vector)}: {action!r}")
+        for position, (element, count) in enumerate(zip(vector, ranges, strict=True)):
+            if not 0 <= element < count:
+                raise InvalidAction(f"element {position} of {action!r} is not in the range 0 to {count - 1}")
+        return vector
+
+    def draw(self, rng: np.random.Generator) -> tuple[int, ...]:
+        """Draw a vector, as a tuple."""
+        return tuple(int(rng.integers(count)) for count in self.nvec)
+
+    def contains(self, x: Any) -> bool:
+        """Is `x` a vector within the ranges?"""
+        try:
+            return gymnasium.spaces.MultiDiscrete.contains(self, x)
+        except (ValueError, TypeError, OverflowError):  # lists of different lengths, or of anything but numbers
+            return False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.nvec.tolist()})"
+
+
+def _is_one(actions: Any) -> bool:
+    if isinstance(actions, np.ndarray):
+        return actions.ndim == 1 and actions.size > 0 and actions.dtype.kind in "iu"
+    if isinstance(actions, (str, Mapping)) or not isinstance(actions, Iterable):
+        return True
+    return isinstance(actions, Sequence) and len(actions) > 0 and all(isinstance(x, (int, np.integer)) for x in actions)

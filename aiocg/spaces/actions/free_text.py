@@ -10,30 +10,21 @@ from aiocg.spaces.actions.language import ActionLanguage
 from aiocg.spaces.actions.space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec
 
-__all__ = ["TextActions"]
-
 
 class TextActions(ActionSpace):
     """A space of texts: whatever the compiler understands, such as a whole nested pipeline of LLVM's.
 
-    Whether a text is an action is for the compiler to say; `step` raises InvalidAction when it is none. Samples are
-    names from the compiler's first space.
+    The compiler decides whether a text is an action; `step` raises InvalidAction if not. Samples are names from the
+    compiler's first space.
     """
 
     kind = "text"
 
     def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
         super().__init__(None, None)
-        self.name = spec.name
-        self.description = spec.description
-        self.language = language
+        self._declare(spec, language)
 
     def encode(self, actions: Any) -> tuple[Action, ...]:
-        """Return one text, or each of several, in the form that travels.
-
-        Raises:
-            InvalidAction: when it is not text.
-        """
         if isinstance(actions, str):
             return (self.language.encode(actions),)
         if not isinstance(actions, Iterable):

@@ -1,25 +1,31 @@
-"""The language of actions that a compiler understands, and the short form that some of them have on the wire."""
+"""The language of actions that a compiler understands, and its form on the wire."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from aiocg.datasets.source_tree import SourceTree
 from aiocg.errors import InvalidAction, NotExpressible, UnknownName
 from aiocg.spaces.actions.command_line import PROGRAM, ChoiceLine, choice_line
 from aiocg.transport.messages import Action, ActionSpaceSpec, ActionSpec
 from aiocg.transport.options import Option
 
-__all__ = ["ActionLanguage", "Notation", "is_name", "join_texts", "list_of_texts", "split_list", "split_texts"]
-
 
 class Notation(Protocol):
-    """A way to write a list of actions for a tool outside, such as a command line for LLVM's `opt`."""
+    """A notation of lists of actions for an external tool, such as command lines for LLVM's `opt`."""
 
-    def write(self, texts: Sequence[str]) -> str:
+    def write(self, texts: Sequence[str], tree: SourceTree | None = None) -> str:
         """Return actions in this notation.
+
+        Args:
+            texts: the actions.
+            tree: the program's sources, which a compiler of sources names in its line.
 
         Raises:
             NotExpressible: when one of them has no such form.
         """
+
+    def write_exact(self, texts: Sequence[str], tree: SourceTree | None = None) -> str:
+        """Return actions for a tool that leads to exactly the environment's program; raises as `write` does."""
 
     def read(self, line: str) -> list[Sequence[str]]:
         """Return, for each action in this notation, the texts that it may have, the likeliest first.
@@ -29,7 +35,7 @@ class Notation(Protocol):
         """
 
     def recognises(self, line: str) -> bool:
-        """Is a line meant to be in this notation?"""
+        """Return whether a line is in this notation."""
 
 
 class ActionLanguage:
@@ -52,16 +58,14 @@ class ActionLanguage:
     ) -> None:
         self.actions: tuple[ActionSpec, ...] = first.actions
         self.names = tuple(action.name for action in first.actions)
-        self.indices = {alias: i for i, action in enumerate(first.actions) for alias in action.aliases}
-        self.indices |= {name: i for i, name in enumerate(self.names)}
+        self.indices = indices_of(first.actions)
         self.notation = notation
         self.line: ChoiceLine | None = choice_line(options, program) if options else None
 
     def encode(self, text: str) -> Action:
         """Return the form on the wire of an action given as text: the index, if it has one, so that forms are unique.
 
-        A command line gets the one form that it has, however it is spelt. Whether any other text is an action is for
-        the compiler to say.
+        Command lines are canonicalised. Whether any other text is an action is for the compiler to decide.
 
         Raises:
             InvalidAction: for a command line with a word that is no option.
@@ -83,19 +87,25 @@ class ActionLanguage:
         """Return the text of an action in its form on the wire."""
         return action if isinstance(action, str) else self.names[action]
 
-    def write(self, texts: Sequence[str]) -> str:
-        """Return actions in the notation of the compiler's own tool.
+    def write(self, texts: Sequence[str], *, exact: bool = False, tree: SourceTree | None = None) -> str:
+        """Return actions in the notation of the compiler's own tool or, with `exact`, of ours where that may differ.
 
         Raises:
             NotExpressible: when there is none, or it has no form for one of them.
         """
         if self.notation is None:
             raise NotExpressible("this compiler has no tool with a command line for lists of actions")
-        return self.notation.write(texts)
+        return self.notation.write_exact(texts, tree) if exact else self.notation.write(texts, tree)
 
     def unknown(self, name: str, reason: str) -> UnknownName:
-        """Return the error for a name that is no action, with what the compiler says of it."""
+        """Return the error for an unknown name, with the compiler's message."""
         return UnknownName("action", name, self.indices, f"({reason})")
+
+
+def indices_of(actions: Sequence[ActionSpec]) -> dict[str, int]:
+    """Return the index of each name of an action, and of each other spelling that is no name."""
+    aliases = {alias: i for i, action in enumerate(actions) for alias in action.aliases}
+    return aliases | {action.name: i for i, action in enumerate(actions)}
 
 
 def list_of_texts(texts: Iterable[str]) -> list[str]:
@@ -114,7 +124,7 @@ def list_of_texts(texts: Iterable[str]) -> list[str]:
 
 
 def split_list(text: str, separator: str = ",") -> list[str]:
-    """Split a list where the separator is outside of all brackets and quotes, and drop what is empty."""
+    """Split a list at separators outside of brackets and quotes, dropping empty items."""
     parts, depth, start, quoted = [], 0, 0, False
     for position, character in enumerate(text + separator):
         if character == '"':
@@ -143,5 +153,5 @@ def split_texts(line: str) -> list[str]:
 
 
 def is_name(text: str) -> bool:
-    """Could this be a misspelt name, rather than a text with a structure?"""
+    """Return whether a text could be a misspelt name rather than structured."""
     return text.replace("-", "").replace("_", "").isalnum()

@@ -1,4 +1,4 @@
-"""A space in which one action is a mapping from names of options to what is chosen for them."""
+"""A space of mappings from names of options to choices."""
 
 import copy
 import operator
@@ -13,8 +13,6 @@ from aiocg.spaces.actions.language import ActionLanguage
 from aiocg.spaces.actions.options import OptionActions
 from aiocg.transport.messages import Action, ActionSpaceSpec
 from aiocg.transport.options import UNSET, Option
-
-__all__ = ["MappingActions"]
 
 
 class MappingActions(OptionActions, gymnasium.spaces.Dict):
@@ -45,12 +43,6 @@ class MappingActions(OptionActions, gymnasium.spaces.Dict):
         )
 
     def choices(self, action: Any) -> list[int]:
-        """Return the choices of a mapping.
-
-        Raises:
-            UnknownName: for an option that does not exist.
-            InvalidAction: when it is no mapping, or for what cannot be chosen.
-        """
         if not isinstance(action, Mapping):
             raise InvalidAction(f"an action of {self.name} is a mapping or a command line, not {action!r}")
         found = [UNSET] * len(self.options)
@@ -62,7 +54,7 @@ class MappingActions(OptionActions, gymnasium.spaces.Dict):
         return found
 
     def _choice(self, index: int, value: Any) -> int:
-        """Return which choice of an option is meant."""
+        """Return the index of a choice."""
         option = self.options[index]
         if value is None:
             return UNSET
@@ -96,7 +88,7 @@ class MappingActions(OptionActions, gymnasium.spaces.Dict):
         raise InvalidAction(f"{option.name} cannot be {value!r}: {_range(option)}")
 
     def form(self, choices: Sequence[int]) -> dict[str, int]:
-        """Return choices as a mapping of all that are given."""
+        """Return choices as a mapping, without unset options."""
         return {
             option.name: choice + start + 1
             for option, start, choice in zip(self.options, self._starts, choices, strict=True)
@@ -104,20 +96,19 @@ class MappingActions(OptionActions, gymnasium.spaces.Dict):
         }
 
     def decode(self, action: Action) -> str:
-        """Return the text of an action that travelled: mappings cannot be compared with each other and hashed."""
+        """Return the text of an action from the wire, since mappings are not hashable."""
         return self.language.text(action)
 
     def _is_one(self, actions: Any) -> bool:
         return isinstance(actions, (str, Mapping)) or not isinstance(actions, Iterable)
 
     def contains(self, x: Any) -> bool:
-        """Is `x` a mapping, from names of options, not necessarily all, to numbers that they can have?"""
+        """Return whether `x` maps names of options, not necessarily all, to valid numbers."""
         if not isinstance(x, Mapping):
             return False
         return all(isinstance(name, str) and name in self.spaces and x[name] in self.spaces[name] for name in x)
 
     def unseeded(self) -> Self:
-        """Return a space with the same actions and a random stream of its own."""
         space = super().unseeded()
         space.spaces = {name: copy.copy(one) for name, one in self.spaces.items()}
         for one in space.spaces.values():
@@ -128,7 +119,7 @@ class MappingActions(OptionActions, gymnasium.spaces.Dict):
 
 
 def _start(option: Option) -> int:
-    """Return the number for an option that is not given, which is below those of its choices."""
+    """Return the number for an unset option, which is below those of its choices."""
     if option.template:
         return option.low - len(option.texts) - 1
     if _has_numbers(option):
@@ -137,12 +128,12 @@ def _start(option: Option) -> int:
 
 
 def _has_numbers(option: Option) -> bool:
-    """Are there numbers among its values, which are no range?"""
+    """Return whether an option has numeric values that are not a range."""
     return any(text.removeprefix(f"{option.name}=").isdecimal() for text in option.texts)
 
 
 def _range(option: Option) -> str:
-    """Say what an option can be."""
+    """Describe the values of an option."""
     texts = ", ".join(option.texts)
     if not option.template:
         return f"it can be {texts}; or the number of one of these, from {_start(option) + 1} on"

@@ -1,4 +1,4 @@
-"""Spaces in which one action is a choice for every option of a compiler: as a vector, or as a command line."""
+"""Spaces in which an action is a choice for every option of a compiler, as a vector or a command line."""
 
 import abc
 import operator
@@ -15,23 +15,21 @@ from aiocg.spaces.actions.space import ActionSpace, check_order
 from aiocg.transport.messages import Action, ActionSpaceSpec
 from aiocg.transport.options import UNSET, Option
 
-__all__ = ["ChoiceActions", "CommandLineActions", "LimitedChoiceActions", "OptionActions"]
-
 _ALL = 10  # options with fewer choices have all of them among the candidates
 
 
 class OptionActions(ActionSpace):
-    """What these spaces have in common: an action replaces all choices, those that it leaves out are not given.
+    """The base of these spaces: an action replaces all choices, and unsets options that it leaves out.
 
     Every space takes an action as text, too: a command line, such as `gcc -O2 -fno-gcse`, as `CommandLine.read` takes
-    it. What an action changes does not depend on the state, so the last one of several is all that counts.
+    it. The effect of an action does not depend on the state, so of several only the last one counts.
 
     Attributes:
         options: in the order of the choices.
     """
 
     def __init__(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
-        """Take over what is declared; the options may be declared with another space of the same compiler."""
+        """Make the space; the options may be declared with another space of the same compiler."""
         self.name = spec.name
         self.description = spec.description
         self.language = language
@@ -52,11 +50,6 @@ class OptionActions(ActionSpace):
         """Return choices in the form of this space."""
 
     def encode(self, actions: Any) -> tuple[Action, ...]:
-        """Return one action, or each of several, in the form that travels.
-
-        Raises:
-            UnknownName, InvalidAction: when it is not an action of this space.
-        """
         if self._is_one(actions):
             return (self._encode(actions),)
         check_order(actions)
@@ -71,7 +64,6 @@ class OptionActions(ActionSpace):
         return isinstance(actions, str) or not isinstance(actions, Iterable)
 
     def decode(self, action: Action) -> Any:
-        """Return an action that travelled in the form of this space, or its text if it is none of this space."""
         text = self.language.text(action)
         if isinstance(action, int) or not self.line.begins(text):
             return text
@@ -86,13 +78,13 @@ class OptionActions(ActionSpace):
         return self.decode_all([self.line.canonical(text)]) if text.strip() else []
 
     def rank(self, text: str) -> tuple[Any, ...]:
-        """Return where an action comes: by its choices; what is not in the space comes last."""
+        """Return a sort key of an action: its choices; actions outside of the space come last."""
         return (0, *self.line.read(text)) if self.line.begins(text) else (1, text)
 
     def candidates(self) -> list[Any]:
-        """List the command lines with one option: all its choices or, where these are many, the first and the last.
+        """List the command lines with a single option: all its choices or, if there are many, the first and the last.
 
-        All command lines would be more than there are atoms.
+        There are far too many command lines to list them all.
         """
         found = [[UNSET] * len(self.options)]
         for index, option in enumerate(self.options):
@@ -101,12 +93,11 @@ class OptionActions(ActionSpace):
         return [self.form(choices) for choices in found]
 
     def draw_choices(self, rng: np.random.Generator) -> list[int]:
-        """Draw a choice for every option, -1 for an option that is not given, which is as likely as each choice."""
+        """Draw a choice for every option; -1, for an unset option, is as likely as each choice."""
         drawn: list[int] = rng.integers(0, np.array(self.counts, dtype=np.int64)).tolist()
         return [number - 1 for number in drawn]
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Draw an action with a random generator of the caller's."""
         return self.form(self.draw_choices(rng))
 
     def __repr__(self) -> str:
@@ -127,11 +118,6 @@ class ChoiceActions(OptionActions, gymnasium.spaces.MultiDiscrete):
         gymnasium.spaces.MultiDiscrete.__init__(self, list(self.counts))
 
     def choices(self, action: Any) -> list[int]:
-        """Return the choices of a vector.
-
-        Raises:
-            InvalidAction: when it is none, or not in the ranges.
-        """
         try:
             vector = [operator.index(element) - 1 for element in action]
         except TypeError:
@@ -164,7 +150,7 @@ class ChoiceActions(OptionActions, gymnasium.spaces.MultiDiscrete):
             return False
 
     def limited(self, most: int) -> "LimitedChoiceActions":
-        """Return a space of vectors in which no option has more than so many numbers; see `LimitedChoiceActions`.
+        """Return a space of vectors with a limited number of numeric choices; see `LimitedChoiceActions`.
 
         Raises:
             ValueError: when that is less than two.
@@ -179,9 +165,9 @@ class LimitedChoiceActions(ChoiceActions):
 
         env.action_space = env.action_spaces["choices"].limited(16)
 
-    Learners that have an output for each choice there is, such as those of Stable-Baselines3, need that: a parameter
-    can have billions. Kept are all words and, of numbers, the least, the greatest, and some between whose distances
-    from the least grow by the same factor.
+    Learners with an output for each choice, such as those of Stable-Baselines3, need this: a parameter can have
+    billions of values. All words are kept and, of numbers, the least, the greatest, and some geometrically spaced
+    between.
 
     Attributes:
         kept: for each option, the choices that it has here.
@@ -191,17 +177,12 @@ class LimitedChoiceActions(ChoiceActions):
         if most < 2:
             raise ValueError(f"of an option's numbers two are kept at least, not {most}")
         self.__dict__.update(whole.unseeded().__dict__)
-        self.kept = tuple(_some(option, most) for option in self.options)
+        self.kept = tuple(some_choices(option, most) for option in self.options)
         self._places = tuple({choice: place for place, choice in enumerate(kept)} for kept in self.kept)
         self.counts = tuple(len(kept) + 1 for kept in self.kept)
         gymnasium.spaces.MultiDiscrete.__init__(self, list(self.counts))
 
     def choices(self, action: Any) -> list[int]:
-        """Return the choices of a vector.
-
-        Raises:
-            InvalidAction: when it is none, or not in the ranges.
-        """
         places = super().choices(action)
         return [UNSET if place == UNSET else kept[place] for kept, place in zip(self.kept, places, strict=True)]
 
@@ -224,13 +205,9 @@ class LimitedChoiceActions(ChoiceActions):
         each = [(*none[:i], place, *none[i + 1 :]) for i, count in enumerate(self.counts) for place in range(1, count)]
         return [none, *each]
 
-    def limited(self, most: int) -> "LimitedChoiceActions":
-        """Return a space with another limit."""
-        return LimitedChoiceActions(self, most)
 
-
-def _some(option: Option, most: int) -> tuple[int, ...]:
-    """Return the choices of an option that are words, and `most` of its numbers at most."""
+def some_choices(option: Option, most: int) -> tuple[int, ...]:
+    """Return the choices of an option that are words, and at most `most` of its numbers."""
     words, numbers = len(option.texts), len(option) - len(option.texts)
     if numbers <= most:
         return tuple(range(len(option)))
@@ -241,7 +218,7 @@ def _some(option: Option, most: int) -> tuple[int, ...]:
 class CommandLineActions(OptionActions):
     """A space of texts: command lines, of which samples are those with a random choice for every option.
 
-    Every text is a whole command line here, with or without `gcc` before it: `-O2` alone means nothing but `-O2`.
+    Every text is a complete command line, with or without `gcc` in front: `-O2` means only `-O2`.
     """
 
     kind = "text"
@@ -289,7 +266,7 @@ def _plain(space: ChoiceActions) -> gymnasium.spaces.Box:
     return gymnasium.spaces.Box(np.zeros_like(space.nvec), space.nvec - 1, dtype=np.int64)
 
 
-# Gymnasium flattens choices to an element for each choice there is: billions here.
+# Gymnasium flattens to an element for each choice: billions here.
 gymnasium.spaces.utils.flatdim.register(ChoiceActions, lambda space: len(space.options))
 gymnasium.spaces.utils.flatten.register(ChoiceActions, lambda space, x: np.asarray(x, dtype=np.int64))
 gymnasium.spaces.utils.unflatten.register(ChoiceActions, lambda space, x: np.asarray(x, dtype=np.int64))

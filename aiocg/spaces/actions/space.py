@@ -1,4 +1,4 @@
-"""What all action spaces have in common."""
+"""The base of all action spaces."""
 
 import abc
 import contextlib
@@ -10,25 +10,23 @@ import gymnasium
 import numpy as np
 
 from aiocg.errors import InvalidAction, NotExpressible, UnknownName
-from aiocg.spaces.actions.language import ActionLanguage, join_texts, split_texts
-from aiocg.transport.messages import Action
-
-__all__ = ["ActionSpace", "check_order"]
+from aiocg.spaces.actions.language import ActionLanguage, indices_of, join_texts, split_texts
+from aiocg.transport.messages import Action, ActionSpaceSpec
 
 
 class ActionSpace(gymnasium.Space[Any], abc.ABC):
     """A Gymnasium space of actions: a selection from a compiler's language of actions, and a form for those in it.
 
-    An action travels, and is remembered, in a form that does not depend on the space: its text, or the index that it
-    has in the compiler's first space.
+    Actions are sent and recorded in a form that does not depend on the space: as text, or as an index into the
+    compiler's first space.
 
     Attributes:
         name: of the space.
         description: one line.
         language: what the space is a selection of.
         names, descriptions: of the actions, where the space has a list of them; without parameters and targets.
-        targets_from: the observation that lists what actions can be applied to, empty when there is no choice.
-        targets: what that is in the present state, None while it is not known, or when there is no choice.
+        targets_from: the observation that lists the targets of actions, empty without targets.
+        targets: in the present state, None while unknown or without targets.
         kind: "discrete", "parametrized", "targeted", "text", "options" or "mapping".
     """
 
@@ -40,6 +38,15 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
     descriptions: tuple[str, ...] = ()
     targets_from: str = ""
     targets: tuple[str, ...] | None = None
+
+    def _declare(self, spec: ActionSpaceSpec, language: ActionLanguage) -> None:
+        """Take over what the compiler says of the space."""
+        self.name = spec.name
+        self.description = spec.description
+        self.language = language
+        self.names = tuple(action.name for action in spec.actions)
+        self.descriptions = tuple(action.description for action in spec.actions)
+        self._indices = indices_of(spec.actions)
 
     @abc.abstractmethod
     def encode(self, actions: Any) -> tuple[Action, ...]:
@@ -53,7 +60,7 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
     def decode(self, action: Action) -> Any:
         """Return an action that travelled in the form of this space, or its text if the space does not have it.
 
-        What it returns can be stepped, compared and hashed.
+        The result can be stepped, compared and hashed.
         """
 
     def decode_all(self, actions: Sequence[Action]) -> list[Any]:
@@ -69,7 +76,7 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
         """Draw an action with a random generator of the caller's."""
 
     def text(self, action: Any) -> str:
-        """Return the text of one action, which every action space of the compiler's takes for what it is.
+        """Return the text of one action, which every action space of the compiler accepts.
 
         Raises:
             UnknownName, InvalidAction: when it is not one action of this space.
@@ -78,16 +85,15 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
         return self.language.text(encoded)
 
     def rank(self, text: str) -> tuple[Any, ...]:
-        """Return where an action comes in the order of the space; what is not in it comes last."""
+        """Return a sort key of an action in the order of the space; actions outside of it come last."""
         action = self.decode(self.language.encode(text))
         return (1, text) if isinstance(action, str) else (0, action)
 
     def to_string(self, actions: Iterable[Any]) -> str:
         """Return actions as text that `from_string` reads.
 
-        For LLVM that is a command line for `opt`, if `opt` can do all of them; for GCC it is the one for `gcc` that
-        they lead to from the start. Otherwise it is their texts with commas between, where `[...]` is around a text
-        that is itself a list.
+        For LLVM this is a command line for `opt`, if `opt` supports all of them; for GCC the resulting command line for
+        `gcc`. Otherwise it is their texts separated by commas, with `[...]` around texts that are lists themselves.
         """
         texts = [self.text(action) for action in actions]
         if self.language.notation is not None:
@@ -120,7 +126,7 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
         return actions
 
     def _first(self, texts: Iterable[str]) -> Any:
-        """Return the first of some texts that is an action of this space, in its form; None if none is."""
+        """Return the first text that is an action of this space, in its form; None if none is."""
         for text in texts:
             with contextlib.suppress(UnknownName, InvalidAction):
                 return self.decode(*self.encode([text]))
@@ -134,6 +140,6 @@ class ActionSpace(gymnasium.Space[Any], abc.ABC):
 
 
 def check_order(actions: Any) -> None:
-    """Raise InvalidAction for what can be iterated over, but is no list of actions."""
+    """Raise InvalidAction for iterables that are not lists of actions."""
     if isinstance(actions, (bytes, bytearray, Set, Mapping)):
         raise InvalidAction(f"several actions are given as a list, not as {type(actions).__name__}: {actions!r}")

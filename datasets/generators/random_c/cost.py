@@ -6,8 +6,6 @@ branches. So the instructions of each kind of word are counted out here, with th
 
 import re
 
-__all__ = ["estimate"]
-
 _TYPE = r"(?:u?int\d+_t|double|float|size_t|struct \w+|char)"
 
 _WORDS: tuple[tuple[str, str, float], ...] = (

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, BenchmarkSource, ProgramRun
+from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.frontend import compile_source
-from aiocg.datasets.generators.parameters import Integer, Value
-from aiocg.datasets.generators.seeded import SeededDataset
+from aiocg.datasets.generators.seeded import Integer, SeededDataset, Value
 from aiocg.datasets.programs import program_flags, program_tree
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.uri import BenchmarkUri
-
-__all__ = ["DEFAULT_SIZE", "MAX_SIZE", "MIN_SIZE", "RandomProgramsDataset"]
 
 MIN_SIZE, DEFAULT_SIZE, MAX_SIZE = 50, 1000, 50_000  # IR instructions
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Array, Function, Place, Scope
+from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, Scope
 from aiocg.datasets.generators.random_c.types import F64, I32, I64, INTEGERS, U32, U64, Integer, Real, Scalar, promoted
 from aiocg.datasets.generators.random_c.values import (
     Value,
@@ -24,8 +24,6 @@ from aiocg.datasets.generators.random_c.values import (
     shift,
     wrapped,
 )
-
-__all__ = ["Expressions"]
 
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _FAMOUS = (31, 33, 37, 100, 255, 256, 1000, 1024, 4095, 0x7FFF, 0xFFFF, 0x55555555, 0x9E3779B1, 0x01000193)
@@ -72,7 +70,7 @@ class Expressions:
         """Draw a condition."""
         if depth > 1 and self._rng.chance(25):
             return logical(self._rng.choice(("&&", "||")), self.condition(depth - 1), self.condition(depth - 1))
-        reals = [place.value for place in self._scope.places if isinstance(place.type, Real)]
+        reals = [lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Real)]
         if reals and self._rng.chance(12):
             return compare(self._rng.choice(_COMPARISONS[:4]), self._rng.choice(reals), self.real(depth - 1))
         left = self.varying(depth - 1)
@@ -83,28 +81,28 @@ class Expressions:
     def varying(self, depth: int) -> Value:
         """Draw an integer expression that is no constant if there is any variable: clang drops dead branches itself."""
         value = self.integer(depth)
-        places = [place.value for place in self._scope.places if isinstance(place.type, Integer)]
-        return self._rng.choice(places) if value.constant and places else value
+        lvalues = [lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Integer)]
+        return self._rng.choice(lvalues) if value.constant and lvalues else value
 
     def never(self) -> Value:
         """Draw a condition that does not hold, as the range of a variable shows."""
-        places = [
-            place.value for place in self._scope.places if isinstance(place.type, Integer) and place.type.bits < 64
+        lvalues = [
+            lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Integer) and lvalue.type.bits < 64
         ]
-        value = self._rng.choice(places) if places else constant(0)
+        value = self._rng.choice(lvalues) if lvalues else constant(0)
         if self._rng.chance(50) and value.low > -(2**31):
             return compare("<", value, constant(int(value.low))) if value.low else compare("!=", value, value)
         if value.high < 2**31 - 1:
             return compare(">", value, constant(int(value.high)))
         return compare("==", bitwise("|", value, constant(1)), constant(0))
 
-    def element(self, array: Array) -> Place:
+    def element(self, array: Array) -> Lvalue:
         """Draw an element of an array."""
         return array.at(*(self.index(length) for length in array.shape))
 
     def index(self, length: int) -> Value:
         """Draw an index below a length, rather a variable that is in range than anything else."""
-        fitting = [place.value for place in self._scope.places if place.low >= 0 and place.high < length]
+        fitting = [lvalue.value for lvalue in self._scope.lvalues if lvalue.low >= 0 and lvalue.high < length]
         fitting = [value for value in fitting if isinstance(value.type, Integer)]
         if fitting and self._rng.chance(75):
             value = self._rng.choice(fitting[-4:])
@@ -119,7 +117,7 @@ class Expressions:
         """Draw the arguments of a function whose parameters are all numbers."""
         drawn = []
         for parameter in function.parameters:
-            assert isinstance(parameter, Place)
+            assert isinstance(parameter, Lvalue)
             value = self.of_type(parameter.type, depth)
             drawn.append(fit(value, parameter.type, parameter.low, parameter.high))
         return drawn
@@ -148,21 +146,21 @@ class Expressions:
         if choice < 45 and arrays:
             array = self._rng.choice(arrays)
             return array.at(*(self._plain_index(length) for length in array.shape)).value
-        places = [place.value for place in self._scope.places if isinstance(place.type, Integer)]
-        if not places:
+        lvalues = [lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Integer)]
+        if not lvalues:
             return self._number()
-        return self._rng.choice(places[-6:] if choice < 75 else places)
+        return self._rng.choice(lvalues[-6:] if choice < 75 else lvalues)
 
     def _plain_index(self, length: int) -> Value:
         """Draw an index without asking for another leaf."""
-        fitting = [place.value for place in self._scope.places if place.low >= 0 and place.high < length]
+        fitting = [lvalue.value for lvalue in self._scope.lvalues if lvalue.low >= 0 and lvalue.high < length]
         fitting = [value for value in fitting if isinstance(value.type, Integer)]
         if fitting and self._rng.chance(85):
             return self._rng.choice(fitting[-4:])
-        places = [place.value for place in self._scope.places if isinstance(place.type, Integer)]
-        if not places or self._rng.chance(25):
+        lvalues = [lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Integer)]
+        if not lvalues or self._rng.chance(25):
             return constant(self._rng.below(length))
-        return wrapped(self._rng.choice(places), length)
+        return wrapped(self._rng.choice(lvalues), length)
 
     def _real_leaf(self) -> Value:
         choice = self._rng.below(100)
@@ -170,9 +168,9 @@ class Expressions:
         if choice < 30 and arrays:
             array = self._rng.choice(arrays)
             return array.at(*(self._plain_index(length) for length in array.shape)).value
-        places = [place.value for place in self._scope.places if isinstance(place.type, Real)]
-        if choice < 75 and places:
-            return self._rng.choice(places)
+        lvalues = [lvalue.value for lvalue in self._scope.lvalues if isinstance(lvalue.type, Real)]
+        if choice < 75 and lvalues:
+            return self._rng.choice(lvalues)
         if choice < 85:
             return cast(self._integer_leaf(), F64)
         return real_constant(self._rng.between(1, 64) / 16)
@@ -214,7 +212,7 @@ class Expressions:
         return rotate(value, self._rng.between(1, value.type.bits - 1))
 
     def _from_real(self, depth: int) -> Value:
-        if not any(isinstance(place.type, Real) for place in self._scope.places):
+        if not any(isinstance(lvalue.type, Real) for lvalue in self._scope.lvalues):
             return self._arithmetic(depth)
         return cast(bounded(self.real(depth)), I32)
 

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Array, Function, Parameter, Place, Record, Scope, Structure
+from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
 from aiocg.datasets.generators.random_c.statements import Body
 from aiocg.datasets.generators.random_c.types import F64, I32, INTEGERS, REALS, U32, U64, WORDS, Integer, Scalar
-
-__all__ = ["helper", "routine", "structure"]
 
 _SCALARS: tuple[Scalar, ...] = (*INTEGERS, *WORDS, I32, U32, *REALS)
 
@@ -74,26 +72,26 @@ def _seen_inside(rng: Rng, globals: Scope, parameters: Sequence[Parameter]) -> S
     return scope
 
 
-def _globals_only(globals: Scope) -> list[Place]:
-    return [place for place in globals.places if place.text.isidentifier()]
+def _globals_only(globals: Scope) -> list[Lvalue]:
+    return [lvalue for lvalue in globals.lvalues if lvalue.text.isidentifier()]
 
 
-def _scalar_parameter(rng: Rng, name: str) -> Place:
+def _scalar_parameter(rng: Rng, name: str) -> Lvalue:
     kind = rng.choice(_SCALARS)
     low, high = kind.low, kind.high
     if kind == I32 and rng.chance(60):
         low, high = rng.choice(((0, 63), (0, 1000), (-1000, 1000)))
-    return Place(name, kind, low, high)
+    return Lvalue(name, kind, low, high)
 
 
-def _result(rng: Rng) -> Place:
+def _result(rng: Rng) -> Lvalue:
     kind = rng.choice((*WORDS, U64, U32, I32, F64, *INTEGERS))
     if kind == I32 and rng.chance(50):
-        return Place("", kind, -(10**6), 10**6)
-    return Place("", kind, kind.low, kind.high)
+        return Lvalue("", kind, -(10**6), 10**6)
+    return Lvalue("", kind, kind.low, kind.high)
 
 
-def _definition(storage: str, name: str, result: Place, parameters: Sequence[Parameter], body: Body) -> str:
+def _definition(storage: str, name: str, result: Lvalue, parameters: Sequence[Parameter], body: Body) -> str:
     declared = ", ".join(parameter.declaration() for parameter in parameters)
     return f"{storage}{result.type.name} {name}({declared})\n{{\n" + "\n".join(body.lines) + "\n}\n"
 
@@ -107,7 +105,7 @@ def structure(rng: Rng, name: str, known: Sequence[Structure]) -> Structure:
         known: other structure types.
     """
     lines: list[str] = []
-    places: list[Place] = []
+    lvalues: list[Lvalue] = []
     arrays: list[Array] = []
     for number in range(rng.between(2, 5)):
         field = f"f{number}"
@@ -116,7 +114,7 @@ def structure(rng: Rng, name: str, known: Sequence[Structure]) -> Structure:
             inner = rng.choice(known)
             lines.append(f"struct {inner.name} {field};")
             whole = Record(field, inner)
-            places += whole.places()
+            lvalues += whole.lvalues()
             arrays += whole.arrays()
         elif choice <= 2:
             array = Array(field, rng.choice(_SCALARS), (rng.choice((4, 8, 16)),))
@@ -125,10 +123,10 @@ def structure(rng: Rng, name: str, known: Sequence[Structure]) -> Structure:
         elif choice == 3:
             bits = rng.between(2, 20)
             lines.append(f"uint32_t {field} : {bits};")
-            places.append(Place(field, Integer(32, True), 0, 2**bits - 1, addressable=False))
+            lvalues.append(Lvalue(field, Integer(32, True), 0, 2**bits - 1, addressable=False))
         else:
-            place = Place(field, kind := rng.choice(_SCALARS), kind.low, kind.high)
-            lines.append(f"{place.declaration()};")
-            places.append(place)
+            lvalue = Lvalue(field, kind := rng.choice(_SCALARS), kind.low, kind.high)
+            lines.append(f"{lvalue.declaration()};")
+            lvalues.append(lvalue)
     text = f"struct {name} {{\n" + "".join(f"    {line}\n" for line in lines) + "};\n"
-    return Structure(name, text, tuple(places), tuple(arrays))
+    return Structure(name, text, tuple(lvalues), tuple(arrays))

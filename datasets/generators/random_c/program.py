@@ -1,20 +1,19 @@
 """Whole programs of a given size."""
 
+from aiocg.datasets.generators.random_c.block import mixed
 from aiocg.datasets.generators.random_c.cost import estimate
 from aiocg.datasets.generators.random_c.functions import helper, routine, structure
 from aiocg.datasets.generators.random_c.idioms import idiom
 from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Array, Function, Parameter, Place, Record, Scope, Structure
-from aiocg.datasets.generators.random_c.statements import Body, mixed
+from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, Parameter, Record, Scope, Structure
+from aiocg.datasets.generators.random_c.statements import Body
 from aiocg.datasets.generators.random_c.types import F64, I16, I32, I64, INTEGERS, REALS, U8, U32, U64, Scalar
 from aiocg.datasets.generators.random_c.values import Value
-
-__all__ = ["random_program"]
 
 ROUND_WORK = 30_000_000  # instructions, not optimised, that one round may execute, on the whole
 
 _WORK = 30_000_000  # that the rounds of an argument of 1 execute at most, unless a single one is more
-_STATE = Place("state", U64, U64.low, U64.high, addressable=False)
+_STATE = Lvalue("state", U64, U64.low, U64.high, addressable=False)
 _CALLS_IN_A_PHASE = 10
 _IN_SIGHT = 16  # variables, and functions, that random code sees
 _CALL = 9  # instructions of a call from a phase
@@ -152,8 +151,8 @@ class _Program:
 
     def _seen(self) -> Scope:
         """Return what a phase sees: the state that is handed on, the latest variables, and all arrays."""
-        places = [*self._globals.places[-_IN_SIGHT:], _STATE, _STATE]
-        return Scope(places, self._globals.arrays, self._globals.records, self._globals.functions[-_IN_SIGHT:])
+        lvalues = [*self._globals.lvalues[-_IN_SIGHT:], _STATE, _STATE]
+        return Scope(lvalues, self._globals.arrays, self._globals.records, self._globals.functions[-_IN_SIGHT:])
 
     def _provide(self, function: Function) -> None:
         """Declare arrays and structures until there is one for each parameter."""
@@ -172,9 +171,9 @@ class _Program:
         choice = self._rng.below(100)
         if choice < 35:
             kind = self._rng.choice(_SCALARS)
-            place = Place(self._name("g"), kind, kind.low, kind.high)
-            self._declare(place, f"{place.declaration()} = {self._rng.below(100)};")
-            self._digest.write(f"state = state * 31 + {mixed(place.value)};")
+            lvalue = Lvalue(self._name("g"), kind, kind.low, kind.high)
+            self._declare(lvalue, f"{lvalue.declaration()} = {self._rng.below(100)};")
+            self._digest.write(f"state = state * 31 + {mixed(lvalue.value)};")
         elif choice < 80 or self._size < 400:
             shape: tuple[int, ...] = (self._rng.choice(_LENGTHS),)
             if self._rng.chance(20):
@@ -205,8 +204,8 @@ class _Program:
             self._structures.append(made)
         record = Record(self._name("g"), self._rng.choice(self._structures))
         self._declare(record, f"{record.declaration()} = {{{self._rng.below(2)}}};")
-        for place in record.places():
-            self._digest.write(f"state = state * 31 + {mixed(place.value)};")
+        for lvalue in record.lvalues():
+            self._digest.write(f"state = state * 31 + {mixed(lvalue.value)};")
         for array in record.arrays():
             self._digest_array(array)
 

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["Rng"]
-
 T = TypeVar("T")
 
 _MASK = 2**64 - 1

@@ -1,4 +1,4 @@
-"""What a place in a program can see: variables, arrays, structures, functions."""
+"""What a point in a program can see: variables, arrays, structures, functions."""
 
 import abc
 import dataclasses
@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from aiocg.datasets.generators.random_c.types import Scalar
 from aiocg.datasets.generators.random_c.values import Value
 
-__all__ = ["Array", "Function", "Parameter", "Place", "Record", "Scope", "Structure", "scalar_parameter"]
-
 
 class Parameter(abc.ABC):
-    """A variable that can be a parameter: a `Place`, an `Array` or a `Record`."""
+    """A variable that can be a parameter: an `Lvalue`, an `Array` or a `Record`."""
 
     __slots__ = ()
 
@@ -21,7 +19,7 @@ class Parameter(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place(Parameter):
+class Lvalue(Parameter):
     """A variable, or what else holds a number.
 
     Attributes:
@@ -71,10 +69,10 @@ class Array(Parameter):
         """The number of its elements, or rows."""
         return self.shape[0]
 
-    def at(self, *indices: Value) -> Place:
+    def at(self, *indices: Value) -> Lvalue:
         """Return an element; the indices must be in range."""
         text = self.text + "".join(f"[{index.text}]" for index in indices)
-        return Place(text, self.element, self.element.low, self.element.high, self.writable)
+        return Lvalue(text, self.element, self.element.low, self.element.high, self.writable)
 
     def declaration(self) -> str:
         """Declare a parameter for it."""
@@ -91,13 +89,13 @@ class Structure:
     Attributes:
         name: its tag.
         text: its declaration.
-        places: its numbers, those of inner structures included.
+        lvalues: its numbers, those of inner structures included.
         arrays: its arrays.
     """
 
     name: str
     text: str
-    places: tuple[Place, ...]
+    lvalues: tuple[Lvalue, ...]
     arrays: tuple[Array, ...]
 
 
@@ -127,11 +125,11 @@ class Record(Parameter):
         """The address of the structure, in C."""
         return self.text if self.pointer else f"&{self.text}"
 
-    def places(self) -> list[Place]:
+    def lvalues(self) -> list[Lvalue]:
         """Return its numbers."""
         return [
-            Place(self._member(place.text), place.type, place.low, place.high, self.writable, place.addressable)
-            for place in self.structure.places
+            Lvalue(self._member(lvalue.text), lvalue.type, lvalue.low, lvalue.high, self.writable, lvalue.addressable)
+            for lvalue in self.structure.lvalues
         ]
 
     def arrays(self) -> list[Array]:
@@ -164,7 +162,7 @@ class Function:
     """
 
     name: str
-    result: Place
+    result: Lvalue
     parameters: tuple[Parameter, ...]
     text: str
     work: int
@@ -176,14 +174,14 @@ class Scope:
     """What can be seen from inside a block.
 
     Attributes:
-        places: numbers.
+        lvalues: numbers.
         arrays: arrays.
         records: structures.
         functions: what may be called.
         seen: expressions that have been computed before, and may be so again.
     """
 
-    places: list[Place] = dataclasses.field(default_factory=list)
+    lvalues: list[Lvalue] = dataclasses.field(default_factory=list)
     arrays: list[Array] = dataclasses.field(default_factory=list)
     records: list[Record] = dataclasses.field(default_factory=list)
     functions: list[Function] = dataclasses.field(default_factory=list)
@@ -191,21 +189,21 @@ class Scope:
 
     def inner(self) -> "Scope":
         """Return the scope of a block inside; what is declared there is not seen here."""
-        return Scope(list(self.places), list(self.arrays), list(self.records), self.functions, list(self.seen))
+        return Scope(list(self.lvalues), list(self.arrays), list(self.records), self.functions, list(self.seen))
 
     def add(self, items: Iterable[Parameter]) -> None:
         """Declare variables."""
         for item in items:
-            if isinstance(item, Place):
-                self.places.append(item)
+            if isinstance(item, Lvalue):
+                self.lvalues.append(item)
             elif isinstance(item, Array):
                 self.arrays.append(item)
             elif isinstance(item, Record):
                 self.records.append(item)
-                self.places.extend(item.places())
+                self.lvalues.extend(item.lvalues())
                 self.arrays.extend(item.arrays())
 
 
-def scalar_parameter(name: str, kind: Scalar, low: float | None = None, high: float | None = None) -> Place:
-    """Return a place for a parameter that is a number, of the type's whole range if nothing else is said."""
-    return Place(name, kind, kind.low if low is None else low, kind.high if high is None else high)
+def scalar_parameter(name: str, kind: Scalar, low: float | None = None, high: float | None = None) -> Lvalue:
+    """Return an lvalue for a parameter that is a number, of the type's whole range if nothing else is said."""
+    return Lvalue(name, kind, kind.low if low is None else low, kind.high if high is None else high)

@@ -1,60 +1,19 @@
 """Random statements: loops with counted trips, branches, assignments, calls, and what passes are there to remove."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from aiocg.datasets.generators.random_c.cost import estimate
-from aiocg.datasets.generators.random_c.expressions import Expressions
-from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Array, Function, Place, Record, Scope
+from aiocg.datasets.generators.random_c.block import Block, mixed
+from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, Record, Scope
 from aiocg.datasets.generators.random_c.types import F64, I32, INTEGERS, REALS, U8, U32, U64, Integer, Real, Scalar
-from aiocg.datasets.generators.random_c.values import (
-    Value,
-    arithmetic,
-    bitwise,
-    compare,
-    constant,
-    fit,
-    wrapped,
-)
-
-__all__ = ["Body", "mixed"]
+from aiocg.datasets.generators.random_c.values import Value, arithmetic, bitwise, compare, constant, fit, wrapped
 
 MAX_DEPTH = 4
 _MAX_TRIPS = 4096  # of the innermost loop in one call
 _CASES = ((0, 1, 2, 3), (0, 1, 2, 3, 4, 5), (1, 2, 4, 8, 16, 32), (3, 10, 17, 24), (7, 40, 41, 90))
 
 
-class Body:
-    """The statements of one function.
-
-    Args:
-        rng: decides.
-        scope: the parameters and what else is seen.
-        work: how many instructions one call may execute.
-        result: what the function returns; its text is not used.
-        whole: the statements are the whole function, so that they may return from it early.
-
-    Attributes:
-        scope: what is seen by the next statement.
-        lines: the text so far.
-        spent: how many instructions it has.
-        work: how many instructions one call executes, at most.
-    """
-
-    def __init__(self, rng: Rng, scope: Scope, work: int, result: Place, *, whole: bool = True) -> None:
-        self.lines: list[str] = []
-        self.work = 0
-        self._rng = rng
-        self.scope = scope
-        self._work_limit = work
-        self._result = result
-        self._whole = whole
-        self._frequency = 1  # how often the present block is executed, at most
-        self._depth = 1
-        self.spent = 0
-        self._names = 0
-        self._in_loop = False
+class Body(Block):
+    """The statements of one function, chosen at random."""
 
     def fill(self, budget: int) -> None:
         """Write statements that are worth so many instructions."""
@@ -81,59 +40,18 @@ class Body:
             if self.spent == before:
                 self._assignment(left)
 
-    def write(self, line: str) -> None:
-        """Write a line as it is."""
-        self.lines.append("    " * self._depth + line)
-        cost = estimate(self.lines[-1])
-        self.spent += cost
-        self.work += cost * self._frequency
-
-    @contextlib.contextmanager
-    def _nested(self, opening: str, trips: int = 1, closing: str = "}") -> Iterator[None]:
-        """Write a compound statement around a block with a scope of its own."""
-        outer = self.scope, self._in_loop
-        self.write(opening)
-        self.scope = self.scope.inner()
-        self._in_loop = self._in_loop or trips > 1
-        self._frequency *= trips
-        self._depth += 1
-        yield
-        self._depth -= 1
-        self._frequency //= trips
-        self.scope, self._in_loop = outer
-        self.write(closing)
-
-    def _name(self, letter: str) -> str:
-        self._names += 1
-        return f"{letter}{self._names}"
-
-    @contextlib.contextmanager
-    def _expressions(self) -> Iterator[Expressions]:
-        allowed = max(0, (self._work_limit - self.work) // (2 * self._frequency))
-        expressions = Expressions(self._rng, self.scope, allowed)
-        yield expressions
-        self.work += (allowed - expressions.work_left) * self._frequency
-
-    def _value(self, kind: Scalar, left: int) -> Value:
-        depth = self._rng.below(2 + (left > 12) + (left > 24))
+    def _return(self, depth: int) -> None:
         with self._expressions() as expressions:
-            return expressions.of_type(kind, depth)
+            value = expressions.of_type(self._result.type, depth)
+        self.write(f"return {fit(value, self._result.type, self._result.low, self._result.high).text};")
 
-    def _condition(self, depth: int = 2) -> Value:
-        with self._expressions() as expressions:
-            return expressions.condition(depth)
-
-    def _element(self, array: Array) -> Place:
-        with self._expressions() as expressions:
-            return expressions.element(array)
-
-    def _target(self) -> Place | None:
+    def _target(self) -> Lvalue | None:
         """Choose something to assign to."""
         arrays = [array for array in self.scope.arrays if array.writable]
-        places = [place for place in self.scope.places if place.writable]
-        if arrays and (not places or self._rng.chance(40)):
+        lvalues = [lvalue for lvalue in self.scope.lvalues if lvalue.writable]
+        if arrays and (not lvalues or self._rng.chance(40)):
             return self._element(self._rng.choice(arrays))
-        return self._rng.choice(places[-8:]) if places else None
+        return self._rng.choice(lvalues[-8:]) if lvalues else None
 
     def _assignment(self, left: int) -> None:
         target = self._target()
@@ -147,7 +65,7 @@ class Body:
         self.write(f"{target.text} = {fit(value, target.type, target.low, target.high).text};")
         return None
 
-    def _update(self, target: Place, value: Value) -> bool:
+    def _update(self, target: Lvalue, value: Value) -> bool:
         """Write `target op= value` if that says the same as the whole assignment, without overflow."""
         assert isinstance(target.type, Integer)
         if (target.low, target.high) != (target.type.low, target.type.high):
@@ -169,22 +87,22 @@ class Body:
         low, high = kind.low, kind.high
         if isinstance(kind, Integer) and kind.signed and kind.bits >= 32 and self._rng.chance(60):
             low, high = (0, 1000) if self._rng.chance(30) else (-(10**6), 10**6)
-        place = Place(self._name("v"), kind, low, high)
+        lvalue = Lvalue(self._name("v"), kind, low, high)
         fitted = fit(value, kind, low, high)
-        self.write(f"{place.declaration()} = {fitted.text};")
+        self.write(f"{lvalue.declaration()} = {fitted.text};")
         if not calls and not fitted.atomic and self._rng.chance(30):
             self.scope.seen.append(fitted)
-        self.scope.places.append(place)
+        self.scope.lvalues.append(lvalue)
 
     def _dead_store(self, left: int) -> None:
         """Assign twice in a row; the second value does not read the first."""
-        places = [place for place in self.scope.places if place.writable and isinstance(place.type, Integer)]
-        if not places:
+        lvalues = [lvalue for lvalue in self.scope.lvalues if lvalue.writable and isinstance(lvalue.type, Integer)]
+        if not lvalues:
             return
-        place = self._rng.choice(places)
+        lvalue = self._rng.choice(lvalues)
         for _ in range(2):
-            value = self._value(place.type, left // 2)
-            self.write(f"{place.text} = {fit(value, place.type, place.low, place.high).text};")
+            value = self._value(lvalue.type, left // 2)
+            self.write(f"{lvalue.text} = {fit(value, lvalue.type, lvalue.low, lvalue.high).text};")
 
     def _branch(self, left: int) -> None:
         share = self._rng.between(left // 4, max(left // 4, min(left - 8, 60)))
@@ -217,7 +135,7 @@ class Body:
             return
         name = self._name("i")
         kind = self._rng.choice((I32, I32, I32, U32, U64, U8))
-        counter = Place(name, kind, 0, trips - 1, writable=False, addressable=False)
+        counter = Lvalue(name, kind, 0, trips - 1, writable=False, addressable=False)
         style = self._rng.below(10)
         if style == 0:
             step = self._rng.between(2, 3)
@@ -229,25 +147,25 @@ class Body:
         else:
             heading = f"{kind.name} {name} = 0; {name} < {trips}; {name}++"
         with self._nested(f"for ({heading}) {{", trips):
-            self.scope.places.append(counter)
+            self.scope.lvalues.append(counter)
             self._block(min(left - 10, self._rng.between(10, 90)))
 
     def _bound(self, trips: int) -> Value | None:
         """Choose a variable that is never above the number of trips, or bring one below it."""
-        places = [
-            place.value for place in self.scope.places if isinstance(place.type, Integer) and place.type.bits >= 32
+        lvalues = [
+            lvalue.value for lvalue in self.scope.lvalues if isinstance(lvalue.type, Integer) and lvalue.type.bits >= 32
         ]
-        return wrapped(self._rng.choice(places), trips + 1) if places else None
+        return wrapped(self._rng.choice(lvalues), trips + 1) if lvalues else None
 
     def _while_loop(self, left: int) -> None:
         if not (trips := self._trips()):
             return
         name = self._name("n")
         self.write(f"int32_t {name} = {trips};")
-        counter = Place(name, I32, 0, trips - 1, writable=False, addressable=False)
+        counter = Lvalue(name, I32, 0, trips - 1, writable=False, addressable=False)
         also = f" && {self._condition(1)}" if self._rng.chance(25) else ""
         with self._nested(f"while ({name}-- > 0{also}) {{", trips):
-            self.scope.places.append(counter)
+            self.scope.lvalues.append(counter)
             self._block(min(left - 12, self._rng.between(10, 70)))
 
     def _do_loop(self, left: int) -> None:
@@ -255,10 +173,10 @@ class Body:
             return
         name = self._name("n")
         self.write(f"uint32_t {name} = 0;")
-        counter = Place(name, U32, 1, trips, writable=False, addressable=False)
+        counter = Lvalue(name, U32, 1, trips, writable=False, addressable=False)
         with self._nested("do {", trips, f"}} while ({name} < {trips});"):
             self.write(f"{name}++;")
-            self.scope.places.append(counter)
+            self.scope.lvalues.append(counter)
             self._block(min(left - 12, self._rng.between(10, 60)))
 
     def _switch(self, left: int) -> None:
@@ -286,11 +204,11 @@ class Body:
         if not arrays or _longest(arrays) * self._frequency * 30 > self._work_limit - self.work:
             return
         array = self._rng.choice(arrays)
-        counter = Place(self._name("i"), I32, 0, array.length - 1, writable=False, addressable=False)
+        counter = Lvalue(self._name("i"), I32, 0, array.length - 1, writable=False, addressable=False)
         with self._nested(_counted(counter.text, array.length), array.length):
             outer = self.scope
-            self.scope = Scope([place for place in outer.places[-5:]], outer.arrays, [], outer.functions)
-            self.scope.places.append(counter)
+            self.scope = Scope([lvalue for lvalue in outer.lvalues[-5:]], outer.arrays, [], outer.functions)
+            self.scope.lvalues.append(counter)
             element = array.at(counter.value)
             value = self._value(element.type, min(left, 12))
             if isinstance(element.type, Real):
@@ -305,14 +223,14 @@ class Body:
         if not arrays or _longest(arrays) * self._frequency * 30 > self._work_limit - self.work:
             return
         array = self._rng.choice(arrays)
-        counter = Place(self._name("i"), I32, 0, array.length - 1, writable=False, addressable=False)
+        counter = Lvalue(self._name("i"), I32, 0, array.length - 1, writable=False, addressable=False)
         element = array.at(counter.value).value
         if isinstance(element.type, Real):
-            total = Place(self._name("sum"), F64, array.length * element.low, array.length * element.high, False)
+            total = Lvalue(self._name("sum"), F64, array.length * element.low, array.length * element.high, False)
             step = f"{total.text} += {element};"
         else:
-            total = Place(self._name("sum"), U64 if element.type.bits == 64 else U32, 0, U32.high)
-            total = Place(total.text, total.type, total.type.low, total.type.high)
+            total = Lvalue(self._name("sum"), U64 if element.type.bits == 64 else U32, 0, U32.high)
+            total = Lvalue(total.text, total.type, total.type.low, total.type.high)
             step = self._rng.choice((f"$ += {element};", f"$ ^= {element};", f"$ += {element} * {element};"))
             if "*" in step:
                 step = f"$ += {arithmetic('*', element, element)};"
@@ -322,7 +240,7 @@ class Body:
         self.write(f"{total.declaration()} = 0;")
         with self._nested(_counted(counter.text, array.length), array.length):
             self.write(step)
-        self.scope.places.append(total)
+        self.scope.lvalues.append(total)
 
     def _block_copy(self, left: int) -> None:
         """Clear, fill or copy a whole array by a function of the library, or a structure by assignment."""
@@ -367,20 +285,20 @@ class Body:
 
     def _pointer(self, left: int) -> None:
         """Declare a pointer to one of two variables, or to an element, and write through it."""
-        places = [place for place in self.scope.places if place.writable and place.addressable]
-        if not places:
+        lvalues = [lvalue for lvalue in self.scope.lvalues if lvalue.writable and lvalue.addressable]
+        if not lvalues:
             return
-        place = self._rng.choice(places)
-        same = [p for p in places if (p.type, p.low, p.high) == (place.type, place.low, place.high)]
-        address = f"&{place.text}"
+        lvalue = self._rng.choice(lvalues)
+        same = [p for p in lvalues if (p.type, p.low, p.high) == (lvalue.type, lvalue.low, lvalue.high)]
+        address = f"&{lvalue.text}"
         if len(same) > 1 and self._rng.chance(60):
             address = f"{self._condition(1)} ? {address} : &{self._rng.choice(same).text}"
         name = self._name("p")
-        self.write(f"{place.type.name} *{name} = {address};")
-        target = Place(f"(*{name})", place.type, place.low, place.high, addressable=False)
-        self.scope.places.append(target)
-        value = self._value(place.type, left - 4)
-        self.write(f"*{name} = {fit(value, place.type, place.low, place.high).text};")
+        self.write(f"{lvalue.type.name} *{name} = {address};")
+        target = Lvalue(f"(*{name})", lvalue.type, lvalue.low, lvalue.high, addressable=False)
+        self.scope.lvalues.append(target)
+        value = self._value(lvalue.type, left - 4)
+        self.write(f"*{name} = {fit(value, lvalue.type, lvalue.low, lvalue.high).text};")
 
     def _call(self, left: int) -> None:
         allowed = (self._work_limit - self.work) // self._frequency
@@ -388,49 +306,10 @@ class Body:
         if not callable_:
             return self._assignment(left)
         function = self._rng.choice(callable_[-12:])
-        place = Place(self._name("r"), function.result.type, function.result.low, function.result.high)
-        self.write(f"{place.declaration()} = {self._called(function)};")
-        self.scope.places.append(place)
+        lvalue = Lvalue(self._name("r"), function.result.type, function.result.low, function.result.high)
+        self.write(f"{lvalue.declaration()} = {self._called(function)};")
+        self.scope.lvalues.append(lvalue)
         return None
-
-    def _called(self, function: Function) -> str:
-        self.work += function.work * self._frequency
-        arguments = ", ".join(self._argument(function, index) for index in range(len(function.parameters)))
-        return f"{function.name}({arguments})"
-
-    def _arguments_exist(self, function: Function) -> bool:
-        """Say whether there is a different array, and a structure, for each parameter that wants one."""
-        wanted = [p for p in function.parameters if isinstance(p, Array)]
-        for parameter in wanted:
-            count = sum(_alike(parameter, other) for other in wanted)
-            if len(_matching(self.scope, parameter, alone=count > 1)) < count:
-                return False
-        records = [p for p in function.parameters if isinstance(p, Record)]
-        return all(_matching_records(self.scope, parameter) for parameter in records)
-
-    def _argument(self, function: Function, index: int) -> str:
-        parameter = function.parameters[index]
-        if isinstance(parameter, Place):
-            value = self._value(parameter.type, 6)
-            return fit(value, parameter.type, parameter.low, parameter.high).text
-        if isinstance(parameter, Record):
-            record = self._rng.choice(_matching_records(self.scope, parameter))
-            return record.address if parameter.pointer else record.whole
-        assert isinstance(parameter, Array)
-        alike = [p for p in function.parameters if isinstance(p, Array) and _alike(parameter, p)]
-        return _matching(self.scope, parameter, alone=len(alike) > 1)[alike.index(parameter)].text
-
-    def _return(self, depth: int) -> None:
-        with self._expressions() as expressions:
-            value = expressions.of_type(self._result.type, depth)
-        self.write(f"return {fit(value, self._result.type, self._result.low, self._result.high).text};")
-
-
-def mixed(value: Value) -> str:
-    """Make 64 bits of a number, in C."""
-    if isinstance(value.type, Real):
-        return f"(uint64_t)(int64_t)({value} * 16.0)"
-    return value.text if value.type == U64 else f"(uint64_t){value}"
 
 
 def _longest(arrays: list[Array]) -> int:
@@ -440,28 +319,6 @@ def _longest(arrays: list[Array]) -> int:
 
 def _counted(name: str, length: int) -> str:
     return f"for (int32_t {name} = 0; {name} < {length}; {name}++) {{"
-
-
-def _alike(a: Array, b: Array) -> bool:
-    return (a.element, a.shape) == (b.element, b.shape)
-
-
-def _matching(scope: Scope, parameter: Array, *, alone: bool) -> list[Array]:
-    """Return the arrays that can be arguments for a parameter, those first that were declared last.
-
-    Where two arguments must be different arrays, members of structures are left out: their pointers may be equal.
-    """
-    found = [array for array in scope.arrays if _alike(array, parameter) and array.writable >= parameter.writable]
-    return [array for array in found[::-1] if not alone or array.text.isidentifier()]
-
-
-def _matching_records(scope: Scope, parameter: Record) -> list[Record]:
-    return [
-        record
-        for record in scope.records
-        if record.structure == parameter.structure
-        and (record.writable or not parameter.pointer or not parameter.writable)
-    ]
 
 
 _Statement = Callable[[Body, int], None]

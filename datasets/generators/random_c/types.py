@@ -3,9 +3,6 @@
 import abc
 import dataclasses
 
-__all__ = ["F32", "F64", "I8", "I16", "I32", "I64", "INTEGERS", "REALS", "U8", "U16", "U32", "U64", "WORDS"]
-__all__ += ["LIMIT", "Integer", "Real", "Scalar", "common_type", "promoted"]
-
 LIMIT = 2.0**20
 """No floating-point variable holds more, so that it converts to any integer type of 32 bits, and never overflows."""
 

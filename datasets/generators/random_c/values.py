@@ -22,9 +22,6 @@ from aiocg.datasets.generators.random_c.types import (
     promoted,
 )
 
-__all__ = ["Value", "arithmetic", "bitwise", "bounded", "cast", "compare", "conditional", "constant", "convert"]
-__all__ += ["fit", "invert", "logical", "negate", "quotient", "real_constant", "rotate", "shift", "wrapped"]
-
 _VARIABLE = re.compile(r"\b(?!u?int\d+_t\b|float\b|double\b)[a-z_]")
 _HUGE = 1e30  # a product of numbers below it overflows no double; a float's range ends at 3e38
 _SUFFIXES: dict[Scalar, str] = {I32: "", U32: "u", I64: "ll", U64: "ull"}

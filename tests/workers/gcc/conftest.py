@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import pytest
 
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.gcc.local import LocalPlace
+from aiocg.workers.gcc.local import LocalRunner
 
 
 @pytest.fixture(scope="session")
-def place() -> Iterator[LocalPlace]:
+def runner() -> Iterator[LocalRunner]:
     """The machine's gcc."""
     try:
-        found = LocalPlace("gcc")
+        found = LocalRunner("gcc")
     except CompilationError as error:
         pytest.skip(error.message)
     with contextlib.closing(found):

@@ -16,10 +16,9 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.elf import text_size
 from aiocg.workers.gcc.compilation import Benchmark, Compilation, Compiler, Limits
-from aiocg.workers.gcc.local import LocalPlace
-from aiocg.workers.gcc.results import Results
+from aiocg.workers.gcc.local import LocalRunner
 from aiocg.workers.gcc.sources import read_sources
-from aiocg.workers.gcc.store import Store
+from aiocg.workers.gcc.store import Results, Store
 
 MAIN = b"""#include "part.h"
 #include <stdint.h>
@@ -44,15 +43,15 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Compiler]]:
     """Make compilers of commands, gcc if there is none."""
     if shutil.which("gcc") is None:
         pytest.skip("there is no gcc on this machine")
-    places = []
+    runners = []
 
     def compiler(command: str = "gcc", store: Store | None = None) -> Compiler:
-        places.append(LocalPlace(command))
-        return Compiler(places[-1], Results(store))
+        runners.append(LocalRunner(command))
+        return Compiler(runners[-1], Results(store))
 
     yield compiler
-    for place in places:
-        place.close()
+    for runner in runners:
+        runner.close()
 
 
 @pytest.fixture
@@ -68,9 +67,7 @@ def script(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
-def compilation(
-    compiler: Compiler, program: Benchmark, *words: str, limits: Limits = LIMITS
-) -> Compilation:
+def compilation(compiler: Compiler, program: Benchmark, *words: str, limits: Limits = LIMITS) -> Compilation:
     return Compilation(compiler, program, words, f"{program.sources.digest} {' '.join(words)}", limits)
 
 
@@ -136,7 +133,10 @@ def test_results_outlive_the_worker(make, tmp_path: Path) -> None:  # type: igno
     compiler = make(store=Store(tmp_path))
     second = compilation(compiler, benchmark(), "-O2")
     assert [
-        second.fact("obj_text_size"), second.fact("instruction_counts"), second.rtl(), second.object_file()
+        second.fact("obj_text_size"),
+        second.fact("instruction_counts"),
+        second.rtl(),
+        second.object_file(),
     ] == facts
     assert compiler.compiles == compiler.assemblies == 0
 
@@ -204,7 +204,7 @@ def test_code_that_the_assembler_refuses(make) -> None:  # type: ignore[no-untyp
 
 
 @pytest.mark.parametrize(
-    ("does", "reason", "lasting"),
+    ("does", "reason", "permanent"),
     [
         ("echo 'cc1: internal compiler error: in f, at g.cc:3' >&2; exit 1", "internal compiler error", True),
         ("echo 'cc1: out of memory allocating 65536 bytes' >&2; exit 1", "memory", True),
@@ -225,13 +225,13 @@ def test_code_that_the_assembler_refuses(make) -> None:  # type: ignore[no-untyp
         ("exit 3", "failed", False),
     ],
 )
-def test_each_way_to_fail_has_a_reason(make, script, does: str, reason: str, lasting: bool) -> None:  # type: ignore[no-untyped-def]
+def test_each_way_to_fail_has_a_reason(make, script, does: str, reason: str, permanent: bool) -> None:  # type: ignore[no-untyped-def]
     compiler = make(script(f"*main.c) {does} ;;"))
     for _ in range(2):
         with pytest.raises(CompilationError) as e:
             compilation(compiler, benchmark()).object_file()
         assert (e.value.code, e.value.fields) == (FailureCode.OBSERVATION, {"reason": reason})
-    assert compiler.compiles == (1 if lasting else 2)
+    assert compiler.compiles == (1 if permanent else 2)
     assert compilation(compiler, benchmark(("src/part.c",))).object_file()
 
 
@@ -250,7 +250,7 @@ def after(script, tmp_path: Path) -> Callable[..., str]:  # type: ignore[no-unty
 @pytest.mark.parametrize(
     ("does", "limits", "more"),
     [
-        ("sleep 4714.5", {"timeout": 0.2}, {"timeout": 30.0}),
+        ("sleep 4714.5", {"timeout": 1.0}, {"timeout": 60.0}),
         ("echo cc1: out of memory allocating 9 bytes >&2; exit 1", {"memory": 1 << 30}, {"memory": 3 << 30}),
         ("echo cc1: internal compiler error: in f >&2; exit 1", {"memory": 1 << 30}, {"memory": 3 << 30}),
     ],
@@ -278,7 +278,7 @@ def test_memory_that_no_process_can_have_is_not_taken_for_what_it_had(make, afte
     command, store = after("echo cc1: out of memory allocating 9 bytes >&2; exit 1"), Store(tmp_path / "store")
     for most in (1 << 30, 4 << 30):
         compiler = make(command, store=store)
-        compiler.place.memory = most
+        compiler.runner.memory = most
         with pytest.raises(CompilationError, match="more memory"):
             compilation(compiler, benchmark()).assembly()
     assert len((tmp_path / "compiles").read_text()) == 2
@@ -287,12 +287,13 @@ def test_memory_that_no_process_can_have_is_not_taken_for_what_it_had(make, afte
 def test_a_question_that_is_not_answered_is_no_fault_of_the_program(  # type: ignore[no-untyped-def]
     make, script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiocg.workers.gcc.compilation._QUESTION_TIMEOUT", 0.2)
     (tmp_path / "wrong").touch()
     compiler = make(script(f"-print-file-name*) [ -e {tmp_path}/wrong ] && sleep 4714.5 ;;"))
     program = benchmark(("a.c",), {"a.c": b"int f(void) { return 1; }\n"}, freestanding=True)
-    with pytest.raises(CompilationError, match="a question for its headers"):
-        compilation(compiler, program).object_file()
+    with monkeypatch.context() as impatient:
+        impatient.setattr("aiocg.workers.gcc.compilation._QUESTION_TIMEOUT", 0.3)
+        with pytest.raises(CompilationError, match="a question for its headers"):
+            compilation(compiler, program).object_file()
     (tmp_path / "wrong").unlink()
     assert compilation(compiler, program).object_file()
 
@@ -301,18 +302,17 @@ def test_a_compile_that_hangs_is_stopped_and_for_longer_tried_again(make, script
     hang = tmp_path / "hang"
     hang.touch()
     compiler = make(script(f"*main.c) [ -e {hang} ] && sleep 4714.5 ;;"))
-    started = time.monotonic()
-    for limits in (
-        Limits(0.3, 4 << 30, math.inf), *[Limits(60.0, 4 << 30, time.monotonic() + late) for late in (0.7, 1.1)]
-    ):
-        with pytest.raises(CompilationError, match=r"had not compiled src/main.c after 0\.\d s") as e:
+    for limit, patience in ((0.3, math.inf), (600.0, 0.4), (600.0, 0.4)):
+        limits = Limits(limit, 4 << 30, time.monotonic() + patience)
+        with pytest.raises(CompilationError, match=r"had not compiled src/main.c after \d+\.\d s") as e:
             compilation(compiler, benchmark(), limits=limits).object_file()
         assert e.value.fields == {"reason": "timeout"}
-    assert time.monotonic() - started < 10 and compiler.compiles == 3  # a caller's deadline says nothing of the next
+    assert compiler.compiles == 3  # a caller's deadline says nothing of the next
     hang.unlink()
     assert compilation(compiler, benchmark()).object_file()
 
 
+@pytest.mark.slow
 def test_memory_is_limited(make) -> None:  # type: ignore[no-untyped-def]
     tenfold = "".join(f"#define A{n + 1} {', '.join([f'A{n}'] * 10)}\n" for n in range(8))
     greedy = benchmark(files={**FILES, "src/main.c": f"#define A0 1\n{tenfold}int a[] = {{A8}};".encode()})
@@ -331,14 +331,14 @@ def test_output_is_limited(make, monkeypatch: pytest.MonkeyPatch) -> None:  # ty
 
 @pytest.fixture
 def full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A place for temporary files that has 64 KB."""
-    place = tmp_path / "small"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], capture_output=True).returncode:
+    """A folder for temporary files with room for 64 KB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True).returncode:
         pytest.skip("file systems cannot be mounted here")
-    monkeypatch.setattr("tempfile.tempdir", str(place))
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def test_a_full_disk_is_an_error_until_there_is_room(full_disk: Path, make) -> None:  # type: ignore[no-untyped-def]
@@ -361,7 +361,7 @@ def test_a_full_disk_is_an_error_until_there_is_room(full_disk: Path, make) -> N
 def test_folders_go_with_the_program(make) -> None:  # type: ignore[no-untyped-def]
     compiler, program = make(), benchmark()
     compilation(compiler, program).rtl()
-    (folder,) = [path for path in Path(compiler.place.root).iterdir() if path.name.startswith("program-")]
+    (folder,) = [path for path in Path(compiler.runner.root).iterdir() if path.name.startswith("program-")]
     assert sorted(path.name for path in folder.iterdir()) == ["src"]
     del program
     assert not folder.exists()
@@ -382,16 +382,16 @@ def test_what_one_compiler_made_is_not_taken_for_what_another_makes(tmp_path: Pa
     )
     behind.chmod(0o755)
     parts["gcc"].symlink_to(behind)
-    with contextlib.closing(LocalPlace(str(parts["gcc"]))) as place:
-        before = place.identity
+    with contextlib.closing(LocalRunner(str(parts["gcc"]))) as runner:
+        before = runner.identity
     if program == "gcc":
         shutil.copy2(behind, tmp_path / "version-2")
         parts["gcc"].unlink()
         parts["gcc"].symlink_to(tmp_path / "version-2")
     else:
         os.utime(parts[program], (1, 1))
-    with contextlib.closing(LocalPlace(str(parts["gcc"]))) as place:
-        assert place.identity != before
+    with contextlib.closing(LocalRunner(str(parts["gcc"]))) as runner:
+        assert runner.identity != before
 
 
 def test_headers_of_libraries_that_changed_make_other_results(make, script, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -15,35 +15,32 @@ from aiocg.transport.messages import FailureCode
 from aiocg.transport.options import Option, OptionReader
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc.checking import check
-from aiocg.workers.gcc.compiler_options import CompilerOptions
-from aiocg.workers.gcc.discovery import discover
-from aiocg.workers.gcc.edits import edits
-from aiocg.workers.gcc.exclusions import exclusion
+from aiocg.workers.gcc.discovery import OptionsFile, discover
 from aiocg.workers.gcc.help_text import read_help
-from aiocg.workers.gcc.local import LocalPlace
-from aiocg.workers.gcc.options_file import OptionsFile
-from aiocg.workers.gcc.place import Completed
-from aiocg.workers.gcc.proposals import Proposal, propose
+from aiocg.workers.gcc.language import edits
+from aiocg.workers.gcc.local import LocalRunner
+from aiocg.workers.gcc.proposals import CompilerOptions, Proposal, exclusion, propose
+from aiocg.workers.gcc.runner import Completed
 from aiocg.workers.gcc.trials import Trials, question
 
 
 class Counted:
-    """A place that counts what is run there."""
+    """A runner that counts its commands."""
 
-    def __init__(self, place: LocalPlace) -> None:
-        self._place = place
-        self.name, self.compiler, self.identity, self.root = place.name, place.compiler, place.identity, place.root
-        self.is_apart, self.memory = place.is_apart, place.memory
+    def __init__(self, runner: LocalRunner) -> None:
+        self._runner = runner
+        self.name, self.compiler, self.identity, self.root = runner.name, runner.compiler, runner.identity, runner.root
+        self.is_apart, self.memory = runner.is_apart, runner.memory
         self.commands: list[Sequence[str]] = []
 
     def run(
         self, command: Sequence[str], *, folder: str, timeout: float, stdin: bytes = b"", memory: int = 0
     ) -> Completed:
         self.commands.append(command)
-        return self._place.run(command, folder=folder, timeout=timeout, stdin=stdin, memory=memory)
+        return self._runner.run(command, folder=folder, timeout=timeout, stdin=stdin, memory=memory)
 
     def close(self) -> None:
-        self._place.close()
+        self._runner.close()
 
 
 @pytest.fixture(scope="session")
@@ -52,17 +49,18 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def found(place: LocalPlace, cache: Path) -> CompilerOptions:
-    return discover(place, str(cache))
+def found(runner: LocalRunner, cache: Path) -> CompilerOptions:
+    return discover(runner, str(cache))
 
 
-def test_what_the_help_names_is_an_option_or_has_a_reason(place: LocalPlace, found: CompilerOptions) -> None:
+@pytest.mark.slow
+def test_what_the_help_names_is_an_option_or_has_a_reason(runner: LocalRunner, found: CompilerOptions) -> None:
     names = {option.name for option in found.options}
     assert len(names) == len(found.options)
     reasons = {drop.name: drop.reason for drop in found.dropped}
     assert all(reasons.values())
     proposals, _ = propose(
-        entry for topic in ("optimizers", "params") for entry in read_help(question(place, f"--help={topic}", "-Q"))
+        entry for topic in ("optimizers", "params") for entry in read_help(question(runner, f"--help={topic}", "-Q"))
     )
     for proposal in proposals:
         assert (proposal.option.name in names) != (proposal.option.name in reasons)
@@ -70,10 +68,10 @@ def test_what_the_help_names_is_an_option_or_has_a_reason(place: LocalPlace, fou
 
 
 def test_each_word_of_each_option_and_both_ends_of_its_range_are_taken(
-    place: LocalPlace, found: CompilerOptions
+    runner: LocalRunner, found: CompilerOptions
 ) -> None:
     reader = OptionReader(found.options)
-    trials = Trials(place)
+    trials = Trials(runner)
     for choices in ([0] * len(found.options), [len(option) - 1 for option in found.options]):
         line = [option.word(choice) for option, choice in zip(found.options, choices, strict=True)]
         assert reader.read(line) == choices
@@ -101,11 +99,11 @@ def test_options_are_those_that_change_code(found: CompilerOptions) -> None:
 @pytest.mark.parametrize("version", range(9, 17))
 def test_random_command_lines_of_each_installed_version_compile(version: int) -> None:
     try:
-        place = LocalPlace(f"gcc-{version}")
+        runner = LocalRunner(f"gcc-{version}")
     except CompilationError as error:
         pytest.skip(error.message)
-    options = discover(place).options
-    trials = Trials(place)
+    options = discover(runner).options
+    trials = Trials(runner)
     rng = random.Random(version)
     for _ in range(20):
         given = [option for option in options if rng.random() < 0.7]
@@ -113,8 +111,8 @@ def test_random_command_lines_of_each_installed_version_compile(version: int) ->
         assert trials.refused(["-w", *line]) == {}
 
 
-def test_the_file_is_read_the_second_time(place: LocalPlace, found: CompilerOptions, cache: Path) -> None:
-    counted = Counted(place)
+def test_the_file_is_read_the_second_time(runner: LocalRunner, found: CompilerOptions, cache: Path) -> None:
+    counted = Counted(runner)
     assert discover(counted, str(cache)) == found
     assert [command[1:] for command in counted.commands] == [["--version"]]
     assert [path.suffix for path in sorted(cache.iterdir())] == [".json", ".lock"]
@@ -177,8 +175,8 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(found: CompilerOptions, 
 PROGRAM = """
 import os, resource, sys
 from aiocg.transport.options import Option
-from aiocg.workers.gcc.compiler_options import CompilerOptions
-from aiocg.workers.gcc.options_file import OptionsFile
+from aiocg.workers.gcc.proposals import CompilerOptions
+from aiocg.workers.gcc.discovery import OptionsFile
 
 found = CompilerOptions("gcc 99", (Option("-fgcse", "flag", "", ("-fgcse",)),))
 folder, mark, limit = sys.argv[1:]
@@ -195,7 +193,7 @@ assert OptionsFile(folder, "one", "1").get(discover) == found
 
 
 def test_of_several_processes_one_discovers_and_the_others_wait(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-c", PROGRAM, str(tmp_path / "cache"), f"{tmp_path}/did-", "1000000"]
+    command = [sys.executable, "-B", "-P", "-c", PROGRAM, str(tmp_path / "cache"), f"{tmp_path}/did-", "1000000"]
     processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)]
     for process in processes:
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
@@ -208,7 +206,7 @@ def test_of_several_processes_one_discovers_and_the_others_wait(tmp_path: Path) 
 def test_a_process_that_was_stopped_is_not_waited_for_for_ever(
     found: CompilerOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiocg.workers.gcc.options_file.PATIENCE", 0.1)
+    monkeypatch.setattr("aiocg.workers.gcc.discovery.PATIENCE", 0.1)
     begun = threading.Event()
     end = threading.Event()
 
@@ -227,7 +225,7 @@ def test_a_process_that_was_stopped_is_not_waited_for_for_ever(
 
 def test_a_file_that_there_is_no_room_for_is_not_written(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    command = [sys.executable, "-P", "-c", PROGRAM, str(cache), f"{tmp_path}/did-", "20"]
+    command = [sys.executable, "-B", "-P", "-c", PROGRAM, str(cache), f"{tmp_path}/did-", "20"]
     for _ in range(2):
         subprocess.run(command, input=b"\n", check=True, stdout=subprocess.DEVNULL)
     assert len(list(tmp_path.glob("did-*"))) == 2
@@ -243,63 +241,63 @@ def test_what_is_no_compiler_is_an_error_that_says_so(tmp_path: Path, script: st
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(stat.S_IRWXU)
     with pytest.raises(CompilationError, match=says) as caught:
-        discover(LocalPlace(str(program)))
+        discover(LocalRunner(str(program)))
     assert caught.value.code == "compiler"
 
 
 def test_a_compiler_that_answers_and_compiles_nothing_is_an_error_with_its_words(
-    place: LocalPlace, tmp_path: Path
+    runner: LocalRunner, tmp_path: Path
 ) -> None:
     program = tmp_path / "gcc"
-    program.write_text(f'#!/bin/sh\ncase "$*" in *-S*) echo no cc1 >&2; exit 1;; esac\nexec {place.compiler} "$@"\n')
+    program.write_text(f'#!/bin/sh\ncase "$*" in *-S*) echo no cc1 >&2; exit 1;; esac\nexec {runner.compiler} "$@"\n')
     program.chmod(stat.S_IRWXU)
     with pytest.raises(CompilationError, match="cannot compile a small program: no cc1") as caught:
-        discover(LocalPlace(str(program)))
+        discover(LocalRunner(str(program)))
     assert caught.value.code == "compiler"
 
 
-def test_what_a_compiler_says_to_everything_is_held_against_no_option(place: LocalPlace, tmp_path: Path) -> None:
+def test_what_a_compiler_says_to_everything_is_held_against_no_option(runner: LocalRunner, tmp_path: Path) -> None:
     program = tmp_path / "gcc"
-    program.write_text(f'#!/bin/sh\necho "gcc: warning: it is Monday" >&2\nexec {place.compiler} "$@"\n')
+    program.write_text(f'#!/bin/sh\necho "gcc: warning: it is Monday" >&2\nexec {runner.compiler} "$@"\n')
     program.chmod(stat.S_IRWXU)
-    trials = Trials(LocalPlace(str(program)))
+    trials = Trials(LocalRunner(str(program)))
     assert trials.refused(["-fgcse", "-fdce"]) == {}
     (refused,) = trials.refused(["-fgcse", "-fno-such-thing", "-fdce"]).items()
     assert refused[0] == "-fno-such-thing"
     assert "unrecognized command-line option" in refused[1].replace("command line", "command-line")
 
 
-def test_the_end_of_a_range_that_is_refused_is_cut_at_the_next_power_of_two(place: LocalPlace) -> None:
+def test_the_end_of_a_range_that_is_refused_is_cut_at_the_next_power_of_two(runner: LocalRunner) -> None:
     name = "--param=align-threshold"  # takes 1 to 65536
     promised = Option(name, "param", template=f"{name}={{}}", low=-3, high=100_000)
-    (option,), dropped = check([Proposal(promised)], Trials(place))
+    (option,), dropped = check([Proposal(promised)], Trials(runner))
     assert (option.low, option.high) == (1, 65536)
     assert [drop.name for drop in dropped] == [f"{name}=-3", f"{name}=100000"]
 
 
-def test_a_flag_without_its_positive_form_is_none_and_one_without_its_negative_form_stays(place: LocalPlace) -> None:
+def test_a_flag_without_its_positive_form_is_none_and_one_without_its_negative_form_stays(runner: LocalRunner) -> None:
     flags = [
         Option("-fgcse", "flag", texts=("-fgcse", "-fno-nonsense")),
         Option("-fnonsense", "flag", texts=("-fnonsense", "-fno-gcse")),
         Option("-fx", "enum", texts=("-fx=1", "-fx=2")),
     ]
-    (option,), dropped = check([Proposal(flag) for flag in flags], Trials(place))
+    (option,), dropped = check([Proposal(flag) for flag in flags], Trials(runner))
     assert option.texts == ("-fgcse",)
     assert [drop.name for drop in dropped] == ["-fno-nonsense", "-fnonsense", "-fx"]
 
 
-def test_values_that_the_help_does_not_name_are_asked_for(place: LocalPlace) -> None:
+def test_values_that_the_help_does_not_name_are_asked_for(runner: LocalRunner) -> None:
     option = Option("-ffp-contract", "integer", texts=("-ffast-math",), template="-ffp-contract={}", high=9)
-    (found,), dropped = check([Proposal(option, ask=True)], Trials(place))
+    (found,), dropped = check([Proposal(option, ask=True)], Trials(runner))
     assert {"-ffast-math", "-ffp-contract=fast", "-ffp-contract=off"} <= set(found.texts)
     assert (found.kind, found.template, dropped) == ("enum", "", [])
 
 
 class Killed(Counted):
-    """A place where compilers are killed so many times after all is well at first."""
+    """A runner whose compilers are killed so many times after all is well at first."""
 
-    def __init__(self, place: LocalPlace, times: int) -> None:
-        super().__init__(place)
+    def __init__(self, runner: LocalRunner, times: int) -> None:
+        super().__init__(runner)
         self.times = times
 
     def run(self, command: Sequence[str], **more: object) -> Completed:  # type: ignore[override]
@@ -310,8 +308,8 @@ class Killed(Counted):
         return super().run(command, **more)  # type: ignore[arg-type]
 
 
-def test_a_killed_compiler_is_held_against_no_option(place: LocalPlace) -> None:
-    assert Trials(Killed(place, 2)).refused(["-fgcse"]) == {}
+def test_a_killed_compiler_is_held_against_no_option(runner: LocalRunner) -> None:
+    assert Trials(Killed(runner, 2)).refused(["-fgcse"]) == {}
     with pytest.raises(CompilationError, match="was killed") as e:
-        Trials(Killed(place, 100)).refused(["-fgcse"])
+        Trials(Killed(runner, 100)).refused(["-fgcse"])
     assert e.value.code == FailureCode.COMPILER

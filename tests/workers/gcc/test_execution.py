@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from aiocg.datasets.benchmark import Benchmark, BenchmarkProgram, ProgramRun
+from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.programs import ProgramsDataset
-from aiocg.datasets.recipe import encode_program
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun
 from aiocg.datasets.source_tree import SourceTree
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import compilation
 from aiocg.workers.gcc.execution import PARAMETERS, Execution
-from aiocg.workers.gcc.local import LocalPlace
-from aiocg.workers.gcc.results import Results
+from aiocg.workers.gcc.local import LocalRunner
 from aiocg.workers.gcc.sources import read_sources
+from aiocg.workers.gcc.store import Results
 from aiocg.workers.programs.parameters import Parameters, exchange
 from aiocg.workers.programs.recipe import LinkError, Program, decode_program
 
@@ -28,24 +28,24 @@ Compile = Callable[[Benchmark, Sequence[str]], tuple[Program, bytes]]
 
 
 class Elsewhere:
-    """This machine's compiler as a place that is not this machine: it has to run programs itself."""
+    """This machine's compiler as if it were not on this machine: it has to run programs itself."""
 
-    def __init__(self, place: LocalPlace) -> None:
-        self.name, self.compiler, self.identity, self.root = place.name, place.compiler, place.identity, place.root
-        self.run, self.close, self.memory, self.is_apart = place.run, place.close, place.memory, True
+    def __init__(self, runner: LocalRunner) -> None:
+        self.name, self.compiler, self.identity, self.root = runner.name, runner.compiler, runner.identity, runner.root
+        self.run, self.close, self.memory, self.is_apart = runner.run, runner.close, runner.memory, True
 
 
 @pytest.fixture(scope="module")
-def execution(place: LocalPlace) -> Iterator[Execution]:
-    made = Execution(place, clang=str(find_toolchain().clang))
+def execution(runner: LocalRunner) -> Iterator[Execution]:
+    made = Execution(runner, clang=str(find_toolchain().clang))
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def compiled(place: LocalPlace) -> Compile:
+def compiled(runner: LocalRunner) -> Compile:
     """Compile a benchmark with some words, and return its recipe and the object file."""
-    compiler = compilation.Compiler(place, Results())
+    compiler = compilation.Compiler(runner, Results())
 
     def make(benchmark: Benchmark, line: Sequence[str]) -> tuple[Program, bytes]:
         form = benchmark.source_form
@@ -74,6 +74,7 @@ def soon() -> float:
     return time.monotonic() + TIMEOUT
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "line", [["-O0"], ["-O2", "-fstack-protector-all"], ["-Os", "-ftrapv", "-fnon-call-exceptions"]]
 )
@@ -100,7 +101,7 @@ def test_a_program_with_libraries_is_linked_by_the_compiler(execution: Execution
 
 
 def test_what_a_program_is_given_and_writes_is_the_same_at_any_place(
-    place: LocalPlace, execution: Execution, compiled: Compile
+    runner: LocalRunner, execution: Execution, compiled: Compile
 ) -> None:
     text = """
     #include <stdio.h>
@@ -123,7 +124,7 @@ def test_what_a_program_is_given_and_writes_is_the_same_at_any_place(
         output_files={"output": b"file", "more": None},
     )
     recipe, code = compiled(benchmark, [])
-    elsewhere = Execution(Elsewhere(place))
+    elsewhere = Execution(Elsewhere(runner))
     here, there = (one.run_all(recipe, code, soon()) for one in (execution, elsewhere))
     assert here == there
     (run,) = there
@@ -134,10 +135,10 @@ def test_what_a_program_is_given_and_writes_is_the_same_at_any_place(
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_program_that_cannot_be_linked_is_not_runnable_and_says_why(
-    place: LocalPlace, compiled: Compile, elsewhere: bool
+    runner: LocalRunner, compiled: Compile, elsewhere: bool
 ) -> None:
     recipe, code = compiled(program("int missing(void); int main(void) { return missing(); }"), [])
-    execution = Execution(Elsewhere(place) if elsewhere else place)
+    execution = Execution(Elsewhere(runner) if elsewhere else runner)
     assert not execution.is_runnable(recipe, code, soon())
     with pytest.raises(LinkError, match="missing") as caught:
         execution.run_times(recipe, code, Parameters(), soon())
@@ -168,25 +169,17 @@ def test_options_that_change_what_a_program_does_are_found_out(execution: Execut
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_program_that_takes_too_long_is_stopped(place: LocalPlace, compiled: Compile, elsewhere: bool) -> None:
+def test_a_program_that_takes_too_long_is_stopped(runner: LocalRunner, compiled: Compile, elsewhere: bool) -> None:
     recipe, code = compiled(program("int main(void) { for (volatile int n = 0;; n++); }", timeout=0.2), [])
-    execution = Execution(Elsewhere(place) if elsewhere else place)
+    execution = Execution(Elsewhere(runner) if elsewhere else runner)
     (run,) = execution.run_all(recipe, code, soon())
     assert run["timed_out"] and run["problem"] == "ran out of time and was stopped"
     execution.close()
 
 
-def test_what_cannot_be_run_has_no_times(execution: Execution) -> None:
-    assert execution.run_times(None, b"", Parameters(), soon()) == []
-    assert execution.run_all(None, b"", soon()) == []
-    assert not execution.is_runnable(None, b"", soon())
-    library = decode_program(encode_program(BenchmarkProgram("c", freestanding=True)))
-    assert not execution.is_runnable(library, b"", soon()) and execution.run_all(library, b"", soon()) == []
-
-
-def test_observing_twice_links_once(place: LocalPlace, compiled: Compile) -> None:
+def test_observing_twice_links_once(runner: LocalRunner, compiled: Compile) -> None:
     recipe, code = compiled(ProgramsDataset()["gcd"], ["-O1"])
-    execution = Execution(place, clang=str(find_toolchain().clang))
+    execution = Execution(runner, clang=str(find_toolchain().clang))
     one = execution.executable(recipe, code, soon())
     assert execution.executable(recipe, code, soon()) is one and one.path.is_file()
     recipe, other = compiled(ProgramsDataset()["gcd"], ["-O0"])
@@ -204,6 +197,7 @@ def test_parameters_have_the_compilers_name() -> None:
             exchange(parameters, key, "1", compiler="gcc", names=PARAMETERS)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("line", [[], ["-Os"], ["-O2"], ["-O3", "-fstack-protector-all", "-fnon-call-exceptions"]])
 @pytest.mark.parametrize("benchmark", list(ProgramsDataset().benchmarks()), ids=str)

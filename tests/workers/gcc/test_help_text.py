@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiocg.transport.options import Option, OptionReader
-from aiocg.workers.gcc.exclusions import exclusion
 from aiocg.workers.gcc.help_text import Entry, read_help
-from aiocg.workers.gcc.proposals import GREATEST, propose
+from aiocg.workers.gcc.proposals import GREATEST, exclusion, propose
 
 HELP = runpy.run_path(str(Path(__file__).with_name("help_texts.py")))
 

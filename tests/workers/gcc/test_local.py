@@ -16,8 +16,8 @@ import pytest
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.gcc import local
-from aiocg.workers.gcc.local import LocalPlace
-from aiocg.workers.gcc.place import Completed
+from aiocg.workers.gcc.local import LocalRunner
+from aiocg.workers.gcc.runner import Completed
 
 
 @pytest.fixture
@@ -30,22 +30,26 @@ def compiler(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def here(compiler: Path) -> Iterator[LocalPlace]:
-    place = LocalPlace(str(compiler))
-    yield place
-    place.close()
+def here(compiler: Path) -> Iterator[LocalRunner]:
+    runner = LocalRunner(str(compiler))
+    yield runner
+    runner.close()
 
 
 @pytest.fixture
-def sh(here: LocalPlace) -> Callable[..., Completed]:
-    def run(script: str, timeout: float = 20.0, stdin: bytes = b"", memory: int = 0) -> Completed:
+def sh(here: LocalRunner) -> Callable[..., Completed]:
+    def run(script: str, timeout: float = 60.0, stdin: bytes = b"", memory: int = 0) -> Completed:
         return here.run(["sh", "-c", script], folder=here.root, timeout=timeout, stdin=stdin, memory=memory)
 
     return run
 
 
-def running(mark: str) -> list[int]:
-    """Return the processes whose command line has a mark."""
+LONG = f"sleep 4711.{os.getpid()}"  # no other run of these tests looks for that
+
+
+def running(command: str) -> list[int]:
+    """Return the processes with a command line."""
+    mark = command.replace(" ", "\0")
     found = []
     for path in Path("/proc").iterdir():
         try:
@@ -56,7 +60,7 @@ def running(mark: str) -> list[int]:
     return found
 
 
-def test_a_command_has_input_output_errors_and_a_status(sh, here: LocalPlace) -> None:  # type: ignore[no-untyped-def]
+def test_a_command_has_input_output_errors_and_a_status(sh, here: LocalRunner) -> None:  # type: ignore[no-untyped-def]
     done = sh("cat; echo wrong >&2; pwd; exit 3", stdin=b"given\n")
     assert (done.status, done.errors, done.stopped) == (3, b"wrong\n", "")
     assert done.output.startswith(b"given\n")
@@ -73,20 +77,20 @@ def test_it_sees_no_more_of_our_environment_than_it_needs(sh, monkeypatch: pytes
     }
 
 
-@pytest.mark.parametrize("script", ["sleep 4711.5 & sleep 4711.5", "setsid sleep 4711.5 & wait", "sleep 4711.5"])
+@pytest.mark.parametrize("script", ["LONG & LONG", "setsid LONG & wait", "LONG"])
 def test_what_is_over_time_ends_with_all_that_it_has_started(sh, script: str) -> None:  # type: ignore[no-untyped-def]
     started = time.monotonic()
-    done = sh(script, timeout=0.3)
+    done = sh(script.replace("LONG", LONG), timeout=0.3)
     assert done.stopped == "timeout" and done.status == -9
-    assert 0.3 <= done.seconds <= time.monotonic() - started < 10
-    assert running("4711.5") == []
+    assert 0.3 <= done.seconds <= time.monotonic() - started < 100
+    assert running(LONG) == []
 
 
-@pytest.mark.parametrize("script", ["sleep 4712.5 & true", "setsid sleep 4712.5 & true", "(sleep 4712.5 &) & true"])
+@pytest.mark.parametrize("script", ["LONG & true", "setsid LONG & true", "(LONG &) & true"])
 def test_what_a_command_leaves_behind_is_ended(sh, script: str) -> None:  # type: ignore[no-untyped-def]
-    done = sh(script)
-    assert done.status == 0 and not done.stopped and done.seconds < 10
-    assert running("4712.5") == []
+    done = sh(script.replace("LONG", LONG), timeout=100.0)
+    assert done.status == 0 and not done.stopped and done.seconds < 100
+    assert running(LONG) == []
 
 
 def test_what_ends_while_it_is_looked_at_hides_nothing_that_it_leaves(sh, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
@@ -97,8 +101,8 @@ def test_what_ends_while_it_is_looked_at_hides_nothing_that_it_leaves(sh, monkey
         return look(pid, mark)
 
     monkeypatch.setattr(local, "_has_mark", slowly)
-    assert sh("(sleep 0.1; sleep 4713.5 & true) & true").status == 0
-    assert running("4713.5") == []
+    assert sh(f"(sleep 0.1; {LONG} & true) & true").status == 0
+    assert running(LONG) == []
 
 
 def test_memory_and_files_are_limited_for_the_command_and_not_for_us(sh) -> None:  # type: ignore[no-untyped-def]
@@ -120,7 +124,7 @@ def test_several_threads_may_run_commands(sh) -> None:  # type: ignore[no-untype
     outputs: dict[int, bytes] = {}
 
     def work(number: int) -> None:
-        outputs[number] = sh(f"sleep 4713.5 & sleep 0.{number}; echo {number}").output
+        outputs[number] = sh(f"{LONG} & sleep 0.{number}; echo {number}").output
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
     for thread in threads:
@@ -133,44 +137,44 @@ def test_several_threads_may_run_commands(sh) -> None:  # type: ignore[no-untype
 
 def test_a_compiler_that_is_not_there_is_named_with_what_to_do() -> None:
     with pytest.raises(CompilationError, match=r"no compiler 'gcc-nowhere': it is not on PATH\. Install GCC") as e:
-        LocalPlace("gcc-nowhere")
+        LocalRunner("gcc-nowhere")
     assert e.value.code == FailureCode.COMPILER
     with pytest.raises(CompilationError, match="there is no such file"):
-        LocalPlace("/nowhere/gcc")
+        LocalRunner("/nowhere/gcc")
 
 
-def test_a_compiler_that_is_replaced_or_removed_is_not_used_on(here: LocalPlace, compiler: Path, sh) -> None:  # type: ignore[no-untyped-def]
+def test_a_compiler_that_is_replaced_or_removed_is_not_used_on(here: LocalRunner, compiler: Path, sh) -> None:  # type: ignore[no-untyped-def]
     assert sh("true").status == 0
     os.utime(compiler, (1, 1))
     with pytest.raises(CompilationError, match="was replaced") as e:
         sh("true")
     assert e.value.fields == {"reason": "replaced"}
-    assert LocalPlace(str(compiler)).identity != here.identity
+    assert LocalRunner(str(compiler)).identity != here.identity
     compiler.unlink()
     with pytest.raises(CompilationError, match="is gone") as e:
         sh("true")
     assert (e.value.code, e.value.fields) == (FailureCode.COMPILER, {"reason": "gone"})
 
 
-def test_a_command_or_a_folder_that_is_not_there_is_an_error(here: LocalPlace) -> None:
+def test_a_command_or_a_folder_that_is_not_there_is_an_error(here: LocalRunner) -> None:
     for command, folder in ((["/nowhere/cc1"], here.root), (["true"], "/nowhere")):
         with pytest.raises(CompilationError, match="cannot be run in"):
             here.run(command, folder=folder, timeout=1)
 
 
 def test_closing_removes_the_folder_and_may_be_repeated(compiler: Path) -> None:
-    place = LocalPlace(str(compiler))
-    assert os.path.isdir(place.root)
-    place.close()
-    place.close()
-    assert not os.path.exists(place.root)
+    runner = LocalRunner(str(compiler))
+    assert os.path.isdir(runner.root)
+    runner.close()
+    runner.close()
+    assert not os.path.exists(runner.root)
 
 
 STOPPED = """
-from aiocg.workers.gcc.local import LocalPlace
-place = LocalPlace("gcc")
+from aiocg.workers.gcc.local import LocalRunner
+runner = LocalRunner("gcc")
 print(flush=True)
-print(place.run(["sleep", "0.5"], folder=place.root, timeout=1.5).stopped or "ended", flush=True)
+print(runner.run(["sleep", "0.5"], folder=runner.root, timeout=1.5).stopped or "ended", flush=True)
 """
 
 

@@ -44,7 +44,7 @@ def session_class(tmp_path_factory: pytest.TempPathFactory) -> Iterator[type[Gcc
     Session.start({"gcc_bin": "gcc", "cache_dir": str(cache)})
     yield Session
     assert Session.current is not None
-    Session.current.compiler.place.close()
+    Session.current.compiler.runner.close()
 
 
 @pytest.fixture
@@ -96,9 +96,9 @@ def test_edits_and_command_lines_are_one_language(session: GccSession) -> None:
         ("", "neither an edit"),
         ("-fno-such-thing", "neither an edit"),
         ("clang -O2", "neither an edit"),
-        ("gcc -O2  -fgcse", "is no option"),
-        ("gcc -o /etc/passwd", "is no option"),
-        ("gcc -O2 -fplugin=/tmp/x.so", "is no option"),
+        ("gcc -O2  -fgcse", "is not an option"),
+        ("gcc -o /etc/passwd", "is not an option"),
+        ("gcc -O2 -fplugin=/tmp/x.so", "is not an option"),
         ("gcc --param=max-inline-insns-auto=x", "a number from 0"),
         ("gcc --param=max-inline-insns-auto=-5", "not in the range"),
     ],
@@ -236,8 +236,8 @@ def test_a_compiler_that_was_replaced_is_told_and_the_next_reset_takes_the_new_o
     program = session_class.load_benchmark(msgspec.msgpack.encode({**TREE, "flags": ["-DREPLACED"]}))
     before = session_class(program)
     size = before.get_observation("obj_size")
-    place = before.tools.compiler.place
-    place.identity += ":as if it had been another"  # so that what is there now is not what it was
+    runner = before.tools.compiler.runner
+    runner.identity += ":as if it had been another"  # so that what is there now is not what it was
     before.apply_action("-O3")
     with pytest.raises(CompilationError, match="was replaced") as e:
         before.get_observation("obj_size")

@@ -67,9 +67,8 @@ def library_14() -> Library:
 @cache
 def _system_library(major: int) -> Library:
     """Load Debian's libLLVM of a release, or skip the test."""
-    names = (f"libLLVM-{major}.so.1", "libLLVM.so.1")  # until and since LLVM 18
-    paths = (Path(f"/usr/lib/llvm-{major}/lib") / name for name in names)
-    path = next((path for path in paths if path.exists()), None)
+    names = f"llvm-{major}/lib/libLLVM-{major}.so.1", f"x86_64-linux-gnu/libLLVM.so.{major}.1"  # until, since LLVM 18
+    path = next((path for name in names if (path := Path("/usr/lib") / name).exists()), None)
     if path is None:
         pytest.skip(f"this machine has no LLVM {major} (apt install llvm-{major} clang-{major})")
     return Library(path)
@@ -91,8 +90,8 @@ def compile_program(clang: str) -> Compile:
 
 
 @pytest.fixture(scope="session")
-def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+def cache_dir(run_cache: Path) -> Path:
+    return run_cache
 
 
 @pytest.fixture(scope="session")

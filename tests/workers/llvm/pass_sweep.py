@@ -68,8 +68,8 @@ def main() -> None:
     """Do the work that standard input describes."""
     path, seed, clang, cache = sys.argv[1:]
     library = Library(path)
-    engine = Engine(library, NativeLibraries(library, clang, Path(cache)), transition_cache_bytes=0)
-    _ = engine.loops, engine.equality  # loaded once, not by every child
+    engine = Engine(library, NativeLibraries(library, clang, Path(cache)), transition_cache_bytes=0, verifies=True)
+    _ = engine.loops  # loaded once, not by every child
     work = json.load(sys.stdin)
     programs = [engine.load(Path(path).read_bytes()) for path in work["programs"]]
     sizes = random.Random(seed)

@@ -35,7 +35,7 @@ alloc-token,globaldce,constmerge,cg-profile,rel-lookup-table-converter,function(
 """.replace("\n", "")
 
 
-@pytest.fixture(params=["loaded", "19"])
+@pytest.fixture(params=["loaded", pytest.param("19", marks=pytest.mark.slow)])
 def oz(
     request: pytest.FixtureRequest,
     library: Library,
@@ -85,6 +85,7 @@ def sessions(oz: str, compile_with: Compile, clang: str) -> list[LlvmSession]:
     return [LlvmSession(LlvmSession.load_benchmark(compile_with(compiler, name))) for name in PROGRAMS]
 
 
+@pytest.mark.slow
 def test_level_is_one_action(oz: str, sessions: list[LlvmSession]) -> None:
     for session in sessions:
         assert session.apply_action("default<Oz>")

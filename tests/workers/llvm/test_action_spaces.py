@@ -355,7 +355,7 @@ def test_check_runs_nothing() -> None:
         ("gvn)", ["invalid pipeline 'gvn)'"]),
         ("default<O9>", ["O9"]),
         (" gvn", ["unknown pass name ' gvn'"]),
-        ("@main(globaldce)", ["globaldce is no pass over functions"]),
+        ("@main(globaldce)", ["globaldce is a module pass"]),
         ("@main(gvm)", ["unknown function pass 'gvm'", "gvn"]),
         ("{loop-unroling=0}default<O2>", ["no option 'loop-unroling'", "loop-unrolling"]),
         ("{loop-unrolling=2}default<O2>", ["0 or 1"]),
@@ -517,6 +517,7 @@ def test_pipeline_of_a_pass_does_what_its_action_does(compile_program: Compile) 
             assert alone.state is inside.state, action.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("major", [14, 19])
 def test_old_releases_have_spaces_of_what_they_take(
     system_library: Callable[[int], Library], clang: str, cache_dir: Path, major: int

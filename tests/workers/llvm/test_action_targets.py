@@ -2,6 +2,7 @@
 
 import random
 import re
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from aiocg.transport.arrays import Array
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.engine import Engine
@@ -198,13 +200,14 @@ def random_function(chance: random.Random, name: str) -> str:
     return "\n".join([*lines, "}", ""])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["sorting.c", "matrix.c", "calculator.c", "shapes.cc"])
 @pytest.mark.parametrize("pipeline", ["", "function(sroa,simplifycfg,loop-rotate)", "default<O3>"])
 def test_loops_of_programs_are_those_that_llvm_prints(
     library: Library, engine: Engine, loops: Loops, compile_program: Compile, name: str, pipeline: str
 ) -> None:
     state = engine.apply(engine.load(compile_program(name)), pipeline)
-    assert_loops_are_llvms(library, loops, state.content)
+    assert_loops_are_llvms(library, loops, engine.bitcode(state))
 
 
 def test_loops_of_random_functions_are_those_that_llvm_prints(library: Library, loops: Loops) -> None:
@@ -398,6 +401,7 @@ def test_targeted_actions_are_remembered_by_their_canonical_text(compile_program
     assert LlvmSession.statistics()["pipelines_run"] == runs
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("major", [14, 19])
 def test_targeted_spaces_are_not_offered_where_the_library_cannot(
     system_library: Callable[[int], Library], clang: str, cache_dir: Path, major: int
@@ -410,3 +414,36 @@ def test_targeted_spaces_are_not_offered_where_the_library_cannot(
         assert caught.value.code == FailureCode.ACTION_UNKNOWN
     finally:
         LlvmSession.start({"cache_dir": str(cache_dir)})
+
+
+@pytest.mark.usefixtures("targeted")
+def test_several_functions_with_passes_each_become_what_they_become_one_by_one(compile_program: Compile) -> None:
+    program = compile_program("calculator.c")
+    one_by_one, at_once = opened(program), opened(program)
+    names = at_once.get_observation("Functions")
+    chosen = random.Random(0)
+    passes = {name: ",".join(chosen.choices(["sroa", "gvn", "licm", "simplifycfg", "dse"], k=4)) for name in names}
+    assert at_once.apply_action("".join(f"{name}({pipeline})" for name, pipeline in passes.items()))
+    for name, pipeline in passes.items():
+        for one in pipeline.split(","):
+            one_by_one.apply_action(f"{name}({one})")
+    assert at_once.get_observation("IrSha1") == one_by_one.get_observation("IrSha1")
+    counts = numbers(at_once.get_observation("FunctionInstructionCounts"))
+    assert counts == numbers(one_by_one.get_observation("FunctionInstructionCounts"))
+    assert sum(counts) == at_once.get_observation("IrInstructionCount")
+    assert len(counts) == len(names)
+
+
+@pytest.mark.usefixtures("targeted")
+def test_several_functions_of_which_one_is_not_there_stay_as_they_are() -> None:
+    session = opened(NESTED)
+    before = session.state_hash()
+    with pytest.raises(CompilationError) as caught:
+        session.apply_action("@f(simplifycfg)@nowhere(sroa)@g(sroa)")
+    assert (caught.value.code, session.state_hash()) == (FailureCode.ACTION_UNKNOWN, before)
+    with pytest.raises(CompilationError, match="globaldce is a module pass"):
+        session.check_action("@f(sroa)@g(sroa,globaldce)")
+
+
+def numbers(array: Array) -> list[int]:
+    return list(struct.unpack(f"<{array.shape[0]}q", array.data))

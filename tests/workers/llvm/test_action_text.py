@@ -17,11 +17,19 @@ OPTIONS = st.dictionaries(
     st.from_regex(r"[a-z][a-z0-9-]{0,9}", fullmatch=True), st.from_regex(r"[a-z0-9-]{1,5}", fullmatch=True), max_size=3
 ).map(lambda options: tuple(sorted(options.items())))
 
+
+def _is_balanced(pipeline: str) -> bool:
+    return not pipeline.startswith(("{", "@")) and ")@" not in pipeline
+
+
 ACTIONS = st.one_of(
     st.tuples(PIPELINES, OPTIONS).map(lambda made: ActionText(*made)),
     st.tuples(PIPELINES, st.just(()), NAMES).map(lambda made: ActionText(*made)),
     st.tuples(st.just(""), st.just(()), NAMES, st.integers(0, 10_000), st.sampled_from([0, 2, 3, 16, 1024])).map(
         lambda made: ActionText(*made)
+    ),
+    st.dictionaries(NAMES, PIPELINES.filter(_is_balanced), min_size=2, max_size=4).map(
+        lambda each: ActionText(each=tuple(each.items()))
     ),
     st.just(ActionText()),
 )
@@ -60,7 +68,7 @@ def test_pipeline_that_is_written_is_read_as_it_was(elements: tuple[Element, ...
 
 @pytest.mark.parametrize("text", ["", "a,", ",a", "a,,b", "f(", "f)", "f()", "f(a", "f(a))", "f(a)b", "(a)"])
 def test_pipeline_with_a_name_or_parenthesis_missing_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"missing|other half"):
+    with pytest.raises(ValueError, match=r"missing|unmatched"):
         read(text)
 
 
@@ -140,3 +148,15 @@ def test_names_are_quoted_as_llvm_prints_them(library: Library, name: bytes) -> 
         assert module.function(name) is not None
     assert quote(name) == printed
     assert parse(f"{printed}(gvn)").function == name
+
+
+def test_each_of_several_functions_has_passes_of_its_own() -> None:
+    action = parse('@main(sroa,gvn)@"a)@b"(loop(licm))')
+    assert action.each == ((b"main", "sroa,gvn"), (b"a)@b", "loop(licm)"))
+    assert str(action) == '@main(sroa,gvn)@"a)@b"(loop(licm))'
+
+
+@pytest.mark.parametrize("text", ["@f(sroa)@f(gvn)", "@f(sroa)@g:1(unroll<full>)", "@f(sroa)@g", "@f(sroa)@(gvn)"])
+def test_several_functions_need_passes_each_and_once(text: str) -> None:
+    with pytest.raises(ActionSyntaxError):
+        parse(text)

@@ -35,7 +35,7 @@ def test_constructors_run_once_in_their_order_and_destructors_after_main(library
     done = subprocess.run([clang, *flags, "p.cc", "-o", "p.bc"], cwd=tmp_path, capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"this machine has no C headers: {done.stderr[:200]}")
-    (tmp_path / "p.o").write_bytes(CodeGenerator(library).generate((tmp_path / "p.bc").read_bytes()))
+    (tmp_path / "p.o").write_bytes(CodeGenerator(library, lambda state: b"").generate((tmp_path / "p.bc").read_bytes()))
     done = subprocess.run([clang, "p.o", "-o", "p"], cwd=tmp_path, capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"this machine cannot link: {done.stderr[:200]}")

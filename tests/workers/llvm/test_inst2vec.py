@@ -323,7 +323,7 @@ def test_every_global_function_and_instruction_is_a_statement(
     found = statements(text)
     globals_ = re.findall(r"^@.* = .*?(?:global|constant) ", text, re.MULTILINE)
     functions = re.findall(r"^define ", text, re.MULTILINE)
-    assert len(found) == len(globals_) + len(functions) + engine.instruction_count(state)
+    assert len(found) == len(globals_) + len(functions) + state.instructions
     assert not [one for one in found if re.search(r'\bptr\b|(?<!<)[%@][\w."]', one.replace("%struct", "%"))]
 
 

@@ -208,6 +208,7 @@ def skip_without_printer(library: Library) -> None:
         pytest.skip(f"LLVM {library.version_text} computes no embeddings by this definition, which LLVM 22 made")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("pipeline", ["verify", "default<O2>", "default<O1>,reg2mem"])
 def test_embeddings_are_those_of_llvms_own_pass(
     engine: Engine,
@@ -222,6 +223,8 @@ def test_embeddings_are_those_of_llvms_own_pass(
     assert_agrees(engine, [engine.apply(engine.load(one), pipeline) for one in programs], tmp_path, vocabulary)
 
 
+@pytest.mark.sampled
+@pytest.mark.few(1)
 @pytest.mark.parametrize("program", [pytest.param(name, marks=() if name in FEW else pytest.mark.slow) for name in ALL])
 def test_embeddings_of_our_programs_are_those_of_llvms_own_pass(
     engine: Engine, tmp_path: Path, vocabulary: tuple[Path, list[Vector]], program: str

@@ -10,8 +10,9 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.library import PROTOTYPES, WHEEL, Library, find_clang, system_libraries
+from aiocg.workers.llvm.library import WHEEL, Library, find_clang, system_libraries
 from aiocg.workers.llvm.native_code import find_or_build
+from aiocg.workers.llvm.prototypes import PROTOTYPES
 
 
 def failure_of(path: Path | str) -> CompilationError:
@@ -111,12 +112,11 @@ def test_system_libraries_come_newest_first_and_once() -> None:
 def test_library_without_any_llvm_says_how_to_get_one(library: Library) -> None:
     """In an interpreter that sees neither wheels nor system folders."""
     program = (
-        "import sys, glob, importlib.metadata as metadata\n"
-        "glob.glob = lambda pattern: []\n"
-        "def nothing(name): raise metadata.PackageNotFoundError(name)\n"
-        "metadata.files = nothing\n"
+        "import sys, glob\n"
         "from aiocg.workers.llvm.library import Library\n"
         "from aiocg.workers.compilation import CompilationError\n"
+        "glob.glob = lambda pattern: []\n"
+        "sys.path = [folder for folder in sys.path if 'site-packages' not in folder]\n"
         "try: Library.find()\n"
         "except CompilationError as error: print(error.message)\n"
     )

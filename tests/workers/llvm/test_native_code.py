@@ -13,9 +13,10 @@ import pytest
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
+from aiocg.workers.llvm import native_code
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.native_code import FLAGS, find_or_build
-from aiocg.workers.llvm.native_library import SOURCES, NativeLibrary
+from aiocg.workers.llvm.native_library import NAMES, SOURCES, NativeLibraries, NativeLibrary
 
 PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 CLANG = os.environ.get("AIOCG_CLANG") or shutil.which("clang-22", path=PLACES) or "clang"
@@ -67,6 +68,7 @@ def test_damaged_build_is_built_anew(source: Path, folder: Path, damage: str) ->
     assert answer_of(again) == 42
 
 
+@pytest.mark.slow
 def test_processes_may_build_at_the_same_time(folder: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from aiocg.workers.llvm.library import Library;"
@@ -198,3 +200,28 @@ def test_native_code_compiles_without_warnings(source: Path, tmp_path: Path) -> 
     warnings = ["-Wall", "-Wextra", "-Werror"]
     command = [CLANG, *FLAGS, *warnings, "-fsyntax-only", str(source)]
     assert subprocess.run(command, cwd=tmp_path).returncode == 0
+
+
+def test_a_build_is_tried_again_while_there_is_no_room(
+    source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build, tried = native_code._build_once, []
+
+    def third_time(*arguments: Path) -> bytes:
+        tried.append(arguments)
+        if len(tried) < 3:
+            raise native_code._NoRoom(FailureCode.COMPILER, "No space is left")
+        return build(*arguments)
+
+    monkeypatch.setattr(native_code, "_build_once", third_time)
+    monkeypatch.setattr(native_code, "PAUSES", (0.0, 0.0, 0.0))
+    assert native_code.find_or_build(source, CLANG, folder, "1").is_file() and len(tried) == 3
+
+
+@pytest.mark.slow
+def test_all_that_a_worker_needs_is_there_once_it_has_started(folder: Path) -> None:
+    natives = NativeLibraries(Library.find(None), CLANG, folder)
+    natives.prepare()
+    natives.clang = "nowhere"
+    for name in NAMES:
+        natives.load(name)

@@ -17,9 +17,11 @@ from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import LlvmError
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.object_code import CodeGenerator, text_size
-from aiocg.workers.llvm.observations import OBSERVATIONS, Subject
+from aiocg.workers.llvm.observations import OBSERVATIONS
 from aiocg.workers.llvm.session import LlvmSession
 from aiocg.workers.programs.parameters import Parameters
+
+from .subject import Subject
 
 FEW = ("gcd", "matrix", "eventsim")
 ALL = [uri.path for uri in default_datasets()["programs-v0"].benchmark_uris()]
@@ -63,6 +65,8 @@ def compiled(clang: str, content: bytes, folder: Path, *flags: str) -> bytes:
     return target.read_bytes()
 
 
+@pytest.mark.sampled
+@pytest.mark.few(1)
 @programs
 @needs_llvm_size
 def test_size_is_the_text_column_of_llvm_size(engine: Engine, program: str, tmp_path: Path) -> None:
@@ -73,6 +77,8 @@ def test_size_is_the_text_column_of_llvm_size(engine: Engine, program: str, tmp_
         assert engine.code.text_size(state) == told(tmp_path / "ours.o"), level
 
 
+@pytest.mark.sampled
+@pytest.mark.few(1)
 @programs
 def test_object_is_as_large_as_the_one_that_clang_makes(
     engine: Engine, clang: str, program: str, tmp_path: Path
@@ -80,9 +86,11 @@ def test_object_is_as_large_as_the_one_that_clang_makes(
     benchmark = Benchmark(engine, engine.load(bitcode(program)))
     for level in LEVELS:
         state = benchmark.at(level)
-        assert engine.code.text_size(state) == text_size(compiled(clang, state.content, tmp_path)), level
+        assert engine.code.text_size(state) == text_size(compiled(clang, engine.bitcode(state), tmp_path)), level
 
 
+@pytest.mark.sampled
+@pytest.mark.few(1)
 @programs
 def test_baselines_are_sane(engine: Engine, program: str) -> None:
     benchmark = Benchmark(engine, engine.load(bitcode(program)))
@@ -91,6 +99,7 @@ def test_baselines_are_sane(engine: Engine, program: str) -> None:
     assert oz < 1.1 * o3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("major", [14, 19])
 def test_other_libraries_generate_what_their_clang_does(
     system_library: Callable[[int], Library], compile_with: Callable[..., bytes], major: int, tmp_path: Path
@@ -100,7 +109,7 @@ def test_other_libraries_generate_what_their_clang_does(
     engine = Engine(library, NativeLibraries(library, clang, tmp_path))
     for name in ("sorting.c", "shapes.cc"):
         state = Benchmark(engine, engine.load(compile_with(clang, name))).at("Oz")
-        assert engine.code.text_size(state) == text_size(compiled(clang, state.content, tmp_path))
+        assert engine.code.text_size(state) == text_size(compiled(clang, engine.bitcode(state), tmp_path))
 
 
 @needs_llvm_size

@@ -30,7 +30,7 @@ READER = runpy.run_path(str(Path(__file__).with_name("programl_reader.py")))
 DATA = Path(__file__).with_name("data")
 LIBRARIES = {
     "default": None,
-    "19": "/usr/lib/llvm-19/lib/libLLVM.so.19.1",
+    "19": "/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1",
     "14": "/usr/lib/llvm-14/lib/libLLVM-14.so",
 }
 PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -430,6 +430,7 @@ def test_nothing_is_written_behind_the_memory(native: NativeLibrary, graphs: Pro
             assert status == (0 if capacity >= 2048 else 2)
 
 
+@pytest.mark.few(1)
 def test_graph_that_memory_does_not_suffice_for_is_refused(native: NativeLibrary) -> None:
     graphs = ProgramGraphs(native)
     gc.collect()

@@ -137,6 +137,7 @@ def watch(engine: Engine, tmp_path: Path, clang: str) -> Callable[..., dict[str,
     return compile_and_run
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_found(watch: Callable[..., dict[str, Any]], engine: Engine, name: str) -> None:
     sanitizer, expected, source = DEFECTS[name]
@@ -155,6 +156,7 @@ def _settings(engine: Engine, sanitizer: Sanitizer) -> dict[str, str]:
     return sanitizers.usable(engine, sanitizer)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("flag", ALL)
 def test_a_clean_program_passes_unoptimised_and_optimised(watch: Callable[..., dict[str, Any]], flag: str) -> None:
     for passes in ((), ("default<O3>",)):
@@ -164,11 +166,12 @@ def test_a_clean_program_passes_unoptimised_and_optimised(watch: Callable[..., d
 
 def test_the_state_stays_what_it_was(engine: Engine, simple: bytes) -> None:
     state = engine.load(simple)
-    before, text = state.content, engine.text(state)
-    sanitizers.instrument(engine, state.content, ADDRESS)
-    assert (state.content, engine.text(state)) == (before, text)
+    before, text = engine.bitcode(state), engine.text(state)
+    sanitizers.instrument(engine, engine.bitcode(state), ADDRESS)
+    assert (engine.bitcode(state), engine.text(state)) == (before, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["qsort", "eventsim"]
 )  # one in C, one in C++ with static objects and virtual functions

@@ -11,7 +11,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.observations import OBSERVATIONS
-from aiocg.workers.llvm.session import AHEAD_BYTES, LlvmSession
+from aiocg.workers.llvm.session import LlvmSession
 
 Compile = Callable[..., bytes]
 
@@ -120,6 +120,7 @@ def test_worker_without_a_library_says_so(tmp_path: Path) -> None:
     assert caught.value.code == FailureCode.COMPILER
 
 
+@pytest.mark.slow
 def test_cache_folder_is_that_of_the_environment_unless_one_is_given(
     cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,68 +138,48 @@ def test_transition_memory_can_be_limited(cache_dir: Path, compile_program: Comp
     assert LlvmSession.statistics()["transitions_remembered"] == 0
 
 
-def test_idle_worker_parses_where_the_last_pass_has_led(cache_dir: Path, compile_program: Compile) -> None:
-    LlvmSession.start({"cache_dir": str(cache_dir)})
-    session = opened(compile_program("sorting.c"))
-    assert session.apply_action(action("mem2reg"))
-    LlvmSession.idle()
-    parsed = LlvmSession.statistics()["modules_parsed"]
-    assert LlvmSession.statistics()["modules_kept"] == 1
-    LlvmSession.idle()
-    assert session.apply_action(action("gvn"))
-    assert LlvmSession.statistics()["modules_parsed"] == parsed
-
-
-def test_idle_worker_parses_nothing_for_a_fork_that_is_gone_nor_after_what_is_remembered(
-    cache_dir: Path, compile_program: Compile
-) -> None:
-    LlvmSession.start({"cache_dir": str(cache_dir)})
-    session = opened(compile_program("sorting.c"))
-    assert session.fork().fork().apply_action(action("mem2reg"))
-    LlvmSession.idle()
-    assert session.apply_action(action("mem2reg"))
-    LlvmSession.idle()
-    assert LlvmSession.statistics()["modules_kept"] == 0
-
-
-def test_idle_worker_parses_for_a_fork_only_when_it_goes_on(cache_dir: Path, compile_program: Compile) -> None:
-    LlvmSession.start({"cache_dir": str(cache_dir)})
-    fork = opened(compile_program("sorting.c")).fork()
-    assert fork.apply_action(action("mem2reg"))
-    LlvmSession.idle()
-    assert LlvmSession.statistics()["modules_kept"] == 0
-    assert fork.apply_action(action("gvn"))
-    LlvmSession.idle()
-    assert LlvmSession.statistics()["modules_kept"] == 1
-
-
-def test_idle_worker_parses_again_where_forks_are_tried_from(cache_dir: Path, compile_program: Compile) -> None:
-    LlvmSession.start({"cache_dir": str(cache_dir)})
-    session = opened(compile_program("sorting.c"))
-    assert session.apply_action(action("mem2reg"))
-    for name in ("gvn", "simplifycfg", "reassociate"):
-        LlvmSession.idle()
-        parsed = LlvmSession.statistics()["modules_parsed"]
-        assert session.fork().apply_action(action(name))
-        assert LlvmSession.statistics()["modules_parsed"] == parsed
-
-
-def test_idle_worker_parses_no_large_program(cache_dir: Path, simple: bytes) -> None:
-    LlvmSession.start({"cache_dir": str(cache_dir)})
-    session = opened(b"".join(simple.replace(b"@simple", b"@copy%d" % number) for number in range(400)))
-    assert session.apply_action(action("reg2mem"))
-    assert len(session.state.content) > AHEAD_BYTES
-    LlvmSession.idle()
-    assert LlvmSession.statistics()["modules_kept"] == 0
-
-
 def test_memory_for_modules_can_be_limited(cache_dir: Path, compile_program: Compile) -> None:
     LlvmSession.start({"cache_dir": str(cache_dir), "module_cache_bytes": 0})
-    for name in ("sorting.c", "calculator.c"):
-        session = opened(compile_program(name))
+    sessions = [opened(compile_program(name)) for name in ("sorting.c", "calculator.c")]
+    for session in sessions:
         assert session.apply_action(action("mem2reg"))
-        LlvmSession.idle()
         assert LlvmSession.statistics()["modules_kept"] == 1
+    for session in sessions:
+        assert session.apply_action(action("gvn"))
+
+
+def test_session_that_is_closed_leaves_no_module_behind(cache_dir: Path, compile_program: Compile) -> None:
+    LlvmSession.start({"cache_dir": str(cache_dir), "transition_cache_bytes": 0})
+    benchmark = LlvmSession.load_benchmark(compile_program("sorting.c"))
+    for _ in range(100):
+        session = LlvmSession(benchmark)
+        fork = session.fork()
+        assert session.apply_action(action("mem2reg"))
+        session.close()
+        fork.close()
+    statistics = LlvmSession.statistics()
+    assert statistics["modules_kept"] <= 8
+    assert statistics["states"] <= 9
+
+
+def test_every_result_is_verified_when_asked(library_14: Library, clang: str, cache_dir: Path) -> None:
+    """`constraint-elimination` of LLVM 14 puts a scalar where a vector was."""
+    text = (
+        b"define <1 x i1> @f(<1 x i32> %x, i1 %c) {\n  br i1 %c, label %a, label %b\n"
+        b"a:\n  %t = icmp ule <1 x i32> %x, %x\n  ret <1 x i1> %t\nb:\n  ret <1 x i1> zeroinitializer\n}\n"
+    )
+    options = {"library": str(library_14.path), "clang": clang, "cache_dir": str(cache_dir)}
+    try:
+        for verify in (False, True):
+            LlvmSession.start({**options, "verify_passes": verify})
+            session = opened(text)
+            if verify:
+                with pytest.raises(CompilationError, match="not valid IR"):
+                    session.apply_action("constraint-elimination")
+            else:
+                assert session.apply_action("constraint-elimination")
+    finally:
+        LlvmSession.start({"cache_dir": str(cache_dir)})
 
 
 # ------------------------------------------------------------------------------------------------- bad input

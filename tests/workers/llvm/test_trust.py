@@ -16,10 +16,9 @@ import msgspec
 import pytest
 
 from aiocg.datasets import default_datasets
-from aiocg.datasets.benchmark import BenchmarkProgram, ProgramRun
 from aiocg.datasets.frontend import compile_source
 from aiocg.datasets.linking import freestanding_flags, runtime_archive
-from aiocg.datasets.recipe import encode_program
+from aiocg.datasets.recipe import BenchmarkProgram, ProgramRun, encode_program
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
@@ -135,6 +134,7 @@ def recipe(**change: Any) -> Program:
     return msgspec.structs.replace(program, **change)
 
 
+@pytest.mark.needs("libc")
 def test_what_our_own_programs_need_is_allowed(guard: Guard) -> None:
     guard.check_program(None)
     guard.check_program(recipe())
@@ -284,7 +284,7 @@ def untrusting(cache_dir: Path) -> Iterator[type[LlvmSession]]:
     class Session(LlvmSession):
         pass
 
-    Session.start({"untrusted": True, "cache_dir": str(cache_dir)})
+    Session.start({"untrusted": True, "unboxed_programs": True, "cache_dir": str(cache_dir)})
     yield Session
     Session.engine.builder.release()
     Session.engine.runner.close()
@@ -338,6 +338,7 @@ def test_observations_that_write_files_are_among_the_refused(tmp_path: Path, cac
     assert set(json.loads(done.stdout)) == REFUSED_OBSERVATIONS
 
 
+@pytest.mark.slow
 def test_an_action_has_a_length_that_a_worker_can_remember(untrusting: type[LlvmSession]) -> None:
     passes = ",".join(["dce"] * (LONGEST // 4))
     untrusting.check_action(passes)

@@ -22,7 +22,7 @@ from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 
 LIBRARIES = {
     "default": None,
-    "19": "/usr/lib/llvm-19/lib/libLLVM.so.19.1",
+    "19": "/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1",
     "14": "/usr/lib/llvm-14/lib/libLLVM-14.so",
 }
 PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -443,6 +443,7 @@ define void @f(i32 %x) !dbg !3 {
     assert counter.inst_count(program)["TotalInsts"] == (2 if counter.library.version < (19,) else 1)
 
 
+@pytest.mark.slow
 def test_blocks_by_the_hundred_thousand(counter: Counter) -> None:
     blocks = 100_000
     cases = " ".join(f"i32 {i}, label %b{i}" for i in range(blocks))

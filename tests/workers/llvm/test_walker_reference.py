@@ -26,7 +26,7 @@ from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 
 LIBRARIES = {
     "default": None,
-    "19": "/usr/lib/llvm-19/lib/libLLVM.so.19.1",
+    "19": "/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1",
     "14": "/usr/lib/llvm-14/lib/libLLVM-14.so",
 }
 PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -301,6 +301,7 @@ def check(library: Library, walker: Walker, program: bytes) -> int:
     return total
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("flags", ["-O1 -Xclang -disable-llvm-passes", "-O0", "-O2", "-Oz -g"])
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_counts_on_compiled_programs(library: Library, walker: Walker, language: str, flags: str) -> None:
@@ -310,6 +311,7 @@ def test_counts_on_compiled_programs(library: Library, walker: Walker, language:
     assert check(library, walker, done.stdout) > 50
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_counts_on_random_programs(library: Library, walker: Walker, seed: int) -> None:
     if not shutil.which("llvm-stress-14") or not shutil.which("llvm-as-14"):

@@ -19,12 +19,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import binding as llvm
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
-from aiocg.workers.loops.arrays import aligned
 from aiocg.workers.loops.cpu import indices, jit, kernel
+from aiocg.workers.loops.cpu.peak import aligned
 from aiocg.workers.loops.cpu.target import CpuTarget
 from aiocg.workers.loops.expression import Computation, Stage
 from aiocg.workers.loops.language import parse
@@ -91,6 +92,7 @@ def _check(target: CpuTarget, computation: Computation, nests: Sequence[Nest]) -
 # ------------------------------------------------------------------------------------------------ loops
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (13, 17, 5), (64, 64, 64), (65, 63, 67)])
 @pytest.mark.parametrize(("order", "factors"), [
     ("", {}),
@@ -120,6 +122,7 @@ def test_products_of_matrices(
     _check(target, computation, [_nest(computation.stages[0], order, **factors)])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("width", [2, 4, 8, 16, 32, 64])
 @pytest.mark.parametrize("size", [1, 15, 64, 1000])
 def test_tails_of_vectors(target: CpuTarget, width: int, size: int) -> None:
@@ -128,6 +131,7 @@ def test_tails_of_vectors(target: CpuTarget, width: int, size: int) -> None:
     _check(target, computation, [_nest(computation.stages[0], "io= ii!", i=width)])
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("reducer", ["sum", "max", "min"])
 @pytest.mark.parametrize("shape", [(1, 1), (5, 100), (3, 31)])
 @pytest.mark.parametrize(("order", "factors"), [
@@ -165,6 +169,7 @@ def test_other_computations(target: CpuTarget, text: str) -> None:
     _check(target, computation, outermost)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("steps", [
     "fuse<loop=0> fuse<loop=0> split<loop=0;factor=8> vectorize<loop=1>",
     "fuse<loop=0> fuse<loop=0> split<loop=0;factor=16> parallel<loop=0> unroll<loop=1>",
@@ -195,11 +200,18 @@ def test_where_many_copies_would_be_tested_apart_loops_are_kept(target: CpuTarge
     assert 80 <= calls < 2 * 80
 
 
+def _assembly(source: str) -> str:
+    """Return a module's machine code as text."""
+    machine, compiled = jit._machine(), llvm.parse_assembly(source, llvm.create_context())
+    jit._optimize(compiled, machine)
+    return str(machine.emit_assembly(compiled))
+
+
 @pytest.mark.skipif(jit.vector_length() < 16, reason="looks for instructions of AVX-512")
 def test_tiles_of_results_stay_in_registers(target: CpuTarget) -> None:
     computation = parse(MATMUL.format(500, 500, 500))
     nest = _nest(computation.stages[0], "io jo k ii! ji#", i=8, j=32)
-    lines = jit.assembly(target.compile(computation, [nest]).source).splitlines()
+    lines = _assembly(target.compile(computation, [nest]).source).splitlines()
     additions = [number for number, line in enumerate(lines) if "vfmadd" in line and "{%k" not in line]
     start = next(number for number in reversed(range(additions[0])) if lines[number].startswith(".L"))
     end = next(number for number in range(additions[0], len(lines)) if lines[number].strip().startswith("j"))
@@ -217,7 +229,7 @@ def test_random_schedules(schedule: Schedule) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(STRATEGIES["schedules"]("cpu", most_steps=30))
 def test_many_random_schedules(schedule: Schedule) -> None:
     _check(SHARED, schedule.computation, schedule.nests)
@@ -250,6 +262,7 @@ def _apply(target: CpuTarget, body: str, values: Array, width: int, kind: str) -
     return result
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("width", "kind"), [(16, "#"), (4, "#"), (2, "!")])
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "sqrt", "abs"])
 def test_functions_are_numpys(target: CpuTarget, name: str, width: int, kind: str) -> None:
@@ -317,9 +330,9 @@ def test_time_is_told_with_its_spread(target: CpuTarget) -> None:
         array.fill(1)
     for order in ("i j k", "i= j k"):
         compiled = target.compile(computation, [_nest(computation.stages[0], order)])
-        timing = compiled.time(arrays, samples=5, seconds=0.02)
-        assert 0 < timing.low <= timing.seconds <= timing.high < 1
-        assert timing.samples == 5 and timing.runs >= 1
+        timings = (compiled.time(arrays, samples=5, seconds=0.02) for _ in range(50))
+        timing = next(one for one in timings if one.samples == 5)  # where nothing else runs, the first
+        assert 0 < timing.low <= timing.seconds <= timing.high < 1 and timing.runs >= 1
         np.testing.assert_array_equal(arrays[2], np.full((32, 32), 32, np.float32))
         assert "define" in compiled.source
 
@@ -370,6 +383,7 @@ def test_threads_compile_and_run_at_once(target: CpuTarget) -> None:
         list(pool.map(work, range(10, 22)))
 
 
+@pytest.mark.slow
 def test_kernels_that_are_gone_leave_no_memory_behind(target: CpuTarget) -> None:
     computation = parse("B[i:8] = A[i]")
 
@@ -436,6 +450,7 @@ def test_too_much_code_is_refused(target: CpuTarget) -> None:
     assert raised.value.code == FailureCode.ACTION
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", ["a! b! i#", "i! a! b#"])
 def test_too_many_addresses_are_refused(target: CpuTarget, order: str) -> None:
     computation = parse("C[a:64, i:16, b:16] = A[a, b, i]")
@@ -444,6 +459,7 @@ def test_too_many_addresses_are_refused(target: CpuTarget, order: str) -> None:
     assert raised.value.code == FailureCode.ACTION
 
 
+@pytest.mark.slow
 def test_stages_share_what_there_is_of_room(target: CpuTarget) -> None:
     computation = parse("\n".join(f"C{n}[i{n}:4, j{n}:64, k{n}:16] = tanh(A[i{n}, j{n}, k{n}])" for n in range(8)))
     nests = [_nest(stage, f"i{n} j{n}! k{n}#") for n, stage in enumerate(computation.stages)]
@@ -453,6 +469,7 @@ def test_stages_share_what_there_is_of_room(target: CpuTarget) -> None:
         target.compile(computation, nests)
 
 
+@pytest.mark.slow
 def test_tensors_are_read_backwards(target: CpuTarget) -> None:
     computation = parse("C[i:4, j:8] = A[31 - 8*i - j] + A[i]")
     (stage,) = computation.stages

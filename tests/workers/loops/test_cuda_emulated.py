@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from aiocg.workers.loops.cuda.roof import SOURCE
 from aiocg.workers.loops.cuda.source import Program, generate
+from aiocg.workers.loops.cuda.timing import SOURCE
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
@@ -48,6 +48,7 @@ def check(emulator: Any, schedule: Schedule, program: Program | None = None) -> 
     assert mismatch is None, f"{mismatch}\n{program.source}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -113,6 +114,7 @@ def test_a_missing_guard_would_be_found(emulator: Any) -> None:
     assert b"heap-buffer-overflow" in caught.value.stderr
 
 
+@pytest.mark.slow
 def test_not_a_number_wins_against_every_number(emulator: Any) -> None:
     schedule = SCHEDULES["scheduled"]("M[i:2] = max(j:3) A[i, j]\nN[i:2] = min(M[i], B[i])", "")
     a = np.array([[1, np.nan, 3], [np.nan, 2, 1]], np.float32)
@@ -122,6 +124,7 @@ def test_not_a_number_wins_against_every_number(emulator: Any) -> None:
     assert np.isnan(least).all()
 
 
+@pytest.mark.slow
 def test_the_kernels_that_measure_a_device_do_what_they_should(emulator: Any) -> None:
     text = f"""
         {SOURCE}
@@ -139,6 +142,7 @@ def test_the_kernels_that_measure_a_device_do_what_they_should(emulator: Any) ->
     np.testing.assert_allclose(result, 8 * 2.0)  # each of 8 chains comes to 2, which x / 2 + 1 leaves as it is
 
 
+@pytest.mark.slow
 @settings(UNHURRIED, max_examples=3)
 @given(schedule=STRATEGIES["schedules"]("cuda"))
 def test_all_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> None:
@@ -147,7 +151,7 @@ def test_all_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(UNHURRIED, max_examples=60)
+@settings(UNHURRIED, max_examples=30)
 @given(schedule=STRATEGIES["schedules"]("cuda", most_steps=20))
 def test_many_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> None:
     check(emulator, schedule)

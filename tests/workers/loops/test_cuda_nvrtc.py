@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from aiocg.workers.loops.cuda.roof import SOURCE
 from aiocg.workers.loops.cuda.source import generate
+from aiocg.workers.loops.cuda.timing import SOURCE
 from aiocg.workers.loops.schedule import Schedule
 
 HERE = Path(__file__)
@@ -42,6 +42,7 @@ def examples() -> dict[str, Schedule]:
     }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", examples())
 def test_generated_source_becomes_ptx_without_a_warning(nvrtc: Any, name: str, architecture: str) -> None:
@@ -88,6 +89,7 @@ def test_the_compiler_refuses_what_is_wrong(nvrtc: Any) -> None:
         nvrtc.compile(source.replace("float total = 0.0f;", ""), "compute_90")
 
 
+@pytest.mark.slow
 @settings(UNHURRIED, max_examples=20)
 @given(schedule=STRATEGIES["schedules"]("cuda"))
 def test_all_schedules_become_ptx(nvrtc: Any, schedule: Schedule) -> None:
@@ -96,7 +98,7 @@ def test_all_schedules_become_ptx(nvrtc: Any, schedule: Schedule) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(UNHURRIED, max_examples=200)
+@settings(UNHURRIED, max_examples=80)
 @given(schedule=STRATEGIES["schedules"]("cuda", most_steps=20))
 def test_many_schedules_become_machine_code(nvrtc: Any, schedule: Schedule) -> None:
     nvrtc.compile(generate(schedule.computation, schedule.nests).source, "sm_90")

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiocg.workers.loops.access import accesses, stride, touched
-from aiocg.workers.loops.features import FEATURES, features, graph
-from aiocg.workers.loops.interpreter import iterations
+from aiocg.workers.loops.features import FEATURES, accesses, features, graph, stride, touched
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.schedule import MAX_LOOPS, Schedule, Step
+
+from .interpreter import iterations
 
 STRATEGIES = runpy.run_path(str(Path(__file__).with_name("strategies.py")))
 ALWAYS_THE_SAME = STRATEGIES["ALWAYS_THE_SAME"]

@@ -1,5 +1,6 @@
 """Compiled kernels: how many are kept, and that they can be freed."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,8 +13,8 @@ from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.kernels import Kernels
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.schedule import Schedule
-from aiocg.workers.loops.target import Kernel
+from aiocg.workers.loops.schedule import Schedule, Step
+from aiocg.workers.loops.target import Arrays, Kernel, Timing
 from aiocg.workers.loops.targets import open_target
 
 FREEING = """
@@ -81,3 +82,46 @@ def test_of_many_small_computations_the_last_ones_arrays_are_kept(monkeypatch: p
     for size in (3, 4, 5, 4):
         kept.measure(Schedule.of(parse(f"C[i:{size}] = A[i] + 1"), "cpu"), 1, 0.001)
     assert [computation.stages[0].result.size for computation in kept._workloads] == [5, 4]
+
+
+class Clocked:
+    """A kernel that computes what it should in a time of its own, and counts how often it is timed."""
+
+    def __init__(self, kernel: Kernel, clock: list[float], seconds: float) -> None:
+        self.source, self.timed = kernel.source, 0
+        self._kernel, self._clock, self._seconds = kernel, clock, seconds
+
+    def run(self, arrays: Arrays) -> None:
+        self._clock[0] += self._seconds
+        self._kernel.run(arrays)
+
+    def time(self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
+        self.timed += 1
+        return Timing(self._seconds, self._seconds, self._seconds, samples, 1)
+
+
+@pytest.mark.parametrize(
+    ("taken", "patience", "timed"),
+    [
+        (0.29, 3.0, 1),  # of 0.1 s for the fastest
+        (0.31, 3.0, 0),
+        (0.31, math.inf, 1),
+        (0.019, 0.1, 1),  # shorter than the measurement
+        (0.21, math.inf, 1),
+        (2.1, math.inf, 0),  # LONG times as long
+    ],
+)
+def test_what_is_clearly_slower_than_the_fastest_is_run_once(
+    monkeypatch: pytest.MonkeyPatch, taken: float, patience: float, timed: int
+) -> None:
+    clock, seconds = [0.0], 0.2 if taken > 0.31 or patience == 0.1 else 0.05
+    monkeypatch.setattr(kernels.time, "perf_counter", lambda: clock[0])
+    kept = Kernels(open_target("cpu", {"threads": "1"}))
+    schedule = Schedule.of(parse("C[i:8, j:9] = A[i, j] + 1"), "cpu")
+    for one, lasting in ((schedule.apply(Step("reorder", 0)), 0.1), (schedule, taken)):
+        kernel = Clocked(kept.kernel(one), clock, lasting)
+        kept._entries[one.digest].kernel = kernel
+        assert kept.measure(one, 3, seconds, patience=patience).seconds == pytest.approx(lasting)
+    assert kernel.timed == timed
+    kept.measure(schedule, 3, seconds, patience=patience)
+    assert kernel.timed == timed + 1  # asking again measures, as ever

@@ -23,7 +23,8 @@ from aiocg.workers.loops.expression import (
     Stage,
     Tensor,
 )
-from aiocg.workers.loops.language import LIMITS, LanguageError, parse, unparse
+from aiocg.workers.loops.language import LIMITS, LanguageError, parse
+from aiocg.workers.loops.spelling import unparse
 
 SOFTMAX = """
 # each row, so that it adds up to 1
@@ -189,6 +190,7 @@ def test_limits_are_reached_and_not_passed(name: str, inside: str, more: str) ->
     assert "more than" in (message := _error(beyond).message) or "of at most" in message or "below" in message
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "text",
     ["(" * 60_000, "-" * 60_000, "exp(" * 15_000, "A[" * 30_000, "1+" * 30_000, "9" * 60_000, "x" * 60_000,

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from hypothesis import given
 
-from aiocg.workers.loops.interpreter import iterations
 from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.loop_tree import loop_tree
 from aiocg.workers.loops.nest import Nest
+from aiocg.workers.loops.observations import loop_tree
 from aiocg.workers.loops.schedule import Schedule, Step
+
+from .interpreter import iterations
 
 STRATEGIES = runpy.run_path(str(Path(__file__).with_name("strategies.py")))
 ALWAYS_THE_SAME = STRATEGIES["ALWAYS_THE_SAME"]

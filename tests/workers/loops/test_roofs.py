@@ -8,7 +8,7 @@ import pytest
 
 from aiocg.workers.loops.cpu import peak
 from aiocg.workers.loops.cpu.target import CpuTarget
-from aiocg.workers.loops.roofs import remembered
+from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.target import Roof
 
 ROOF = Roof(1e9, ((1024, 5e9), (2048, 2.5e9)))
@@ -66,6 +66,7 @@ def test_where_nothing_can_be_written_it_is_measured(tmp_path: Path) -> None:
     assert remembered(tmp_path / "file", {"cpu": "a"}, lambda: ROOF) == ROOF
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_processor_is_measured_and_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int

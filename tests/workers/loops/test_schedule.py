@@ -217,6 +217,7 @@ def test_grid_is_bounded() -> None:
 # ---------------------------------------------------------------------------------------- mask and reasons
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("target_name", ["cpu", "cuda"])
 def test_mask_and_reasons_say_what_apply_does(target_name: str) -> None:
     offered = steps(target_name)
@@ -265,6 +266,7 @@ def _problems(nest: Nest, target_name: str) -> list[str]:
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("target_name", ["cpu", "cuda"])
 def test_steps_lead_only_to_what_the_target_can_carry_out(target_name: str) -> None:
     @ALWAYS_THE_SAME

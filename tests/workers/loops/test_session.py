@@ -17,7 +17,7 @@ from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.kernel_session import KernelSession
 from aiocg.workers.loops.kernels import Kernels
 from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.roofline import bandwidth, least_seconds
+from aiocg.workers.loops.observations import bandwidth, least_seconds
 from aiocg.workers.loops.schedule import MAX_LOOPS, Step
 from aiocg.workers.loops.session import LoopsSession
 from aiocg.workers.loops.target import Kernel, Roof
@@ -66,9 +66,11 @@ def test_the_three_spaces_have_the_same_steps(target: str) -> None:
         assert first == tuple(f"loop={number}" for number in range(MAX_LOOPS))
         assert len(rest) <= 1 and action.text == f"{action.name}$<>"
         for loop in first:
-            made |= {f"{action.name}<{';'.join([loop, *more])}>" for more in ([one] for one in rest[0])} if rest else {
-                f"{action.name}<{loop}>"
-            }
+            made |= (
+                {f"{action.name}<{';'.join([loop, *more])}>" for more in ([one] for one in rest[0])}
+                if rest
+                else {f"{action.name}<{loop}>"}
+            )
     assert made == set(texts)
     at_three = {resolve(action.name, 3).text for action in cursor.actions if action.name not in CURSOR_MOVES}
     assert at_three == {text for text in texts if "<loop=3" in text}
@@ -292,8 +294,17 @@ def test_parameters_are_set_asked_for_and_checked() -> None:
     session = opened()
     assert session.set_parameter("samples", "5") == "5" == session.set_parameter("samples", "")
     assert session.set_parameter("seconds", "0.25") == "0.25" == session.fork().set_parameter("seconds", "")
+    assert session.set_parameter("patience", "") == "inf" and session.set_parameter("patience", "3") == "3"
     assert session.set_parameter("device", "") == LoopsSession.compiler_version
-    bad = (("samples", "0"), ("samples", "x"), ("seconds", "nan"), ("seconds", "0"), ("color", "red"), ("device", "x"))
+    bad = (
+        ("samples", "0"),
+        ("samples", "x"),
+        ("seconds", "nan"),
+        ("seconds", "0"),
+        ("patience", "0"),
+        ("color", "red"),
+        ("device", "x"),
+    )
     for key, value in bad:
         with pytest.raises(CompilationError) as caught:
             session.set_parameter(key, value)
@@ -311,3 +322,26 @@ def test_the_roof_is_whichever_binds() -> None:
 
 def test_steps_have_one_text() -> None:
     assert resolve("split<factor=8>", 2) == Step("split", 2, 8) == resolve("split<loop=2;factor=8>", 0)
+
+
+def test_an_expression_that_overflows_whatever_the_kernel_does_is_said_to() -> None:
+    session = opened(b"Y[i:9] = sum(j:64) X[i, j] * 1e38")
+    with pytest.raises(CompilationError, match=r"Y overflows float32 .* scale the expression down") as caught:
+        session.get_observation("flops")
+    assert (caught.value.code, caught.value.fields) == (FailureCode.OBSERVATION, {"reason": "overflow"})
+    assert opened(b"Y[i:9] = sum(j:64) exp(100 * X[i, j])").get_observation("flops") > 0
+
+
+def test_layouts_are_a_whole_schedule_from_the_start_and_templates_are_such() -> None:
+    session = opened(SOFTMAX)
+    templates = session.get_observation("templates")
+    assert list(templates) == ["M", "E", "S", "Y"]
+    action = f"nests<{';'.join(layouts[0] for layouts in templates.values())}>"
+    assert after(session, "split<loop=0;factor=2>", action, action) == [True, True, False]
+    assert session.get_observation("flops") > 0  # a wrong result would be an error
+    assert after(session, "nests<i;j>", "nests<;;;>") == [False, True]
+    assert session.schedule == opened(SOFTMAX).schedule
+    for text in ("nests", "nests<i", "nests<i,j:x>"):
+        with pytest.raises(CompilationError) as caught:
+            LoopsSession.check_action(text)
+        assert caught.value.code == FailureCode.ACTION_UNKNOWN

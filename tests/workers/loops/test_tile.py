@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiocg.workers.loops.expression import Affine
-from aiocg.workers.loops.interpreter import iterations
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.nest import Nest, Staging, initial_nest
 from aiocg.workers.loops.primitives import Refusal, fuse, set_kind, split, stage, swap
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.tile import staged_tile
+
+from .interpreter import iterations
 
 STRATEGIES = runpy.run_path(str(Path(__file__).with_name("strategies.py")))
 ALWAYS_THE_SAME = STRATEGIES["ALWAYS_THE_SAME"]

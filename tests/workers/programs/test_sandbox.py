@@ -1,11 +1,11 @@
 """What programs can do to the machine: they are tried with real programs, in a box and without."""
 
-import inspect
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -141,6 +141,7 @@ def _mark(process: psutil.Process) -> str | None:
         return None
 
 
+@pytest.mark.few(1)
 def test_a_program_has_no_more_memory_with_others_than_alone(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where there is no limit on its address space, as for sanitizers."""
     monkeypatch.setattr(execution, "RESIDENT_LIMIT", 256 << 20)
@@ -276,11 +277,14 @@ def broken_bwrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [("no_bwrap", "there is no bwrap on PATH"), ("broken_bwrap", "namespaces are not for you")],
 )
 def test_where_there_can_be_no_box_it_is_an_error_or_limits_must_do(
-    machine: str, message: str, request: pytest.FixtureRequest
+    machine: str, message: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request.getfixturevalue(machine)
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     with pytest.raises(CompilationError, match=message) as caught:
         do(Runner(Sandbox("bwrap")), shell("exit 0"))
+    assert os.listdir(temporary) == []
     assert caught.value.code == FailureCode.OBSERVATION and "AIOCG_SANDBOX=rlimits" in caught.value.message
     runner = Runner(Sandbox("auto"))
     try:
@@ -294,7 +298,16 @@ def test_the_option_comes_before_the_variable(monkeypatch: pytest.MonkeyPatch) -
     assert choose({}) == Sandbox("auto", narrow=False)
     monkeypatch.setenv("AIOCG_SANDBOX", "rlimits")
     assert choose({}).mode == "rlimits"
-    assert choose({"sandbox": "bwrap", "untrusted": True}) == Sandbox("bwrap", narrow=True)
+    assert choose({"sandbox": "auto"}).mode == "auto"
+
+
+@pytest.mark.parametrize("variable", ["auto", "bwrap", "rlimits"])
+def test_programs_of_others_run_without_a_box_only_where_that_is_allowed(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOCG_SANDBOX", variable)
+    assert choose({"untrusted": True}) == Sandbox("bwrap", narrow=True)
+    assert choose({"untrusted": True, "unboxed_programs": True}) == Sandbox(variable, narrow=True)
 
 
 def test_another_word_is_an_error_that_says_where_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,6 +332,7 @@ def test_what_is_to_be_kept_is_kept_and_nothing_beside_it(tmp_path: Path) -> Non
 
 
 def test_what_is_nested_deeper_than_python_can_follow_is_removed(tmp_path: Path) -> None:
+    """In a process of its own: finalizers may run at any depth, and what belongs to other tests would fail there."""
     place = os.open(tmp_path, os.O_RDONLY)
     for _ in range(200):
         os.mkdir("d", dir_fd=place)
@@ -326,12 +340,11 @@ def test_what_is_nested_deeper_than_python_can_follow_is_removed(tmp_path: Path)
         os.close(place)
         place = inner
     os.close(place)
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(len(inspect.stack()) + 100)
-    try:
-        scratch.empty(tmp_path)
-    finally:
-        sys.setrecursionlimit(before)
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom aiocg.workers.programs import scratch\n"
+        "sys.setrecursionlimit(100)\nscratch.empty(Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-P", "-c", script, str(tmp_path)], check=True)
     assert os.listdir(tmp_path) == []
 
 

@@ -1,6 +1,7 @@
 /* What freestanding C++ programs need beyond a C library, for hosts that have no C++ library.
  *
- * Linked to a program, not loaded by us. All of it is weak: where a sanitizer's runtime has the same, that is taken.
+ * It is linked to programs, not loaded into the worker. All symbols are weak, so that a sanitizer's runtime overrides
+ * them.
  */
 #define WEAK __attribute__((weak))
 #define UNUSED __attribute__((unused))

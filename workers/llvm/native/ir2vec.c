@@ -1,10 +1,10 @@
-/* Counts what IR2Vec embeds: how often each entity of its vocabulary (an opcode, a type, a kind of operand, a predicate
-   of a comparison) goes into the embedding of a program.
+/* Counts how often each entity of IR2Vec's vocabulary (an opcode, a type, a kind of operand, a predicate of a
+   comparison) contributes to the embedding of a program.
 
-   An embedding is a sum of rows of the vocabulary, so these counts are all that has to be known of a program. In the
-   flow-aware form an operand that is an instruction stands for that instruction's own embedding, which is a sum as
-   well. So an instruction counts as often as there are chains of uses from it to any instruction; going through a
-   function backwards gives that number for each instruction once, instead of a vector for each. */
+   An embedding is a sum of rows of the vocabulary, so it can be computed from these counts. In the flow-aware form, an
+   operand that is an instruction contributes the embedding of that instruction, which is a sum too. An instruction
+   therefore counts once for each chain of uses that begins at it. A backward pass over a function computes this number
+   for each instruction, so that no vectors are needed. */
 
 #define LLVM_FUNCTIONS(X)                                          \
     X(ref, LLVMGetFirstFunction, (ref), "")                        \
@@ -36,7 +36,7 @@ typedef __SIZE_TYPE__ size;
 
 /* The entities, in the order of `ENTITIES` in ir2vec.py. */
 enum {
-    OPCODE_ENTITIES = OPCODES - 2, /* there is no opcode 0, and none 6 */
+    OPCODE_ENTITIES = OPCODES - 2, /* there is no opcode 0 and no opcode 6 */
     TYPE_ENTITY = OPCODE_ENTITIES,
     OPERAND_ENTITY = TYPE_ENTITY + 12,
     PREDICATE_ENTITY = OPERAND_ENTITY + 4,
@@ -45,14 +45,14 @@ enum {
 enum Type { FLOAT, VOID, LABEL, METADATA, VECTOR, TOKEN, INTEGER, FUNCTION, POINTER, STRUCT, ARRAY, UNKNOWN };
 enum Operand { A_FUNCTION, A_POINTER, A_CONSTANT, A_VARIABLE };
 
-/* LLVMTypeKind -> type; kinds that are newer than this table are unknown ones. */
+/* LLVMTypeKind -> type; newer kinds are UNKNOWN. */
 static const unsigned char TYPE_OF_KIND[21] = {
     VOID, FLOAT, FLOAT, FLOAT, FLOAT, FLOAT, FLOAT, LABEL, INTEGER, FUNCTION, STRUCT, ARRAY, POINTER, VECTOR, METADATA,
-    VECTOR /* MMX */, TOKEN, VECTOR, FLOAT, VECTOR /* AMX */, UNKNOWN /* of a target */
+    VECTOR /* MMX */, TOKEN, VECTOR, FLOAT, VECTOR /* AMX */, UNKNOWN /* target extension type */
 };
 enum { POINTER_KIND = 12, FIRST_ICMP_PREDICATE = 32 };
 
-static const double MOST = 1e300; /* counts that double with each instruction stay finite */
+static const double MOST = 1e300; /* limits counts, which can double with each instruction */
 
 struct Entry {
     ref key; /* an instruction, or a block */
@@ -65,10 +65,10 @@ struct Visit {
     unsigned next; /* successor */
 };
 
-/* What the walk over one function works on; the caller owns the memory. */
+/* Working memory for one function, owned by the caller. */
 struct Table {
-    struct Entry *entries; /* in the order they were reached */
-    int64 *slots;          /* 1 + a place in `entries`, or 0 */
+    struct Entry *entries; /* in the order in which they were reached */
+    int64 *slots;          /* 1 + index in `entries`, or 0 */
     uint64 mask;
     int64 used;
 };
@@ -95,7 +95,7 @@ static void clear(struct Table *table) {
     while (table->used) table->slots[table->entries[--table->used].slot] = 0;
 }
 
-/* Says whether an instruction only speaks of others: debug intrinsics, and the marks of profilers. */
+/* Returns whether an instruction is a debug intrinsic or a pseudo probe. */
 static int is_annotation(const struct Llvm *llvm, ref instruction, unsigned opcode, unsigned pseudo_probe) {
     if (opcode != Call) return 0;
     if (llvm->LLVMIsADbgInfoIntrinsic(instruction)) return 1;
@@ -120,12 +120,12 @@ static unsigned kind_of_operand(const struct Llvm *llvm, ref operand) {
     return llvm->LLVMIsConstant(operand) ? A_CONSTANT : A_VARIABLE;
 }
 
-/* Counts an instruction; `instructions` are those of its function for the flow-aware form, null for the symbolic. */
+/* Counts an instruction; `instructions` are those of its function (flow-aware form), or null (symbolic form). */
 static void count_instruction(const struct Llvm *llvm, ref instruction, const struct Table *instructions,
                               const struct Entry *self, double *out) {
     unsigned opcode = opcode_of(llvm, instruction), operands = (unsigned)llvm->LLVMGetNumOperands(instruction);
     double count = self->count < MOST ? self->count : MOST;
-    /* Up to LLVM 21 the case values of a switch are operands: every second one after the condition and the default. */
+    /* Up to LLVM 21 the case values of a switch are operands: every other one after the condition and the default. */
     int cases = opcode == Switch && operands > 2 && operands == 2 * llvm->LLVMGetNumSuccessors(instruction);
     count_own(llvm, instruction, opcode, count, out);
     for (unsigned i = 0; i < operands; i++) {
@@ -140,7 +140,7 @@ static void count_instruction(const struct Llvm *llvm, ref instruction, const st
     }
 }
 
-/* Puts the blocks that can be reached into `blocks`, depth first, successors in their order. */
+/* Adds the reachable blocks to `blocks`, depth first. */
 static void reach(const struct Llvm *llvm, ref function, struct Table *blocks, struct Visit *stack) {
     int64 depth = 0;
     clear(blocks);
@@ -160,8 +160,8 @@ static void reach(const struct Llvm *llvm, ref function, struct Table *blocks, s
     }
 }
 
-/* Says how much there is to walk: functions with a body, the most blocks and instructions that one has, and the bytes
-   of all their names. */
+/* Writes four sizes: the number of functions with a body, the most blocks and the most instructions in one of them, and
+   the bytes of all their names. */
 EXPORT void aiocg_ir2vec_extent(const struct Llvm *llvm, ref module, int64 *out) {
     FOR_FUNCTIONS(function, module) {
         int64 blocks = 0, instructions = 0;
@@ -179,7 +179,7 @@ EXPORT void aiocg_ir2vec_extent(const struct Llvm *llvm, ref module, int64 *out)
     }
 }
 
-/* Writes the names of the functions with a body, one after the other, and the length of each. */
+/* Writes the names of the functions with a body, concatenated, and the length of each. */
 EXPORT void aiocg_ir2vec_names(const struct Llvm *llvm, ref module, char *names, int64 *lengths) {
     FOR_FUNCTIONS(function, module) {
         size length;
@@ -190,12 +190,12 @@ EXPORT void aiocg_ir2vec_names(const struct Llvm *llvm, ref module, char *names,
     }
 }
 
-/* Adds the counts of each function with a body to `out`, whose rows are `stride` apart: 0 for one row of the program,
-   or the number of entities for a row of each.
+/* Adds the counts of each function with a body to `out`. `stride` is 0 for one row for the program, or the number of
+   entities for one row per function.
 
-   Of the memory, `blocks` and `stack` hold as many as a function has blocks, `instructions` as many as it has
-   instructions, and `block_slots` and `instruction_slots` are twice as many at least, a power of two, less one in
-   `..._mask`; the slots are zeros. Without `instructions` the counts are of the symbolic form. */
+   `blocks` and `stack` have room for the most blocks of a function, and `instructions` for the most instructions.
+   `block_slots` and `instruction_slots` are zeros, at least twice as many and a power of two; the masks are one less.
+   If `instructions` is null, the symbolic form is counted. */
 EXPORT void aiocg_ir2vec(const struct Llvm *llvm, ref module, int64 stride, double *out, struct Entry *blocks,
                         int64 *block_slots, uint64 block_mask, struct Visit *stack, struct Entry *instructions,
                         int64 *instruction_slots, uint64 instruction_mask) {

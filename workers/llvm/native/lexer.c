@@ -1,7 +1,7 @@
 /* Cuts textual IR into tokens, as the lexer of LLVM's own parser does (llvm/lib/AsmParser/LLLexer.cpp).
 
-   The kinds of tokens and their numbers are those of LLVM 10, which CompilerGym has used; what newer LLVMs have added
-   comes after them, and nothing that they dropped is missing, so that one numbering serves all of them. */
+   The kinds of tokens and their numbers are those of LLVM 10, which CompilerGym uses. Kinds that later releases added
+   come after them, and kinds that they removed stay, so that one numbering serves all releases. */
 
 typedef __INT32_TYPE__ int32;
 typedef __INT64_TYPE__ int64;
@@ -151,7 +151,7 @@ static int starts_with(const char *text, const char *prefix) {
     return !*prefix;
 }
 
-/* Fill the caller's table of SLOTS entries: hash -> one more than the place in WORDS, 0 where there is none. */
+/* Fills the caller's table of SLOTS entries: hash -> 1 + index in WORDS, or 0. */
 EXPORT void aiocg_lexer_table(uint16 *table) {
     for (int i = 0; i < SLOTS; i++) table[i] = 0;
     for (int i = 0; i < COUNT; i++) {
@@ -175,8 +175,8 @@ static int is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >
 static int is_name_start(char c) { return is_alpha(c) || c == '-' || c == '$' || c == '.' || c == '_'; }
 static int is_label(char c) { return is_name_start(c) || is_digit(c); }
 
-/* One token: where it ends, and the part of the text that is its value. The text ends with a NUL, so that looking at
-   the character after any other is allowed. */
+/* A token: its end, and the part of the text that is its value. The text ends with a NUL, so the character after any
+   other may be read. */
 struct Token {
     enum Kind kind;
     const char *end, *value, *value_end;
@@ -200,14 +200,14 @@ static const char *skip_label(const char *p) {
     return p;
 }
 
-/* `"..."` at p; the value is what stands between the quotes, escapes as they are. */
+/* `"..."` at p; the value is the text between the quotes, with escapes unchanged. */
 static struct Token quoted(enum Kind kind, const char *start, const char *p) {
     const char *end = p + 1;
     while (*end && *end != '"') end++;
     return *end ? valued(kind, p + 1, end, end + 1) : error(start, end);
 }
 
-/* What follows a sigil: "..." or a name, or digits. */
+/* After a sigil: "...", a name or digits. */
 static struct Token variable(enum Kind named, enum Kind numbered, const char *start) {
     const char *p = start + 1;
     if (*p == '"') return quoted(named, start, p);
@@ -339,9 +339,9 @@ static struct Token next(const uint16 *table, const char *p) {
     return error(p, end);
 }
 
-/* Lex `text`, which is `size` bytes and a NUL. Of each token the kind goes to `kinds` and the value, with a NUL after
-   it, to `values`, which has room for `size + capacity` bytes; `values_size` becomes the bytes in use. A token after the
-   first `capacity` is only counted. Returns the number of tokens. */
+/* Splits `text`, which is `size` bytes and a NUL, into tokens and returns their number. Writes the kind of each token
+   to `kinds` and its value, followed by a NUL, to `values`, which has room for `size + capacity` bytes; sets
+   `values_size` to the bytes used. Tokens after the first `capacity` are only counted. */
 EXPORT int64 aiocg_lex(const uint16 *table, const char *text, int64 size, int32 *kinds, char *values, int64 capacity,
                        int64 *values_size) {
     int64 count = 0;

@@ -1,16 +1,16 @@
-/* What the C files here have in common. Freestanding on purpose: no other header, no libc, no link against libLLVM,
-   so that any clang builds them on a machine that has nothing else.
+/* Common definitions of the C files here. They are freestanding (no other header, no libc, not linked against libLLVM),
+   so that clang alone can build them.
 
-   A C file first defines LLVM_FUNCTIONS(X), with X(result, name, parameters, prefix) for every function of LLVM's C API
-   that it calls, and then includes this. The caller resolves the functions named in `aiocg_llvm_functions`, in that
-   order, into a `struct Llvm`; one whose prefix is "?" may be missing in the loaded libLLVM and is then a null pointer.
-   There is no state in here: one build serves any number of libLLVMs, modules and threads. */
+   A C file defines LLVM_FUNCTIONS(X), with X(result, name, parameters, prefix) for every function of LLVM's C API that
+   it calls, and then includes this file. The caller resolves the functions named in `aiocg_llvm_functions`, in that
+   order, into a `struct Llvm`. A function with prefix "?" may be missing in the loaded libLLVM, and is then a null
+   pointer. There is no global state: one build serves any number of libLLVMs, modules and threads. */
 
 typedef __INT64_TYPE__ int64;
 typedef __UINT64_TYPE__ uint64;
 typedef void *ref; /* any LLVM...Ref */
 
-/* What `opcode_of` needs, in every file. */
+/* The functions that `opcode_of` calls. */
 #define OPCODE_FUNCTIONS(X)                    \
     X(int, LLVMGetInstructionOpcode, (ref), "") \
     X(ref, LLVMIsACondBrInst, (ref), "?")      \
@@ -24,6 +24,7 @@ struct Llvm {
 };
 
 #define EXPORT __attribute__((visibility("default")))
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 EXPORT const char aiocg_llvm_functions[] =
 #define X(result, name, parameters, prefix) prefix #name " "
@@ -44,7 +45,7 @@ enum Opcode {
     CallBr = 67, Freeze = 68, PtrToAddr = 69, OPCODES = 70
 };
 
-/* LLVM 23 splits `br` in two with other numbers; both halves are `Br` here, as they are in the text of IR. */
+/* LLVM 23 replaces `br` by two opcodes; both are `Br` here, as in textual IR. */
 static inline unsigned opcode_of(const struct Llvm *llvm, ref instruction) {
     unsigned opcode = (unsigned)llvm->LLVMGetInstructionOpcode(instruction);
     if (opcode < OPCODES) return opcode;

@@ -1,9 +1,9 @@
-/* Finds the natural loops of functions, and marks one of them so that LLVM's loop unroller takes that one and no other.
+/* Finds the natural loops of functions, and marks one of them so that LLVM's loop unroller unrolls only that one.
 
-   A natural loop is a block, its header, that dominates the source of an edge to it, and all blocks that reach such a
-   source without passing the header. All edges to one header make one loop, as in LLVM's LoopInfo. Blocks that cannot
-   be reached from the entry are in no loop. The loops of a function are numbered in the order of their headers in the
-   function's text. */
+   A back edge is an edge whose target, the header, dominates its source. A natural loop is a header and all blocks that
+   reach one of its back edges without passing the header; all back edges to a header belong to one loop, as in LLVM's
+   LoopInfo. Unreachable blocks are in no loop. The loops of a function are numbered in the order of their headers in
+   its text. */
 
 #define LLVM_FUNCTIONS(X)                                            \
     X(ref, LLVMGetFirstFunction, (ref), "")                          \
@@ -41,18 +41,18 @@ typedef __SIZE_TYPE__ size;
 enum { NONE = -1 };
 
 struct Loop {
-    int64 function;     /* which of the module's functions with a body; 0 when one function was asked for */
-    int64 header;       /* which block of the function */
-    int64 depth;        /* 1: in no other loop */
-    int64 blocks;       /* with those of loops inside */
+    int64 function;     /* index among the module's functions with a body; 0 if only one function was read */
+    int64 header;       /* index of the block in the function */
+    int64 depth;        /* 1: outermost */
+    int64 blocks;       /* including those of inner loops */
     int64 instructions; /* in those blocks */
     int64 latches;      /* blocks with an edge to the header */
 };
 
-/* What one function is worked on in; the caller owns the memory. All numbers are places of blocks in the text, except
-   that `order` and `position` are reverse postorder. */
+/* Working memory for one function, owned by the caller. Blocks are numbered in the order of the text; a position is a
+   place in reverse postorder. */
 struct Graph {
-    int64 blocks, edges;         /* in: how many there is room for; out, after `read_graph`: how many there are */
+    int64 blocks, edges;         /* in: capacity; out: the number in the function */
     ref *block;                  /* [blocks] */
     int64 *slot;                 /* [slots] hash table: 1 + number of a block, or 0 */
     int64 mask;                  /* slots - 1; slots is a power of two and at least twice `blocks` */
@@ -60,12 +60,12 @@ struct Graph {
     int64 *successor;            /* [edges] */
     int64 *first_predecessor;    /* [blocks + 1] into `predecessor` */
     int64 *predecessor;          /* [edges] */
-    int64 *order;                /* [blocks] block at a position; `reached` of them */
-    int64 *position;             /* [blocks] of a block, or NONE: cannot be reached */
-    int64 *dominator;            /* [blocks] immediate dominator; the entry has itself */
-    int64 *depth;                /* [blocks] how many loops a block is in */
+    int64 *order;                /* [blocks] the block at a position; `reached` of them */
+    int64 *position;             /* [blocks] the position of a block, or NONE if it is unreachable */
+    int64 *dominator;            /* [blocks] immediate dominator; that of the entry is the entry */
+    int64 *depth;                /* [blocks] number of loops around a block */
     int64 *stack;                /* [2 * blocks] */
-    int64 *stamp;                /* [blocks] 1 + the last header whose loop was found to have the block */
+    int64 *stamp;                /* [blocks] 1 + the last header whose loop contains the block */
     int64 *instructions;         /* [blocks] */
     int64 reached;
 };
@@ -89,7 +89,7 @@ static void read_blocks(const struct Llvm *llvm, struct Graph *graph, ref functi
     }
 }
 
-/* Lists successors, and predecessors by counting them first. */
+/* Lists the successors and the predecessors of all blocks; predecessors are counted first. */
 static void read_edges(const struct Llvm *llvm, struct Graph *graph) {
     int64 edges = 0;
     for (int64 i = 0; i <= graph->blocks; i++) graph->first_predecessor[i] = 0;
@@ -115,7 +115,7 @@ static void read_edges(const struct Llvm *llvm, struct Graph *graph) {
         }
 }
 
-/* Numbers the blocks that the entry reaches in reverse postorder. */
+/* Puts the reachable blocks in reverse postorder. */
 static void order_blocks(struct Graph *graph) {
     int64 depth = 0, place = graph->blocks;
     int64 *path = graph->stack, *edge = graph->stack + graph->blocks;
@@ -174,12 +174,12 @@ static int dominates(const struct Graph *graph, int64 block, int64 other) {
     return other == block;
 }
 
-/* Is the edge into `header` from `block` one that closes a loop? */
+/* Returns whether the edge from `block` to `header` is a back edge. */
 static int is_back_edge(const struct Graph *graph, int64 block, int64 header) {
     return graph->position[block] != NONE && graph->position[header] != NONE && dominates(graph, header, block);
 }
 
-/* Counts the loop with this header, and its blocks one deeper. A block with two edges to the header is one latch. */
+/* Measures the loop with this header and increments its blocks' depth. A block with two back edges is one latch. */
 static void find_loop(struct Graph *graph, int64 header, struct Loop *loop) {
     int64 waiting = 0, mark = header + 1;
     loop->header = header;
@@ -237,7 +237,7 @@ static void measure(const struct Llvm *llvm, ref function, int64 *most, int64 *a
     *all += blocks;
 }
 
-/* out: the blocks and the edges of the function that has most, and the blocks of all functions. */
+/* Writes the most blocks and the most edges of a function, and the number of blocks of all functions. */
 EXPORT void aiocg_loop_sizes(const struct Llvm *llvm, ref module, int64 *out) {
     FOR_FUNCTIONS(function, module) measure(llvm, function, out, &out[2]);
 }
@@ -246,7 +246,7 @@ EXPORT void aiocg_loop_sizes_of_function(const struct Llvm *llvm, ref function, 
     measure(llvm, function, out, &out[2]);
 }
 
-/* Lists the loops of a module, function by function, and returns how many; `loops` has room for one per block. */
+/* Lists the loops of a module, function by function, and returns their number; `loops` has room for one per block. */
 EXPORT int64 aiocg_loops(const struct Llvm *llvm, ref module, struct Graph *graph, struct Loop *loops) {
     int64 count = 0, number = 0;
     FOR_FUNCTIONS(function, module) {
@@ -259,7 +259,7 @@ EXPORT int64 aiocg_loops(const struct Llvm *llvm, ref module, struct Graph *grap
     return count;
 }
 
-/* Returns the header of a function's loop with this number, or null. */
+/* Returns the header of a function's loop by its number, or null. */
 EXPORT ref aiocg_loop_header(const struct Llvm *llvm, ref function, struct Graph *graph, struct Loop *loops,
                              int64 number) {
     return number < find_loops(llvm, graph, function, loops) ? graph->block[loops[number].header] : 0;
@@ -267,15 +267,15 @@ EXPORT ref aiocg_loop_header(const struct Llvm *llvm, ref function, struct Graph
 
 /* ---- Unrolling one loop ----
 
-   A loop's hints are operands of a node that is attached to the branches back to its header, and whose first operand is
-   the node itself. While the unroller runs, the branch of the loop to unroll and all others with such a node have one
-   of ours instead, which has the number of the branch in it. The unroller copies hints that it does not know, so that
-   whatever it makes of a loop can be given that loop's own node back. What has a node without a number is the loop that
-   takes the remaining iterations, for which it makes a new one. */
+   A loop's hints are operands of a metadata node, which is attached to the branches of its latches and whose first
+   operand is the node itself. While the unroller runs, nodes of our own replace those of the loop to unroll and of all
+   other loops that have one; each contains the number of its branch. The unroller copies hints that it does not know,
+   so each resulting loop can get its original node back. The loop for the remaining iterations gets a new node without
+   a number. */
 
 #define TAG "aiocg.loop"
 #define UNROLL "llvm.loop.unroll."
-#define OPERANDS 64 /* of a node that is looked at; there are about ten kinds of hints */
+#define OPERANDS 64 /* most operands of a node that are read; there are about ten kinds of hints */
 
 static unsigned loop_kind(const struct Llvm *llvm, ref context) {
     return llvm->LLVMGetMDKindIDInContext(context, "llvm.loop", 9);
@@ -287,7 +287,7 @@ static ref string(const struct Llvm *llvm, ref context, const char *text) {
     return llvm->LLVMMDStringInContext2(context, text, length);
 }
 
-/* A node of a name and, unless it is negative, a number. */
+/* Makes a hint: a node of a name and, unless it is negative, a number. */
 static ref hint(const struct Llvm *llvm, ref context, const char *name, int64 number) {
     ref operands[2] = {string(llvm, context, name), 0};
     if (number < 0) return llvm->LLVMMDNodeInContext2(context, operands, 1);
@@ -296,7 +296,7 @@ static ref hint(const struct Llvm *llvm, ref context, const char *name, int64 nu
     return llvm->LLVMMDNodeInContext2(context, operands, 2);
 }
 
-/* Does the operand of a loop's node have a name that begins so? If it does and has a number, that is stored. */
+/* Returns whether an operand is a hint whose name has this prefix; if it has a number, stores that. */
 static int is_hint(const struct Llvm *llvm, ref operand, const char *prefix, int64 *number) {
     ref parts[OPERANDS];
     unsigned length;
@@ -312,12 +312,12 @@ static int is_hint(const struct Llvm *llvm, ref operand, const char *prefix, int
     return 1;
 }
 
-/* Is it a hint on unrolling, or one with the name of ours, that the program came with? */
+/* Returns whether our node leaves out a hint: one on unrolling, or one with our own name. */
 static int is_replaced(const struct Llvm *llvm, ref operand) {
     return is_hint(llvm, operand, UNROLL, 0) || is_hint(llvm, operand, TAG, 0);
 }
 
-/* Makes a loop's node: itself, the hints of `old` (or none) but those replaced, the number, and one hint more. */
+/* Makes a loop's node: itself, the hints of `old` (may be null) that are kept, the number, and the hint `last`. */
 static ref make_node(const struct Llvm *llvm, ref context, ref old, int64 number, ref last) {
     ref operands[OPERANDS + 3], olds[OPERANDS];
     unsigned count = 1, old_count = old ? llvm->LLVMGetMDNodeNumOperands(old) : 0;
@@ -329,13 +329,13 @@ static ref make_node(const struct Llvm *llvm, ref context, ref old, int64 number
     operands[count++] = hint(llvm, context, TAG, number);
     operands[count++] = last;
     ref node = llvm->LLVMMDNodeInContext2(context, operands, count);
-    llvm->LLVMMetadataReplaceAllUsesWith(self, node); /* a node that has itself as operand becomes a distinct one */
+    llvm->LLVMMetadataReplaceAllUsesWith(self, node); /* a node with itself as operand becomes distinct */
     return llvm->LLVMMetadataAsValue(context, node);
 }
 
-/* Marks the loop with this header to be unrolled `factor` times (0: fully), and keeps all others from being unrolled.
-   `kept` has room for one node per block of the function and gets what branches had before. Returns the number of the
-   branch that is marked, or NONE: the block heads no loop. */
+/* Marks the loop with this header for unrolling `factor` times (0: fully), and disables unrolling of all other loops
+   with hints. `kept` has room for one node per block and receives the original nodes of the branches. Returns the block
+   number of the marked branch, or NONE if the block is not a loop header. */
 EXPORT int64 aiocg_mark_loop(const struct Llvm *llvm, ref function, struct Graph *graph, struct Loop *loops, ref header,
                              int64 factor, ref *kept) {
     ref context = llvm->LLVMGetModuleContext(llvm->LLVMGetGlobalParent(function));
@@ -358,7 +358,7 @@ EXPORT int64 aiocg_mark_loop(const struct Llvm *llvm, ref function, struct Graph
     return marked;
 }
 
-/* Takes all marks away again: `kept` and `marked` are from `aiocg_mark_loop`. */
+/* Restores the original nodes; `kept` and `marked` are from `aiocg_mark_loop`. */
 EXPORT void aiocg_unmark_loops(const struct Llvm *llvm, ref function, ref *kept, int64 marked) {
     ref context = llvm->LLVMGetModuleContext(llvm->LLVMGetGlobalParent(function));
     unsigned kind = loop_kind(llvm, context);

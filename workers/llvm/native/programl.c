@@ -1,9 +1,9 @@
 /* Builds the ProGraML graph of a module (Cummins et al., "ProGraML: A Graph-based Program Representation for Data Flow
-   Analysis and Compiler Optimizations", ICML 2021) as flat arrays. What the graph is, and where it differs from what
-   the authors' own builder makes, is told in `aiocg/llvm/programl.py`.
+   Analysis and Compiler Optimizations", ICML 2021) as flat arrays. `aiocg/llvm/programl.py` describes the graph and how
+   it differs from that of the authors' own builder.
 
-   All memory is the caller's: an arena for graphs of up to `capacity` nodes. Whoever adds what there is no room for
-   makes the status FULL, and everything returns; the caller tries again with a larger arena. */
+   All memory is an arena of the caller, for graphs of up to `capacity` nodes. When there is no room for something, the
+   status becomes FULL and all functions return; the caller tries again with a larger arena. */
 
 #define LLVM_FUNCTIONS(X)                                 \
     X(ref, LLVMGetFirstFunction, (ref), "")               \
@@ -49,33 +49,32 @@ enum { ROOT = 0, NONE = -1 };
 
 enum { EDGES_PER_NODE = 4, TEXT_PER_NODE = 16, NAMES_PER_NODE = 64 };
 
-/* LLVMTypeKind and LLVMValueKind, as far as they matter here. */
+/* Members of LLVMTypeKind and LLVMValueKind. */
 enum { INTEGER_TYPE = 8, STRUCT_TYPE = 10, ARRAY_TYPE, POINTER_TYPE, VECTOR_TYPE, SCALABLE_VECTOR_TYPE = 17 };
 enum { ARGUMENT = 0, BASIC_BLOCK = 1, FUNCTION = 5, METADATA = 22, INLINE_ASM = 23, INSTRUCTION_VALUE = 24 };
 
-/* Texts and names of functions lie one behind the other in `text` and `names`; `text_ends` and `name_ends` are where
-   each ends. */
+/* `text` and `names` are the concatenated texts and function names; `text_ends` and `name_ends` are the end of each. */
 struct Graph {
     int64 nodes, edges, texts, functions;
     int8 *node_kind;
     int32 *node_text, *node_function, *node_block;
     int32 *edge_source, *edge_target, *edge_position;
     int8 *edge_flow;
-    ref *node_value;               /* the instruction, what a variable holds the result of, the constant or the type */
+    ref *node_value;               /* the instruction, the producer of a variable, the constant or the type */
     char *text, *names;
     int64 *text_ends, *name_ends;
 
     int64 status;
     const struct Llvm *llvm;
     int64 capacity, mask, used;
-    ref *keys;                     /* a hash table from LLVM's objects to their numbers; 0 is a free place */
+    ref *keys;                     /* hash table from LLVM objects to their numbers; 0: a free slot */
     int32 *numbers;
     int32 *type_of;                /* node -> number of the type of a variable or constant */
     ref *types;                    /* number of a type -> the type */
-    int32 *type_text, *type_node;  /* number of a type -> its text, its node, if it has them yet */
+    int32 *type_text, *type_node;  /* number of a type -> its text and its node, or NONE */
     int64 type_count;
     int32 *entry;                  /* function -> node */
-    int32 *exits;                  /* nodes, those of one function after those of another */
+    int32 *exits;                  /* nodes, function by function */
     int64 *exits_end;              /* function -> end of its exits */
     int64 exit_count;
     int32 *call_node;
@@ -93,7 +92,7 @@ static void *take(uintptr *arena, int64 bytes) {
     return (void *)start;
 }
 
-/* Lays out the arena at an address, or with 0 for one only measures it. `capacity` is a power of two, and not 1. */
+/* Lays out the arena and returns its size; with address 0, only measures. `capacity` is a power of two above 1. */
 static int64 lay_out(struct Graph *g, uintptr arena, int64 capacity) {
     uintptr start = arena;
     int64 n = capacity, e = EDGES_PER_NODE * capacity;
@@ -154,7 +153,7 @@ static void insert(struct Graph *g, ref key, int32 number) {
 
 static int64 text_end(struct Graph *g) { return g->texts ? g->text_ends[g->texts - 1] : 0; }
 
-/* Appends bytes behind the last text, at `*end`. */
+/* Appends bytes to the text under construction, which ends at `*end`. */
 static void append(struct Graph *g, int64 *end, const char *bytes) {
     for (; *bytes; bytes++) {
         if (*end == TEXT_PER_NODE * g->capacity) {
@@ -174,7 +173,7 @@ static void append_number(struct Graph *g, int64 *end, uint64 number) {
     append(g, end, digits + i);
 }
 
-/* Makes a text of the bytes from the last text to `end`, or finds the text that is the same. */
+/* Returns the number of the text under construction, which ends at `end`; equal texts share a number. */
 static int32 intern(struct Graph *g, int64 end) {
     int64 start = text_end(g), from = 0;
     for (int64 i = 0; i < g->texts; from = g->text_ends[i++]) {
@@ -197,7 +196,7 @@ static int32 text_of(struct Graph *g, const char *text) {
     return intern(g, end);
 }
 
-/* LLVM's own names of the opcodes; the last is for one that is not known here. */
+/* LLVM's names of the opcodes; the last one is for unknown opcodes. */
 static const char *const OPCODE_NAMES[OPCODES + 1] = {
     [Ret] = "ret", [Br] = "br", [Switch] = "switch", [IndirectBr] = "indirectbr", [Invoke] = "invoke",
     [Unreachable] = "unreachable", [Add] = "add", [FAdd] = "fadd", [Sub] = "sub", [FSub] = "fsub", [Mul] = "mul",
@@ -222,7 +221,7 @@ static int32 opcode_text(struct Graph *g, unsigned opcode) {
     return g->opcode_text[opcode];
 }
 
-/* Before LLVM 17 only the printed type tells lengths that have more than 32 bits. */
+/* Before LLVM 17, lengths above 32 bits are only in the printed type. */
 static void append_array_length(struct Graph *g, int64 *end, ref array) {
     if (g->llvm->LLVMGetArrayLength2) {
         append_number(g, end, g->llvm->LLVMGetArrayLength2(array));
@@ -235,7 +234,7 @@ static void append_array_length(struct Graph *g, int64 *end, ref array) {
     g->llvm->LLVMDisposeMessage(printed);
 }
 
-/* Appends the text of a type: as LLVM prints it, but every structure is `struct`, and every pointer `ptr`. */
+/* Appends the text of a type as LLVM prints it, but with `struct` for every structure and `ptr` for every pointer. */
 static void append_type(struct Graph *g, int64 *end, ref type) {
     const struct Llvm *llvm = g->llvm;
     int kind = llvm->LLVMGetTypeKind(type);
@@ -289,8 +288,8 @@ static int32 type_text(struct Graph *g, int32 type) {
     return g->type_text[type];
 }
 
-/* All pointers to one address space are one type, as they are in LLVM since 15: their key is a number that is no
-   address. */
+/* All pointers to one address space are one type, as in LLVM since 15. Their key is an odd number, which no address
+   is. */
 static int32 type_number(struct Graph *g, ref type) {
     int32 number = find(g, type);
     if (number != NONE) return number;
@@ -350,12 +349,12 @@ static int32 constant_node(struct Graph *g, ref constant) {
     return node;
 }
 
-/* Adds the data that an operand is, if it is data, and the edge to the instruction that uses it. */
+/* Adds a node for an operand that is data, and the edge to the instruction that uses it. */
 static void visit_operand(struct Graph *g, ref value, unsigned position, int32 user, int32 function) {
     int kind = g->llvm->LLVMGetValueKind(value);
     int32 node;
     if (kind == FUNCTION || kind == BASIC_BLOCK || kind == METADATA || kind == INLINE_ASM) return;
-    if (kind == INSTRUCTION_VALUE && g->llvm->LLVMIsAInstruction(value)) { /* some rare constants say so too */
+    if (kind == INSTRUCTION_VALUE && g->llvm->LLVMIsAInstruction(value)) { /* some rare constants have this kind too */
         node = add_data(g, VARIABLE, value, function, g->blocks);
     } else if (kind == ARGUMENT) {
         node = find(g, value);
@@ -366,7 +365,7 @@ static void visit_operand(struct Graph *g, ref value, unsigned position, int32 u
     add_edge(g, DATA, node, user, position);
 }
 
-/* Since LLVM 22 the case values of a switch are no operands; they are taken as if they still were. */
+/* Since LLVM 22 the case values of a switch are not operands; they are treated like operands. */
 static void visit_cases(struct Graph *g, ref instruction, unsigned operands, int32 user) {
     unsigned successors = g->llvm->LLVMGetNumSuccessors(instruction);
     if (successors < 2 || operands != successors + 1) return;
@@ -381,7 +380,7 @@ static void visit_cases(struct Graph *g, ref instruction, unsigned operands, int
 static void visit_call(struct Graph *g, ref instruction, int32 node) {
     ref callee = g->llvm->LLVMGetCalledValue(instruction);
     if (!g->llvm->LLVMIsAFunction(callee)) return;
-    g->call_node[g->call_count] = node; /* there are no more calls than nodes */
+    g->call_node[g->call_count] = node; /* there are at most as many calls as nodes */
     g->callee[g->call_count++] = callee;
 }
 
@@ -401,14 +400,14 @@ static int32 visit_instruction(struct Graph *g, ref instruction, int32 function)
 
 /* ---- functions ---- */
 
-/* Adds an edge to each variable from the instruction whose result it is, which may have come later. */
+/* Adds an edge to each variable from the instruction that produces it, which may come after its uses. */
 static void connect_producers(struct Graph *g, int64 first) {
     for (int64 node = first; node < g->nodes && g->status == DONE; node++)
-        if (g->node_kind[node] == VARIABLE && g->node_block[node] != NONE) /* those of arguments are in no block */
+        if (g->node_kind[node] == VARIABLE && g->node_block[node] != NONE) /* arguments are in no block */
             add_edge(g, DATA, find(g, g->node_value[node]), (int32)node, 0);
 }
 
-/* Adds the edges between blocks; a block that none follows is an exit of the function. */
+/* Adds the edges between blocks; a block without successors is an exit of the function. */
 static void connect_blocks(struct Graph *g, ref function) {
     const struct Llvm *llvm = g->llvm;
     FOR_BLOCKS(block, function) {
@@ -463,7 +462,7 @@ static void add_function(struct Graph *g, ref function) {
     insert(g, function, (int32)g->functions++);
 }
 
-/* Adds the edges of a call: to where the function begins, and back from wherever it ends. */
+/* Adds the edges of a call: to the entry of the function, and back from its exits. */
 static void connect_call(struct Graph *g, int32 caller, int32 function) {
     add_edge(g, CALL, caller, g->entry[function], 0);
     for (int64 i = function ? g->exits_end[function - 1] : 0; i < g->exits_end[function] && g->status == DONE; i++)
@@ -474,8 +473,8 @@ static void connect_call(struct Graph *g, int32 caller, int32 function) {
 
 static int32 type_node(struct Graph *g, int32 type);
 
-/* Adds a node for a type, and nodes for the types it is made of: members of a structure have nodes of their own,
-   elements of arrays and vectors share one with all other values of that type. */
+/* Adds a node for a type and nodes for its parts. Each member of a structure gets a new node; the element type of an
+   array or vector shares the node of all values of that type. */
 static int32 add_type(struct Graph *g, ref type) {
     const struct Llvm *llvm = g->llvm;
     int kind = llvm->LLVMGetTypeKind(type);
@@ -491,7 +490,7 @@ static int32 add_type(struct Graph *g, ref type) {
 }
 
 static int32 type_node(struct Graph *g, int32 type) {
-    if (g->status != DONE) return 0; /* without room for a type, its number may be another's */
+    if (g->status != DONE) return 0; /* when memory is full, `type` may be the number of another type */
     if (g->type_node[type] == NONE) {
         int32 node = add_type(g, g->types[type]);
         g->type_node[type] = node;
@@ -500,13 +499,13 @@ static int32 type_node(struct Graph *g, int32 type) {
 }
 
 static void connect_types(struct Graph *g) {
-    int64 last = g->nodes; /* the nodes of types come behind */
+    int64 last = g->nodes; /* nodes of types come after these */
     for (int64 node = 0; node < last && g->status == DONE; node++)
         if (g->node_kind[node] == VARIABLE || g->node_kind[node] == CONSTANT)
             add_edge(g, TYPES, type_node(g, g->type_of[node]), (int32)node, 0);
 }
 
-/* ---- the whole ---- */
+/* ---- the graph ---- */
 
 static void build(struct Graph *g, ref module) {
     const struct Llvm *llvm = g->llvm;
@@ -526,13 +525,13 @@ static void build(struct Graph *g, ref module) {
     connect_types(g);
 }
 
-/* Bytes of the arena for a graph of up to `capacity` nodes. */
+/* Returns the size in bytes of an arena for a graph of up to `capacity` nodes. */
 EXPORT int64 aiocg_programl_bytes(int64 capacity) {
     struct Graph graph;
     return lay_out(&graph, 0, capacity);
 }
 
-/* Builds the graph, and writes into `out` how much there is of everything, and where: see `_RESULT` in `programl.py`. */
+/* Builds the graph and writes the number and address of everything to `out`: see `_RESULT` in `programl.py`. */
 EXPORT int aiocg_programl(const struct Llvm *llvm, ref module, char *arena, int64 capacity, int64 *out) {
     struct Graph graph, *g = &graph;
     lay_out(g, (uintptr)arena, capacity);

@@ -1,4 +1,4 @@
-"""The observation spaces of the LLVM environments, by name. A module for each kind; this one only joins them."""
+"""The observation spaces of the LLVM environments, by name. Each kind has its module; this one joins them."""
 
 from aiocg.workers.llvm.observations import (
     bitcode_file,

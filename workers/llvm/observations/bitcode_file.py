@@ -1,4 +1,4 @@
-"""The program as a file, for tools that want one."""
+"""The program as a file, for tools that need one."""
 
 import functools
 import os
@@ -15,7 +15,7 @@ _chosen: str | None = None
 
 
 def _bitcode_file(subject: Subject) -> str:
-    """Write the bitcode to a file named by the state's hash, unless it is there already, and return its path."""
+    """Write the bitcode to a file named by the state's hash, unless it exists, and return its path."""
     if _chosen == "":
         raise CompilationError(
             FailureCode.OBSERVATION,
@@ -34,7 +34,7 @@ def _bitcode_file(subject: Subject) -> str:
 
 
 def _write(content: bytes, path: Path) -> None:
-    """Write a file so that nobody ever sees a part of it."""
+    """Write a file atomically."""
     with tempfile.NamedTemporaryFile(prefix=".", dir=path.parent, delete=False) as file:
         try:
             file.write(content)
@@ -46,7 +46,7 @@ def _write(content: bytes, path: Path) -> None:
 
 
 def use_folder(folder: str | None) -> None:
-    """Write the files below this folder from now on; None is a folder of this process's own, and "" is none at all."""
+    """Set the folder for the files; None means a folder of this process, and "" means that no files are written."""
     global _chosen
     _chosen = folder
 

@@ -1,6 +1,6 @@
-"""Observations that are the program itself, and those that count its instructions.
+"""Observations of the program itself, and counts of its instructions.
 
-Every one is a pure function of benchmark and state, whatever machine computes it.
+Each is a pure function of benchmark and state, independent of the machine.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
+from aiocg.workers.llvm.observations.levels import LEVELS
 from aiocg.workers.llvm.observations.observation import Observation, Subject, count, text
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES
 
@@ -20,10 +21,6 @@ DICT_KEYS = tuple(f"{name}Count" for name in INST_COUNT_NAMES)  # CompilerGym's 
 NORM_DICT_KEYS = tuple(f"{name}Density" for name in INST_COUNT_NAMES[1:])
 
 
-def _ir(subject: Subject) -> str:
-    return subject.engine.text(subject.state)
-
-
 def _ir_sha1(subject: Subject) -> str:
     if "sha1" not in subject.state.memo:
         text = _MODULE_NAMES.sub("", subject.engine.text(subject.state))
@@ -32,27 +29,11 @@ def _ir_sha1(subject: Subject) -> str:
     return digest
 
 
-def _bitcode(subject: Subject) -> bytes:
-    return subject.engine.bitcode(subject.state)
-
-
-def _instruction_count(subject: Subject) -> int:
-    return subject.engine.instruction_count(subject.state)
-
-
 def _instruction_count_at(level: str) -> Callable[[Subject], int]:
     def compute(subject: Subject) -> int:
-        return subject.engine.instruction_count(subject.benchmark.at(level))
+        return subject.benchmark.at(level).instructions
 
     return compute
-
-
-def _inst_count(subject: Subject) -> Array:
-    return Array("int64", (len(INST_COUNT_NAMES),), subject.engine.inst_count(subject.state))
-
-
-def _inst_count_dict(subject: Subject) -> dict[str, int]:
-    return dict(zip(DICT_KEYS, integers(subject.engine.inst_count(subject.state)), strict=True))
 
 
 def _densities(subject: Subject) -> list[float]:
@@ -63,14 +44,6 @@ def _densities(subject: Subject) -> list[float]:
 def _inst_count_norm(subject: Subject) -> Array:
     values = _densities(subject)
     return Array("float64", (len(values),), struct.pack(f"<{len(values)}d", *values))
-
-
-def _inst_count_norm_dict(subject: Subject) -> dict[str, float]:
-    return dict(zip(NORM_DICT_KEYS, _densities(subject), strict=True))
-
-
-def _autophase(subject: Subject) -> Array:
-    return Array("int64", (len(AUTOPHASE_NAMES),), subject.engine.autophase(subject.state))
 
 
 def _autophase_dict(subject: Subject) -> dict[str, int]:
@@ -96,26 +69,31 @@ def _mapping(
 
 
 OBSERVATIONS = (
-    text("Ir", "The program as textual LLVM IR.", _ir),
+    text("Ir", "The program as textual LLVM IR.", lambda subject: subject.engine.text(subject.state)),
     text("IrSha1", "SHA1 of the textual IR without the lines that name the module and its source, in hex.", _ir_sha1),
-    Observation(ObservationSpec("Bitcode", "binary", "The program as LLVM bitcode.", default=b""), _bitcode),
-    count(INSTRUCTION_COUNT, "Number of IR instructions.", _instruction_count),
+    Observation(
+        ObservationSpec("Bitcode", "binary", "The program as LLVM bitcode.", default=b""),
+        lambda subject: subject.engine.bitcode(subject.state),
+    ),
+    count(INSTRUCTION_COUNT, "Number of IR instructions.", lambda subject: subject.state.instructions),
     *(
         count(f"{INSTRUCTION_COUNT}{level}", f"Number of IR instructions {what}.", _instruction_count_at(level))
-        for level, what in (
-            ("O0", "of the program as it came"),
-            ("O3", "after default<O3>"),
-            ("Oz", "after default<Oz>"),
-        )
+        for level, what in LEVELS.items()
     ),
     _array(
         "InstCount",
         "Instructions, blocks, functions, and instructions by opcode.",
         "int64",
         len(INST_COUNT_NAMES),
-        _inst_count,
+        lambda subject: Array("int64", (len(INST_COUNT_NAMES),), subject.engine.inst_count(subject.state)),
     ),
-    _mapping("InstCountDict", "InstCount by name.", "int64", DICT_KEYS, _inst_count_dict),
+    _mapping(
+        "InstCountDict",
+        "InstCount by name.",
+        "int64",
+        DICT_KEYS,
+        lambda subject: dict(zip(DICT_KEYS, integers(subject.engine.inst_count(subject.state)), strict=True)),
+    ),
     _array(
         "InstCountNorm",
         "InstCount divided by its first entry, which is left out.",
@@ -123,7 +101,19 @@ OBSERVATIONS = (
         len(NORM_DICT_KEYS),
         _inst_count_norm,
     ),
-    _mapping("InstCountNormDict", "InstCountNorm by name.", "float64", NORM_DICT_KEYS, _inst_count_norm_dict),
-    _array("Autophase", "The 56 Autophase features.", "int64", len(AUTOPHASE_NAMES), _autophase),
+    _mapping(
+        "InstCountNormDict",
+        "InstCountNorm by name.",
+        "float64",
+        NORM_DICT_KEYS,
+        lambda subject: dict(zip(NORM_DICT_KEYS, _densities(subject), strict=True)),
+    ),
+    _array(
+        "Autophase",
+        "The 56 Autophase features.",
+        "int64",
+        len(AUTOPHASE_NAMES),
+        lambda subject: Array("int64", (len(AUTOPHASE_NAMES),), subject.engine.autophase(subject.state)),
+    ),
     _mapping("AutophaseDict", "Autophase by name.", "int64", AUTOPHASE_NAMES, _autophase_dict),
 )

@@ -1,11 +1,12 @@
-"""The program as statements in the words of inst2vec's dictionary."""
+"""The program as statements of inst2vec's dictionary."""
 
 from aiocg.transport.messages import ObservationSpec
-from aiocg.workers.llvm.inst2vec import statements
 from aiocg.workers.llvm.observations.observation import Observation, Subject
 
 
 def _statements(subject: Subject) -> list[str]:
+    from aiocg.workers.llvm.inst2vec import statements  # its regular expressions are slow to compile
+
     return statements(subject.engine.text(subject.state))
 
 

@@ -1,4 +1,4 @@
-"""What IR2Vec's embeddings are sums of; the client multiplies it by a vocabulary."""
+"""Counts for IR2Vec's embeddings; the client multiplies them by a vocabulary."""
 
 from collections.abc import Callable
 

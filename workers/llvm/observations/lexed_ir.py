@@ -13,7 +13,7 @@ _lexers: weakref.WeakKeyDictionary[Engine, Lexer] = weakref.WeakKeyDictionary()
 
 
 def lexer_of(engine: Engine) -> Lexer:
-    """Return the lexer compiled for an engine."""
+    """Return the lexer of an engine."""
     if engine not in _lexers:
         _lexers[engine] = Lexer(engine.natives.load("lexer"))
     return _lexers[engine]

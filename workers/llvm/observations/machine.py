@@ -9,7 +9,7 @@ from typing import Any
 
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.observations.observation import Observation
 
 __all__ = ["OBSERVATIONS"]
 
@@ -25,18 +25,14 @@ _KIND = {"Instruction": "i", "Data": "d", "Unified": ""}
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def _cpu_info(subject: Subject) -> dict[str, Any]:
-    return describe(subject.engine.library)
-
-
 @functools.cache
 def describe(library: Library, processors: Path = PROCESSORS, description: Path = DESCRIPTION) -> dict[str, Any]:
-    """Describe the processor, under CompilerGym's names and some more.
+    """Describe the processor, under CompilerGym's names and additional ones.
 
     Returns:
-        `name`, `architecture`, `cores_count`, `processors_count` (hardware threads), for each of `CACHES` how many
-        bytes one holds, such as `l2_cache_size`, and how many there are, `l2_cache_count` (zeros where there is none,
-        or the system does not say), `llvm_name` (what `-mcpu=native` means) and `llvm_features` (by LLVM's names).
+        `name`, `architecture`, `cores_count`, `processors_count` (hardware threads); for each of `CACHES` its size in
+        bytes, such as `l2_cache_size`, and the number of caches, `l2_cache_count` (zeros if there is none or it is
+        unknown); `llvm_name` (what `-mcpu=native` means) and `llvm_features` (LLVM's names).
     """
     online = _read_processors(processors)
     cores = {one.get("topology/core_cpus_list") or one.get("topology/thread_siblings_list") for one in online}
@@ -57,7 +53,7 @@ def describe(library: Library, processors: Path = PROCESSORS, description: Path 
 
 
 def _name(description: Path) -> str:
-    """Return what the processor calls itself, as Linux has it; elsewhere what Python knows."""
+    """Return the processor's name as Linux reports it; on other systems, as Python does."""
     try:
         found = re.search(r"^(?:model name|Model|cpu model|cpu)\s*:\s*(.+)$", description.read_text(), re.MULTILINE)
     except OSError:
@@ -66,7 +62,7 @@ def _name(description: Path) -> str:
 
 
 def _read_processors(folder: Path) -> list[dict[str, str]]:
-    """Read what Linux says about each processor that is online, by the path of each small file in its folder."""
+    """Read Linux's description of each online processor: the small files in its folder, by path."""
     processors = [one for one in sorted(folder.glob("cpu[0-9]*")) if (one / "topology").is_dir()]
     return [
         {str(path.relative_to(one)): _read(path) for pattern in _FILES for path in one.glob(pattern)}
@@ -82,7 +78,7 @@ def _read(path: Path) -> str:
 
 
 def _caches(files: dict[str, str]) -> set[tuple[str, int, str]]:
-    """Return the caches of one processor: which, its size in bytes, and the processors that share it."""
+    """Return the caches of one processor: for each its level, its size in bytes, and the processors that share it."""
     found = set()
     for folder in {path.rpartition("/")[0] for path in files if path.startswith("cache/")}:
         level, kind, size, shared = (files.get(f"{folder}/{part}", "") for part in _CACHE_FILES)
@@ -101,6 +97,6 @@ OBSERVATIONS = (
             platform_dependent=True,
             default={},
         ),
-        _cpu_info,
+        lambda subject: describe(subject.engine.library),
     ),
 )

@@ -1,8 +1,7 @@
-"""What an observation space is to the worker: a description, and the function that computes it from a state."""
+"""An observation space in the worker: a description, and the function that computes it from a state."""
 
-import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.llvm.baselines import Benchmark
@@ -11,25 +10,28 @@ from aiocg.workers.llvm.states import State
 from aiocg.workers.programs.parameters import Parameters
 
 
-class Subject(NamedTuple):
-    """What an observation is computed from.
-
-    Attributes:
-        benchmark: the program at its start, with the engine.
-        state: the program as it is now.
-        parameters: what the session was told about how to observe.
-        deadline: when the observation must be there, in seconds of the monotonic clock.
-    """
-
-    benchmark: Benchmark
-    state: State
-    parameters: Parameters
-    deadline: float = math.inf
+class Subject(Protocol):
+    """The input of an observation: a session."""
 
     @property
     def engine(self) -> Engine:
-        """The engine that the program lives in."""
-        return self.benchmark.engine
+        """The engine that holds the program."""
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """The program at its initial state."""
+
+    @property
+    def state(self) -> State:
+        """The program's current state."""
+
+    @property
+    def parameters(self) -> Parameters:
+        """The session's observation parameters."""
+
+    @property
+    def deadline(self) -> float:
+        """The time limit of the observation, in seconds of the monotonic clock."""
 
 
 class Observation(NamedTuple):
@@ -40,11 +42,11 @@ class Observation(NamedTuple):
 
 
 def text(name: str, description: str, compute: Callable[[Subject], str]) -> Observation:
-    """Make an observation that is text."""
+    """Return an observation that is text."""
     return Observation(ObservationSpec(name, "text", description, default=""), compute)
 
 
 def count(name: str, description: str, compute: Callable[[Subject], int], *, platform: bool = False) -> Observation:
-    """Make an observation that is a number of things."""
+    """Return an observation that is a count."""
     spec = ObservationSpec(name, "integer", description, low=0, default=0, platform_dependent=platform)
     return Observation(spec, compute)

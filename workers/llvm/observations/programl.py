@@ -1,4 +1,4 @@
-"""The program as a ProGraML graph in flat form. What the graph means is told in `aiocg/llvm/programl.py`."""
+"""The program as a ProGraML graph in flat form. `aiocg/llvm/programl.py` explains the graph."""
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
@@ -12,13 +12,13 @@ def _graphs(subject: Subject) -> ProgramGraphs:
 
 
 def _arrays(subject: Subject) -> dict[str, object]:
-    instructions = subject.engine.instruction_count(subject.state)
+    instructions = subject.state.instructions
     return _graphs(subject).build(subject.engine.module(subject.state).pointer, instructions)._asdict()
 
 
 def _full_texts(subject: Subject) -> list[str]:
-    instructions = subject.engine.instruction_count(subject.state)
-    return full_texts(_graphs(subject), subject.engine.parsed(subject.state), instructions)
+    instructions = subject.state.instructions
+    return full_texts(_graphs(subject), subject.engine.module(subject.state), instructions)
 
 
 def _numbers(

@@ -1,4 +1,4 @@
-"""Observations of what a program does while a sanitizer watches it."""
+"""Observations of a program's behaviour under a sanitizer."""
 
 from collections.abc import Callable
 from typing import Any

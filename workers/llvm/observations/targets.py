@@ -1,14 +1,21 @@
-"""What actions can be aimed at: the functions and the loops of a program."""
+"""The targets of actions: the functions and the loops of a program."""
 
 import struct
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.llvm.action_text import quote
+from aiocg.workers.llvm.inlining import Calls, calls
 from aiocg.workers.llvm.loops import Loop
+from aiocg.workers.llvm.observations.counts import integers
 from aiocg.workers.llvm.observations.observation import Observation, Subject
+from aiocg.workers.llvm.size_attributes import MINSIZE
 
 FUNCTIONS = "Functions"
+FUNCTION_SIZES = "FunctionTextSizesMinsize"
+FUNCTION_COUNTS = "FunctionInstructionCounts"
+CALLS = "Calls"
+REMOVABLE = "RemovableFunctions"
 LOOPS = "Loops"
 FEATURES = Loop._fields
 
@@ -22,7 +29,7 @@ def _function_names(subject: Subject) -> list[bytes]:
 
 
 def _found_loops(subject: Subject) -> list[Loop]:
-    """Return the loops of the functions that have a name."""
+    """Return the loops of the named functions."""
     memo = subject.state.memo
     if "loops" not in memo:
         names = _function_names(subject)
@@ -32,8 +39,26 @@ def _found_loops(subject: Subject) -> list[Loop]:
     return loops
 
 
-def _functions(subject: Subject) -> list[str]:
-    return [quote(name) for name in _function_names(subject) if name]
+def _calls(subject: Subject) -> Calls:
+    memo = subject.state.memo
+    if "calls" not in memo:
+        memo["calls"] = calls(subject.engine.module(subject.state))
+    found: Calls = memo["calls"]
+    return found
+
+
+def _function_counts(subject: Subject) -> Array:
+    names, engine = _function_names(subject), subject.engine
+    counts = integers(engine.walker.function_counts(engine.module(subject.state).pointer, len(names)))
+    named = [count for name, count in zip(names, counts, strict=True) if name]
+    return Array("int64", (len(named),), struct.pack(f"<{len(named)}q", *named))
+
+
+def _function_sizes(subject: Subject) -> Array:
+    state, engine = subject.state, subject.engine
+    sizes = engine.function_sizes.of(state, engine.module(state), MINSIZE)
+    named = [size for name, size in zip(_function_names(subject), sizes, strict=True) if name]
+    return Array("int64", (len(named),), struct.pack(f"<{len(named)}q", *named))
 
 
 def _loops(subject: Subject) -> list[str]:
@@ -56,7 +81,51 @@ OBSERVATIONS = (
         ObservationSpec(
             FUNCTIONS, "texts", "The functions that have a body and a name, as LLVM writes them: `@main`.", default=[]
         ),
-        _functions,
+        lambda subject: [quote(name) for name in _function_names(subject) if name],
+    ),
+    Observation(
+        ObservationSpec(
+            FUNCTION_COUNTS,
+            "array",
+            "IR instructions of each of `Functions`.",
+            "int64",
+            (-1,),
+            low=0,
+            default=Array("int64", (0,), b""),
+        ),
+        _function_counts,
+    ),
+    Observation(
+        ObservationSpec(
+            FUNCTION_SIZES,
+            "array",
+            "Bytes that each of `Functions` adds to an object file, marked minsize and optsize before code is "
+            "generated: machine code, its entry of the unwind table, jump tables and the constants that it refers to.",
+            "int64",
+            (-1,),
+            low=0,
+            platform_dependent=True,
+            default=Array("int64", (0,), b""),
+        ),
+        _function_sizes,
+    ),
+    Observation(
+        ObservationSpec(
+            CALLS,
+            "texts",
+            "The direct calls between two of `Functions` that can be inlined: caller and callee, `@main @parse`.",
+            default=[],
+        ),
+        lambda subject: [f"{quote(caller)} {quote(callee)}" for caller, callee in _calls(subject).edges],
+    ),
+    Observation(
+        ObservationSpec(
+            REMOVABLE,
+            "texts",
+            "Those of `Functions` that are dead once their calls are inlined: local or linkonce, and only called.",
+            default=[],
+        ),
+        lambda subject: [quote(name) for name in _calls(subject).removable],
     ),
     Observation(
         ObservationSpec(

@@ -1,1 +1,1 @@
-"""Loop nests on the processor: LLVM IR is made of them, compiled in this process, and run by a few threads."""
+"""Loop nests on the CPU: they are lowered to LLVM IR, compiled in this process, and run by several threads."""

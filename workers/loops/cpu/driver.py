@@ -1,9 +1,9 @@
-"""What carries out the stages of a kernel on several threads, as often as asked, and says how long that took.
+"""The driver: repeatedly runs the stages of a kernel on several threads, and times the runs.
 
-It is compiled with the stages, so that between two runs nothing else happens. All threads call it at once. A parallel
-stage is shared among them by turns of its outermost loop, another one is the first thread's; before the next stage all
-wait for each other at a barrier. Who waits spins, since what they wait for takes microseconds; after a while it lets
-others run, in case that there are more threads than processors.
+It is compiled with the stages, so that nothing else happens between two runs. All threads call it simultaneously. The
+iterations of a parallel stage's outermost loop are divided among them; the first thread runs other stages alone. A
+barrier separates stages. Waiting threads spin, since waits take microseconds; after a while they yield, in case there
+are more threads than processors.
 """
 
 import time
@@ -14,11 +14,9 @@ from llvmlite import ir
 
 from aiocg.workers.loops.cpu.loops import INDEX, Loops
 
-__all__ = ["BARRIER_BYTES", "NAME", "Step", "write_driver"]
-
 NAME = "drive"
-BARRIER_BYTES = 128  # the count of those who arrived and the sense are in lines of their own
-SENSE = 64  # bytes from the beginning
+BARRIER_BYTES = 128  # the arrival count and the sense are on separate cache lines
+SENSE = 64  # offset in bytes
 SPINS = 1 << 12
 POINTER = ir.PointerType()
 COUNT = ir.IntType(32)
@@ -26,11 +24,11 @@ NANOSECONDS = 1_000_000_000
 
 
 class Step(NamedTuple):
-    """A stage's function, and how it is called.
+    """A stage's function and how to call it.
 
     Attributes:
-        function: of a pointer for each tensor, the first and the end of the turns of its outermost loop.
-        turns: of its outermost loop.
+        function: takes a pointer for each tensor, and the first and end iteration of its outermost loop.
+        turns: the iterations of its outermost loop.
         parallel: whether threads share them.
     """
 
@@ -42,8 +40,8 @@ class Step(NamedTuple):
 def write_driver(module: ir.Module, steps: Sequence[Step], tensors: int) -> None:
     """Write the function `drive(tensors, barrier, thread, threads, runs)`, which returns nanoseconds.
 
-    Its arguments: an array of pointers to tensors, `BARRIER_BYTES` zeros that the threads share, which thread this is
-    and of how many, and how often to carry out all steps.
+    Its arguments: an array of pointers to tensors, `BARRIER_BYTES` zero bytes that the threads share, the thread's
+    index, the number of threads, and how often to run all steps.
     """
     _Driver(module).write(steps, tensors)
 
@@ -73,7 +71,7 @@ class _Driver:
             for step in steps:
                 self._step(step, pointers)
                 meet()
-            # No run may be left out because the next one writes the same.
+            # Keeps LLVM from removing a run because the next one writes the same values.
             builder.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], side_effect=True)
 
         meet()
@@ -97,7 +95,7 @@ class _Driver:
 
 
 def _barrier(module: ir.Module) -> ir.Function:
-    """Write a barrier whose sense is reversed each time, so that it can be used again at once.
+    """Write a sense-reversing barrier, which can be reused at once.
 
     (Mellor-Crummey and Scott, Algorithms for scalable synchronization on shared-memory multiprocessors, 1991.)
     """
@@ -122,7 +120,7 @@ def _barrier(module: ir.Module) -> ir.Function:
 
 
 def _spin(builder: ir.IRBuilder, shared: ir.Value, sense: ir.Value) -> None:
-    """Wait until the shared sense is this."""
+    """Wait until the shared sense has this value."""
     give_way = ir.Function(builder.module, ir.FunctionType(COUNT, []), "sched_yield")
     before, again, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
     builder.branch(again)

@@ -1,8 +1,8 @@
-"""Functions of numbers as LLVM IR, for scalars and vectors alike.
+"""Mathematical functions as LLVM IR, for scalars and vectors.
 
 `exp`, `log` and `tanh` are Cephes's polynomials for single precision (Moshier, https://www.netlib.org/cephes/: expf,
-logf, tanhf): at most some two units in the last place from the true value, and right for infinities, NaN, and
-numbers below the smallest normal one.
+logf, tanhf): their error is about two units in the last place at most, and they handle infinities, NaN and subnormal
+numbers.
 """
 
 import math
@@ -10,12 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
-__all__ = ["FLOAT", "call", "intrinsic", "lanes", "splat"]
-
 FLOAT = ir.FloatType()
 INT = ir.IntType(32)
 FLAGS = ("contract", "nsz")
-EXACT: tuple[str, ...] = ()  # no rearranging at all
 
 Emitter = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value]
 
@@ -76,7 +73,7 @@ SIMPLE: Mapping[str, Emitter] = {
     "mul": lambda builder, arguments: builder.fmul(*arguments, flags=FLAGS),
     "div": lambda builder, arguments: builder.fdiv(*arguments),
     "neg": lambda builder, arguments: builder.fneg(*arguments),
-    "max": _named("maximum"),  # NaN when one is, as NumPy's
+    "max": _named("maximum"),  # NaN if one argument is, as in NumPy
     "min": _named("minimum"),
     "abs": _named("fabs"),
     "sqrt": _named("sqrt"),
@@ -118,13 +115,13 @@ class _Arithmetic:
         return value
 
     def pick(self, relation: str, a: ir.Value, b: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
-        """Return yes where the ordered relation holds, else no; of NaN none holds."""
+        """Return `yes` where the ordered relation holds, else `no`; for NaN none holds."""
         return self.builder.select(self.builder.fcmp_ordered(relation, a, b), yes, no)
 
 
 def _exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     with_ = _Arithmetic(builder, x.type)
-    low, high = with_.number(-104.0), with_.number(89.0)  # beyond them the result is 0 and infinite
+    low, high = with_.number(-104.0), with_.number(89.0)  # beyond these the result is 0 or infinite
     x = with_.pick("<", x, low, low, x)
     x = with_.pick(">", x, high, high, x)
     magic = with_.number(12582912.0)  # 1.5 * 2**23: adding it rounds to an integer, which is in the lowest bits
@@ -137,7 +134,7 @@ def _exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
         rest, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1
     )
     value = builder.fadd(with_.fma(value, builder.fmul(rest, rest), rest), with_.number(1.0))
-    half = builder.ashr(power, with_.integer(1))  # scaled in two steps: 2**power alone may be no normal number
+    half = builder.ashr(power, with_.integer(1))  # scaled in two steps: 2**power may not be a normal number
     for step in (half, builder.sub(power, half)):
         exponent = builder.shl(builder.add(step, with_.integer(127)), with_.integer(23))
         value = builder.fmul(value, with_.real(exponent))
@@ -168,7 +165,7 @@ def _log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     value = with_.fma(square, with_.number(-0.5), value)
     value = builder.fadd(rest, value)
     value = with_.fma(power, with_.number(0.693359375), value)
-    value = with_.pick("<", x, with_.number(math.inf), value, x)  # infinity and NaN are what they were
+    value = with_.pick("<", x, with_.number(math.inf), value, x)  # infinity and NaN map to themselves
     value = with_.pick("<", x, with_.number(0.0), with_.number(math.nan), value)
     return with_.pick("==", x, with_.number(0.0), with_.number(-math.inf), value)
 

@@ -1,7 +1,7 @@
-"""Indices as sums of multiples: of loops' variables, and of quotients and remainders where loops were fused.
+"""Indices as linear combinations of loop variables, and of quotients and remainders where loops were fused.
 
-All that loops are counted and bounded by is a natural number, so that bounds are found by taking each part at its
-largest. Only where a tensor is read, from its end backwards, may factors be negative.
+Loop counters and bounds are natural numbers, so the maximum of a sum is the sum of its parts' maxima. Factors may be
+negative only where a tensor is read backwards.
 """
 
 import math
@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 from aiocg.workers.loops.nest import Nest, Split
 
-__all__ = ["Division", "Form", "constant", "forms", "variable"]
-
 
 class Division(NamedTuple):
-    """A quotient, or a remainder, of a sum by a number."""
+    """The quotient or remainder of a sum and a number."""
 
     dividend: "Form"
     divisor: int
@@ -28,8 +26,8 @@ class Form(NamedTuple):
     """A sum of multiples of atoms and a constant.
 
     Attributes:
-        terms: atoms, each once, and their factors, which are positive but where a tensor is read backwards.
-        constant: what does not depend on an atom.
+        terms: atoms, each once, and their factors, which are positive except where a tensor is read backwards.
+        constant: the constant term.
     """
 
     terms: tuple[tuple[Atom, int], ...]
@@ -37,16 +35,16 @@ class Form(NamedTuple):
 
     @property
     def variables(self) -> frozenset[str]:
-        """The loops' variables that it depends on."""
+        """The loop variables that it depends on."""
         return frozenset(_variables(self))
 
     @property
     def natural(self) -> bool:
-        """Are there no negative factors, so that no part of the sum is less than 0?"""
+        """Whether no factor is negative, so that no part of the sum is below 0."""
         return all(factor > 0 for _, factor in self.terms)
 
     def factor(self, name: str) -> int | None:
-        """Return what a variable is multiplied by, 0 if it does not occur, None if it is not just multiplied."""
+        """Return the factor of a variable: 0 if it does not occur, None if it also occurs in a division."""
         if any(name in atom.dividend.variables for atom, _ in self.terms if isinstance(atom, Division)):
             return None
         return dict(self.terms).get(name, 0)
@@ -56,21 +54,21 @@ class Form(NamedTuple):
         return Form(tuple(term for term in self.terms if term[0] != name), self.constant)
 
     def largest(self, extents: Mapping[str, int]) -> int:
-        """Return a bound that it does not exceed; it is reached unless there are remainders."""
+        """Return an upper bound, which is reached unless there are remainders."""
         return self.constant + sum(factor * _largest(atom, extents) for atom, factor in self.terms)
 
     def plus(self, other: "Form", times: int = 1) -> "Form":
-        """Return the sum of this and a multiple of another."""
+        """Return the sum of this form and a multiple of another."""
         terms: dict[Atom, int] = dict(self.terms)
         for atom, factor in other.terms:
             terms[atom] = terms.get(atom, 0) + times * factor
         return Form(tuple(terms.items()), self.constant + times * other.constant)
 
     def divided(self, divisor: int, extents: Mapping[str, int]) -> "tuple[Form, Form]":
-        """Return quotient and remainder, as plain sums as far as possible.
+        """Return quotient and remainder, without divisions where possible.
 
-        Multiples of the divisor leave the division. Of the rest, the small terms do too when they only fill the gaps
-        between multiples of a number that divides everything else: (16 a + b) // 32 = (16 a) // 32 for b < 16.
+        Multiples of the divisor are moved out of the division. So are small terms that only fill the gaps between
+        multiples of a number that divides everything else: (16 a + b) // 32 = (16 a) // 32 for b < 16.
         """
         whole = Form(tuple((a, f // divisor) for a, f in self.terms if f % divisor == 0), self.constant // divisor)
         rest = Form(tuple((a, f) for a, f in self.terms if f % divisor), self.constant % divisor)
@@ -88,7 +86,7 @@ class Form(NamedTuple):
         return whole.plus(Form(((quotient, 1),), 0)), small.plus(Form(((remainder, 1),), 0))
 
     def where(self, values: Mapping[str, int], extents: Mapping[str, int]) -> "Form":
-        """Return the sum with numbers in place of some variables."""
+        """Return the sum with numbers substituted for some variables."""
         found = constant(self.constant)
         for atom, factor in self.terms:
             if isinstance(atom, Division):
@@ -108,12 +106,12 @@ def constant(value: int) -> Form:
 
 
 def variable(name: str) -> Form:
-    """Return a loop's variable as a sum."""
+    """Return a loop variable as a sum."""
     return Form(((name, 1),), 0)
 
 
 def forms(nest: Nest) -> dict[str, Form]:
-    """Return every variable of a nest, of former loops too, by variables of its loops."""
+    """Return every variable of a nest, including former loops', in terms of its loop variables."""
     found = {loop.variable: variable(loop.variable) for loop in nest.loops}
     for relation in reversed(nest.relations):
         if isinstance(relation, Split):

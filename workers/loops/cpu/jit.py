@@ -1,9 +1,10 @@
-"""LLVM: modules are optimised for this machine's processor and become code in this process.
+"""Compiling modules with LLVM for this machine's CPU, in this process.
 
-Everything that a module is made of lies in a context of its own, so that several threads can compile at once; what they
-do in LLVM itself they do one after another, for llvmlite has one lock, but Python runs meanwhile.
+Each module has its own context, so that several threads can compile. Calls to LLVM itself are serialised by llvmlite's
+lock, but other Python code runs meanwhile.
 """
 
+import platform
 import weakref
 from functools import cache
 
@@ -13,15 +14,13 @@ from llvmlite import ir
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 
-__all__ = ["Code", "assembly", "cpu_name", "declare", "vector_length"]
-
 
 class _Attributes(ir.FunctionAttributes):  # type: ignore[misc]
-    """Attributes of functions, also those that llvmlite does not know."""
+    """Function attributes, including those that llvmlite does not know."""
 
     _known = ir.FunctionAttributes._known | {
-        '"no-builtins"',  # a loop that copies stays a loop
-        '"prefer-vector-width"="512"',  # vectors are as long as the schedule says, as far as the processor has them
+        '"no-builtins"',  # a copy loop stays a loop
+        '"prefer-vector-width"="512"',  # vectors are as long as the schedule says, if the CPU has such
     }
 
 
@@ -29,7 +28,7 @@ class Code:
     """A compiled module.
 
     Attributes:
-        ir: what was compiled, before it was optimised.
+        ir: the IR before optimisation.
     """
 
     def __init__(self, module: ir.Module) -> None:
@@ -47,26 +46,18 @@ class Code:
         weakref.finalize(self, _free, self._engine, context)
 
     def address(self, name: str) -> int:
-        """Return where a function is."""
+        """Return the address of a function."""
         return int(self._engine.get_function_address(name))
 
 
 def _free(engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
-    """Free a module's code, and then what it lies in: the garbage collector knows of no order, and LLVM needs this."""
+    """Free a module's code before its context, in the order that LLVM needs."""
     engine.close()
     context.close()
 
 
-def assembly(source: str) -> str:
-    """Return the processor's instructions for a module, as text."""
-    machine = _machine()
-    compiled = llvm.parse_assembly(source, llvm.create_context())
-    _optimize(compiled, machine)
-    return str(machine.emit_assembly(compiled))
-
-
 def declare(module: ir.Module, name: str, kind: ir.FunctionType) -> ir.Function:
-    """Add a function of loops: it does nothing but compute, and no two of its pointers lead to the same."""
+    """Declare a function without side effects beyond its arguments, whose pointers do not alias."""
     function = ir.Function(module, kind, name)
     function.linkage = "internal"
     function.attributes = _Attributes(("noinline", "nounwind", *_Attributes._known - ir.FunctionAttributes._known))
@@ -78,15 +69,21 @@ def declare(module: ir.Module, name: str, kind: ir.FunctionType) -> ir.Function:
 
 @cache
 def cpu_name() -> str:
-    """Return what LLVM calls this machine's processor."""
+    """Return LLVM's name for this machine's CPU."""
     return str(llvm.get_host_cpu_name())
 
 
 @cache
 def vector_length() -> int:
-    """Return how many `float32` the longest vectors of this machine's processor have."""
+    """Return the number of `float32` elements in the longest vectors of this machine's CPU."""
     features = llvm.get_host_cpu_features()
     return 16 if features.get("avx512f") else 8 if features.get("avx") else 4
+
+
+@cache
+def vector_registers() -> int:
+    """Return the number of vector registers of this machine's CPU."""
+    return 32 if vector_length() == 16 or platform.machine() == "aarch64" else 16
 
 
 @cache
@@ -104,12 +101,12 @@ def _machine() -> llvm.TargetMachine:
 
 
 def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Run LLVM's passes, but for those that would do what a schedule is to say: vectorise and unroll."""
+    """Run LLVM's passes except vectorisation and unrolling, which the schedule decides."""
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.slp_vectorization = False
     options.loop_interleaving = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()
     passes.run(module, builder)
-    if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:  # llvmlite 0.50 hides what frees it: 0.1 MiB each time
+    if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:  # llvmlite 0.50 leaks 0.1 MiB each time
         llvm.NewPassManager._dispose(passes)

@@ -1,7 +1,13 @@
 """Compiled kernels: run once, or timed."""
 
+import contextlib
 import ctypes
 import math
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,28 +16,87 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
 from aiocg.workers.loops.cpu.driver import BARRIER_BYTES, NAME
 from aiocg.workers.loops.cpu.jit import Code
-from aiocg.workers.loops.cpu.team import Team
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.target import Arrays, Timing
 
-__all__ = ["CpuKernel"]
+T = TypeVar("T")
+
+
+class Team:
+    """Threads that run functions simultaneously.
+
+    Attributes:
+        threads: the number of threads.
+    """
+
+    _pool: ThreadPoolExecutor
+    _started: bool
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def together(self, call: Callable[[int], T], threads: int) -> list[T]:
+        """Call a function with 0, 1, ... simultaneously, one call per thread, and return the results in that order.
+
+        The calls may wait for each other; the threads do nothing else until all have returned.
+
+        Raises:
+            CompilationError: with `FailureCode.OBSERVATION` if the system refuses a thread; nothing has been called
+                then.
+        """
+        with self._busy:
+            if threads > 1:
+                self._start()
+            return [one.result() for one in [self._pool.submit(call, number) for number in range(threads)]]
+
+    def _start(self) -> None:
+        """Start all threads, since a call whose partners are missing would wait forever."""
+        if self._started:
+            return
+        go = threading.Event()
+        try:
+            for _ in range(self.threads):
+                self._pool.submit(go.wait)
+        except RuntimeError as error:
+            raise CompilationError(
+                FailureCode.OBSERVATION, f"{self.threads} threads cannot be started: {error}", reason="threads"
+            ) from error
+        finally:
+            go.set()
+        self._started = True
+
+    def _renew(self) -> None:
+        """Start over in a forked process, which has none of its parent's threads."""
+        self._started = False
+        self._busy = threading.Lock()
+        self._seats = iter(range(self.threads))
+        self._pool = ThreadPoolExecutor(self.threads, "kernel", self._sit)
+
+    def _sit(self) -> None:
+        """Pin this thread to a core, if the system permits."""
+        processors = sorted(os.sched_getaffinity(0))
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, {processors[next(self._seats) % len(processors)]})
+
 
 NANO = 1e-9  # seconds
-ENOUGH = 0.5  # of the time for one sample: a warm-up of so long says how many runs fit
+ENOUGH = 0.5  # fraction of one sample's time; a warm-up of this length shows how many runs fit
 DEVICE = "cpu"
 
-# Called through ctypes, which releases the interpreter's lock.
+# Called through ctypes, which releases the GIL.
 _DRIVE = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 )
 
 
 class CpuKernel:
-    """A computation compiled for the processor.
+    """A computation compiled for the CPU.
 
     Attributes:
-        source: the LLVM IR that was compiled, before optimisation.
-        threads: how many carry it out.
+        source: the LLVM IR before optimisation.
+        threads: the number of threads that run it.
     """
 
     def __init__(self, computation: Computation, code: Code, team: Team, threads: int) -> None:
@@ -43,22 +108,12 @@ class CpuKernel:
         self._team = team
 
     def run(self, arrays: Arrays) -> None:
-        """Carry out all stages once, in place: inputs are read, the other arrays are written whole."""
+        """Run all stages once, in place: inputs are read, all other arrays are written."""
         self._check(arrays)
         self._nanoseconds(arrays, 1)
 
     def time(self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf) -> Timing:
-        """Warm up, then time; nothing else that this library measures runs on the processor meanwhile.
-
-        Args:
-            arrays: as for `run`.
-            samples: how many to take, at least 1; they become fewer when one run takes longer than its share.
-            seconds: about how long to measure in all; each sample is of as many runs as fit.
-            deadline: until when to wait for the device, in seconds of the monotonic clock.
-
-        Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when others measure on the device until the deadline.
-        """
+        """Warm up, then time; see `Kernel.time` in `aiocg.workers.loops.target`."""
         taken, runs = self.sample(arrays, samples=samples, seconds=seconds, deadline=deadline)
         low, median, high = (float(value) for value in np.percentile(taken, (25, 50, 75)))
         return Timing(median, low, high, len(taken), runs)
@@ -66,20 +121,20 @@ class CpuKernel:
     def sample(
         self, arrays: Arrays, *, samples: int, seconds: float, deadline: float = math.inf
     ) -> tuple[list[float], int]:
-        """Return the samples that `time` sums up, in seconds, and of how many runs each is the mean."""
+        """Return the samples that `time` summarises, in seconds, and the number of runs that each averages."""
         self._check(arrays)
         try:
             with device_lock.held(DEVICE, deadline):
                 runs, taken = self._warm_up(arrays, seconds / samples / NANO)
                 if runs == 1 and NANO * taken >= seconds:
-                    return [NANO * taken], 1  # all the time there is has gone into warming up
+                    return [NANO * taken], 1  # warming up took all the time
                 fitting = max(1, min(samples, round(seconds / (NANO * taken * runs))))
                 return [NANO * self._nanoseconds(arrays, runs) / runs for _ in range(fitting)], runs
         except device_lock.DeviceBusyError as error:
             raise CompilationError(FailureCode.OBSERVATION, str(error)) from error
 
     def _warm_up(self, arrays: Arrays, nanoseconds: float) -> tuple[int, float]:
-        """Return how many runs fit into some time, at least 1, and how long one takes."""
+        """Return how many runs fit into some time, at least 1, and how long one run takes."""
         runs = 1
         while True:
             taken = max(1, self._nanoseconds(arrays, runs))
@@ -89,7 +144,7 @@ class CpuKernel:
             runs = min(fitting, 16 * runs)
 
     def _nanoseconds(self, arrays: Arrays, runs: int) -> int:
-        """Run so often, and return how long it took from when all threads were there."""
+        """Run this many times; return the nanoseconds since all threads had started."""
         barrier = (ctypes.c_char * BARRIER_BYTES)()
         pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
 

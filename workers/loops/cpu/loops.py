@@ -8,21 +8,19 @@ from llvmlite import ir
 
 from aiocg.workers.loops.cpu.indices import Atom, Division, Form
 
-__all__ = ["BIT", "INDEX", "Condition", "Loops", "Scope"]
-
 INDEX = ir.IntType(64)
 BIT = ir.IntType(1)
-NATURAL = ("nuw", "nsw")  # nothing overflows, and nothing is less than 0
+NATURAL = ("nuw", "nsw")  # nothing overflows or is negative
 INTEGER = ("nsw",)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """The body is left out where `form` >= `bound`.
+    """The body is skipped where `form` >= `bound`.
 
     Attributes:
-        reduced: whether it is of a loop that is reduced over.
-        apart: whether each copy of the code is to test it for itself.
+        reduced: whether it belongs to a reduction loop.
+        apart: whether each copy of the code tests it separately.
     """
 
     form: Form
@@ -33,15 +31,15 @@ class Condition:
 
 @dataclass(frozen=True)
 class Scope:
-    """What is known at one place of the code.
+    """What is known at one point of the code.
 
     Attributes:
         numbers: the variables of unrolled loops around it.
-        values: those of other loops around it.
-        conditions: what has not been tested yet.
-        rolled: whether loops that are to be unrolled stay loops here, since this code is rarely used.
-        mask: for each element of a vector whether it counts; None when all do.
-        computed: what was computed already where this place can use it.
+        values: the variables of the other loops around it.
+        conditions: those not tested yet.
+        rolled: whether unrolled loops stay loops here, because this code rarely runs.
+        mask: the active lanes of a vector; None if all are.
+        computed: values computed earlier that this point can use.
     """
 
     numbers: Mapping[str, int] = field(default_factory=dict)
@@ -52,7 +50,7 @@ class Scope:
     computed: ChainMap[object, ir.Value] = field(default_factory=ChainMap)
 
     def number(self, name: str, value: int) -> "Scope":
-        """Return the scope of one turn of an unrolled loop."""
+        """Return the scope of one iteration of an unrolled loop."""
         return replace(self, numbers={**self.numbers, name: value})
 
     def value(self, name: str, value: ir.Value) -> "Scope":
@@ -60,15 +58,15 @@ class Scope:
         return replace(self.inner(), values={**self.values, name: value})
 
     def inner(self) -> "Scope":
-        """Return the scope of a block that others may pass by: what is computed there is of no use elsewhere."""
+        """Return the scope of a conditional block, whose computed values cannot be used elsewhere."""
         return replace(self, computed=self.computed.new_child())
 
     def without(self, conditions: Collection[Condition]) -> "Scope":
-        """Return the scope in which these conditions are known to hold."""
+        """Return a scope in which these conditions are known to hold."""
         return replace(self, conditions=tuple(one for one in self.conditions if one not in conditions))
 
     def knows(self, names: Iterable[str]) -> bool:
-        """Are all these variables bound?"""
+        """Return whether all these variables are bound."""
         return all(name in self.numbers or name in self.values for name in names)
 
 
@@ -79,8 +77,8 @@ class Loops:
     """Writes loops, branches and indices into a function.
 
     Attributes:
-        builder: where the next instruction goes.
-        extents: of all variables.
+        builder: the position of the next instruction.
+        extents: the extents of all variables.
     """
 
     def __init__(self, builder: ir.IRBuilder, extents: Mapping[str, int]) -> None:
@@ -88,7 +86,7 @@ class Loops:
         self.extents = extents
 
     def resolved(self, form: Form, scope: Scope) -> Form:
-        """Put numbers in place of the variables that are numbers here."""
+        """Substitute the variables whose values are known here."""
         return form.where(scope.numbers, self.extents) if form.terms and scope.numbers else form
 
     def index(self, form: Form, scope: Scope) -> ir.Value:
@@ -100,7 +98,7 @@ class Loops:
         return self.builder.add(moving, ir.Constant(INDEX, form.constant), flags=NATURAL) if form.constant else moving
 
     def moving(self, form: Form, scope: Scope) -> ir.Value | None:
-        """Compute a resolved sum but for its constant; None when nothing else is in it."""
+        """Compute a resolved sum without its constant; None if it is only a constant."""
         if not form.terms:
             return None
         found = scope.computed.get(form.terms)
@@ -115,7 +113,7 @@ class Loops:
         return found
 
     def below(self, form: Form, bound: int, scope: Scope) -> ir.Value | bool:
-        """Compare a sum with a bound, without code where the answer is known."""
+        """Compare a sum with a bound, without code if the answer is known."""
         form = self.resolved(form, scope)
         if form.largest(self.extents) < bound:
             return True
@@ -124,7 +122,7 @@ class Loops:
         return self.builder.icmp_signed("<", self.index(form, scope), ir.Constant(INDEX, bound))
 
     def both(self, a: ir.Value | bool, b: ir.Value | bool) -> ir.Value | bool:
-        """Return whether two things hold, without code where the answer is known."""
+        """Return the conjunction of two conditions, without code if the answer is known."""
         if isinstance(a, bool):
             return a and b
         if isinstance(b, bool):
@@ -132,7 +130,7 @@ class Loops:
         return self.builder.and_(a, b)
 
     def when(self, holds: ir.Value | bool, scope: Scope, body: Body) -> None:
-        """Write code that is carried out where something holds."""
+        """Write code that runs if a condition holds."""
         if holds is True:
             body(scope)
         elif holds is not False:
@@ -140,7 +138,7 @@ class Loops:
                 body(scope.inner())
 
     def either(self, holds: ir.Value | bool, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Write two branches, or the one that is known to be taken."""
+        """Write two branches, or only the one known to be taken."""
         if isinstance(holds, bool):
             (yes if holds else no)()
             return
@@ -151,7 +149,7 @@ class Loops:
                 no()
 
     def count(self, first: ir.Value, end: ir.Value, body: Callable[[ir.Value], None]) -> None:
-        """Write a loop from a number to below another, which may be less."""
+        """Write a loop from one number up to but excluding another, which may be smaller."""
         builder = self.builder
         sure = isinstance(first, ir.Constant) and isinstance(end, ir.Constant) and first.constant < end.constant
         before = builder.block

@@ -1,4 +1,4 @@
-"""Elements of tensors, alone or as vectors, as LLVM IR."""
+"""Access to tensor elements, as scalars or vectors, as LLVM IR."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,6 @@ from aiocg.workers.loops.cpu.indices import Form
 from aiocg.workers.loops.cpu.loops import BIT, INDEX, Condition, Loops, Scope
 from aiocg.workers.loops.nest import Loop
 
-__all__ = ["Memory"]
-
 ALIGNMENT = 4  # bytes
 LANE = ir.IntType(32)
 ALIGNED = ir.Constant(LANE, ALIGNMENT)
@@ -18,11 +16,11 @@ POINTER = ir.PointerType()
 
 
 class Memory:
-    """Reads and writes elements, those of a vectorised loop as one vector.
+    """Reads and writes elements; those of a vectorised loop as one vector.
 
     Attributes:
-        width: how many elements a vector has, 0 without a vectorised loop.
-        kind: the type of what is computed: a vector, or a scalar without a vectorised loop.
+        width: the number of lanes of a vector; 0 without a vectorised loop.
+        kind: the type of computed values: a vector, or a scalar without a vectorised loop.
     """
 
     def __init__(self, code: Loops, vectorized: Loop | None) -> None:
@@ -33,13 +31,13 @@ class Memory:
         self.kind = ir.VectorType(FLOAT, self.width) if self.width else FLOAT
 
     def widened(self, value: ir.Value) -> ir.Value:
-        """Return a scalar as a vector of equal elements, where vectors are used."""
+        """Return a scalar, broadcast to a vector if vectors are used."""
         if not self.width or lanes(value.type):
             return value
         return self._splat(value, self.kind)
 
     def load(self, pointer: ir.Value, offset: Form, scope: Scope) -> ir.Value:
-        """Read an element, or a vector where it depends on the vectorised loop."""
+        """Read an element, or a vector if it depends on the vectorised loop."""
         stride = offset.factor(self.lane)
         if stride == 0:
             return self.builder.load(self._address(pointer, offset, scope), typ=FLOAT, align=ALIGNMENT)
@@ -61,7 +59,7 @@ class Memory:
         return vector
 
     def store(self, pointer: ir.Value, offset: Form, value: ir.Value, scope: Scope) -> None:
-        """Write an element, or a vector where it depends on the vectorised loop."""
+        """Write an element, or a vector if it depends on the vectorised loop."""
         stride = offset.factor(self.lane)
         if stride == 0:
             self.builder.store(value, self._address(pointer, offset, scope), align=ALIGNMENT)
@@ -85,7 +83,7 @@ class Memory:
                 self.builder.store(element, address, align=ALIGNMENT)
 
     def mask(self, conditions: Sequence[Condition], scope: Scope) -> tuple[ir.Value, ir.Value]:
-        """Return for which lanes all conditions hold, and whether there is one."""
+        """Return the lanes for which all conditions hold, and whether there is one."""
         mask = self._holding(conditions[0], scope)
         for one in conditions[1:]:
             mask = self.builder.and_(mask, self._holding(one, scope))
@@ -93,7 +91,7 @@ class Memory:
         return mask, some
 
     def _holding(self, condition: Condition, scope: Scope) -> ir.Value:
-        """Return for which lanes a condition holds."""
+        """Return the lanes for which a condition holds."""
         form = self.code.resolved(condition.form, scope)
         factor = form.factor(self.lane)
         if factor:
@@ -111,9 +109,9 @@ class Memory:
         return mask
 
     def _address(self, pointer: ir.Value, offset: Form, scope: Scope) -> ir.Value:
-        """Return the address of an element; the constant is added last, since code that is unrolled shares the rest.
+        """Return the address of an element; the constant is added last, since unrolled copies share the rest.
 
-        On the way there it is inside of the tensor, unless an index counts backwards or the element is left out.
+        Intermediate addresses are inside the tensor, unless an index counts backwards or the element is skipped.
         """
         offset = self.code.resolved(offset, scope)
         moving = self.code.moving(offset, scope)
@@ -127,7 +125,7 @@ class Memory:
         return pointer
 
     def _addresses(self, pointer: ir.Value, offset: Form, scope: Scope) -> ir.Value:
-        """Return the address of each lane's element, also of those that do not count."""
+        """Return the address of each lane's element, including inactive lanes."""
         addresses: ir.Value = ir.Constant(ir.VectorType(POINTER, self.width), ir.Undefined)
         for number in range(self.width):
             address = self._address(pointer, offset, scope.number(self.lane, number))

@@ -1,27 +1,36 @@
-"""What the processor can do: the rates of a kernel that only computes, and of kernels that only copy."""
+"""Measuring the CPU's roofline: the rates of a compute-only kernel and of copy kernels."""
 
 import math
 from pathlib import Path
 
+import numpy as np
 from llvmlite import ir
+from numpy.typing import NDArray
 
-from aiocg.workers.loops.arrays import aligned
 from aiocg.workers.loops.cpu import jit
 from aiocg.workers.loops.cpu.driver import Step, write_driver
 from aiocg.workers.loops.cpu.functions import FLOAT, call, splat
-from aiocg.workers.loops.cpu.kernel import CpuKernel
+from aiocg.workers.loops.cpu.kernel import CpuKernel, Team
 from aiocg.workers.loops.cpu.loops import INDEX, Loops
 from aiocg.workers.loops.cpu.stages import Room, write_stage
-from aiocg.workers.loops.cpu.team import Team
 from aiocg.workers.loops.expression import Affine, Axis, Computation, Read, Stage, Tensor
 from aiocg.workers.loops.nest import Loop, Nest, Split
 from aiocg.workers.loops.target import Roof
 
-__all__ = ["copy_nest", "measure_roof"]
+ALIGNMENT = 64  # bytes: a cache line, and the longest vector
 
-CHAINS = 12  # of operations that wait for each other: enough for two units with a latency of up to 6 cycles
-TURNS = 4096  # of the loop that computes
-SMALLEST = 1 << 13  # bytes of what a copy works on, for each thread
+
+def aligned(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return a new uninitialised array of `float32`, in C order."""
+    size = 4 * math.prod(shape)
+    room = np.empty(size + ALIGNMENT, np.uint8)
+    first = -room.ctypes.data % ALIGNMENT
+    return room[first : first + size].view(np.float32).reshape(shape)
+
+
+CHAINS = 12  # of dependent operations: enough for two units with a latency of up to 6 cycles
+TURNS = 4096  # iterations of the compute loop
+SMALLEST = 1 << 13  # bytes of a copy's working set, for each thread
 BEYOND_CACHES = 4  # times the last cache
 MOST = 1 << 29  # bytes
 SAMPLES = 12
@@ -30,8 +39,10 @@ UNROLLED = 4
 
 
 def measure_roof(team: Team, deadline: float = math.inf) -> Roof:
-    """Measure with all threads of a team at once, and copying also with one, which is faster when there is little to
-    copy; this takes some seconds. Others that measure are waited for until the deadline."""
+    """Measure with all threads of a team, and copies also with one thread, which is faster for small ones.
+
+    This takes a few seconds, after waiting for others that measure, until the deadline at most.
+    """
     smallest = SMALLEST * team.threads
     largest = min(MOST, max(16 * smallest, BEYOND_CACHES * _last_cache()))
     sizes = [smallest << step for step in range(1 + math.ceil(math.log2(largest / smallest)))]
@@ -41,9 +52,9 @@ def measure_roof(team: Team, deadline: float = math.inf) -> Roof:
 
 
 def copy_nest(size: int, threads: int) -> tuple[Computation, Nest]:
-    """Return the computation that copies so many elements, and its loops: each thread has one part, by long vectors.
+    """Return the computation that copies so many elements, and its loops: each thread copies one part, by long vectors.
 
-    `size` is a multiple of all of them.
+    `size` must be a multiple of threads * `UNROLLED` * vector length.
     """
     place = (Affine(0, (("i", 1),)),)
     stage = Stage("B", (Axis("i", size),), (), "", Read("A", place))
@@ -57,7 +68,7 @@ def copy_nest(size: int, threads: int) -> tuple[Computation, Nest]:
 
 
 def _bandwidth(team: Team, size: int, threads: int, deadline: float) -> float:
-    """Return how many bytes a second copying moves, where both arrays have so many bytes together."""
+    """Return the bytes per second of a copy whose two arrays have so many bytes together."""
     elements = size // 8
     computation, nest = copy_nest(elements, threads)
     module = ir.Module("copy")
@@ -72,7 +83,7 @@ def _bandwidth(team: Team, size: int, threads: int, deadline: float) -> float:
 
 
 def _flops(team: Team, deadline: float) -> float:
-    """Return how many multiplications and additions a second are possible."""
+    """Return the maximal multiplications and additions per second."""
     width = jit.vector_length()
     tensor = Tensor("S", (team.threads, width))
     module = ir.Module("peak")
@@ -86,7 +97,7 @@ def _flops(team: Team, deadline: float) -> float:
 
 
 def _write_chains(function: ir.Function, width: int) -> None:
-    """Write a loop of fused multiplications and additions on registers; their sum is stored so that they count."""
+    """Write a loop of fused multiply-adds on registers, and store their sum, so that LLVM keeps them."""
     kind = ir.VectorType(FLOAT, width)
     sink, first, _ = function.args
     builder = ir.IRBuilder(function.append_basic_block())
@@ -108,7 +119,7 @@ def _write_chains(function: ir.Function, width: int) -> None:
 
 
 def _last_cache() -> int:
-    """Return the bytes of the largest cache; 32 MiB where the system does not say."""
+    """Return the bytes of the largest cache; 32 MiB if unknown."""
     units = {"K": 1 << 10, "M": 1 << 20}
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):

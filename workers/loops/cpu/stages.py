@@ -1,13 +1,13 @@
 """One nest as a function in LLVM IR.
 
-Loops are written from the outermost to the innermost: an unrolled one once for each of its turns, a vectorised one not
-at all, for its body works on vectors. Where a split leaves a remainder, a loop that can is cut short. For unrolled and
-vectorised ones there are two versions of the code: one for full tiles, without any test, and one that tests each copy
-and masks vectors.
+Loops are generated from the outermost to the innermost. An unrolled loop's body is generated once per iteration; a
+vectorised loop disappears, since its body works on vectors. Remainders of splits shorten loops where possible. For
+unrolled and vectorised loops there are two versions of the code: one for full tiles, without tests, and one that tests
+each copy and masks vectors.
 
-What a reduction yields is kept in local variables, which become registers, around the outermost loop that is reduced
-over and has only unrolled and vectorised loops for the result inside it. If loops that are reduced over are further
-out, the results in memory are initialised before them, and the local ones added.
+Reduction results are kept in local variables, which become registers, around the outermost reduction loop that contains
+only unrolled and vectorised loops over the result. If there are reduction loops further out, the results in memory are
+initialised before them, and the local ones added.
 """
 
 import itertools
@@ -27,21 +27,19 @@ from aiocg.workers.loops.cpu.memory import Memory
 from aiocg.workers.loops.expression import REDUCERS, Call, Expression, Number, Read, Tensor
 from aiocg.workers.loops.nest import Loop, Nest
 
-__all__ = ["Room", "write_stage"]
-
-LARGEST = 1 << 14  # operations on vectors that a processor has, in one kernel; more takes LLVM too long
-MOST_INSTRUCTIONS = 1 << 15  # of LLVM IR in one kernel; many compute addresses, and time grows with the square
-LONG_FUNCTIONS = {"exp": 16, "log": 24, "tanh": 40}  # operations that these are
-MOST_APART = 64  # copies of the code that have tests of their own; where there are more, loops are not unrolled
+LARGEST = 1 << 14  # hardware vector operations in one kernel; more would take LLVM too long
+MOST_INSTRUCTIONS = 1 << 15  # of LLVM IR in one kernel; many compute addresses, and compile time grows quadratically
+LONG_FUNCTIONS = {"exp": 16, "log": 24, "tanh": 40}  # operations that each expands to
+MOST_APART = 64  # copies of the code with separate tests; with more, loops are not unrolled
 KINDS = ("serial", "unrolled", "vectorized", "parallel")
 
 
 class Room:
-    """How much code the stages of a kernel may still become: what they need is known only when it is written.
+    """The remaining budget of generated code, which is known only as it is generated.
 
     Attributes:
-        operations: on vectors that a processor has.
-        instructions: of LLVM IR.
+        operations: hardware vector operations.
+        instructions: instructions of LLVM IR.
     """
 
     def __init__(self) -> None:
@@ -49,10 +47,10 @@ class Room:
         self.instructions = MOST_INSTRUCTIONS
 
     def take(self, operations: int, instructions: int) -> None:
-        """Take some of it.
+        """Consume part of the budget.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION` when there is not so much.
+            CompilationError: with `FailureCode.ACTION` if too little is left.
         """
         self.operations -= operations
         self.instructions -= instructions
@@ -61,7 +59,7 @@ class Room:
 
 
 class _Builder(ir.IRBuilder):  # type: ignore[misc]
-    """Writes instructions as long as there is room."""
+    """Generates instructions within the budget."""
 
     def __init__(self, block: ir.Block, room: Room) -> None:
         super().__init__(block)
@@ -73,11 +71,12 @@ class _Builder(ir.IRBuilder):  # type: ignore[misc]
 
 
 def write_stage(function: ir.Function, nest: Nest, tensors: Sequence[Tensor], room: Room) -> None:
-    """Write a nest into an empty function of a pointer for each tensor, and the first and the end of the outermost
-    loop's turns.
+    """Write a nest into an empty function.
+
+    The function takes a pointer for each tensor, and the first and end iteration of the outermost loop.
 
     Raises:
-        CompilationError: with `FailureCode.ACTION` when there is no such code, or too much.
+        CompilationError: with `FailureCode.ACTION` if no code can be generated for it, or too much would be.
     """
     _Stage(function, nest, tensors, room).write()
 
@@ -104,7 +103,7 @@ class _Stage:
         self.offsets: dict[Read, Form] = {}
 
     def write(self) -> None:
-        """Write all."""
+        """Write the whole stage."""
         conditions = tuple(
             Condition(self.forms[guard.variable], guard.bound, guard.variable in self.nest.reductions)
             for guard in self.nest.guards
@@ -112,7 +111,7 @@ class _Stage:
         self._walk(0, Scope(conditions=conditions))
         self.builder.ret_void()
 
-    # ------------------------------------------------------------------------------------------- about the nest
+    # ------------------------------------------------------------------------------------------- properties of the nest
 
     def _vector(self) -> Loop | None:
         for position, loop in enumerate(self.loops):
@@ -131,7 +130,7 @@ class _Stage:
 
     @cached_property
     def first_reduced(self) -> int | None:
-        """The position of the outermost loop that is reduced over."""
+        """The position of the outermost reduction loop."""
         return next((position for position, loop in enumerate(self.loops) if self._reduced(loop)), None)
 
     def _root(self, rolled: bool) -> int | None:
@@ -146,13 +145,13 @@ class _Stage:
     # ------------------------------------------------------------------------------------------- loops
 
     def _walk(self, position: int, scope: Scope, leaf: Body | None = None, *, results_only: bool = False) -> None:
-        """Write the loops from a position on, with what belongs to them.
+        """Write the loops from a position on, with their conditions, reductions and bodies.
 
         Args:
-            position: of the outermost one.
+            position: the position of the outermost one.
             scope: what is known there.
-            leaf: what to write inside all loops; by default the stage's body, with all that reductions need.
-            results_only: leave out the loops that are reduced over.
+            leaf: writes the innermost code; by default the stage's body, with the code for reductions.
+            results_only: omit the reduction loops.
         """
         tiles = () if results_only else self._tiles(scope)
         if tiles:
@@ -183,7 +182,7 @@ class _Stage:
             self.code.count(first, end, lambda turn: self._bound(scope.value(loop.variable, turn), inside))
 
     def _bound(self, scope: Scope, inside: Body) -> None:
-        """Test the conditions of which all variables are known now."""
+        """Test the conditions whose variables are all known now."""
         known = next((one for one in scope.conditions if scope.knows(one.form.variables)), None)
         if known is None:
             inside(scope)
@@ -192,7 +191,7 @@ class _Stage:
             self.code.when(holds, scope.without((known,)), lambda inner: self._bound(inner, inside))
 
     def _end(self, loop: Loop, scope: Scope) -> tuple[ir.Value, Scope]:
-        """Return where a loop ends, cut short by the conditions that it is the last one of."""
+        """Return the end of a loop, shortened by the conditions whose last variable it is."""
         end = self.end if loop.kind == "parallel" else ir.Constant(INDEX, loop.extent)
         cutting = []
         for one in scope.conditions:
@@ -204,7 +203,7 @@ class _Stage:
         return end, scope.without(cutting)
 
     def _turns(self, rest: Form, bound: int, factor: int, scope: Scope) -> ir.Value:
-        """Return how many numbers n there are, or less than 1, with factor * n + rest < bound."""
+        """Return the number of natural n with factor * n + rest < bound; below 1 if there are none."""
         moving = self.code.moving(rest, scope)
         room = bound - rest.constant + factor - 1
         if moving is None:
@@ -220,26 +219,25 @@ class _Stage:
     # ------------------------------------------------------------------------------------------- versions
 
     def _tiles(self, scope: Scope) -> tuple[Condition, ...]:
-        """Return the conditions that can be tested here for all copies of the code at once."""
+        """Return the conditions that one test here can decide for all copies of the code."""
         for reduced in (False, True):
             waiting = tuple(
-                one
-                for one in scope.conditions
-                if not one.apart and one.reduced == reduced and self._copies(one, scope)
+                one for one in scope.conditions if not one.apart and one.reduced == reduced and self._copies(one, scope)
             )
             if waiting and all(scope.knows(one.form.variables - self.copied) for one in waiting):
                 return waiting
         return ()
 
     def _copies(self, condition: Condition, scope: Scope) -> frozenset[str]:
-        """Return the variables of a condition that copies of the code still differ in; none if that is no sum."""
+        """Return a condition's variables in which copies of the code still differ; none if it is not a sum of them."""
         names = frozenset(name for name in condition.form.variables & self.copied if name not in scope.numbers)
         return names if all(condition.form.factor(name) for name in names) else frozenset()
 
     def _versions(self, position: int, scope: Scope, tiles: tuple[Condition, ...], leaf: Body | None) -> None:
-        """Write the code twice: for when conditions hold for all copies, and for when each copy has to test them.
+        """Write the code twice: for conditions that hold for all copies, and with a test in each copy.
 
-        The second one is for the last turns of loops only. With many copies it would take LLVM longer than all else.
+        The second version serves only the last iterations of loops. With many copies LLVM would take longer for it than
+        for everything else.
         """
         holds: ir.Value | bool = True
         for one in tiles:
@@ -259,7 +257,7 @@ class _Stage:
     # ------------------------------------------------------------------------------------------- bodies
 
     def _leaf(self, scope: Scope, leaf: Body) -> None:
-        """Write a body, with a mask if lanes of its vectors may be left out."""
+        """Write a body, with a mask if lanes of its vectors may be inactive."""
         if not scope.conditions:
             leaf(scope)
             return
@@ -280,7 +278,7 @@ class _Stage:
         self.memory.store(pointer, self._result, self._combined(so_far, scope), scope)
 
     def _keep_results(self, position: int, scope: Scope) -> None:
-        """Write the loops from a position on, all of whose results are kept in local variables meanwhile."""
+        """Write the loops from a position on, keeping all their results in local variables meanwhile."""
         names = [one.variable for one in self.loops[position:] if one.kind == "unrolled" and not self._reduced(one)]
         extents = [range(self.nest.extent[name]) for name in names]
         kept = {turns: self._local() for turns in itertools.product(*extents)}
@@ -309,7 +307,7 @@ class _Stage:
         self._walk(position, self._of_results(scope), write, results_only=True)
 
     def _of_results(self, scope: Scope) -> Scope:
-        """Return the scope without conditions of what is reduced over."""
+        """Return the scope without the conditions of reduction loops."""
         return scope.without([one for one in scope.conditions if one.reduced])
 
     def _local(self) -> ir.Value:
@@ -344,7 +342,7 @@ class _Stage:
         return intrinsic(self.builder, name, FLOAT, *arguments, flags=("reassoc", "nsz"))
 
     def _value(self, expression: Expression, scope: Scope) -> ir.Value:
-        """Compute an expression: a vector where it depends on the vectorised loop, otherwise a scalar."""
+        """Compute an expression: a vector if it depends on the vectorised loop, otherwise a scalar."""
         operations = LONG_FUNCTIONS.get(expression.function, 1) if isinstance(expression, Call) else 1
         self.room.take(operations * max(1, self.memory.width // 16), 0)
         if isinstance(expression, Number):
@@ -360,7 +358,7 @@ class _Stage:
 
     @cached_property
     def _result(self) -> Form:
-        """Where the element of the result is that a body computes."""
+        """Return the indices of the result element that a body computes."""
         return self._place(self.shapes[self.stage.tensor], [self.forms[axis.name] for axis in self.stage.spatial])
 
     def _offset(self, read: Read) -> Form:

@@ -1,4 +1,4 @@
-"""The processor as a target of loop nests."""
+"""The CPU as a target of loop nests."""
 
 import math
 import os
@@ -10,51 +10,50 @@ from llvmlite import ir
 
 from aiocg.workers.loops.cpu import jit
 from aiocg.workers.loops.cpu.driver import Step, write_driver
-from aiocg.workers.loops.cpu.kernel import CpuKernel
+from aiocg.workers.loops.cpu.kernel import CpuKernel, Team
 from aiocg.workers.loops.cpu.loops import INDEX
 from aiocg.workers.loops.cpu.peak import measure_roof
 from aiocg.workers.loops.cpu.stages import Room, write_stage
-from aiocg.workers.loops.cpu.team import Team
+from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.roofs import remembered
-from aiocg.workers.loops.target import Roof
+from aiocg.workers.loops.target import Machine, Roof
 
-__all__ = ["CpuTarget", "processors"]
-
-
-VERSION = 1  # of how roofs are measured
+VERSION = 1  # of the roofline measurement
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 class CpuTarget:
-    """This machine's processor.
+    """This machine's CPU.
 
     Attributes:
         name: `cpu`.
-        description: the model, how many threads are used, and how long vectors are.
-        threads: how many share a parallel loop.
-        cache_dir: where to keep what was measured; None for not at all.
+        description: the model, the number of threads, and the vector length.
+        threads: the number of threads that share a parallel loop.
+        cache_dir: stores measurements; None to store none.
+        machine: its vectors, registers and threads.
     """
 
     name = "cpu"
 
     def __init__(self, threads: int | None = None, cache_dir: Path | None = None) -> None:
-        """Use so many threads, by default one for each processor."""
+        """Use so many threads, by default one per core."""
         self.threads = threads or processors()
         self.cache_dir = cache_dir
         self.description = f"{_model()} ({jit.cpu_name()}), {self.threads} threads, {jit.vector_length()} float32"
+        self.machine: Machine | None = Machine(jit.vector_length(), jit.vector_registers(), self.threads)
         self._team = Team(self.threads)
 
     def compile(self, computation: Computation, nests: Sequence[Nest]) -> CpuKernel:
         """Compile a nest for each stage. Several threads may do so at once.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION` when there is no code for these nests, or too much.
+            CompilationError: with `FailureCode.ACTION` if no code can be generated for these nests, or too much would
+                be.
         """
         module = ir.Module("nests")
         kind = ir.FunctionType(ir.VoidType(), [*[ir.PointerType()] * len(computation.tensors), INDEX, INDEX])
@@ -69,13 +68,13 @@ class CpuTarget:
         return CpuKernel(computation, jit.Code(module), self._team, threads)
 
     def roof(self, deadline: float = math.inf) -> Roof:
-        """Return what the processor can do, which takes seconds when it was not measured before.
+        """Return the CPU's roofline; measuring it takes seconds the first time.
 
         Args:
-            deadline: until when to wait for the device, in seconds of the monotonic clock.
+            deadline: the time limit of waiting for the device, in seconds of the monotonic clock.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when others measure on the device until the deadline.
+            CompilationError: with `FailureCode.OBSERVATION` if others measure on the device until the deadline.
         """
         key: dict[str, str | int] = {
             "device": self.name, "model": _model(), "llvm": jit.cpu_name(), "threads": self.threads,

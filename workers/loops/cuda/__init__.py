@@ -1,1 +1,1 @@
-"""The back end for NVIDIA GPUs: nests become CUDA C, which CuPy compiles and runs."""
+"""The back end for NVIDIA GPUs: nests are lowered to CUDA C, which CuPy compiles and runs."""

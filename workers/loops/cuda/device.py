@@ -1,8 +1,8 @@
-"""The device, by CuPy, which is imported only here and only when a device is asked for; and what is missing for it.
+"""Access to the GPU through CuPy, which is imported only here and on demand, and diagnosis of missing parts.
 
-A failure that leaves the device usable is an error like others. After some, such as an access outside of all memory, or
-a kernel that the driver has ended, every further call of the process fails, as CUDA does not mend a context. Then the
-process ends: the supervisor blames what it was executing, starts another, and rebuilds all other sessions there.
+A failure that leaves the device usable is an ordinary error. After others, such as an illegal memory access or a kernel
+killed by the driver, every further call in the process fails, because CUDA contexts do not recover. Then the process
+exits: the supervisor blames the request being executed, starts another worker, and rebuilds all other sessions there.
 """
 
 import ctypes
@@ -18,9 +18,7 @@ from typing import Any
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 
-__all__ = ["EXIT_STATUS", "Device", "missing", "open_device"]
-
-EXIT_STATUS = 70  # of a process whose context is lost; EX_SOFTWARE of sysexits.h
+EXIT_STATUS = 70  # if the CUDA context is lost; EX_SOFTWARE of sysexits.h
 NEEDED = "CUDA needs an NVIDIA GPU with its driver, and CuPy (pip install 'aiocg[cuda]')"
 NOTHING = 'extern "C" __global__ void nothing() {}'
 DRIVER = "libcuda.so.1"
@@ -33,9 +31,9 @@ class Device:
 
     Attributes:
         cupy: the module.
-        stream: on which everything is done.
-        description: the model, and the versions of what is used.
-        lock: its name among the devices of this machine.
+        stream: the stream for all work.
+        description: the model, and the versions of driver and NVRTC.
+        lock: the name of its lock among the devices of this machine.
     """
 
     def __init__(self, cupy: Any) -> None:
@@ -53,23 +51,23 @@ class Device:
         self.lock = "cuda-" + runtime.deviceGetPCIBusId(0).replace(":", "-").lower()
 
     def try_out(self) -> None:
-        """Compile a kernel and run it, which takes all the libraries that there must be."""
+        """Compile and run a kernel, which uses all required libraries."""
         with self.stream:
             self.cupy.RawModule(code=NOTHING).get_function("nothing")((1,), (1,), ())
             self.stream.synchronize()
 
     def free_memory(self) -> int:
-        """Return how many bytes are free."""
+        """Return the bytes of free device memory."""
         free: int = self.cupy.cuda.runtime.memGetInfo()[0]
         return free
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """Do everything inside on the device's stream.
+        """Run the context's work on the device's stream.
 
         Raises:
-            MemoryError: when the device has too little memory.
-            CompilationError: with `FailureCode.OBSERVATION` when anything else fails. When nothing can work any more,
+            MemoryError: if the device has too little memory.
+            CompilationError: with `FailureCode.OBSERVATION` if anything else fails. If the device's context is lost,
                 the process ends instead.
         """
         cuda = self.cupy.cuda
@@ -86,7 +84,7 @@ class Device:
             raise CompilationError(FailureCode.OBSERVATION, f"the device refuses: {error}") from error
 
     def _is_lost(self) -> bool:
-        """Does what is always possible fail again and again? Once may be for an earlier failure."""
+        """Return whether trivial calls fail repeatedly; a single failure may stem from an earlier call."""
         return all([self._fails() for _ in range(2)])
 
     def _fails(self) -> bool:
@@ -101,19 +99,19 @@ def open_device() -> Device:
     """Return the device.
 
     Raises:
-        CompilationError: with `FailureCode.UNSUPPORTED`, saying all that is missing.
+        CompilationError: with `FailureCode.UNSUPPORTED`, listing everything that is missing.
     """
     _lift_address_space_limit()
     problems = missing()
     if problems:
         raise _unsupported("; ".join(problems))
-    # New kernels come by the thousand in a search, and hardly ever a second time: none is written to ~/.cupy.
+    # A search compiles thousands of kernels and rarely repeats one, so none is written to ~/.cupy.
     os.environ.setdefault("CUPY_CACHE_IN_MEMORY", "1")
     try:
         device = Device(importlib.import_module("cupy"))
         device.try_out()
         return device
-    except Exception as error:  # an ImportError, one of the loader's, or CUDA's: all say what does not fit together
+    except Exception as error:  # from the import, the loader or CUDA: each names the mismatch
         raise _unsupported(
             "CuPy does not work here, as when libraries of the CUDA toolkit are missing: "
             f"{type(error).__name__}: {error}"
@@ -121,7 +119,7 @@ def open_device() -> Device:
 
 
 def missing() -> list[str]:
-    """Return what a device needs and this machine lacks, in sentences for people, without importing CuPy."""
+    """Describe what this machine lacks for CUDA, without importing CuPy."""
     problems = []
     if importlib.util.find_spec("cupy") is None:
         problems.append("CuPy is not installed (pip install 'aiocg[cuda]')")
@@ -140,9 +138,9 @@ def missing() -> list[str]:
 
 
 def _lift_address_space_limit() -> None:
-    """Allow this process all the address space that it may have.
+    """Raise this process's address space limit to the maximum.
 
-    CUDA reserves addresses for the memory of all devices and of the machine, which is far more than it uses.
+    CUDA reserves addresses for the memory of all devices and of the machine, far more than it uses.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
@@ -159,6 +157,6 @@ def _unsupported(problem: str) -> CompilationError:
 
 
 def _leave(error: Exception) -> None:
-    """End this process at once: nothing that would be tidied up can be reached any more."""
+    """Exit at once: nothing that needs cleaning up is reachable any more."""
     print(f"the device's context is lost, so this process ends: {error}", file=sys.stderr, flush=True)
     os._exit(EXIT_STATUS)

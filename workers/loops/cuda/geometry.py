@@ -1,10 +1,9 @@
-"""Launch geometry: how many blocks of how many threads carry out a nest.
-
-The loops that are bound, `block.*` and `thread.*`, are the grid and the block of the launch. A nest without any is
-carried out by one thread.
-"""
+"""Parts of CUDA source: the grid of a kernel, indented lines, and names."""
 
 import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from aiocg.transport.messages import FailureCode
@@ -12,8 +11,6 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import RULES, check
-
-__all__ = ["COORDINATES", "Launch", "launch"]
 
 COORDINATES: dict[Kind, str] = {
     **{kind: kind.replace("block", "blockIdx") for kind in BLOCKS},
@@ -34,15 +31,15 @@ class Launch(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """The threads of one block."""
+        """The number of threads in a block."""
         return math.prod(self.block)
 
 
 def launch(nest: Nest) -> Launch:
-    """Return how a nest's kernel is launched.
+    """Return the launch configuration of a nest's kernel.
 
     Raises:
-        CompilationError: with `FailureCode.ACTION` and a sentence that says why when no device can carry it out.
+        CompilationError: with `FailureCode.ACTION` and the reason if no device can run it.
     """
     try:
         check(nest, RULES["cuda"])
@@ -53,3 +50,61 @@ def launch(nest: Nest) -> Launch:
     grid = (x, y, z)
     x, y, z = (extents.get(kind, 1) for kind in THREADS)
     return Launch(grid, (x, y, z))
+
+
+class Lines:
+    """A text that grows line by line."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def add(self, *lines: str) -> None:
+        """Append lines at the current depth, indenting preprocessor directives too."""
+        self._lines += ["    " * self._depth + line for line in lines]
+
+    @contextmanager
+    def braces(self, head: str) -> Iterator[None]:
+        """Surround the context's lines with braces."""
+        self.add(f"{head} {{" if head else "{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.add("}")
+
+    @property
+    def text(self) -> str:
+        """All lines."""
+        return "".join(f"{line}\n" for line in self._lines)
+
+
+# Names that NVRTC predefines, and C++ keywords. Names that begin with two underscores do not occur.
+WORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await
+    co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete do
+    double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
+    requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
+    true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+    blockDim blockIdx gridDim threadIdx warpSize dim3 fabsf sqrtf expf logf tanhf maximum minimum
+    size_t ptrdiff_t clock_t NULL INFINITY NAN linux unix i386
+"""
+RESERVED = frozenset(WORDS.split())
+
+
+class Names:
+    """Gives each entity of a function a unique name, as close to its own name as C++ allows."""
+
+    def __init__(self) -> None:
+        self._taken = set(RESERVED)
+
+    def take(self, wanted: str) -> str:
+        """Return a name that was not returned before."""
+        base = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "v"
+        base = base if base[0].isalpha() else f"v{base}"
+        name, number = base, 1
+        while name in self._taken:
+            number += 1
+            name = f"{base}_{number}"
+        self._taken.add(name)
+        return name

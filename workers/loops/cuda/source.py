@@ -1,21 +1,21 @@
 """CUDA C of nests: a kernel for each stage.
 
-A kernel looks like this, what is in brackets where it applies:
+A kernel looks like this; parts in brackets are optional:
 
     definitions of what the bound loops determine; [if (guards)]
     loops over the result
-        [accumulators = what the reduction begins with]
-        loops from the outermost one that is reduced over
+        [accumulators = the reduction's initial value]
+        loops from the outermost reduction loop on
             [__syncthreads(), all threads of the block copy tiles, __syncthreads()]
             accumulators <- body
         [the result = accumulators]
 
-The accumulators are one for each turn of the loops over the result that are inside of a loop that is reduced over. They
-are registers, as far as the compiler finds room and knows their indices, which it does when those loops are unrolled.
-Where there are too many, the kernel accumulates in the result itself: a thread is the only one to touch its elements.
+There is one accumulator for each iteration of the result loops inside a reduction loop. Accumulators are registers if
+the compiler finds room and knows their indices, which it does if those loops are unrolled. If there are too many, the
+kernel accumulates in the result itself, since no other thread accesses a thread's elements.
 
-A guard is tested as soon as its variable is known, but for those that differ between threads of a block: these are
-tested inside of all loops that have a barrier in them, since all threads of a block must come to each barrier.
+A guard is tested as soon as its variable is known, except guards that differ between threads of a block: these are
+tested inside all loops that contain a barrier, since all threads of a block must reach each barrier.
 """
 
 import math
@@ -25,18 +25,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aiocg.workers.loops.cuda.geometry import COORDINATES, Launch, launch
-from aiocg.workers.loops.cuda.lines import Lines
-from aiocg.workers.loops.cuda.names import Names
+from aiocg.workers.loops.cuda.geometry import COORDINATES, Launch, Lines, Names, launch
 from aiocg.workers.loops.expression import REDUCERS, Affine, Call, Computation, Expression, Number, Read, Tensor
 from aiocg.workers.loops.nest import Fusion, Guard, Loop, Nest, Split
 from aiocg.workers.loops.tile import Tile, staged_tile
 
-__all__ = ["KernelCall", "Program", "generate"]
-
-MAX_ACCUMULATORS = 256  # of a thread, which has at most 255 registers
-LONGEST_INDEX = 2**31 - 1  # in 32 bits, which are cheaper than 64
-COPIES_AT_ONCE = 4  # of a tile's elements by a thread, so that it waits for memory less often
+MAX_ACCUMULATORS = 256  # per thread, which has at most 255 registers
+LONGEST_INDEX = 2**31 - 1  # in 32 bits, which is cheaper than 64
+COPIES_AT_ONCE = 4  # tile elements per thread, so that it waits for memory less often
 
 PREAMBLE = """\
 // NaN wins, as in NumPy.
@@ -67,11 +63,11 @@ class KernelCall(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What carries out a computation.
+    """The kernels of a computation and their launches.
 
     Attributes:
         source: CUDA C of all kernels, with the launches as comments.
-        calls: one for each stage, to be carried out in order.
+        calls: one for each stage, in order.
     """
 
     source: str
@@ -160,10 +156,10 @@ class _Kernel:
 
         Args:
             loops: from the outermost to the innermost.
-            known: the variables that are defined here.
-            guards: those that are not tested yet; the body is told which of them are left.
-            barriers: the loops, at this place or inside, that begin with a barrier.
-            body: writes what is inside.
+            known: the variables defined here.
+            guards: those not tested yet; the body gets the remaining ones.
+            barriers: the loops from here inwards that begin with a barrier.
+            body: writes the loops' body.
         """
         known = self._define(known)
         tested = tuple(guard for guard in guards if guard.variable in known and self._may_branch(guard, barriers))
@@ -188,12 +184,12 @@ class _Kernel:
         return self._lines.braces(f"for ({self._integer} {name} = 0; {name} < {loop.extent}; ++{name})")
 
     def _may_branch(self, guard: Guard, barriers: frozenset[str]) -> bool:
-        """May a guard be tested at this place, or would only some threads of a block go on to a barrier?"""
+        """Return whether a guard may be tested here without keeping some threads of a block from a barrier."""
         threads = {loop.variable for loop in self._bound if loop.kind.startswith("thread")}
         return not barriers or threads.isdisjoint(self._nest.dependencies[guard.variable])
 
     def _define(self, known: frozenset[str]) -> frozenset[str]:
-        """Define all variables that follow from those known; return all that are known then."""
+        """Define all variables that follow from the known ones; return all known variables."""
         for relation in reversed(self._nest.relations):
             if isinstance(relation, Split):
                 if {relation.outer, relation.inner} <= known and relation.parent not in known:
@@ -213,10 +209,10 @@ class _Kernel:
     def _parent(split: Split, values: Mapping[str, str]) -> str:
         return _joined([_product(values[split.outer], split.factor), values[split.inner]])
 
-    # ------------------------------------------------------------------------------------- what they surround
+    # ------------------------------------------------------------------------------------- loop bodies
 
     def _stage(self, known: frozenset[str], guards: tuple[Guard, ...]) -> None:
-        """Write what is inside of the loops over the result that are around all that are reduced over."""
+        """Write the code inside the result loops that surround all reduction loops."""
         nest = self._nest
         result = self._element_of(nest.stage.tensor, [Affine(0, ((axis.name, 1),)) for axis in nest.stage.spatial])
         body = self._value(nest.stage.body)
@@ -239,7 +235,7 @@ class _Kernel:
             self._loops(self._kept, known, spatial, none, lambda *_: self._lines.add(f"{result} = {total};"))
 
     def _accumulators(self, count: int, initial: str) -> str:
-        """Define accumulators; return the one of the present turn of the loops over the result."""
+        """Define accumulators; return the one of the current iteration of the result loops."""
         if not self._kept:
             self._lines.add(f"float {self._total} = {initial};")
             return self._total
@@ -250,7 +246,7 @@ class _Kernel:
         return f"{self._total}[{position}]"
 
     def _copy_tiles(self, loop: Loop) -> None:
-        """Write how all threads of a block copy what is staged in a loop."""
+        """Write the copies by which all threads of a block stage a loop's tiles."""
         self._lines.add("__syncthreads();")
         for staging in self._nest.stagings:
             if staging.variable == loop.variable:
@@ -286,12 +282,12 @@ class _Kernel:
             self._lines.add(f"{self._tile_names[name]}[{element}] = {value};")
 
     def _is_guarded(self, index: Affine) -> bool:
-        """Is it up to a guard that an index lies within its tensor?"""
+        """Return whether a guard keeps an index within its tensor."""
         axes = {axis for axis, _ in index.terms}
         return any(axes & self._nest.axes[guard.variable] for guard in self._nest.guards)
 
     def _at_start(self, variable: str, inside: frozenset[str]) -> str:
-        """Return what a variable is when those of the loops inside are 0."""
+        """Return a variable's value with the variables of the inner loops as 0."""
         loops = self._nest.dependencies[variable]
         if loops <= inside:
             return "0"
@@ -327,7 +323,7 @@ class _Kernel:
         return f"{self._tile_names[tensor]}[{_flat(places, self._tiles[tensor].shape)}]"
 
     def _fits(self) -> bool:
-        """Do 32 bits hold all indices, those of elements beyond a guard too?"""
+        """Return whether 32 bits hold all indices, including those of elements beyond a guard."""
         greatest = {loop.variable: loop.extent - 1 for loop in self._nest.loops}
         for relation in reversed(self._nest.relations):
             if isinstance(relation, Split):

@@ -12,15 +12,12 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
 from aiocg.workers.loops.cuda.device import Device, open_device
-from aiocg.workers.loops.cuda.roof import ROOF_VERSION, measure_roof
 from aiocg.workers.loops.cuda.source import Program, generate
-from aiocg.workers.loops.cuda.timing import time_runs
+from aiocg.workers.loops.cuda.timing import ROOF_VERSION, measure_roof, time_runs
+from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.roofs import remembered
-from aiocg.workers.loops.target import Arrays, Roof, Timing
-
-__all__ = ["CudaKernel", "CudaTarget"]
+from aiocg.workers.loops.target import Arrays, Machine, Roof, Timing
 
 OPTIONS = ("--std=c++17",)
 KEPT_MODULES = 256
@@ -30,17 +27,19 @@ class CudaTarget:
     """The first GPU that this process sees.
 
     Args:
-        cache_dir: where to remember what was measured; None for nowhere.
+        cache_dir: stores measurements; None to store none.
 
     Attributes:
         name: `cuda`.
-        description: the model, and the versions of what is used.
+        description: the model, and the versions of driver and NVRTC.
+        machine: None: there are no templates for GPUs.
 
     Raises:
-        CompilationError: with `FailureCode.UNSUPPORTED`, saying all that is missing on this machine.
+        CompilationError: with `FailureCode.UNSUPPORTED`, listing everything that this machine lacks.
     """
 
     name = "cuda"
+    machine: Machine | None = None
 
     def __init__(self, cache_dir: Path | None = None) -> None:
         self._device = open_device()
@@ -52,21 +51,21 @@ class CudaTarget:
         """Compile a nest for each stage. Several threads may do so at once.
 
         Raises:
-            CompilationError: with `FailureCode.ACTION` when the device cannot carry out these nests.
+            CompilationError: with `FailureCode.ACTION` if the device cannot run these nests.
         """
         program = generate(computation, nests)
         if next(self._compiled) % KEPT_MODULES == 0:
-            self._device.cupy.clear_memo()  # CuPy would keep all modules there ever were
+            self._device.cupy.clear_memo()  # otherwise CuPy keeps all modules forever
         return CudaKernel(self._device, computation, program)
 
     def roof(self, deadline: float = math.inf) -> Roof:
-        """Return what the device can do, which takes seconds when it was not measured before.
+        """Return the device's roofline; measuring it takes seconds the first time.
 
         Args:
-            deadline: until when to wait for the device, in seconds of the monotonic clock.
+            deadline: the time limit of waiting for the device, in seconds of the monotonic clock.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` when others measure on the device until the deadline.
+            CompilationError: with `FailureCode.OBSERVATION` if others measure on the device until the deadline.
         """
         key: dict[str, str | int] = {"target": self.name, "device": self.description, "measured by": ROOF_VERSION}
         return remembered(self._cache_dir, key, lambda: self._measure_roof(deadline))
@@ -103,11 +102,11 @@ class CudaKernel:
             raise CompilationError(FailureCode.OBSERVATION, f"the device has no room for the kernel: {error}") from None
 
     def run(self, arrays: Arrays) -> None:
-        """Carry out all stages once, in place: inputs are read, the other arrays are written whole.
+        """Run all stages once, in place: inputs are read, all other arrays are written entirely.
 
         Raises:
-            MemoryError: when the device has too little memory.
-            CompilationError: with `FailureCode.OBSERVATION` when it refuses to carry them out.
+            MemoryError: if the device has too little memory.
+            CompilationError: with `FailureCode.OBSERVATION` if it refuses to run them.
         """
         with self._device.use():
             memory = self._upload(arrays)
@@ -120,14 +119,14 @@ class CudaKernel:
         """Warm up, then time; nothing else that this library measures runs on the device meanwhile.
 
         Args:
-            arrays: as for `run`; no element of them changes.
-            samples: how many to take, at least 1.
-            seconds: about how long to measure in all; each sample is of as many runs as fit.
-            deadline: until when to wait for the device, in seconds of the monotonic clock.
+            arrays: as for `run`; they do not change.
+            samples: the number of samples, at least 1.
+            seconds: the approximate total time; each sample averages as many runs as fit.
+            deadline: the time limit of waiting for the device, in seconds of the monotonic clock.
 
         Raises:
-            MemoryError: when the device has too little memory.
-            CompilationError: with `FailureCode.OBSERVATION` when it refuses, or others measure until the deadline.
+            MemoryError: if the device has too little memory.
+            CompilationError: with `FailureCode.OBSERVATION` if it refuses, or others measure until the deadline.
         """
         try:
             with device_lock.held(self._device.lock, deadline), self._device.use():

@@ -1,8 +1,4 @@
-"""How long the device takes, by its own clock.
-
-What is timed is recorded once, as a graph of many runs, which the device then carries out without the host. Otherwise a
-small kernel would take as long as Python takes to launch it.
-"""
+"""Measuring a GPU: the run time of kernels, and the roofline."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,25 +6,23 @@ from typing import Any
 import numpy as np
 
 from aiocg.workers.loops.cuda.device import Device
-from aiocg.workers.loops.target import Timing
-
-__all__ = ["time_runs"]
+from aiocg.workers.loops.target import Roof, Timing
 
 MOST_RUNS = 1024  # in a graph
 RESOLUTION = 5e-7  # seconds, of the device's clock
-ENOUGH = 0.5  # of the time for one sample: a warm-up of so long says how many runs fit
+ENOUGH = 0.5  # fraction of one sample's time; a warm-up of this length shows how many runs fit
 
 
 def time_runs(device: Device, run: Callable[[], None], *, samples: int, seconds: float) -> Timing:
-    """Warm up, then time, inside of `Device.use`.
+    """Warm up, then time, inside `Device.use`.
 
-    A run that takes longer than all samples should is its own and only one: that of a single thread takes seconds.
+    A run that takes longer than the time for all samples is the only sample: on a single thread it takes seconds.
 
     Args:
-        device: what the run is for.
-        run: launches what is timed, and nothing else; its kernels are compiled.
-        samples: how many to take, at least 1.
-        seconds: about how long to measure in all.
+        device: the device.
+        run: launches only what is timed; its kernels must be compiled.
+        samples: the number of samples, at least 1.
+        seconds: the approximate total time.
     """
     span = seconds / samples
     runs = 1
@@ -60,7 +54,7 @@ def _record(device: Device, run: Callable[[], None], runs: int) -> Any:
 
 
 def _elapsed(device: Device, graph: Any, launches: int) -> float:
-    """Return how many seconds the device takes for a graph, so many times over."""
+    """Return the seconds that the device takes to run a graph so many times."""
     cuda, stream = device.cupy.cuda, device.stream
     start, end = cuda.Event(), cuda.Event()
     start.record(stream)
@@ -70,3 +64,73 @@ def _elapsed(device: Device, graph: Any, launches: int) -> float:
     end.synchronize()
     milliseconds: float = cuda.get_elapsed_time(start, end)
     return max(milliseconds / 1000, RESOLUTION)
+
+
+ROOF_VERSION = 1  # of the measurement
+
+THREADS = 256  # per block
+CHAINS = 8  # concurrent chains of multiply-adds in a thread
+TURNS = 4096  # iterations of each chain
+BLOCKS = 32  # per multiprocessor, which has room for 8
+SMALLEST, LARGEST = 1 << 13, 1 << 30  # bytes read and written
+SAMPLES, SECONDS = 5, 0.05
+
+SOURCE = f"""\
+extern "C" __global__ void __launch_bounds__({THREADS}) copy(const float4 *__restrict__ a, float4 *__restrict__ b) {{
+    const int i = blockIdx.x * {THREADS} + threadIdx.x;
+    b[i] = a[i];
+}}
+
+extern "C" __global__ void __launch_bounds__({THREADS}) multiply_add(float factor, float term, float *result) {{
+    float value[{CHAINS}];
+    #pragma unroll
+    for (int i = 0; i < {CHAINS}; ++i) value[i] = threadIdx.x + i;
+    #pragma unroll 16
+    for (int turn = 0; turn < {TURNS}; ++turn) {{
+        #pragma unroll
+        for (int i = 0; i < {CHAINS}; ++i) value[i] = value[i] * factor + term;
+    }}
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < {CHAINS}; ++i) sum += value[i];
+    result[blockIdx.x * {THREADS} + threadIdx.x] = sum;
+}}
+"""
+
+
+def measure_roof(device: Device) -> Roof:
+    """Return a device's roofline; nothing else may run on it.
+
+    Raises:
+        MemoryError, CompilationError: as `Device.use`.
+    """
+    with device.use():
+        module = device.cupy.RawModule(code=SOURCE, options=("--std=c++17",))
+        largest = min(LARGEST, device.free_memory() // 4)
+        sizes = [1 << power for power in range(SMALLEST.bit_length() - 1, largest.bit_length())]
+        bandwidths = tuple((size, _bandwidth(device, module, size)) for size in sizes)
+        return Roof(_flops(device, module), bandwidths)
+
+
+def _bandwidth(device: Device, module: Any, size: int) -> float:
+    copy, count = module.get_function("copy"), size // 8
+    source, to = device.cupy.zeros(count, np.float32), device.cupy.empty(count, np.float32)
+
+    def run() -> None:
+        copy((count // (4 * THREADS),), (THREADS,), (source, to))
+
+    return size / _seconds(device, run)
+
+
+def _flops(device: Device, module: Any) -> float:
+    multiply_add, blocks = module.get_function("multiply_add"), BLOCKS * device.multiprocessors
+    result = device.cupy.empty(blocks * THREADS, np.float32)
+
+    def run() -> None:
+        multiply_add((blocks,), (THREADS,), (np.float32(0.5), np.float32(1), result))
+
+    return 2 * CHAINS * TURNS * blocks * THREADS / _seconds(device, run)
+
+
+def _seconds(device: Device, run: Any) -> float:
+    return time_runs(device, run, samples=SAMPLES, seconds=SECONDS).seconds

@@ -1,1 +1,1 @@
-"""The environment that loop_tool had in CompilerGym: a pointwise computation of vectors, and the sizes of its loops."""
+"""CompilerGym's loop_tool environment: a pointwise computation on vectors, and the sizes of its loops."""

@@ -16,22 +16,18 @@ from aiocg.workers.loops.rules import RULES
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.session import initial_schedule
 from aiocg.workers.loops.targets import TARGETS, threads
-from aiocg.workers.loops.tool.listing import listing
-from aiocg.workers.loops.tool.lowering import lowered
-from aiocg.workers.loops.tool.structure import ACTIONS, Structure
-
-__all__ = ["LoopToolSession"]
+from aiocg.workers.loops.tool.structure import ACTIONS, Structure, listing, lowered
 
 SIMPLE = tuple(ActionSpec(name, description) for name, description in ACTIONS.items() if name != "split")
 MARKS = {"cpu": "cpu_parallel ", "cuda": ""}
 
 
 class Benchmark(NamedTuple):
-    """A computation along one axis, and where it is to run.
+    """A computation along one axis, and its target.
 
     Attributes:
         target: `cpu` or `cuda`.
-        computation: of one stage.
+        computation: has one stage.
     """
 
     target: str
@@ -41,10 +37,6 @@ class Benchmark(NamedTuple):
 def _action_state(session: "LoopToolSession") -> NDArray[np.int64]:
     loop = session.structure.current
     return np.array([session.structure.cursor, loop.size, loop.tail], np.int64)
-
-
-def _loop_tree(session: "LoopToolSession") -> str:
-    return listing(session.structure, session.stage, MARKS[session.benchmark.target])
 
 
 OBSERVATIONS: dict[str, Observation] = {
@@ -58,7 +50,7 @@ OBSERVATIONS: dict[str, Observation] = {
         ),
         Observation(
             ObservationSpec("loop_tree", "text", "The loops around each operation, parallel ones marked.", default=""),
-            _loop_tree,
+            lambda session: listing(session.structure, session.stage, MARKS[session.benchmark.target]),
         ),
         Observation(flops_spec(), flops, compiles=True),
     )
@@ -66,7 +58,7 @@ OBSERVATIONS: dict[str, Observation] = {
 
 
 class LoopToolSession(KernelSession):
-    """One environment: a computation of vectors, the sizes of its loops, and which of them are parallel."""
+    """One environment: a computation on vectors, the sizes of its loops, and which of them are parallel."""
 
     observations = OBSERVATIONS
     compiler_version = "loop_tool, as aiocg has it"
@@ -81,16 +73,16 @@ class LoopToolSession(KernelSession):
 
     @classmethod
     def start(cls, options: Mapping[str, Any]) -> None:
-        """Take note of the options, those of `targets.open_target`. Devices are opened when a benchmark is for them."""
+        """Store the options, those of `targets.open_target`. A device is opened when a benchmark targets it."""
         cls.options = dict(options)
         cls.observation_spaces = tuple(observation.spec for observation in OBSERVATIONS.values())
 
     @classmethod
     def load_benchmark(cls, content: bytes, program: bytes = b"") -> Benchmark:
-        """Read a first line, `target cpu` or `target cuda`, and behind it a computation along one axis.
+        """Parse a first line, `target cpu` or `target cuda`, followed by a computation along one axis.
 
         Raises:
-            CompilationError: with `FailureCode.BENCHMARK` when it is none.
+            CompilationError: with `FailureCode.BENCHMARK` if it is not one.
         """
         head, _, text = content.partition(b"\n")
         word, _, target = head.decode(errors="replace").strip().partition(" ")
@@ -106,7 +98,7 @@ class LoopToolSession(KernelSession):
 
     @classmethod
     def check_action(cls, action: Any) -> None:
-        """Raise when an action is neither the name of one nor an index into the first space.
+        """Raise if an action is neither a name nor an index in the first space.
 
         Raises:
             CompilationError: with `FailureCode.ACTION_UNKNOWN`.
@@ -129,7 +121,7 @@ class LoopToolSession(KernelSession):
 
     @property
     def schedule(self) -> Schedule:
-        """How the computation is carried out now."""
+        """The current schedule."""
         if self._schedule is None:
             target = self.benchmark.target
             nest = lowered(self.structure, self.stage, target, threads(self.options))
@@ -137,7 +129,7 @@ class LoopToolSession(KernelSession):
         return self._schedule
 
     def apply_action(self, action: Any) -> bool:
-        """Change the loops, the cursor or the mode, and say whether anything is different now."""
+        """Change the loops, the cursor or the mode, and return whether anything changed."""
         before = self.structure
         self.structure = before.after(SIMPLE[action].name if isinstance(action, int) else action)
         changed = self.structure.loops != before.loops

@@ -1,16 +1,11 @@
-"""The state of a `loop_tool` environment: loops around one computation, one of which the cursor is at.
+"""loop_tool's loop structure: its actions, its lowering, and its listing."""
 
-The loops go through the elements of a vector in order. Each has a size and a tail: it runs all that is inside of it
-`size` times, and then as much of it as makes up the `tail`, in elements. So elements are
-
-    elements(loop) = size * elements(inside) + tail
-
-and all changes leave them as they are: what a loop gains, the one around it loses.
-"""
-
+from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["ACTIONS", "MAX_LOOPS", "Level", "Structure"]
+from aiocg.workers.loops import primitives
+from aiocg.workers.loops.expression import Call, Expression, Read, Stage
+from aiocg.workers.loops.nest import Kind, Nest, initial_nest
 
 ACTIONS = {
     "toggle_mode": "switch between changing the size of the loop at the cursor, and moving the cursor",
@@ -26,9 +21,9 @@ class Level(NamedTuple):
     """A loop.
 
     Attributes:
-        size: how often it runs what is inside.
-        tail: elements that are left over for one more turn.
-        thread: its turns are carried out in parallel.
+        size: the number of iterations.
+        tail: elements left over for one more iteration.
+        thread: whether its iterations run in parallel.
     """
 
     size: int
@@ -37,12 +32,12 @@ class Level(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """The loops, from the outermost to the innermost, and what the next action is for.
+    """The loops, from the outermost to the innermost, and the target of the next action.
 
     Attributes:
         loops: the loops; the innermost has no tail.
-        cursor: index of the loop that actions are for.
-        selecting: `up` and `down` move the cursor; otherwise they change sizes.
+        cursor: the index of the loop that actions change.
+        selecting: whether `up` and `down` move the cursor; otherwise they change sizes.
     """
 
     loops: tuple[Level, ...]
@@ -51,7 +46,7 @@ class Structure(NamedTuple):
 
     @classmethod
     def initial(cls, elements: int) -> "Structure":
-        """Return three loops, all elements being the parallel outermost one's."""
+        """Return three loops; the outermost, which is parallel, covers all elements."""
         return cls((Level(elements, thread=True), Level(1), Level(1)))
 
     @property
@@ -60,14 +55,14 @@ class Structure(NamedTuple):
         return self.loops[self.cursor]
 
     def elements(self, index: int = 0) -> int:
-        """Return the elements of a loop, with all that is inside; 1 behind the innermost."""
+        """Return the elements covered by a loop, including inner loops; 1 beyond the innermost."""
         count = 1
         for loop in reversed(self.loops[index:]):
             count = loop.size * count + loop.tail
         return count
 
     def after(self, action: str) -> "Structure":
-        """Return what an action, one of `ACTIONS`, leads to; the same where it is not possible."""
+        """Return the structure after an action, one of `ACTIONS`; the same one if the action is not possible."""
         match action:
             case "toggle_mode":
                 return self._replace(selecting=not self.selecting)
@@ -84,7 +79,7 @@ class Structure(NamedTuple):
         return self._replace(loops=(*self.loops[:index], *loops, *self.loops[index + len(loops) :]))
 
     def _resized(self, index: int, step: int) -> "Structure":
-        """Return the loop larger or smaller by one; without a tail, which first goes to the loop around it."""
+        """Make the loop larger or smaller by one, without a tail, which is first moved to the loop around it."""
         loop = self.loops[index]
         size = loop.size if step < 0 and loop.tail else loop.size + step
         if index == 0 or size < 1:
@@ -96,9 +91,123 @@ class Structure(NamedTuple):
         return self._with(index - 1, outer, loop._replace(size=size, tail=0))
 
     def _split(self) -> "Structure":
-        """Return the loop with another one inside, of size 2, if it is large enough for that."""
+        """Put another loop of size 2 inside the loop, if it is large enough."""
         if len(self.loops) == MAX_LOOPS or self.current.size < 2:
             return self
         place = self.cursor + 1
         grown = self._replace(loops=(*self.loops[:place], Level(1), *self.loops[place:]))
         return grown._resized(place, 1)
+
+
+THREADS_PER_BLOCK = 256
+GRID: tuple[Kind, ...] = ("block.x", "block.y", "block.z")
+
+
+def lowered(structure: Structure, stage: Stage, target_name: str, chunks: int) -> Nest:
+    """Return the nest.
+
+    Args:
+        structure: the loops.
+        stage: a computation along one axis.
+        target_name: `cpu` or `cuda`.
+        chunks: the number of chunks of a parallel loop on a CPU, one per thread.
+    """
+    nest, parallel = _split(structure, stage)
+    if not parallel:
+        return nest
+    return _for_blocks(nest, parallel) if target_name == "cuda" else _for_threads(nest, parallel, chunks)
+
+
+def _split(structure: Structure, stage: Stage) -> tuple[Nest, list[str]]:
+    """Return the loops with more than one iteration, all still serial, and the variables of the parallel ones."""
+    nest = initial_nest(stage)
+    parallel = []
+    for index, loop in enumerate(structure.loops):
+        inside, (*_, innermost) = structure.elements(index + 1), nest.loops
+        if innermost.extent == inside:  # only one iteration
+            continue
+        if inside > 1:
+            nest = primitives.split(nest, len(nest.loops) - 1, inside)
+            innermost = nest.loops[-2]
+        if loop.thread:
+            parallel.append(innermost.variable)
+        if inside == 1:
+            break
+    return nest, parallel
+
+
+def _for_threads(nest: Nest, parallel: list[str], chunks: int) -> Nest:
+    """Split the longest parallel loop into one chunk per thread; the others stay serial."""
+    variable = max(parallel, key=nest.extent.__getitem__)
+    position = _position(nest, variable)
+    size = -(-nest.extent[variable] // chunks)
+    if size > 1 and position:
+        nest = primitives.split(nest, position, size)
+        variable = nest.loops[position].variable
+    return primitives.set_kind(_outermost(nest, variable, 0), 0, "parallel")
+
+
+def _for_blocks(nest: Nest, parallel: list[str]) -> Nest:
+    """Bind the innermost parallel loop to threads, and the others, and what exceeds a block, to blocks."""
+    *around, variable = parallel
+    if nest.extent[variable] > THREADS_PER_BLOCK:
+        nest = primitives.split(nest, _position(nest, variable), THREADS_PER_BLOCK)
+        outer, inner = nest.loops[_position(nest, f"{variable}.0") :][:2]
+        around, variable = [*around, outer.variable], inner.variable
+    around.sort(key=nest.extent.__getitem__, reverse=True)  # only x has room for long loops
+    blocks = around[: len(GRID)]
+    for place, (bound, kind) in enumerate(zip(blocks, GRID, strict=False)):
+        nest = primitives.set_kind(_outermost(nest, bound, place), place, kind)
+    return primitives.set_kind(_outermost(nest, variable, len(blocks)), len(blocks), "thread.x")
+
+
+def _position(nest: Nest, variable: str) -> int:
+    return [loop.variable for loop in nest.loops].index(variable)
+
+
+def _outermost(nest: Nest, variable: str, place: int) -> Nest:
+    """Move a loop outwards to a position."""
+    for position in range(_position(nest, variable), place, -1):
+        nest = primitives.swap(nest, position - 1)
+    return nest
+
+
+def listing(structure: Structure, stage: Stage, mark: str) -> str:
+    """Return the structure as text.
+
+    Args:
+        structure: the loops.
+        stage: the computation inside them.
+        mark: the text before `[thread]` at parallel loops.
+    """
+    innermost = len(structure.loops) - 1
+    lines = [_head(structure, index, index, mark) for index in range(innermost)]
+    for number, operation in enumerate(_operations(stage.body)):
+        lines.append(_head(structure, innermost, innermost + 2 * number, mark))
+        lines.append(f"{' ' * (innermost + 1)}%{number}[a] <- {operation}")
+    return "\n".join(lines) + "\n"
+
+
+def _head(structure: Structure, index: int, label: int, mark: str) -> str:
+    loop = structure.loops[index]
+    tail = f" r {loop.tail}" if loop.tail else ""
+    thread = f" {mark}[thread]" if loop.thread else ""
+    return f"{' ' * index}for a{chr(39) * index} in {loop.size}{tail} : L{label}{thread}"
+
+
+def _operations(body: Expression) -> Iterator[str]:
+    """Yield each operation, in the order of their numbers: reads, computations and the write."""
+    found: list[str] = []
+
+    def visit(expression: Expression) -> str:
+        if isinstance(expression, Read):
+            found.append("read()")
+        elif isinstance(expression, Call):
+            found.append(f"{expression.function}({', '.join([visit(one) for one in expression.arguments])})")
+        else:
+            found.append(f"constant({expression.value:g})")
+        return f"%{len(found) - 1}"
+
+    result = visit(body)
+    yield from found
+    yield f"write({result})"

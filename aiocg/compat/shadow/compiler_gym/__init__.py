@@ -1,4 +1,4 @@
-"""Becomes aiocg's `compiler_gym` when it is imported by that name."""
+"""Replaces itself by aiocg's `compiler_gym` when it is imported under that name."""
 
 import importlib
 import sys

@@ -15,13 +15,8 @@ from aiocg.gym.wrappers.vector.commandline import (
     CommandlineWithTerminalAction,
     ConstrainedCommandline,
 )
-from aiocg.gym.wrappers.vector.counter import Counter
-from aiocg.gym.wrappers.vector.transformation import (
-    AutophaseNormalizedFeatures,
-    ClampedReward,
-    ConcatActionsHistogram,
-)
-from aiocg.gym.wrappers.vector.validation import ValidateBenchmarkAfterEveryStep
+from aiocg.gym.wrappers.vector.ending import Counter, ValidateBenchmarkAfterEveryStep
+from aiocg.gym.wrappers.vector.transformation import AutophaseNormalizedFeatures, ClampedReward, ConcatActionsHistogram
 from aiocg.gym.wrappers.vector.wrapper import CompilerVectorWrapper
 
 __all__ = [

@@ -13,8 +13,6 @@ from aiocg.gym.wrappers.vector.ending import EndingWrapper
 from aiocg.gym.wrappers.vector.wrapper import CompilerVectorWrapper, Ids, begun
 from aiocg.spaces import CommandlineFlag
 
-__all__ = ["AutophaseActionSpace", "CommandlineWithTerminalAction", "ConstrainedCommandline"]
-
 
 class ConstrainedCommandline(CompilerVectorWrapper):
     """Has only some of the actions, numbered from 0 in the order given.
@@ -30,10 +28,7 @@ class ConstrainedCommandline(CompilerVectorWrapper):
     """
 
     def __init__(
-        self,
-        env: "gymnasium.vector.VectorEnv[Any, Any, Any]",
-        flags: Iterable[str | int],
-        name: str | None = None,
+        self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]", flags: Iterable[str | int], name: str | None = None
     ) -> None:
         super().__init__(env)
         self._subset = Subset(env.single_action_space, flags, name or "")
@@ -89,7 +84,6 @@ class CommandlineWithTerminalAction(EndingWrapper):
         self._ending = np.zeros(self.num_envs, np.bool_)  # the terminal action was sent
 
     def forget(self, env_ids: Ids) -> None:
-        """Take note that environments are reset."""
         super().forget(env_ids)
         self._ending[env_ids] = False
 
@@ -102,9 +96,7 @@ class CommandlineWithTerminalAction(EndingWrapper):
         self._ending[env_ids] = ending
         if isinstance(actions, np.ndarray) and not ending.any():
             return actions
-        return [
-            list(each[: each.index(last)] if ends else each) for each, ends in zip(indices, ending, strict=True)
-        ]
+        return [list(each[: each.index(last)] if ends else each) for each, ends in zip(indices, ending, strict=True)]
 
     def convert_results(self, results: BatchResult, env_ids: Ids) -> BatchResult:
         """Return the results with the ends of episodes."""

@@ -1,5 +1,6 @@
-"""Ending the episode of an environment of a vector that does not know of it, and resetting it afterwards."""
+"""Wrappers of vectors that end episodes, count calls, or validate."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from aiocg.errors import ResetNeeded
 from aiocg.gym.vector.asynchronous import BatchResult
-from aiocg.gym.wrappers.vector.wrapper import CompilerVectorWrapper, Ids
-
-__all__ = ["EndingWrapper"]
+from aiocg.gym.wrappers.episodes import Counting
+from aiocg.gym.wrappers.validation import told
+from aiocg.gym.wrappers.vector.wrapper import CompilerVectorWrapper, Ids, begun
+from aiocg.validation import Options, ValidationResult
 
 
 class EndingWrapper(CompilerVectorWrapper):
@@ -46,10 +48,7 @@ class EndingWrapper(CompilerVectorWrapper):
         """Take note that environments are reset."""
         self._over[env_ids] = False
 
-    def reset(
-        self, *, seed: Any = None, options: "dict[str, Any] | None" = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode in all environments, or in some; see `CompilerVectorEnv.reset`."""
+    def reset(self, *, seed: Any = None, options: "dict[str, Any] | None" = None) -> tuple[Any, dict[str, Any]]:
         chosen = self._chosen(options)
         observations, infos = super().reset(seed=seed, options=options)
         self.forget(chosen)
@@ -66,14 +65,12 @@ class EndingWrapper(CompilerVectorWrapper):
         return self._all if mask is None else np.flatnonzero(mask)
 
     def step(self, actions: Any) -> BatchResult:
-        """Step all environments; see `CompilerVectorEnv.step`."""
         if not self._over.any():
             return super().step(actions)
         self.send(actions)
         return _in_order(self.recv(self.num_envs))
 
     def send(self, actions: Any, env_ids: "Sequence[int] | NDArray[Any] | None" = None) -> None:
-        """Begin to step environments; see `CompilerVectorEnv.send`."""
         ids = self._ids(env_ids)
         over = self._over[ids]
         if not over.any():
@@ -116,3 +113,77 @@ def _sorted(values: Any, order: NDArray[Any]) -> Any:
     if isinstance(values, dict):
         return {name: _sorted(value, order) for name, value in values.items()}
     return values[order]
+
+
+class Counter(Counting, CompilerVectorWrapper, methods=("close", "reset", "step", "send", "recv")):
+    """Counts calls, and counts from zero in a fork; see `aiocg.gym.wrappers.Counter`.
+
+    Args:
+        env: a vector.
+
+    Attributes:
+        counters: how often each was called: "close", "reset", "step", "send", "recv" and "fork".
+    """
+
+    def __init__(self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]") -> None:
+        super().__init__(env)
+        self.counters = dict(self._none)
+
+
+class ValidateBenchmarkAfterEveryStep(EndingWrapper):
+    """Validates each environment that a step has changed, all at once, and ends the episodes where something is wrong.
+
+    Such an environment has the penalty for its reward, `terminations`, and `infos["error_type"]`,
+    `infos["error_details"]` and `infos["validation_errors"]`; see `aiocg.gym.wrappers`.
+
+    Args:
+        env: a `CompilerVectorEnv`, bare or in wrappers of this package.
+        reward_penalty: the reward of a step after which the program is wrong.
+        options: how to validate: the fields of `aiocg.validation.Options`.
+    """
+
+    def __init__(
+        self, env: "gymnasium.vector.VectorEnv[Any, Any, Any]", reward_penalty: float = -1e3, **options: Any
+    ) -> None:
+        super().__init__(env)
+        Options.of(**options)
+        self.reward_penalty = reward_penalty
+        self._options = options
+
+    def convert_results(self, results: BatchResult, env_ids: Ids) -> BatchResult:
+        """Return the results with the ends of episodes."""
+        observations, rewards, terminations, truncations, infos = results
+        no = np.zeros(len(env_ids), np.bool_)
+        changed = infos.get("_action_had_no_effect", no) & ~infos.get("action_had_no_effect", no)
+        places = np.flatnonzero(changed & ~terminations & ~begun(infos, len(env_ids)))
+        wrong = {
+            int(place): told(result.errors)
+            for place, result in zip(places, self._validated(env_ids[places]), strict=True)
+            if not result.okay()
+        }
+        if wrong:
+            ended = no
+            ended[list(wrong)] = True
+            self.end(env_ids[ended & ~truncations])
+            rewards, terminations = np.where(ended, self.reward_penalty, rewards), terminations | ended
+            for place, info in wrong.items():
+                for name, value in info.items():
+                    infos.setdefault(name, np.full(len(env_ids), None, object))[place] = value
+                    infos.setdefault(f"_{name}", np.zeros(len(env_ids), np.bool_))[place] = True
+        return observations, rewards, terminations, truncations, infos
+
+    def _validated(self, env_ids: Ids) -> Sequence[ValidationResult]:
+        """Validate environments at once."""
+        if not len(env_ids):
+            return ()
+        vector = self.unwrapped
+        envs = vector.asynchronous.envs  # type: ignore[attr-defined]  # it is a CompilerVectorEnv
+
+        async def validate() -> list[ValidationResult]:
+            results: list[ValidationResult] = await asyncio.gather(
+                *(envs[index].validate(**self._options) for index in env_ids.tolist())
+            )
+            return results
+
+        results: list[ValidationResult] = vector.runtime.run(validate)  # type: ignore[attr-defined]
+        return results

@@ -6,13 +6,10 @@ import gymnasium
 import numpy as np
 
 from aiocg.gym.vector.asynchronous import BatchResult
-from aiocg.gym.wrappers.actions_histogram import ActionsHistogram
-from aiocg.gym.wrappers.autophase import normalised, normalised_space
-from aiocg.gym.wrappers.clamped_reward import check_bounds, clamp
+from aiocg.gym.wrappers.observations import ActionsHistogram, normalised, normalised_space
+from aiocg.gym.wrappers.rewards import check_bounds, clamp
 from aiocg.gym.wrappers.vector.wrapper import CompilerVectorWrapper, Ids, begun, convert_final
 from aiocg.spaces import DiscreteActions
-
-__all__ = ["AutophaseNormalizedFeatures", "ClampedReward", "ConcatActionsHistogram"]
 
 
 class ClampedReward(CompilerVectorWrapper):
@@ -83,10 +80,7 @@ class ConcatActionsHistogram(CompilerVectorWrapper):
         self._counts = np.zeros((self.num_envs, self._histogram.count), np.int64)
         self._sent = np.zeros_like(self._counts)
 
-    def reset(
-        self, *, seed: Any = None, options: "dict[str, Any] | None" = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode in all environments, or in some; see `CompilerVectorEnv.reset`."""
+    def reset(self, *, seed: Any = None, options: "dict[str, Any] | None" = None) -> tuple[Any, dict[str, Any]]:
         self._sent[:] = 0
         return super().reset(seed=seed, options=options)
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from aiocg.gym.vector.asynchronous import BatchResult
 
-__all__ = ["CompilerVectorWrapper", "begun", "convert_final"]
-
 Ids = NDArray[np.int64]
 
 
@@ -54,9 +52,7 @@ class CompilerVectorWrapper(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, N
         """
         return results
 
-    def reset(
-        self, *, seed: Any = None, options: "dict[str, Any] | None" = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: "dict[str, Any] | None" = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode in all environments, or in some; see `CompilerVectorEnv.reset`."""
         observations, infos = self.env.reset(seed=seed, options=options)
         nothing, no = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)

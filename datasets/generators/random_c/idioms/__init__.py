@@ -1,4 +1,4 @@
-"""What real code is full of, each with its details left to chance."""
+"""Idioms of real code, with random details."""
 
 from collections.abc import Callable
 

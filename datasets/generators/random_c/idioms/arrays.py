@@ -1,7 +1,7 @@
 """Idioms of arrays: reductions, filters, prefix sums, histograms, copies."""
 
 from aiocg.datasets.generators.random_c.idioms.kit import Idiom, Kit
-from aiocg.datasets.generators.random_c.scope import Array, Function, Place, scalar_parameter
+from aiocg.datasets.generators.random_c.scope import Array, Function, Lvalue, scalar_parameter
 from aiocg.datasets.generators.random_c.types import (
     F32,
     F64,
@@ -18,12 +18,10 @@ from aiocg.datasets.generators.random_c.types import (
     Scalar,
 )
 
-__all__ = ["IDIOMS"]
-
 _ELEMENTS: tuple[Scalar, ...] = (*INTEGERS, I32, I32, U8, F64, F64, F32)
 
 
-def _count(length: int) -> Place:
+def _count(length: int) -> Lvalue:
     return scalar_parameter("count", I32, 1, length)
 
 
@@ -37,59 +35,26 @@ def _sum(kit: Kit) -> Function:
     total: Scalar = kit.rng.choice((U32, U64)) if integer else F64
     if integer:
         step = step.replace("data[i] * data[i]", f"({total.name})data[i] * ({total.name})data[i]")
-    template = """
-    $head
-    {
-        $T total = 0;
-        for ($I i = 0; i < count; i++) {
-            $step
-        }
-        return $end;
-    }
-    """
     end = "total" if integer else kit.pick("bounded(total)", "bounded(total / count)")
     parameters = [Array("data", kind, (length,), writable=False), _count(length)]
-    return kit.define("sum", total, parameters, length * 20, template, step=step, end=end)
+    return kit.define(total, parameters, length * 20, "sum", step=step, end=end)
 
 
 def _extreme(kit: Kit) -> Function:
     kind = kit.rng.choice(_ELEMENTS)
     length = kit.length(18)
-    template = """
-    $head
-    {
-        $E best = data[0];
-        int32_t where = 0;
-        for ($I i = 1; i < count; i++) {
-            if (data[i] $compare best) {
-                best = data[i];
-                where = (int32_t)i;
-            }
-        }
-        return $result;
-    }
-    """
     compare = kit.pick("<", ">", "<=", ">=")
     parameters = [Array("data", kind, (length,), writable=False), _count(length)]
-    place, result = kit.rng.choice(
-        ((Place("", kind, kind.low, kind.high), "best"), (Place("", I32, 0, length - 1), "where"))
+    lvalue, result = kit.rng.choice(
+        ((Lvalue("", kind, kind.low, kind.high), "best"), (Lvalue("", I32, 0, length - 1), "where"))
     )
-    return kit.define("extreme", place, parameters, length * 24, template, E=kind, compare=compare, result=result)
+    return kit.define(lvalue, parameters, length * 24, "extreme", E=kind, compare=compare, result=result)
 
 
 def _dot_product(kit: Kit) -> Function:
     kind = kit.rng.choice((F64, F32, I16, I8, U8, U32))
     total: Scalar = F64 if kind in (F64, F32) else U32
     length = kit.length(24)
-    template = """
-    $head
-    {
-        $S sum = 0;
-        for ($I i = 0; i < count; i++)
-            sum += $product;
-        return $end;
-    }
-    """
     signed = isinstance(kind, Integer) and kind.signed
     product, end, width = "a[i] * b[i]", "sum", total
     if isinstance(kind, Integer):
@@ -99,7 +64,7 @@ def _dot_product(kit: Kit) -> Function:
     if signed and kit.rng.chance(50):
         width, product, total = I64, "(int32_t)a[i] * b[i]", I64
     arrays = [Array(name, kind, (length,), writable=False) for name in "ab"]
-    return kit.define("dot", total, [*arrays, _count(length)], length * 24, template, S=width, product=product, end=end)
+    return kit.define(total, [*arrays, _count(length)], length * 24, "dot", S=width, product=product, end=end)
 
 
 def _scaled_sum(kit: Kit) -> Function:
@@ -109,99 +74,43 @@ def _scaled_sum(kit: Kit) -> Function:
     step = "y[i] += a * x[i];"
     if kind in (F64, F32):
         step = "y[i] = bounded(y[i] + a * x[i]);" if kind == F64 else "y[i] = (float)bounded(y[i] + a * x[i]);"
-    template = """
-    $head
-    {
-        for ($I i = 0; i < $length; i++) {
-            $step
-        }
-        return y[$some];
-    }
-    """
     parameters = [Array("y", kind, (length,)), Array("x", kind, (length,), writable=False), scalar_parameter("a", kind)]
-    return kit.define(
-        "axpy", kind, parameters, length * 36, template, step=step, length=length, some=kit.rng.below(length)
-    )
+    return kit.define(kind, parameters, length * 36, "axpy", step=step, length=length, some=kit.rng.below(length))
 
 
 def _prefix_sums(kit: Kit) -> Function:
     kind = kit.rng.choice((U8, U16, U32, U64))
     length = kit.length(22)
-    template = """
-    $head
-    {
-        $T sum = 0;
-        for ($I i = 0; i < $length; i++) {
-            $first
-            $second
-        }
-        return sum;
-    }
-    """
     first, second = kit.rng.choice(
         (("sum += data[i];", "data[i] = sum;"), (f"{kind.name} old = data[i];\n        data[i] = sum;", "sum += old;"))
     )
     parameters = [Array("data", kind, (length,))]
-    return kit.define("prefix", kind, parameters, length * 24, template, length=length, first=first, second=second)
+    return kit.define(kind, parameters, length * 24, "prefix", length=length, first=first, second=second)
 
 
 def _histogram(kit: Kit) -> Function:
     bins = kit.rng.choice((8, 16, 32))
     kind = kit.rng.choice((U8, U16, U32))
     length = kit.length(20)
-    template = """
-    $head
-    {
-        uint32_t bins[$bins] = {0};
-        uint32_t most = 0;
-        for ($I i = 0; i < count; i++)
-            bins[data[i] $into $bins]++;
-        for (int32_t b = 0; b < $bins; b++) {
-            if (bins[b] > bins[most])
-                most = (uint32_t)b;
-        }
-        return most * 1000 + bins[most];
-    }
-    """
     parameters = [Array("data", kind, (length,), writable=False), _count(length)]
     work = length * 18 + bins * 22
-    return kit.define("histogram", U32, parameters, work, template, bins=bins, into="%")
+    return kit.define(U32, parameters, work, "histogram", bins=bins, into="%")
 
 
 def _mirrored(kit: Kit) -> Function:
     kind = kit.rng.choice(_ELEMENTS)
     length = kit.length(16)
-    template = """
-    $head
-    {
-        for (int32_t i = 0, j = count - 1; i < j; i++, j--) {
-            $T swap = data[i];
-            data[i] = data[j];
-            data[j] = swap;
-        }
-        return data[0];
-    }
-    """
-    return kit.define("reverse", kind, [Array("data", kind, (length,)), _count(length)], length * 20, template)
+    return kit.define(kind, [Array("data", kind, (length,)), _count(length)], length * 20, "reverse/mirrored")
 
 
 def _rotated(kit: Kit) -> Function:
     kind = kit.rng.choice(_ELEMENTS)
     length = kit.length(16)
-    template = """
-    $head
-    {
-        $T first = data[0];
-        $move
-        data[$last] = first;
-        return data[$some];
-    }
-    """
     loop = f"for (int32_t i = 0; i < {length - 1}; i++)\n        data[i] = data[i + 1];"
     move = kit.pick(loop, f"memmove(data, data + 1, {length - 1} * sizeof(data[0]));")
     parameters = [Array("data", kind, (length,))]
     words = {"move": move, "last": length - 1, "some": kit.rng.below(length)}
-    return kit.define("rotate", kind, parameters, length * 16 + 20, template, **words)
+    return kit.define(kind, parameters, length * 16 + 20, "rotate", **words)
 
 
 def _filled(kit: Kit) -> Function:
@@ -215,19 +124,8 @@ def _filled(kit: Kit) -> Function:
         "data[i] = 0;",
         f"seed ^= seed << 13;\n        seed ^= seed >> 17;\n        data[i] = ({kind.name})seed;",
     )
-    template = """
-    $head
-    {
-        for ($I i = 0; i < $length; i++) {
-            $step
-        }
-        return seed + (uint32_t)data[$some];
-    }
-    """
     parameters = [Array("data", kind, (length,)), scalar_parameter("seed", U32)]
-    return kit.define(
-        "fill", U32, parameters, length * 22, template, step=step, length=length, some=kit.rng.below(length)
-    )
+    return kit.define(U32, parameters, length * 22, "fill", step=step, length=length, some=kit.rng.below(length))
 
 
 def _copied(kit: Kit) -> Function:
@@ -239,16 +137,9 @@ def _copied(kit: Kit) -> Function:
         "const $k *end = from + $n;\n    $k *out = to;\n    while (from != end)\n        *out++ = *from++;",
         "memcpy(to, from, $n * sizeof(to[0]));",
     )
-    template = """
-    $head
-    {
-        $how
-        return to[$some];
-    }
-    """
     parameters = [Array("to", kind, (length,)), Array("from", kind, (length,), writable=False)]
     how = how.replace("$n", str(length)).replace("$k", kind.name)
-    return kit.define("copy", kind, parameters, length * 18, template, how=how, some=kit.rng.below(length))
+    return kit.define(kind, parameters, length * 18, "copy", how=how, some=kit.rng.below(length))
 
 
 def _stencil(kit: Kit) -> Function:
@@ -260,45 +151,20 @@ def _stencil(kit: Kit) -> Function:
         value = "from[i - 1] / 4 + from[i] / 2 + from[i + 1] / 4"
     else:
         value = f"({kind.name})((from[i - 1] + 2 * from[i] + from[i + 1]) / 4)"
-    template = """
-    $head
-    {
-        for ($I i = 1; i < $last; i++)
-            to[i] = $value;
-        to[0] = from[0];
-        to[$last] = from[$last];
-        return to[$some];
-    }
-    """
     parameters = [Array("to", kind, (length,)), Array("from", kind, (length,), writable=False)]
     words = {"value": value, "last": length - 1, "some": kit.rng.below(length)}
-    return kit.define("smooth", kind, parameters, length * 36, template, **words)
+    return kit.define(kind, parameters, length * 36, "smooth", **words)
 
 
 def _filter(kit: Kit) -> Function:
     """A finite impulse response."""
     taps = kit.rng.choice((3, 4, 5, 8))
     length = kit.length(20 * taps)
-    template = """
-    $head
-    {
-        static const int16_t taps[$taps] = {$numbers};
-        int64_t energy = 0;
-        for ($I i = $before; i < $length; i++) {
-            int32_t sum = 0;
-            for (int32_t k = 0; k < $taps; k++)
-                sum += taps[k] * data[i - k];
-            energy += sum $and;
-        }
-        return energy;
-    }
-    """
     return kit.define(
-        "filter",
         I64,
         [Array("data", I16, (length,), writable=False)],
         length * taps * 22,
-        template,
+        "filter",
         taps=taps,
         numbers=", ".join(str(kit.rng.between(-99, 99)) for _ in range(taps)),
         before=taps - 1,
@@ -310,21 +176,9 @@ def _filter(kit: Kit) -> Function:
 def _variance(kit: Kit) -> Function:
     kind = kit.rng.choice((F64, F32, I16, U8))
     length = kit.length(40)
-    template = """
-    $head
-    {
-        double mean = 0.0, sum = 0.0;
-        for ($I i = 0; i < $length; i++)
-            mean += data[i];
-        mean /= $length;
-        for ($I i = 0; i < $length; i++)
-            sum += (data[i] - mean) * (data[i] - mean);
-        return bounded($result);
-    }
-    """
     result = kit.pick("sqrt(sum / $length)", "sum / $length").replace("$length", str(length))
     parameters = [Array("data", kind, (length,), writable=False)]
-    return kit.define("spread", F64, parameters, length * 36, template, length=length, result=result)
+    return kit.define(F64, parameters, length * 36, "spread", length=length, result=result)
 
 
 def _packed(kit: Kit) -> Function:
@@ -332,74 +186,24 @@ def _packed(kit: Kit) -> Function:
     kind = kit.rng.choice(_ELEMENTS)
     length = kit.length(22)
     condition = kit.pick("data[i] > limit", "data[i] != limit", "i == 0 || data[i] != data[i - 1]", "data[i] <= limit")
-    template = """
-    $head
-    {
-        int32_t kept = 0;
-        for (int32_t i = 0; i < count; i++) {
-            if ($condition)
-                data[kept++] = data[i];
-        }
-        return kept;
-    }
-    """
     parameters = [Array("data", kind, (length,)), _count(length), scalar_parameter("limit", kind)]
-    return kit.define("pack", Place("", I32, 0, length), parameters, length * 28, template, condition=condition)
+    return kit.define(Lvalue("", I32, 0, length), parameters, length * 28, "pack", condition=condition)
 
 
 def _sieve(kit: Kit) -> Function:
     most = kit.rng.choice((100, 200, 400))
-    template = """
-    $head
-    {
-        uint8_t composite[$most] = {0};
-        int32_t found = 0;
-        for (int32_t i = 2; i < limit; i++) {
-            if (composite[i])
-                continue;
-            found++;
-            for (int32_t j = i * $start; j < limit; j += i)
-                composite[j] = 1;
-        }
-        return found;
-    }
-    """
     parameters = [scalar_parameter("limit", I32, 2, most)]
-    return kit.define(
-        "sieve", Place("", I32, 0, most), parameters, most * 60, template, most=most, start=kit.pick("2", "i")
-    )
+    return kit.define(Lvalue("", I32, 0, most), parameters, most * 60, "sieve", most=most, start=kit.pick("2", "i"))
 
 
 def _found(kit: Kit) -> Function:
     """Look for an element from the front."""
     kind = kit.rng.choice(_ELEMENTS)
     length = kit.length(14)
-    loop = """
-    $head
-    {
-        for ($I i = 0; i < count; i++) {
-            if (data[i] $compare key)
-                return (int32_t)i;
-        }
-        return -1;
-    }
-    """
-    pointers = """
-    $head
-    {
-        const $E *end = data + count;
-        for (const $E *p = data; p < end; p++) {
-            if (*p $compare key)
-                return (int32_t)(p - data);
-        }
-        return -1;
-    }
-    """
     parameters = [Array("data", kind, (length,), writable=False), _count(length), scalar_parameter("key", kind)]
-    template = kit.pick(loop, pointers)
+    template = kit.pick("find/loop", "find/pointers")
     return kit.define(
-        "find",
-        Place("", I32, -1, length - 1),
+        Lvalue("", I32, -1, length - 1),
         parameters,
         length * 18,
         template,

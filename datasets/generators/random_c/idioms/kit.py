@@ -1,24 +1,24 @@
-"""What idioms are written with."""
+"""Tools for writing idioms."""
 
+import functools
+import re
 import string
-import textwrap
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 
 from aiocg.datasets.generators.random_c.rng import Rng
-from aiocg.datasets.generators.random_c.scope import Function, Parameter, Place
+from aiocg.datasets.generators.random_c.scope import Function, Lvalue, Parameter
 from aiocg.datasets.generators.random_c.types import Scalar
-
-__all__ = ["Idiom", "Kit"]
 
 _LENGTHS = (8, 16, 16, 32, 32, 64)
 
 
 class Kit:
-    """Chance, names and templates for one idiom.
+    """Random draws, names and templates for one idiom.
 
     Args:
         rng: decides.
-        name: makes a new name of a word.
+        name: makes a new name from a word.
         limit: how many instructions a call may execute.
     """
 
@@ -28,7 +28,7 @@ class Kit:
         self.limit = limit
 
     def length(self, cost: int, *, power: int = 1) -> int:
-        """Draw the length of an array, where `cost * length**power` instructions are executed."""
+        """Draw the length of an array such that `cost * length**power` instructions are within the limit."""
         return self.rng.choice([n for n in _LENGTHS if cost * n**power <= self.limit] or [_LENGTHS[0]])
 
     def pick(self, *variants: str) -> str:
@@ -37,8 +37,7 @@ class Kit:
 
     def define(
         self,
-        stem: str,
-        result: Scalar | Place,
+        result: Scalar | Lvalue,
         parameters: Sequence[Parameter],
         work: int,
         template: str,
@@ -48,29 +47,44 @@ class Kit:
         """Define a function, which uses nothing but its arguments.
 
         Args:
-            stem: what its name begins with.
             result: what it returns.
             parameters: what it takes.
             work: how many instructions a call executes at most.
-            template: its text. `$head` is `static T name(parameters)`, `$T` the type of the result, `$I` that of a
-                loop's counter; `$name` and the words stand for themselves.
-            words: what else the template names.
+            template: the name of its text in `templates`; up to a slash it begins the function's name. There `$head` is
+                `static T name(parameters)`, `$T` the type of the result, `$I` that of a loop's counter and `$name` the
+                function's name.
+            words: for the template's other placeholders; they may contain placeholders themselves.
         """
-        name = self.name(stem)
-        place = result if isinstance(result, Place) else Place("", result, result.low, result.high)
+        name = self.name(template.partition("/")[0])
+        lvalue = result if isinstance(result, Lvalue) else Lvalue("", result, result.low, result.high)
         declared = ", ".join(parameter.declaration() for parameter in parameters)
-        head = f"static {place.type.name} {name}({declared})"
+        head = f"static {lvalue.type.name} {name}({declared})"
         spelled = {key: value.name if isinstance(value, Scalar) else value for key, value in words.items()}
         spelled = {"I": self.pick("int32_t", "int32_t", "int64_t"), **spelled}
-        text = string.Template(textwrap.dedent(template).lstrip("\n"))
-        filled = text.substitute(head=head, name=name, T=place.type.name, **spelled)
+        spelled |= {"head": head, "name": name, "T": lvalue.type.name}
+        filled = string.Template(string.Template(_templates()[template]).substitute(spelled)).substitute(spelled)
         return Function(
-            name, place, tuple(parameters), filled, work, all(isinstance(parameter, Place) for parameter in parameters)
+            name,
+            lvalue,
+            tuple(parameters),
+            filled,
+            work,
+            all(isinstance(parameter, Lvalue) for parameter in parameters),
         )
 
     def real(self) -> str:
         """Draw a small constant of type double."""
         return repr(self.rng.between(1, 31) / 16)
+
+
+@functools.cache
+def _templates() -> dict[str, str]:
+    """Return the texts of all idioms by their names."""
+    found = {}
+    for file in (files(__package__) / "templates").iterdir():
+        for name, text in re.findall(r"^== (\S+)\n\n(.*?\n)(?=\n== |\Z)", file.read_text(), re.DOTALL | re.MULTILINE):
+            found[name] = text
+    return found
 
 
 Idiom = Callable[[Kit], Function]

@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiocg.workers.loops.interpreter import run
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.rules import RULES, check
-from aiocg.workers.loops.tool.listing import listing
-from aiocg.workers.loops.tool.lowering import lowered
-from aiocg.workers.loops.tool.structure import ACTIONS, MAX_LOOPS, Level, Structure
+from aiocg.workers.loops.tool.structure import ACTIONS, MAX_LOOPS, Level, Structure, listing, lowered
+
+from ..interpreter import run
 
 SIMPLE = [name for name in ACTIONS if name != "split"]
 
@@ -135,7 +134,9 @@ def listed(structure: Structure, mark: str) -> str:
 @pytest.mark.parametrize("mark", ["cpu_parallel ", ""])
 def test_the_text_is_the_originals(mark: str) -> None:
     state = after(Structure.initial(1024), "toggle_mode", "up", "toggle_mode", "up", "up")
-    assert listed(state, mark) == f"""\
+    assert (
+        listed(state, mark)
+        == f"""\
 for a in 341 r 1 : L0 {mark}[thread]
  for a' in 3 : L1
   for a'' in 1 : L2
@@ -147,11 +148,14 @@ for a in 341 r 1 : L0 {mark}[thread]
   for a'' in 1 : L8
    %3[a] <- write(%2)
 """
+    )
 
 
 def test_the_text_has_every_loop_of_a_split_and_every_operation() -> None:
     (stage,) = parse("C[i:6] = exp(2 * A[i])").stages
-    assert listing(after(Structure.initial(6), "toggle_thread", "split"), stage, "") == """\
+    assert (
+        listing(after(Structure.initial(6), "toggle_thread", "split"), stage, "")
+        == """\
 for a in 3 : L0
  for a' in 2 : L1
   for a'' in 1 : L2
@@ -166,3 +170,4 @@ for a in 3 : L0
    for a''' in 1 : L11
     %4[a] <- write(%3)
 """
+    )

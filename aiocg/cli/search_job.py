@@ -1,0 +1,300 @@
+"""What all commands of `aiocg search` have in common: their options, running the search, and writing what it found."""
+
+import contextlib
+import dataclasses
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import aiocg
+from aiocg.cli.output import Json, Workers, check_writable, console, fail, print_json, print_line, run, write_file
+from aiocg.cli.program import observation_of, write_program
+from aiocg.cli.search_report import Finding, progress_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from aiocg import Env
+    from aiocg.datasets import Benchmark
+    from aiocg.search import Progress, SearchResult
+
+    SearchFunction = Callable[..., Awaitable[SearchResult]]
+
+DEFAULT = "functionwise"  # the default search
+BYTES = "ObjectTextSizeOzMinsize"  # its default reward
+SCHEDULE, LOOPS = "schedule", "loops-v0"  # the search for schedules of loops, and its environment
+RACING, RUNTIME = "racing", "runtime"  # the search for running time, and its reward
+FASTEST = "-O3"  # the level of the front end for that, which marks no loops not to be unrolled
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        help="A benchmark such as programs-v0/qsort, or your own .c .cc .cpp .ll or .bc file; of loops-v0 a tensor "
+        "expression, or a file that has one."
+    ),
+]
+Environment = Annotated[
+    str, typer.Option("--env", help="Id of the environment, such as gcc-v0?gcc_bin=gcc-12 or loops-v0.")
+]
+RewardSpace = Annotated[
+    str | None,
+    typer.Option(
+        "--reward", help="Reward space to maximise.", show_default="the environment's, or size against -Oz or -Os"
+    ),
+]
+ActionSpaceName = Annotated[
+    str | None,
+    typer.Option(
+        "--action-space", help="Actions to choose from; `aiocg describe` lists the spaces.", show_default=False
+    ),
+]
+Seconds = Annotated[float | None, typer.Option("--budget", help="Stop after this many seconds.", min=0.0)]
+Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
+Evaluations = Annotated[
+    int | None,
+    typer.Option(help="Stop after this many evaluations; reproducible with --seed where no --budget is.", min=1),
+]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write the optimised program: .bc, .ll, or of GCC .o, .s.")
+]
+State = Annotated[Path | None, typer.Option("--state", help="Write the best state as JSON, for `aiocg replay`.")]
+Start = Annotated[str, typer.Option(help="What each list of passes begins with: O0 for nothing, or Oz, Os, O3 or O2.")]
+Minimize = Annotated[
+    bool | None,
+    typer.Option(
+        "--minimize/--no-minimize",
+        help="At the end, drop what does nothing for the reward; a tenth of the budget is kept for it.",
+        show_default="of lists of passes, not of whole command lines",
+    ),
+]
+
+RunLine = Annotated[
+    str | None,
+    typer.Option(
+        "--run",
+        help="How your own C or C++ program is run, such as './program input.txt': to measure and to validate it.",
+        show_default=False,
+    ),
+]
+
+REWARDS = ("IrInstructionCountOz", "obj_text_size_Os")  # for environments without one of their own
+OF_LINES = ("hill-climb", "genetic", "screening")  # searches over whole command lines
+OF_BOTH = ("random", "nevergrad", "optuna", "opentuner", "lamcts", "cma")  # and those that search lists of actions, too
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """What all searches have in common. The fields are the options of the commands."""
+
+    target: Target
+    env: Environment = "llvm-v0"
+    reward: RewardSpace = None
+    action_space: ActionSpaceName = None
+    budget: Seconds = None
+    evaluations: Evaluations = None
+    start: Start = "O0"
+    minimize: Minimize = None
+    workers: Workers = None
+    output: Output = None
+    state: State = None
+    seed: Seed = 0
+    run_line: RunLine = None
+    json: Json = False
+    algorithm: str = field(init=False)
+    latest: "Progress | None" = field(default=None, init=False)
+
+    def run(self, function: "SearchFunction") -> None:
+        """Run the search on an event loop; Ctrl-C tells what was found so far."""
+        check_writable(self.output)
+        check_writable(self.state)
+        try:
+            run(self._search(function))
+        except KeyboardInterrupt:
+            if self.json:
+                best = {"actions": self.latest.actions, "reward": self.latest.reward} if self.latest is not None else {}
+                print_json({"error": f"interrupted {self._found()}", **best})
+                sys.exit(130)
+            print_line(f"interrupted {self._found()}")
+            if self.latest is not None and self.latest.actions:
+                from aiocg.spaces.actions import join_texts
+
+                print_line(join_texts(self.latest.actions))
+            sys.exit(130)
+
+    def _found(self) -> str:
+        """Describe when the search was interrupted, and the best result so far."""
+        if self.latest is None:
+            return "before anything was evaluated"
+        done = f"after {self.latest.elapsed:.1f} s and {self.latest.evaluations} evaluations, nothing was written"
+        worth = self.latest.note or f"reward {self.latest.reward:.4f}"
+        best = f"{worth} with" if self.latest.actions else "the program as it is"
+        return f"{done}; best so far: {best}"
+
+    async def _search(self, function: "SearchFunction") -> None:
+        with contextlib.ExitStack() as display:
+            show = display.enter_context(self._display())
+            async with aiocg.Runtime(workers=self.workers) as runtime:
+                env = await runtime.make(
+                    self.env,
+                    benchmark=await self._benchmark(runtime),
+                    reward_space=self.reward,
+                    action_space=self.action_space,
+                )
+                self._prepare(env)
+                show(f"evaluating the compiler's own levels of {env.benchmark.uri}")
+                result = await self._result(function, env, show)
+                finding = await Finding.observe(self.algorithm, env, result)
+                display.close()
+                await self._hand_over(env, finding)
+
+    async def _benchmark(self, runtime: "aiocg.Runtime") -> "Benchmark":
+        """Return the program, compiled and run as the command says."""
+        if self.env.partition("?")[0] == LOOPS and (is_expression(self.target) or Path(self.target).is_file()):
+            from aiocg.loops import make_benchmark
+
+            return make_benchmark(self.target if is_expression(self.target) else Path(self.target))
+        benchmark = await runtime.find_benchmark(self.target)
+        uri = benchmark.uri
+        takes_flags = benchmark.program is not None and (uri.scheme == "file" or uri.dataset == "programs-v0")
+        if self.algorithm == RACING and takes_flags and not uri.params:
+            benchmark = await runtime.find_benchmark(f"{uri}?flag={FASTEST}")
+        if self.run_line is None:
+            return benchmark
+        if benchmark.program is None:
+            fail(f"--run is for C and C++ files; {self.target} does not say how it is linked")
+        from aiocg.llvm.builds import runs_of
+
+        try:
+            runs = runs_of(self.run_line, Path.cwd())
+        except ValueError as error:
+            fail(f"--run {self.run_line!r} is no command line: {error}")
+        return benchmark.replace(program=dataclasses.replace(benchmark.program, runs=runs, measured=""))
+
+    def _prepare(self, env: "Env") -> None:
+        """Choose what to search for and in which action space, and end with a message where that cannot be done."""
+        from aiocg.search.command_lines import option_space
+
+        if env.reward_space is None:
+            usual = {DEFAULT: BYTES, RACING: RUNTIME}.get(self.algorithm)
+            env.reward_space = usual or _default_reward(env)
+        self._check(env)
+        if self.algorithm in OF_BOTH and self.action_space is None and env.action_spaces.language.line is not None:
+            env.action_space = option_space(env)
+        if self.output is not None:
+            observation_of(env, self.output)  # that there is one
+
+    async def _result(
+        self, function: "SearchFunction", env: "Env", show: "Callable[[Text | str], None]"
+    ) -> "SearchResult":
+        """Search, and leave the environment at what was found."""
+        from aiocg.search.lanes import go_to
+
+        def progress(now: "Progress") -> None:
+            self.latest = now
+            show(progress_line(self.algorithm, env, now, self.budget, self.evaluations))
+
+        options: dict[str, Any] = {"budget": aiocg.search.Budget(self.budget, self.evaluations)}
+        lines = self._searches_lines(env)
+        options |= {} if self.start == "O0" else {"start": self.start}
+        options |= {} if lines or self.algorithm in (DEFAULT, RACING) else {"minimize": self.minimize is not False}
+        try:
+            result = await function(env, progress=progress, **options)
+        except (ImportError, ValueError) as error:  # of a library that is installed on request, or a choice
+            fail(str(error))
+        if lines and self.minimize and result.improved:
+            result = await _minimized(env, result)
+        await go_to(env, result.actions)
+        return result
+
+    async def _hand_over(self, env: "Env", finding: Finding) -> None:
+        """Write and tell what was found, but no program that does not do what it should."""
+        right = finding.validation is None or finding.validation.okay()
+        try:  # files first: whoever reads our output may leave early, as `head` does
+            if self.output is not None and right:
+                await write_program(env, self.output)
+            if self.state is not None:
+                write_file(self.state, env.state.to_json().encode() + b"\n")
+        finally:
+            if self.json:
+                print_json(finding.as_json(self.output if right else None))
+            else:
+                finding.print()
+        if not right:
+            sys.exit(1)
+
+    def _searches_lines(self, env: "Env") -> bool:
+        """Return whether the search chooses whole command lines."""
+        from aiocg.spaces.actions.options import OptionActions
+
+        return self.algorithm in OF_LINES or isinstance(env.action_space, OptionActions)
+
+    def _check(self, env: "Env") -> None:
+        """Exit with a message if the search could only fail."""
+        from aiocg.datasets import default_datasets
+        from aiocg.registry import environments
+        from aiocg.search.command_lines import option_space
+
+        dataset = env.benchmark.uri.dataset
+        kind = default_datasets()[dataset].kind if dataset in default_datasets() else env.spec.kind
+        if kind != env.spec.kind:
+            takers = [spec.id for spec in environments().values() if spec.kind == kind]
+            fail(f"{env.benchmark.uri} is a {kind}, which {env.spec.id} does not take: try --env {' or '.join(takers)}")
+        if self.algorithm in OF_LINES:
+            try:
+                option_space(env)
+            except ValueError as error:
+                fail(str(error))
+        if self.minimize and env.reward_space is not None and not env.reward_spaces[env.reward_space].deterministic:
+            fail(f"{env.reward_space} is measured and never twice the same: --minimize cannot tell what does nothing")
+
+    @contextlib.contextmanager
+    def _display(self) -> "Iterator[Callable[[Text | str], None]]":
+        """Show progress on a terminal; before there is any, the time spent and the current stage."""
+        if self.json or not console.is_terminal:
+            yield lambda _: None
+            return
+        from rich.live import Live
+        from rich.text import Text
+
+        started = time.monotonic()
+        shown: list[Text | str] = ["starting workers"]
+
+        def line() -> Text:
+            if isinstance(shown[-1], Text):
+                return shown[-1]
+            seconds = time.monotonic() - started
+            return Text(f"{self.algorithm}  {seconds:.1f} s  {shown[-1]}", no_wrap=True, overflow="ellipsis")
+
+        def show(text: Text | str) -> None:
+            shown[:] = [text]
+
+        with Live(get_renderable=line, console=console, refresh_per_second=8, transient=True):
+            yield show
+
+
+def is_expression(target: str) -> bool:
+    """Return whether a target is the text of a tensor expression, such as `C[i:8] = A[i] + B[i]`."""
+    return re.search(r"^\s*\w+\s*\[[^]]*:[^]]*\]\s*=", target, re.MULTILINE) is not None
+
+
+async def _minimized(env: "Env", result: "SearchResult") -> "SearchResult":
+    """Remove options without effect from a result; these evaluations are not counted."""
+    from aiocg.search.lanes import go_to
+    from aiocg.validation.minimize import minimize_line
+
+    actions = (await minimize_line(env, result.actions[0])).actions
+    await go_to(env, actions)
+    return dataclasses.replace(result, actions=actions, reward=env.episode_reward or 0.0)
+
+
+def _default_reward(env: "Env") -> str:
+    for name in REWARDS:
+        if name in env.reward_spaces:
+            return name
+    fail(f"say with --reward what {env.spec.id} is searched for: {', '.join(env.reward_spaces) or 'it has no rewards'}")

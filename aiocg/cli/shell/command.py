@@ -1,0 +1,181 @@
+"""Commands, the context they work in, and the table of commands."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rich.console import Console, RenderableType
+
+from aiocg.cli.output import CommandError
+from aiocg.cli.shell.progress import Progress
+from aiocg.cli.shell.session import ShellSession
+from aiocg.errors import UnknownName
+
+Result = RenderableType | None
+"""Output of a command, or None."""
+
+
+class Context:
+    """The context of commands.
+
+    Attributes:
+        session: what they act on.
+        console: where results go.
+        table: all commands.
+        progress: of the running command.
+        interactive: whether the user can be asked.
+        finished: whether `exit` was called.
+        lines: executed, in order.
+    """
+
+    def __init__(self, session: ShellSession, console: Console, table: "CommandTable", interactive: bool) -> None:
+        self.session = session
+        self.console = console
+        self.table = table
+        self.interactive = interactive
+        self.progress = Progress(console)
+        self.finished = False
+        self.lines: list[str] = []
+
+
+class Suggestion(NamedTuple):
+    """A completion of a word, which is partial if it ends in `/` or `(`, and a line about it."""
+
+    text: str
+    description: str = ""
+
+
+Handler = Callable[[Context, list[str]], Awaitable[Result]]
+"""Executes a command, given its words."""
+
+Complete = Callable[[Context, str], Iterable[Suggestion]]
+"""Suggests completions of the beginning of a word, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a command: its name, its suggestions, and whether it is optional or repeated."""
+
+    name: str
+    complete: Complete | None = None
+    optional: bool = False
+    repeated: bool = False
+
+    def __str__(self) -> str:
+        shown = f"{self.name}..." if self.repeated else self.name
+        return f"[{shown}]" if self.optional else shown
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its name, its place in the help, and its handler.
+
+    Attributes:
+        raw: whether its single argument is the unparsed rest of the line.
+    """
+
+    name: str
+    section: str
+    summary: str
+    handler: Handler
+    arguments: tuple[Argument, ...] = ()
+    aliases: tuple[str, ...] = ()
+    details: str = ""
+    examples: tuple[str, ...] = ()
+    raw: bool = False
+
+    @property
+    def usage(self) -> str:
+        """The command with its arguments."""
+        return " ".join([self.name, *map(str, self.arguments)])
+
+    def check(self, words: Sequence[str]) -> None:
+        """Raise CommandError when there are too few or too many arguments."""
+        least = sum(not argument.optional for argument in self.arguments)
+        if len(words) < least:
+            raise CommandError(f"{self.name} needs {self.arguments[len(words)].name}: {self.usage}")
+        if words and self.argument(len(words) - 1) is None:
+            wanted = f"takes only {len(self.arguments)}" if self.arguments else "takes no argument"
+            raise CommandError(f"{self.name} {wanted}, not {' '.join(words)!r}: {self.usage}")
+
+    def argument(self, position: int) -> Argument | None:
+        """Return the argument at a position, None if there is none."""
+        last = self.arguments[-1:]
+        return next(iter(self.arguments[position:] or [one for one in last if one.repeated]), None)
+
+
+class Section(list[Command]):
+    """The commands of one section of the help, in order of definition."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+
+    def command(
+        self, usage: str, *aliases: str, complete: Complete | None = None, raw: bool = False
+    ) -> Callable[[Handler], Handler]:
+        """Make a command of its handler.
+
+        The first paragraph of its docstring is the summary; what follows are details and, behind `Example:`, lines that
+        can be typed.
+
+        Args:
+            usage: the name and the arguments, such as "undo [NUMBER]" or "action NAME...".
+            aliases: other names.
+            complete: suggests completions of the first argument.
+            raw: as for `Command`.
+        """
+        name, *words = usage.split()
+        arguments: list[Argument] = []
+        for word in words:
+            bare = word[1:-1] if word.startswith("[") else word
+            suggest = None if arguments else complete
+            arguments.append(Argument(bare.removesuffix("..."), suggest, bare != word, bare.endswith("...")))
+
+        def add(handler: Handler) -> Handler:
+            text, _, examples = inspect.cleandoc(handler.__doc__ or "").partition("Example: ")
+            summary, _, details = (" ".join(part.split()) for part in text.partition("\n\n"))
+            summary = summary[:1].lower() + summary[1:].removesuffix(".")
+            shown = tuple(examples.split("; ")) if examples else ()
+            self.append(Command(name, self._title, summary, handler, tuple(arguments), aliases, details, shown, raw))
+            return handler
+
+        return add
+
+
+class CommandTable:
+    """Commands by name; iterates over them in the order of the help."""
+
+    def __init__(self, commands: Iterable[Command]) -> None:
+        self._commands = tuple(commands)
+        self._by_name: dict[str, Command] = {}
+        for command in self._commands:
+            for name in (command.name, *command.aliases):
+                for spelling in {name, name.replace("-", "_")}:
+                    if spelling in self._by_name:
+                        raise ValueError(f"two commands are called {spelling}")
+                    self._by_name[spelling] = command
+        self.raw = frozenset(name for name, command in self._by_name.items() if command.raw)
+
+    def find(self, name: str) -> Command:
+        """Return a command by its name or an alias; raise UnknownName, which has the nearest, when there is none."""
+        if name not in self._by_name:
+            known = [name for command in self._commands for name in (command.name, *command.aliases)]
+            raise UnknownName("command", name, known, "(`help` lists them)")
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Command]:
+        return iter(self._commands)
+
+
+def count_of(words: Sequence[str], otherwise: int) -> int:
+    """Parse the first word as a positive number, `otherwise` by default; raise CommandError if it is not one."""
+    if not words:
+        return otherwise
+    if not words[0].isdecimal() or int(words[0]) < 1:
+        raise CommandError(f"a number of 1 or more is needed, not {words[0]!r}")
+    return int(words[0])

@@ -1,1 +1,0 @@
-"""Programs that evaluate an agent on a benchmark suite."""

@@ -1,1 +1,0 @@
-"""What CompilerGym took from others: names of features, inst2vec, and the programs of LLVM."""

@@ -1,1 +1,0 @@
-"""CompilerGym's helpers."""

@@ -1,1 +1,0 @@
-"""Command line flags that CompilerGym's programs share; importing a module defines its flags."""

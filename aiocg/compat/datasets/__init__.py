@@ -1,0 +1,1 @@
+"""CompilerGym's benchmarks and datasets, implemented with aiocg's."""

@@ -1,0 +1,1 @@
+"""CompilerGym's environments, implemented with those of `aiocg.gym`."""

@@ -1,0 +1,1 @@
+"""CompilerGym's command-line programs, such as `python -m aiocg.compat -m compiler_gym.bin.validate results.csv`."""

@@ -1,0 +1,1 @@
+"""What CompilerGym's scripts import from `compiler_gym.util`."""

@@ -1,0 +1,261 @@
+"""Where an environment stands: its session, its episode, and its state as a value."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from aiocg.datasets.errors import DatasetError
+from aiocg.env.episode import Episode
+from aiocg.env.preparation import BenchmarkLike
+from aiocg.env.settings import EnvSettings
+from aiocg.errors import AiocgError, EnvClosed, InvalidAction, ResetNeeded, Unsettled
+from aiocg.fleet import queries
+from aiocg.fleet.session import Session
+from aiocg.spaces import ActionSpace, DiscreteActions, ObservationSpace, TargetedActions
+from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces, is_name, list_of_texts
+from aiocg.states.state import CompilerEnvState, LegacyState
+from aiocg.transport.messages import Observed, Welcome
+
+if TYPE_CHECKING:
+    from aiocg.datasets.benchmark import Benchmark
+    from aiocg.datasets.source_tree import SourceTree
+    from aiocg.registry import EnvironmentSpec
+    from aiocg.spaces.rewards import Reward
+    from aiocg.states.result import ValidationResult
+
+__all__ = ["EnvBase", "Owner"]
+
+
+class Owner(Protocol):
+    """What an environment needs from the runtime that made it."""
+
+    @property
+    def worker_count(self) -> int:
+        """Number of worker processes per compiler."""
+
+    def new_session(self, spec: "EnvironmentSpec") -> Session:
+        """Return a session on the least busy worker of an environment's compiler."""
+
+    async def find_benchmark(self, target: BenchmarkLike) -> "Benchmark":
+        """Return the benchmark of a URI or path."""
+
+    async def make(self, id: str, **choices: Any) -> Any:
+        """Make another environment."""
+
+    async def validate(
+        self, env: Any, state: CompilerEnvState | LegacyState | None = None, **options: Any
+    ) -> "ValidationResult":
+        """Validate a state of an environment."""
+
+
+class EnvBase(EnvSettings):
+    """An environment's session on a worker, and the episode in progress.
+
+    Attributes:
+        spec: what the environment was made from.
+        compiler_version: name and version of its compiler.
+    """
+
+    def __init__(
+        self,
+        runtime: Owner,
+        spec: "EnvironmentSpec",
+        welcome: Welcome,
+        session: Session,
+        benchmark: "Benchmark",
+        spaces: tuple[ActionSpaces, dict[str, ObservationSpace]],
+        reward_spaces: dict[str, "Reward"],
+    ) -> None:
+        super().__init__(spaces, reward_spaces)
+        self.spec = spec
+        self.compiler_version = welcome.compiler_version
+        self._runtime = runtime
+        self._welcome = welcome
+        self._session = session
+        self._benchmark = benchmark
+        self._episode: Episode | None = None
+
+    @property
+    def benchmark(self) -> "Benchmark":
+        """The program of the current episode or, before the first, of the next."""
+        return self._episode.benchmark if self._episode is not None else self._benchmark
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """The parameters that were sent and accepted, by key; they outlast resets, and forks inherit them."""
+        return self._session.parameters
+
+    async def choose_actions(self, choice: ActionSpaceLike | None, extra: Sequence[str] = ()) -> None:
+        """Set the action space as `Runtime.make` does; the compiler may be asked whether it knows given texts.
+
+        Raises:
+            UnknownName, InvalidAction: if there is no such space, or the compiler does not know a text.
+        """
+        given: list[str] = []
+        if choice is not None and not isinstance(choice, (str, ActionSpace)):
+            choice = given = list_of_texts(choice)
+        space = self.action_spaces.choose(choice)
+        extra = list_of_texts(extra)
+        if extra:
+            if not isinstance(space, DiscreteActions):
+                raise InvalidAction(f"extra actions need a discrete action space, and {space.name} is {space.kind}")
+            space = space.extended(extra)
+        await self.check_actions([*given, *extra])
+        self.action_space = space
+
+    async def check_actions(self, texts: Sequence[str]) -> None:
+        """Ask the compiler whether texts are actions, without applying them.
+
+        Raises:
+            UnknownName: for a name that the compiler does not know; the error suggests others.
+            InvalidAction: for any other text that is no action, with the compiler's message.
+        """
+        language = self.action_spaces.language
+        unsure = [text for text in dict.fromkeys(language.encode_all(texts)) if isinstance(text, str)]
+        for text, error in zip(unsure, await queries.check(self._session.worker, unsure), strict=True):
+            if error is not None:
+                raise (language.unknown(text, str(error)) if is_name(text) else error) from error
+
+    def check_open(self) -> None:
+        """Check that the environment can still be used.
+
+        Raises:
+            EnvClosed: if it was closed.
+        """
+        if self._session.closed:
+            raise EnvClosed("this environment was closed")
+
+    @property
+    def in_episode(self) -> bool:
+        """Has the environment been reset, and has the episode not ended?"""
+        return self._episode is not None and not self._episode.terminated
+
+    def _running_episode(self) -> Episode:
+        self.check_open()
+        if self._episode is None:
+            raise ResetNeeded("call reset() before the first step")
+        if self._episode.terminated:
+            raise ResetNeeded("the episode has ended; call reset() to start another")
+        return self._episode
+
+    @property
+    def episode_reward(self) -> float | None:
+        """Sum of the rewards since the reset, None without a reward space."""
+        return self._episode.reward if self._episode is not None and self._reward_space is not None else None
+
+    def carry_reward(self, reward: float) -> None:
+        """Start the sum of the rewards from what the actions so far earned when they were first applied.
+
+        Raises:
+            ResetNeeded: if there is no episode.
+        """
+        if self._episode is None:
+            raise ResetNeeded("reset the environment first")
+        self._episode.reward = reward
+
+    def _restart_reward(self) -> None:
+        if self._episode is not None:
+            self._episode.reward = 0.0
+
+    @property
+    def actions(self) -> list[Any]:
+        """The actions executed since the reset, in the form of the action space: indices in a discrete one.
+
+        An action that the action space does not contain is given as text.
+        """
+        trajectory = self._session.trajectory
+        return self._action_space.decode_all(trajectory.actions()) if trajectory is not None else []
+
+    @property
+    def action_texts(self) -> tuple[str, ...]:
+        """The actions since the reset as texts, whatever the action space."""
+        trajectory = self._session.trajectory
+        text = self.action_spaces.language.text
+        return tuple(text(action) for action in trajectory.actions()) if trajectory is not None else ()
+
+    @property
+    def state_hash(self) -> int:
+        """A 64-bit hash of the current state; equal states have equal hashes."""
+        trajectory = self._session.trajectory
+        if trajectory is None:
+            raise ResetNeeded("reset the environment first")
+        return trajectory.state
+
+    @property
+    def state(self) -> CompilerEnvState:
+        """The current state as a value, for `Runtime.replay` and for files.
+
+        Raises:
+            Unsettled: after a cancelled step, until it is known whether the step was executed.
+        """
+        if self._session.is_unsettled:
+            raise Unsettled("a cancelled step may still be carried out: await env.settled() before reading env.state")
+        return CompilerEnvState(
+            environment=self.spec.id,
+            benchmark=str(self.benchmark.uri),
+            actions=self.action_texts,
+            reward_space=self._reward_space,
+            reward=self.episode_reward,
+            walltime=self._episode.walltime if self._episode is not None else 0.0,
+        )
+
+    async def settled(self) -> None:
+        """Wait until it is known whether cancelled requests were executed; `state` can be read afterwards."""
+        if self._session.last is not None:
+            with contextlib.suppress(AiocgError):  # there may be no state
+                await self._session.step((), (), self._timeout, lambda reply: None)
+
+    def commandline(self, *, exact: bool = False) -> str:
+        """Return the actions since the reset as a command line for the compiler's own tool, `opt` for LLVM.
+
+        GCC's names the program's files, where they are on this machine, and makes the same bytes in the working folder.
+
+        Args:
+            exact: for LLVM, return one of `python -m aiocg.llvm opt`, which makes the same bytes and can do all
+                actions; LLVM's `opt` nearly always leads to the same program, and has no passes on single functions.
+
+        Raises:
+            NotExpressible: if there is no such tool, or it cannot apply one of the actions.
+        """
+        tree: SourceTree | None = None
+        if self.spec.takes_sources:
+            with contextlib.suppress(DatasetError):  # sources that are gone by now are not named
+                tree = self.benchmark.source_tree
+        return self.action_spaces.language.write(self.action_texts, exact=exact, tree=tree)
+
+    async def _find_targets(self, *, again: bool = False) -> None:
+        """Observe the targets of a targeted action space, if they are unknown or, with `again`, may have changed."""
+        episode, source = self._episode, self._action_space.targets_from
+        if source and episode is not None and (again or self._action_space.targets is None):
+            await self._session.step(
+                (), (source,), self._deadline(None), lambda reply: self.learn_targets(episode, source, (source,), reply)
+            )
+
+    def learn_targets(self, episode: Episode | None, source: str, observed: Sequence[str], reply: Observed) -> bool:
+        """Update the action space with the targets in a reply; return whether they are new.
+
+        Args:
+            episode: the episode of the request.
+            source: the observation that lists the targets.
+            observed: names of the observations in the reply.
+            reply: the reply to the request.
+        """
+        space = self._action_space
+        if episode is not self._episode or not isinstance(space, TargetedActions) or space.targets_from != source:
+            return False  # the episode or the action space has changed since
+        targets = tuple(reply.observations[observed.index(source)])
+        if targets == space.targets:
+            return False
+        self._action_space = space.with_targets(targets)
+        return True
+
+    async def validate(self, state: CompilerEnvState | LegacyState | None = None, **options: Any) -> "ValidationResult":
+        """Validate a state, the current one if None, without touching the environment: see `aiocg.validation`."""
+        return await self._runtime.validate(self, state, **options)
+
+    async def close(self) -> None:
+        """Free the environment's state on its worker; idempotent."""
+        self._session.close()
+
+    def __repr__(self) -> str:
+        return f"<Env {self.spec.id} {self.benchmark.uri} {len(self.action_texts)} actions>"

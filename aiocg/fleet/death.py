@@ -1,0 +1,46 @@
+"""How a worker process ended, and what that says about the request that it was executing."""
+
+from dataclasses import dataclass
+
+from aiocg.errors import DeadlineExceeded, ServiceError, WorkerCrashed
+from aiocg.transport.status import Execution
+
+__all__ = ["Death"]
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a worker process ended.
+
+    Attributes:
+        cause: the cause in a few words.
+        execution: what it was executing, None if nothing.
+        signalled: it died by a signal that was no kill, which may be the late effect of an earlier request.
+        outside: the death is no evidence against what was executing, e.g. `kill -9` by someone else.
+        overrun: the timeout in seconds that was overrun, if it was killed for that.
+        cancelled: it was killed because nobody waited any more for what it was executing.
+        stalled: it was killed because it made no progress, for example because it was stopped.
+        explained: the cause of the death is known to lie outside the worker.
+        stderr: the last lines it wrote.
+    """
+
+    cause: str
+    execution: Execution | None
+    outside: bool
+    overrun: float | None = None
+    cancelled: bool = False
+    stderr: str = ""
+    stalled: bool = False
+    explained: bool = True
+    signalled: bool = False
+
+    @property
+    def is_mystery(self) -> bool:
+        """Did it die idle, without a known cause?"""
+        return self.execution is None and not self.explained
+
+    def error(self, doing: str) -> ServiceError:
+        """Return the error for the request that is blamed; `doing` says what the request was to do."""
+        if self.overrun is not None:
+            return DeadlineExceeded(self.overrun, doing, self.stderr)
+        return WorkerCrashed(self.cause, doing, self.stderr)

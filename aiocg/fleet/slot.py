@@ -1,0 +1,400 @@
+"""The client's handle of one worker slot: requests in order, through however many processes the slot goes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from aiocg.errors import Interrupted, RuntimeClosed, failure
+from aiocg.fleet.admission import Admission
+from aiocg.fleet.blame import Judge, Judgement
+from aiocg.fleet.death import Death
+from aiocg.fleet.loads import Loads
+from aiocg.fleet.pending import Pending
+from aiocg.fleet.placement import WorkerLoad
+from aiocg.fleet.quarantine import Quarantine
+from aiocg.fleet.queue import RequestQueue, resendable
+from aiocg.fleet.records import Records, brief
+from aiocg.fleet.recovery import PROCESS_LOCAL, PendingClose, PendingRebuild
+from aiocg.fleet.requests import PendingFork, PendingForkAhead, PendingStep
+from aiocg.fleet.residents import Residents
+from aiocg.fleet.tally import CANCELLED, Tally
+from aiocg.fleet.waiting import movable
+from aiocg.fleet.withdrawal import sort_out_abandoned
+from aiocg.transport.channels import Connect, RequestChannel
+from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError, VersionError
+from aiocg.transport.handshake import check_welcome
+from aiocg.transport.messages import PROTOCOL_VERSION as PROTOCOL
+from aiocg.transport.messages import Failure, FailureCode, Hello, Refused, Reply, Welcome
+
+if TYPE_CHECKING:
+    from aiocg.fleet.rebuildable import Rebuildable
+
+logger = logging.getLogger("aiocg.fleet.slot")
+
+
+class WorkerSlot:
+    """One slot: a connection while a process is up, a backlog while none is.
+
+    Each request takes effect once, whatever happens to the process: when it is replaced, sessions are rebuilt from the
+    acknowledged actions, and the requests without a reply are sent again.
+
+    Attributes:
+        quarantine: the questions that killed workers.
+        name: the slot's log fields.
+        tally: the slot's counters.
+        welcome: done when the first process is ready.
+        failure: why the slot was given up, None while it is in use.
+        queue: the requests without a reply.
+        residents: the sessions of the slot.
+    """
+
+    def __init__(
+        self, client: str, name: Mapping[str, Any] = MappingProxyType({}), quarantine: Quarantine | None = None
+    ) -> None:
+        self.quarantine = quarantine if quarantine is not None else Quarantine(0)
+        self.name = name
+        self.tally = Tally()
+        self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
+        self.failure: Exception | None = None
+        self._client = client
+        self._channel: RequestChannel | None = None
+        self._greeted, self._number = False, 0
+        self._flowing = False  # requests are passed on to the process
+        self._lone: Rebuildable | None = None  # whose reply was the last, if that came alone
+        self._relieved = False  # the request that killed the last process was removed
+        self.queue = RequestQueue()
+        kind, self._records = name.get("kind", ""), Records(name, self.tally, self.quarantine)
+        self.residents = Residents(Loads(kind, self.quarantine), self._records, self._flush_released)
+        self._waiting, self._backlog = self.queue.sent, self.queue.backlog  # looked up for every step
+        self._bound = self.residents.bound
+        self._admission = Admission(kind, self.quarantine, self._records, self._waiting)
+        self._judge = Judge(kind, self._records, self.quarantine)
+        self._suspicion = self._judge.suspicion
+        self._greeting: Callable[[Welcome | Refused], None] | None = None
+        self._broken: Callable[[Exception], None] | None = None
+
+    # ------------------------------------------------------------------------------------------ load
+
+    @property
+    def usable(self) -> bool:
+        """False once the slot has been given up."""
+        return self.failure is None
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests sent to the process and not answered."""
+        return len(self._waiting)
+
+    @property
+    def pending(self) -> int:
+        """Number of requests without a reply, sent or not."""
+        return len(self._waiting) + len(self._backlog)
+
+    @property
+    def sent(self) -> int:
+        """Number of requests sent to any process so far, recovery and repeats included."""
+        return self._number
+
+    @property
+    def channel(self) -> RequestChannel | None:
+        """The connection to the process, None while there is none."""
+        return self._channel
+
+    def load_now(self) -> WorkerLoad:
+        """Return how busy the slot is, for placement."""
+        return WorkerLoad(self.usable, len(self.residents.sessions), self.pending)
+
+    # ------------------------------------------------------------------------------------ connection
+
+    def connect(
+        self, connect: Connect, greeted: Callable[[Welcome | Refused], None], broken: Callable[[Exception], None]
+    ) -> None:
+        """Talk to a new process; requests flow once it has sent its welcome.
+
+        Args:
+            connect: opens a channel to the process.
+            greeted: called with the process's answer to the hello.
+            broken: called when the process sends garbage; the caller must then kill it.
+        """
+        self._greeting, self._broken, self._greeted = greeted, broken, False
+        self._channel = connect(self._receive, self._channel_error)
+        self._channel.send(Hello(PROTOCOL, self._client))
+
+    def _receive(self, replies: list[Reply]) -> None:
+        for reply in replies:
+            if isinstance(reply, (Welcome, Refused)):
+                self._greet(reply)
+                if self._channel is None:
+                    return
+                continue
+            pending = self._waiting.get(reply.request)
+            if pending is None:
+                continue
+            if not pending.accepts(reply):
+                self._distrust(RemoteProtocolError(f"{pending.doing} was answered by {type(reply).__name__}"))
+                return
+            del self._waiting[reply.request]
+            self._lone = pending.session if len(replies) == 1 else None
+            pending.settle(reply)
+            if isinstance(reply, Failure):
+                self.tally.failed(reply.code)
+                if reply.code == FailureCode.PROTOCOL:  # the worker dropped the whole batch
+                    self._distrust(RemoteProtocolError(reply.message))
+                    return
+        if self._suspicion.trying and not self._waiting:
+            self._send_next()
+
+    def _distrust(self, error: Exception) -> None:
+        """Accept nothing more from a process that lost a request or a reply: later replies would be out of context."""
+        self._disconnect()
+        if self._broken is not None:
+            self._broken(error)
+
+    def _greet(self, answer: Welcome | Refused) -> None:
+        assert self._greeting is not None and self._broken is not None
+        if self._greeted:  # the process could not read a request, and does not say which
+            self._distrust(RemoteProtocolError(f"the worker answered {answer}"))
+            return
+        try:
+            check_welcome(answer)
+        except VersionError as error:
+            answer = Refused(FailureCode.PROTOCOL, str(error))
+        if isinstance(answer, Welcome):
+            self._greeted = self._flowing = True
+            if not self.welcome.done():
+                self.welcome.set_result(answer)
+            self._resume()
+        self._greeting(answer)
+
+    def _channel_error(self, error: Exception) -> None:
+        number = getattr(error, "request", None)
+        if number is not None and number in self._waiting:
+            self._waiting.pop(number).reject(error)
+            self._receive([])  # the next request may have been held back until this one's reply
+        else:
+            self._distrust(error)
+
+    def _resume(self) -> None:
+        """Send the requests without a reply to a new process, in order, except those that nobody waits for."""
+        self.residents.forget_process()
+        wanted, unwanted = sort_out_abandoned(self._backlog)
+        for pending in unwanted:
+            pending.take_back()
+        self.queue.refill(wanted)
+        self._flowing = False
+        self._suspicion.begin(len(wanted))
+        self._send_next()
+        for pending in unwanted:  # last, because a caller that learns of it may make its next request at once
+            self.tally.failed(CANCELLED)
+            pending.reject(Interrupted("this was cancelled"))
+
+    def _send_next(self) -> None:
+        """Send the next request where they go one at a time; once those are answered, send all others at once."""
+        suspicion = self._suspicion
+        while suspicion.left and self._backlog and not self._waiting:
+            suspicion.left -= 1
+            self._flowing = True
+            self.send(self._backlog.popleft())
+            self._flowing = False
+        if self._waiting:
+            return
+        suspicion.end()
+        self._flowing = True
+        while self._backlog and self._flowing:
+            self.send(self._backlog.popleft())
+        self.residents.release_closed()
+        self._flush_released()
+
+    def _flush_released(self) -> None:
+        if not self._suspicion.trying:
+            self._free(self.residents.take_released())
+
+    def _free(self, numbers: Iterable[int]) -> None:
+        """Free sessions on the process; one that is not up yet never hears of them."""
+        numbers = tuple(numbers)
+        if numbers and self._flowing:
+            self._post(PendingClose(numbers))
+
+    # -------------------------------------------------------------------------------------- requests
+
+    def send(self, pending: Pending) -> None:
+        """Send a request, after those that it depends on; without a process, add it to the backlog."""
+        if not self._flowing:
+            if self.failure is not None:
+                pending.reject(self.failure)
+            else:
+                self._backlog.append(pending)
+            return
+        session = pending.session
+        if session is not None:
+            if session.error is not None:
+                pending.reject(session.error)
+                return
+            if session.ended and isinstance(pending, PendingStep) and pending.actions:
+                # A new process does not know that an action of this session failed on the old one.
+                pending.reject(failure(FailureCode.SESSION_ENDED, "an earlier action of this session failed"))
+                return
+            if self.quarantine.suspects and self._admission.refuses(pending, session):
+                return
+            if pending.binds_anew or session.number not in self._bound:
+                for needed in self.residents.prepare(pending, session):
+                    self._post(needed)
+        alone = session is not None and session is self._lone and not self._waiting
+        self._post(pending, at_once=alone and pending.future is not None)
+
+    def fork_ahead(self, pending: PendingForkAhead) -> None:
+        """Send a fork that nobody waits for; without a process, the child is rebuilt when it is first used."""
+        self._bound.discard(pending.child.number)
+        if self._flowing:
+            self.send(pending)
+
+    def _post(self, pending: Pending, *, at_once: bool = False) -> None:
+        assert self._channel is not None
+        self._number = number = self._number + 1
+        try:
+            self._channel.send(pending.message(number), at_once=at_once)
+        except LocalProtocolError as error:
+            pending.reject(error)
+        else:
+            self._waiting[number] = pending
+
+    def unbind(self, session: "Rebuildable") -> None:
+        """Have a session, which the process has lost, rebuilt before its next request, and resend those in flight."""
+        self._bound.discard(session.number)
+        for number, pending in list(self._waiting.items()):
+            if pending.binds_anew and session in pending.changes():
+                return
+            if pending.session is session and not isinstance(pending, PROCESS_LOCAL):
+                del self._waiting[number]  # so its answer is ignored
+                self.send(pending)
+
+    def abandon(self, session: "Rebuildable") -> None:
+        """Fail all requests of a session that cannot be rebuilt; the replies to those in flight are ignored."""
+        assert session.error is not None
+        self._records.lost(session, session.error)
+        for pending in self.queue.take_sent_of(session):
+            pending.reject(session.error)
+            if isinstance(pending, PendingFork):
+                pending.lose_child(session.error)
+        for pending in self.queue.take_unsent_of(session):
+            pending.reject(session.error)
+
+    def interrupt(self, error: Exception) -> bool:
+        """Fail every request; return whether the process is busy with any, and must be replaced.
+
+        Sessions that were being rebuilt are not lost: the next process rebuilds them when they are needed.
+        """
+        was_busy = self.queue.has_work()
+        self._suspicion.end()
+        self._flowing = self._flowing and not was_busy
+        for pending in self.queue.take_all():
+            if not isinstance(pending, PendingRebuild):
+                pending.reject(error)
+        return was_busy
+
+    def drain(self) -> None:
+        """Send nothing more to the process; new requests wait for its successor."""
+        self._flowing = self._suspicion.trying = False
+
+    # ------------------------------------------------------------------------------------------ death
+
+    def died(self, death: Death) -> bool:
+        """Handle the end of the process: keep its unanswered requests, and blame one of them if need be.
+
+        Returns:
+            Whether the request behind a series of unexplained deaths was found.
+        """
+        if self._channel is not None:
+            self._channel.receive_pending()  # replies sent before the end count
+        self._disconnect()
+        sent = self.queue.take_sent()
+        resent = resendable(sent.values())
+        judgement = self._judge.judge(death, sent, [*resent, *self._backlog])
+        self._carry_out(judgement)
+        self._relieved = bool(judgement.failed)
+        kept = set(self._backlog)
+        self.tally.resent += sum(pending in kept for pending in resent)
+        return judgement.convicted
+
+    def _carry_out(self, judgement: Judgement) -> None:
+        self.queue.refill(judgement.backlog)
+        for _ in range(judgement.cancelled):
+            self.tally.failed(CANCELLED)
+        for pending, error in judgement.failed:
+            pending.reject(error)
+        for session, error in judgement.lost:
+            session.lose(error)
+
+    def give_up(self, error: Exception, heir: "WorkerSlot | None" = None) -> None:
+        """Give the slot up: an heir takes over its sessions and requests; without an heir, they fail.
+
+        The sessions stay together, since forks between them need one process.
+        """
+        if not isinstance(error, RuntimeClosed):
+            logger.error("slot given up", extra={**self.name, "cause": brief(str(error).partition("\n")[0])})
+        if heir is not None:
+            self._bequeath(error, heir)
+            return
+        self._disconnect()
+        self.failure = error
+        for pending in self.queue.take_all():
+            pending.reject(error)
+        for session in list(self.residents.sessions.values()):
+            session.error = session.error or error
+        if not self.welcome.done():
+            self.welcome.set_exception(error)
+            self.welcome.exception()  # marks it as retrieved: nobody may be waiting now
+
+    def _bequeath(self, error: Exception, heir: "WorkerSlot") -> None:
+        self._disconnect()
+        self.failure = error
+        kept = resendable(self.queue.take_sent().values())
+        self._carry_out(self._judge.disinherit([*kept, *self._backlog], error))
+        bound = {session for pending in self._backlog for session in pending.binds()}
+        self._move(bound.union(self.residents.sessions.values()), heir)
+        for pending in self.queue.take_all():  # requests of no session
+            heir.send(pending)
+        if not self.welcome.done():
+            heir.welcome.add_done_callback(self._welcome_of_heir)
+
+    def relieve(self, heir: "WorkerSlot") -> int:
+        """Move the sessions that have waited for long to an heir, unless the cause is gone; return how many moved."""
+        sessions = movable(self._backlog) if heir._flowing and not self._relieved else set()
+        self._move(sessions, heir)
+        return len(sessions)
+
+    def _move(self, sessions: "set[Rebuildable]", heir: "WorkerSlot") -> None:
+        moved = self.queue.take_unsent_about(sessions)
+        for session in sessions:
+            self.residents.leave(session)
+            session.worker = heir
+            if not session.closed:
+                heir.residents.adopt(session)
+        for pending in moved:
+            heir.send(pending)
+        if heir._flowing:
+            heir._free(heir.residents.unbind_closed(moved))
+
+    def _welcome_of_heir(self, welcome: "asyncio.Future[Welcome]") -> None:
+        """Pass the heir's welcome on to those who wait for ours."""
+        if self.welcome.done() or welcome.cancelled():
+            return  # the runtime was closed
+        if (error := welcome.exception()) is not None:
+            self.welcome.set_exception(error)
+            self.welcome.exception()
+        else:
+            self.welcome.set_result(welcome.result())
+
+    def close(self) -> None:
+        """Fail everything, because the runtime closes."""
+        self.give_up(RuntimeClosed("the runtime was closed"))
+
+    def _disconnect(self) -> None:
+        self._greeted = self._flowing = False
+        if self._channel is not None:
+            self.tally.bytes_sent += self._channel.bytes_sent
+            self.tally.bytes_received += self._channel.bytes_received
+            self._channel.close()
+            self._channel = None

@@ -1,0 +1,353 @@
+"""Runs the worker processes of one compiler: starts, watches, kills and replaces them as `supervision` decides."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from dataclasses import dataclass
+
+from aiocg.errors import AiocgError, BudgetExhausted, EnvironmentNotSupported, WorkerStartError
+from aiocg.fleet.death import Death
+from aiocg.fleet.placement import WorkerLoad, choose_worker
+from aiocg.fleet.quarantine import Quarantine
+from aiocg.fleet.records import brief
+from aiocg.fleet.slot import WorkerSlot
+from aiocg.fleet.supervision import (
+    KillReason,
+    Observation,
+    Policy,
+    SlotLifecycle,
+    SlotState,
+    describe_death,
+    is_explained,
+    is_outside_kill,
+)
+from aiocg.host.launcher import Launcher, Look, WorkerProcess
+from aiocg.transport.messages import Refused, Welcome
+from aiocg.transport.status import Execution
+
+TICK = 0.05  # seconds between looks at the workers; known deadlines are met in between
+SHORTEST_WAIT = 0.001  # seconds between two looks
+
+logger = logging.getLogger("aiocg.fleet.supervisor")
+
+
+@dataclass(slots=True)
+class _Life:
+    """One process in a slot."""
+
+    process: WorkerProcess
+    refusal: Refused | None = None
+    condemned: Execution | None = None  # the execution that it was killed for
+    unwanted: tuple[int, float] | None = None  # number of a request that it executes for nobody, and since when
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """How an attempt to run a process in a slot ended; by default, no process could be made."""
+
+    cause: str = "no process could be made"
+    stderr: str = ""
+    refusal: Refused | None = None
+    explained: bool = False
+
+
+class Supervisor:
+    """Keeps a number of workers of one kind alive.
+
+    Attributes:
+        workers: one handle per slot.
+
+    Args:
+        kind: the kind of worker.
+        count: number of slots.
+        launcher: starts the workers.
+        client: our name and version, for the hello.
+        policy: the parameters of decisions.
+        quarantine: the questions that killed workers; a new one if None.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        count: int,
+        launcher: Launcher,
+        *,
+        client: str,
+        policy: Policy | None = None,
+        quarantine: Quarantine | None = None,
+    ) -> None:
+        self.kind = kind
+        self._launcher = launcher
+        self._policy = policy or Policy()
+        quarantine = quarantine if quarantine is not None else Quarantine(self._policy.quarantine_deaths)
+        self.workers = [WorkerSlot(client, {"kind": kind, "slot": index}, quarantine) for index in range(count)]
+        self._slots = [SlotLifecycle(self._policy) for _ in range(count)]
+        self._lives: list[_Life | None] = [None] * count
+        self._successors: dict[int, WorkerProcess] = {}  # of workers that use too much memory, by slot
+        self._replacing: set[asyncio.Task[None]] = set()
+        self._logged = 0.0  # when overdue requests were last looked for
+        self._closing = asyncio.Event()
+        self._runners = [asyncio.create_task(self._run(index)) for index in range(count)]
+        self._monitor = asyncio.create_task(self._watch())
+
+    def processes(self) -> list[int]:
+        """Return the process ids of the workers that are up."""
+        return [life.process.pid for life in self._lives if life is not None]
+
+    def looks(self) -> list[tuple[SlotLifecycle, WorkerSlot, Look | None]]:
+        """Return each slot's lifecycle, its handle, and a look at its process, None if none is up."""
+        looks = [life.process.look() if life is not None else None for life in self._lives]
+        return list(zip(self._slots, self.workers, looks, strict=True))
+
+    async def _run(self, index: int) -> None:
+        """Keep one slot filled; after an unexpected error, give it up, so that nobody waits for ever."""
+        try:
+            await self._fill(index)
+        except Exception as error:
+            logger.exception("slot lost", extra=dict(self.workers[index].name))
+            self._give_up(index, WorkerStartError(f"the {self.kind} worker cannot be kept running: {error!r}"))
+        await self._dispose(index)
+
+    async def _dispose(self, index: int) -> None:
+        """End an unused successor, if there is one."""
+        successor = self._successors.pop(index, None)
+        if successor is not None:
+            successor.kill()
+            await successor.wait()
+            successor.close()
+
+    def _give_up(self, index: int, error: AiocgError) -> None:
+        """Leave a slot empty for good; its sessions move to the least busy other slot, if any is left."""
+        self.workers[index].give_up(error, self._heir(index))
+
+    def _heir(self, index: int) -> WorkerSlot | None:
+        """Return the least busy other slot that is in use."""
+        loads = [worker.load_now() for worker in self.workers]
+        loads[index] = WorkerLoad(usable=False, sessions=0, pending=0)
+        heir = choose_worker(loads)
+        return None if heir is None else self.workers[heir]
+
+    async def _fill(self, index: int) -> None:
+        """Run one process after the other in a slot, until the runtime closes or the slot is given up."""
+        slot = self._slots[index]
+        while not self._closing.is_set():
+            try:
+                process = self._successors.pop(index, None) or await self._launcher.spawn()
+            except OSError as error:
+                slot.started(time.monotonic())
+                outcome = _Outcome(stderr=str(error))
+            except AiocgError as error:
+                self._give_up(index, error)
+                return
+            else:
+                outcome = await self._occupy(index, _Life(process))
+            if self._closing.is_set():
+                return
+            delay = slot.died(time.monotonic(), explained=outcome.explained)
+            if outcome.refusal is not None and not slot.proven:  # a proven slot lacks something that may come back
+                self._give_up(index, EnvironmentNotSupported(outcome.refusal.message))
+                return
+            if delay is None:
+                self._give_up(index, self._exhaustion(index, outcome))
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), delay)
+
+    async def _occupy(self, index: int, life: _Life) -> _Outcome:
+        """Run one process to its end, and settle who is to blame."""
+        worker = self.workers[index]
+        worker.tally.starts += 1
+        death = await self._live(index, life)
+        found = worker.died(death)
+        self._relieve(index)
+        if found and not death.explained:
+            self._slots[index].forgive()
+        explained = (death.explained or found) and life.refusal is None
+        return _Outcome(death.cause, death.stderr, life.refusal, explained)
+
+    def _relieve(self, index: int) -> None:
+        """Move sessions that have waited for long at a slot whose worker died to another slot."""
+        if (heir := self._heir(index)) is not None and (moved := self.workers[index].relieve(heir)):
+            logger.warning("sessions moved", extra={**self.workers[index].name, "count": moved})
+
+    def _log_overdue(self, now: float) -> None:
+        """Log the requests that have waited for long, with what they wait for."""
+        for slot, worker, life in zip(self._slots, self.workers, self._lives, strict=True):
+            execution = life.process.look().execution if life is not None else None
+            found = worker.queue.overdue(execution.request if execution is not None else 0, now)
+            if found:
+                reason = f"the worker is {slot.state.value}"
+                if execution is not None:
+                    seconds = now - execution.started
+                    reason = f"the worker has been executing request {execution.request} for {seconds:.1f} s"
+                fields = {"count": len(found), "doing": brief(found[0].doing), "cause": reason}
+                logger.warning("requests wait", extra={**worker.name, **fields})
+
+    def _exhaustion(self, index: int, last: _Outcome) -> BudgetExhausted:
+        spent = self._slots[index].exhausted
+        assert spent is not None
+        whose = f"worker {index} of {len(self.workers)} for {self.kind}"
+        return BudgetExhausted(whose, spent.limit, spent.allowed, spent.deaths, spent.seconds, last.cause, last.stderr)
+
+    async def _live(self, index: int, life: _Life) -> Death:
+        """Run one process in a slot, from its start to its end."""
+        slot, worker, process = self._slots[index], self.workers[index], life.process
+        self._lives[index] = life
+        slot.started(started := time.monotonic())
+        name = {**worker.name, "pid": process.pid}
+        logger.debug("worker started", extra=name)
+
+        def greeted(answer: Welcome | Refused) -> None:
+            if isinstance(answer, Refused):
+                life.refusal = answer
+                process.kill()
+            else:
+                slot.ready(time.monotonic())
+                for other in self._slots:
+                    other.proven = True  # all slots run the same kind of worker
+                logger.info("worker ready", extra={**name, "seconds": round(time.monotonic() - started, 3)})
+
+        def broken(error: Exception) -> None:
+            logger.warning("worker sent garbage", extra={**name, "cause": brief(error)})
+            slot.condemn(KillReason.GARBAGE, time.monotonic())
+            process.kill()
+
+        try:
+            if self._closing.is_set():
+                process.kill()
+            worker.connect(process.connect, greeted, broken)
+            return_code = await process.wait()
+            return self._autopsy(index, life, return_code)
+        finally:
+            self._lives[index] = None
+            process.close()
+
+    def _autopsy(self, index: int, life: _Life, return_code: int) -> Death:
+        slot, worker = self._slots[index], self.workers[index]
+        look = life.process.look()
+        execution = look.execution
+        if look.counts is not None:
+            worker.tally.compiler_seconds += look.counts.compiler_seconds
+        reason, overrun, cancelled = slot.kill_reason, None, False
+        outside = is_outside_kill(return_code, reason)
+        if reason is KillReason.DEADLINE:
+            condemned = life.condemned
+            assert condemned is not None
+            overrun = condemned.deadline - condemned.started
+            outside = execution is None or not execution.is_same(condemned)  # the request finished just in time
+        elif reason is KillReason.CANCELLED:
+            cancelled = execution is not None and life.condemned is not None and execution.is_same(life.condemned)
+            execution = execution if cancelled else None  # a later request is not to blame
+        cause = describe_death(return_code, reason)
+        if not self._closing.is_set():  # deaths at closing are expected
+            worker.tally.deaths[cause] += 1
+            level = logging.INFO if reason in (KillReason.MEMORY, KillReason.CANCELLED) else logging.WARNING
+            fields = {"pid": life.process.pid, "cause": cause}
+            if execution is not None:
+                fields |= {"session": execution.session or None, "request": execution.request}
+            logger.log(level, "worker ended", extra={**worker.name, **fields})
+        return Death(
+            cause,
+            execution,
+            outside,
+            None if outside else overrun,
+            cancelled,
+            life.process.stderr,
+            stalled=reason is KillReason.STALLED,
+            explained=is_explained(reason, outside=outside, executing=execution is not None),
+            signalled=reason is None and return_code < 0 and not outside,
+        )
+
+    # ------------------------------------------------------------------------------------------- watch
+
+    async def _watch(self) -> None:
+        """Look at every worker once a tick and at known deadlines; kill the workers that `supervision` says."""
+        pause = TICK
+        while True:
+            await asyncio.sleep(pause)
+            pause = self._look()
+
+    def _look(self) -> float:
+        """Look at every worker; return in how many seconds to look again."""
+        soonest = (now := time.monotonic()) + TICK
+        if now - self._logged >= 1.0:
+            self._logged = now
+            self._log_overdue(now)
+        for index, (slot, worker, life) in enumerate(zip(self._slots, self.workers, self._lives, strict=True)):
+            if life is None or slot.state not in (SlotState.STARTING, SlotState.READY, SlotState.DRAINING):
+                continue
+            look = life.process.look()
+            now = time.monotonic()
+            seen = self._observe(worker, life, look, now)
+            if slot.observed(seen, now) is not None:
+                life.condemned = look.execution
+                life.process.kill()
+                continue
+            if index not in self._successors and slot.outgrown(seen, now):
+                task = asyncio.create_task(self._replace(index))
+                self._replacing.add(task)
+                task.add_done_callback(self._replacing.discard)
+            soonest = min(soonest, slot.next_look(seen, now))
+        return max(soonest - time.monotonic(), SHORTEST_WAIT)
+
+    def _observe(self, worker: WorkerSlot, life: _Life, look: Look, now: float) -> Observation:
+        execution, waiting, until = look.execution, worker.waiting > 0, None
+        if execution is not None and worker.queue.is_unwanted(execution.request):
+            if life.unwanted is None or life.unwanted[0] != execution.request:
+                life.unwanted = (execution.request, now)
+            until = min(life.unwanted[1], execution.started) + self._policy.cancel_grace
+        return Observation(
+            look.sequence,
+            execution.deadline if execution is not None else None,
+            waiting,
+            waiting and look.stopped,
+            look.memory,
+            look.unreachable,
+            until,
+        )
+
+    async def _replace(self, index: int) -> None:
+        """Start a successor for a worker that uses too much memory; when it is up, let the old one finish its requests.
+
+        New requests then wait for the successor, where each session is rebuilt when it is needed.
+        """
+        slot, worker = self._slots[index], self.workers[index]
+        logger.info("worker has grown", extra=dict(worker.name))
+        try:
+            successor = await self._launcher.spawn()
+        except (OSError, AiocgError) as error:
+            logger.warning("no successor for a worker that has grown", extra={**worker.name, "cause": brief(error)})
+            if slot.drain(time.monotonic()):
+                worker.drain()  # there may be room for a successor when this one is gone
+            return
+        self._successors[index] = successor
+        patience = time.monotonic() + self._policy.start_timeout
+        while self._successors.get(index) is successor:  # until the old worker dies and the successor takes over
+            if self._runners[index].done() or time.monotonic() > patience:
+                await self._dispose(index)
+            elif successor.look().sequence > 0:
+                if slot.drain(time.monotonic()):
+                    worker.drain()
+                return  # the successor takes over when the old worker ends, for whatever reason
+            else:
+                await asyncio.sleep(TICK)
+
+    def interrupt(self, error: Exception) -> None:
+        """Fail all requests, and replace the busy workers, since an execution cannot be stopped."""
+        for slot, worker, life in zip(self._slots, self.workers, self._lives, strict=True):
+            if worker.interrupt(error) and life is not None and slot.state is not SlotState.DYING:
+                life.condemned = life.process.look().execution
+                slot.condemn(KillReason.CANCELLED, time.monotonic())
+                life.process.kill()
+
+    async def close(self) -> None:
+        """End every worker and wait until they are gone; pending requests fail with `RuntimeClosed`."""
+        self._closing.set()
+        self._monitor.cancel()
+        for worker in self.workers:
+            worker.close()
+        for life in self._lives:
+            if life is not None:
+                life.process.kill()
+        await asyncio.gather(self._monitor, *self._runners, *self._replacing, return_exceptions=True)

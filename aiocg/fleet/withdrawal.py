@@ -1,0 +1,72 @@
+"""Which requests are not executed because some were cancelled: pure functions of a worker's requests, in order.
+
+A cancelled request is not sent to another process, unless a request that somebody waits for depends on it. If a request
+is abandoned during its execution, the requests that depend on it fail with it, up to the next reset or restored
+snapshot, or the first independent request: one made after the cancellation, by a caller who could not know whether the
+cancelled request would be executed.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from aiocg.fleet.pending import Pending
+from aiocg.fleet.recovery import PendingLoad, PendingRebuild
+from aiocg.fleet.requests import PendingOpen
+
+if TYPE_CHECKING:
+    from aiocg.fleet.rebuildable import Rebuildable
+
+__all__ = ["is_abandoned", "served_by", "sort_out_abandoned", "sort_out_lost"]
+
+
+def served_by(executed: Pending, requests: Iterable[Pending]) -> list[Pending]:
+    """Return the requests that need `executed`: itself or, if it is a load or a rebuild, those waiting for it."""
+    if isinstance(executed, PendingLoad):
+        return [pending for pending in requests if pending.starts_from() == executed.benchmark.key]
+    if isinstance(executed, PendingRebuild):
+        session = executed.session
+        return [one for one in requests if one.session is session and not isinstance(one, PendingRebuild)]
+    return [executed]
+
+
+def is_abandoned(executed: Pending, requests: Iterable[Pending]) -> bool:
+    """Return whether nobody waits any more for any of the requests that need `executed`."""
+    served = [one for one in served_by(executed, requests) if one.future is not None]
+    return bool(served) and all(one.abandoned for one in served)
+
+
+def sort_out_abandoned(requests: Sequence[Pending]) -> tuple[list[Pending], list[Pending]]:
+    """Return the requests that are still wanted, and those that are not."""
+    wanted, unwanted = [], []
+    needed: set[Rebuildable] = set()  # sessions whose state a later request starts from
+    for request in reversed(requests):
+        if request.abandoned and needed.isdisjoint(request.changes()):
+            unwanted.append(request)
+            continue
+        wanted.append(request)
+        needed.difference_update(request.changes())  # the state before this request is not needed, unless added below
+        if request.session is None or isinstance(request, PendingOpen) or request.independent:
+            continue
+        needed.add(request.session)
+    return wanted[::-1], unwanted[::-1]
+
+
+def sort_out_lost(requests: Iterable[Pending], given_up: Collection[Pending]) -> tuple[list[Pending], list[Pending]]:
+    """Return the requests that can be executed without those given up, and those that cannot.
+
+    Args:
+        requests: all requests, in order.
+        given_up: the requests given up; they are among those returned second.
+    """
+    possible, impossible = [], []
+    lost: set[Rebuildable] = set()  # sessions that never reached the state from which the next request would start
+    for request in requests:
+        if request.independent and request.session is not None:
+            lost.discard(request.session)
+        if request in given_up or (request.session in lost and not isinstance(request, PendingOpen)):
+            impossible.append(request)
+            lost.update(request.changes())
+        else:
+            possible.append(request)
+            lost.difference_update(request.changes())
+    return possible, impossible

@@ -1,0 +1,1 @@
+"""Worker processes on this machine: started, watched, and cleaned up after."""

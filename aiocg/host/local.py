@@ -1,0 +1,264 @@
+"""Workers on this machine: child processes, with sockets in a private folder."""
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aiocg.host import janitor
+from aiocg.host.child import Child, Started
+from aiocg.host.endpoint import Endpoint, SocketFile
+from aiocg.host.folder import RuntimeFolder
+from aiocg.host.launcher import Look
+from aiocg.host.nursery import Nursery, NurseryGone
+from aiocg.host.threads import in_thread
+from aiocg.transport.channels import RequestChannel
+from aiocg.transport.messages import Reply
+from aiocg.transport.status import StatusPage
+
+if TYPE_CHECKING:
+    from aiocg.registry import EnvironmentSpec
+
+STDERR_TAIL = 4096  # bytes kept of the end of a worker's stderr
+
+_names = itertools.count()  # numbers for the names of workers, unique over all folders
+
+
+class LocalMachine:
+    """Runs workers on this machine; the folder is made with the first launcher."""
+
+    def __init__(self) -> None:
+        self._folder: RuntimeFolder | None = None
+        self._nurseries: list[Nursery] = []
+
+    @property
+    def path(self) -> Path | None:
+        """The private folder with the workers' sockets, None until it is made."""
+        return self._folder.path if self._folder is not None else None
+
+    @property
+    def workers(self) -> int:
+        """As many workers as there are usable processors."""
+        return len(os.sched_getaffinity(0))
+
+    async def launcher(self, spec: "EnvironmentSpec", options: Mapping[str, Any], memory_limit: int) -> "LocalLauncher":
+        """Return what starts the workers of an environment; see `Machine`.
+
+        Raises:
+            WorkerStartError: if no folder can be made, or no process can be started.
+        """
+        if self._folder is None:
+            self._folder = await RuntimeFolder.create()
+        if spec.prepare is not None:
+            await in_thread(functools.partial(spec.prepare, spec.settings))
+        launcher = LocalLauncher(
+            spec.worker,
+            self._folder,
+            options={
+                "shared_folder": str(self._folder.path),
+                **await in_thread(spec.options),
+                **spec.settings,
+                **options,
+            },
+            environ=await in_thread(spec.environ),
+            memory_limit=memory_limit,
+            endpoint=SocketFile,
+        )
+        if spec.forked:
+            self._nurseries.append(launcher.use_nursery())
+        return launcher
+
+    def stop(self) -> None:
+        """Start no more workers: waiting calls raise `RuntimeClosed`. Existing workers live on."""
+        for nursery in self._nurseries:
+            nursery.stop()
+
+    async def close(self) -> None:
+        """Remove the folder; idempotent."""
+        await asyncio.gather(*(nursery.close() for nursery in self._nurseries))
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await folder.close()
+
+
+class LocalLauncher:
+    """Starts workers of one kind on this machine.
+
+    Args:
+        kind: the kind of worker.
+        folder: folder for their sockets and temporary files.
+        options: options for the compiler.
+        environ: environment variables to set in addition to ours.
+        memory_limit: address space of each in bytes, 0 for no limit.
+        endpoint: makes a worker's endpoint from a path that is its own.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        folder: RuntimeFolder,
+        *,
+        options: Mapping[str, Any],
+        environ: Mapping[str, str],
+        memory_limit: int,
+        endpoint: Callable[[Path], Endpoint] = SocketFile,
+    ) -> None:
+        self._kind = kind
+        self._folder = folder
+        self._options = options
+        self._environ = environ
+        self._memory_limit = memory_limit
+        self._endpoint = endpoint
+        self._nursery: Nursery | None = None
+
+    def use_nursery(self) -> Nursery:
+        """Fork the workers from one process, which the caller must stop and close."""
+        scratch = self._folder.path / f"{self._kind}-{next(_names)}.nursery"
+        self._nursery = Nursery(self._arguments(), scratch, self._folder)
+        return self._nursery
+
+    def _arguments(self) -> list[str]:
+        return [self._kind, "--memory-limit", str(self._memory_limit), "--options", json.dumps(dict(self._options))]
+
+    async def spawn(self) -> "LocalProcess":
+        """Start a worker; see `Launcher`."""
+        path = self._folder.path / f"{self._kind}-{next(_names)}"
+        self._folder.ensure()
+        scratch = Path(f"{path}.tmp")  # for its temporary files; removed with the worker
+        with contextlib.ExitStack() as undo:
+            scratch.mkdir()
+            undo.callback(shutil.rmtree, scratch, ignore_errors=True)
+            status = StatusPage.create()
+            undo.callback(status.close)
+            endpoint = self._endpoint(path)
+            undo.callback(endpoint.close)
+            process = await self._start(endpoint, status, scratch)
+            undo.pop_all()
+        endpoint.inherited()
+        self._folder.guard(process.pid)
+        return LocalProcess(process, endpoint, scratch, status, self._folder)
+
+    async def _start(self, endpoint: Endpoint, status: StatusPage, scratch: Path) -> Child:
+        environ = {**os.environ, **self._environ, "TMPDIR": str(scratch)}
+        if self._nursery is not None and isinstance(endpoint, SocketFile):
+            with contextlib.suppress(NurseryGone):
+                return await self._nursery.fork(endpoint.address, environ, status.descriptor)
+        command = [
+            *(sys.executable, "-P", "-m", "aiocg.workers", *self._arguments(), *endpoint.arguments),
+            *("--parent", str(os.getpid()), "--status", str(status.descriptor)),
+        ]
+        return await Started.start(command, environ, (status.descriptor, *endpoint.descriptors))
+
+
+class LocalProcess:
+    """A worker process on this machine; see `WorkerProcess`.
+
+    Attributes:
+        pid: process id.
+        endpoint: its endpoint.
+    """
+
+    def __init__(
+        self,
+        process: Child,
+        endpoint: Endpoint,
+        scratch: Path,
+        status: StatusPage,
+        folder: RuntimeFolder,
+    ) -> None:
+        self.pid = process.pid
+        self.endpoint = endpoint
+        self._process = process
+        self._scratch = scratch
+        self._status = status
+        self._folder = folder
+        self._tail = bytearray()
+        self._nice = 0
+        self._over = False  # it was reaped, so its process id may have been reused
+        self._reader = asyncio.create_task(self._read_stderr())
+
+    async def _read_stderr(self) -> None:
+        while chunk := await self._process.stderr.read(65536):
+            self._tail += chunk
+            del self._tail[:-STDERR_TAIL]
+
+    def look(self) -> Look:
+        """Return what can be seen of the process now."""
+        sequence, execution = self._status.read()
+        unreachable = sequence > 0 and not self.endpoint.reachable()
+        stopped, memory = self._state()
+        return Look(sequence, execution, stopped, memory, self._status.counts(), unreachable)
+
+    def renice(self, nice: int) -> None:
+        """Set the nice value of the process, 0 to 19; a decrease has no effect without the privilege for it.
+
+        With autogroups, the system weighs sessions instead of processes, so this also sets the session's value.
+        """
+        if nice == self._nice:
+            return
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PGRP, self.pid, nice)
+        try:
+            Path(f"/proc/{self.pid}/autogroup").write_text(str(nice))
+        except BlockingIOError:  # too often: try again at the next call
+            return
+        except OSError:
+            pass
+        self._nice = nice
+
+    def _state(self) -> tuple[bool, int]:
+        """Return whether the process is stopped, and its resident bytes."""
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb", buffering=0) as file:
+                state, *fields = file.read().rpartition(b")")[2].split()
+            return state == b"T", int(fields[20]) * resource.getpagesize()
+        except (OSError, ValueError, IndexError):
+            return False, 0
+
+    def connect(
+        self, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
+    ) -> RequestChannel:
+        """Open a channel to the worker, which may not listen yet."""
+        return self.endpoint.connect(on_replies, on_error)
+
+    def kill(self) -> None:
+        """Kill the process and all its children."""
+        if self._over:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def wait(self) -> int:
+        """Wait for the end of the process and of its output; return its exit status, minus the signal if killed."""
+        return_code = await self._process.wait()
+        self.kill()  # children it may have left
+        if isinstance(self._process, Started):  # a nursery does this for its own workers
+            await in_thread(functools.partial(janitor.end_users_of, str(self._scratch)))
+        self._over = True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._reader, 1.0)
+        return return_code
+
+    @property
+    def stderr(self) -> str:
+        """The last lines that the process wrote."""
+        return self._tail.decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """Free our resources for the dead process, including its files."""
+        self.kill()
+        self._folder.release(self.pid)
+        self._reader.cancel()
+        self._process.close()
+        self._status.close()
+        self.endpoint.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)

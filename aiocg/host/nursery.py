@@ -1,0 +1,215 @@
+"""Workers forked from a process that has already loaded their compiler; `aiocg.workers.nursery` is that process."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aiocg.errors import RuntimeClosed
+from aiocg.host.child import Child
+from aiocg.host.folder import RuntimeFolder
+
+ALLOCATOR = {
+    "GLIBC_TUNABLES": ":".join(
+        f"glibc.malloc.{name}={value}"
+        for name, value in (
+            ("hugetlb", 1),  # transparent huge pages
+            ("tcache_count", 2000),  # cached free blocks of each size
+            ("mxfast", 0),  # no fast bins, which are merged all at once
+            ("mmap_threshold", 32 << 20),
+            ("trim_threshold", 256 << 20),  # bytes that a worker keeps for the next module
+        )
+    )
+}
+"""Tunes malloc for compilers, which allocate and free many small objects: modules stay close together in memory."""
+
+PATIENCE = 30.0  # seconds that a nursery may take to load the compiler and fork
+CLOSE_PATIENCE = 1.0  # seconds that it may take to end when it is idle
+
+
+class NurseryGone(Exception):
+    """There is no nursery, or it has died: the worker must be started without one."""
+
+
+class Forked(Child):
+    """A process forked by a nursery, which reports its end to us."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        super().__init__(pid)
+        self._connection = connection
+
+    def close(self) -> None:
+        """Have the nursery reap the process, if it is dead; its process id may then be reused."""
+        if self._ended.done():
+            with contextlib.suppress(OSError):  # the nursery is gone, and the process was reaped with it
+                self._connection.send(json.dumps({"reap": self.pid}).encode())
+        super().close()
+
+
+class Nursery:
+    """Forks workers of one kind from a process that is started with the first worker, and again if it has died.
+
+    Args:
+        arguments: command-line arguments of the process, which say what to load.
+        scratch: folder for its temporary files.
+        folder: the runtime's folder, whose janitor guards the process.
+    """
+
+    def __init__(self, arguments: Sequence[str], scratch: Path, folder: RuntimeFolder) -> None:
+        self._arguments = arguments
+        self._scratch = scratch
+        self._folder = folder
+        self._turn = asyncio.Lock()  # held while a worker is being forked
+        self._connection: socket.socket | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._answer: asyncio.Future[Forked] | None = None
+        self._workers: dict[int, Forked] = {}
+        self._proven = False  # a nursery has forked a worker
+        self._given_up = self._stopped = False
+
+    async def fork(self, address: str, environ: Mapping[str, str], status: int) -> Forked:
+        """Fork a worker.
+
+        Args:
+            address: where it should listen.
+            environ: its environment variables.
+            status: file descriptor of its status page.
+
+        Raises:
+            NurseryGone: if there is no working nursery.
+            OSError: if no process can be created now.
+            RuntimeClosed: after `stop`.
+        """
+        async with self._turn:
+            if self._stopped:
+                raise RuntimeClosed("the runtime was closed")
+            if self._given_up:
+                raise NurseryGone
+            reader, writer = os.pipe()
+            try:
+                if self._connection is None:
+                    await self._begin(environ)
+                worker = await self._order(address, environ, [writer, status])
+            except NurseryGone:
+                self._given_up = not self._proven
+                await self._end()
+                os.close(reader)
+                raise
+            except BaseException:
+                os.close(reader)
+                raise
+            finally:
+                os.close(writer)
+            self._proven = True
+            await worker.read_from(reader)
+            return worker
+
+    def stop(self) -> None:
+        """Fork no more: waiting calls raise `RuntimeClosed`. Existing workers live on."""
+        self._stopped = True
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(RuntimeClosed("the runtime was closed"))
+
+    async def close(self) -> None:
+        """End the process and its remaining workers."""
+        self.stop()
+        async with self._turn:
+            process = self._process
+            if self._proven and process is not None:
+                self._disconnect()  # the process sees this after it has reaped the dead workers
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), CLOSE_PATIENCE)
+            await self._end()
+
+    async def _begin(self, environ: Mapping[str, str]) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                self._scratch.mkdir(exist_ok=True)
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-P", "-m", "aiocg.workers", *self._arguments),
+                    *("--parent", str(os.getpid()), "--nursery", str(theirs.fileno())),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,  # an error here happens again in a worker, where it is reported
+                    pass_fds=(theirs.fileno(),),
+                    env={**ALLOCATOR, **environ, "TMPDIR": str(self._scratch)},
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        self._folder.guard(self._process.pid)
+        ours.setblocking(False)
+        self._connection = ours
+        asyncio.get_running_loop().add_reader(ours, self._read, ours)
+
+    async def _order(self, address: str, environ: Mapping[str, str], descriptors: list[int]) -> Forked:
+        assert self._connection is not None
+        self._answer = asyncio.get_running_loop().create_future()
+        order = json.dumps({"address": address, "environ": dict(environ)}).encode()
+        try:
+            socket.send_fds(self._connection, [order], descriptors)
+        except OSError as error:
+            raise NurseryGone from error
+        try:
+            return await asyncio.wait_for(self._answer, PATIENCE)
+        except TimeoutError as error:
+            raise NurseryGone from error
+        finally:
+            self._answer = None
+
+    def _read(self, connection: socket.socket) -> None:
+        try:
+            content = connection.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            content = b""
+        if not content:
+            self._disconnect()
+            return
+        message: dict[str, Any] = json.loads(content)
+        if "ended" in message:
+            self._workers.pop(message["ended"]).end(message["status"])
+            return
+        worker = None
+        if "started" in message:
+            worker = self._workers[message["started"]] = Forked(message["started"], connection)
+        if self._answer is None or self._answer.done():
+            return
+        if worker is not None:
+            self._answer.set_result(worker)
+        else:
+            self._answer.set_exception(OSError(message["error"], os.strerror(message["error"])))
+
+    def _disconnect(self) -> None:
+        """Handle the end of the process; the kernel kills its workers with it."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        asyncio.get_running_loop().remove_reader(connection)
+        connection.close()
+        workers, self._workers = self._workers, {}
+        for worker in workers.values():
+            worker.end(-signal.SIGKILL)
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(NurseryGone())
+
+    async def _end(self) -> None:
+        """Kill the process, if there is one, and wait for its end."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            self._folder.release(process.pid)
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        self._disconnect()

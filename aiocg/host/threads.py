@@ -1,0 +1,51 @@
+"""Runs blocking functions in threads; cancelling ends the processes and downloads that they started."""
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio.to_thread
+
+from aiocg.datasets.frontend import cancellable
+
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run a function in a thread and return its result; cancelling ends the compilers and downloads it has started.
+
+    The thread is a daemon, unlike those of pools, so a second interrupt during cleanup ends the process without waiting
+    for the thread.
+    """
+    loop, stop = asyncio.get_running_loop(), threading.Event()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = function()
+        except BaseException as caught:  # a future refuses StopIteration
+            error = RuntimeError(f"{caught!r} in a thread") if isinstance(caught, StopIteration) else caught
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            loop.call_soon_threadsafe(settle, result, error)
+
+    async with anyio.to_thread.current_default_thread_limiter():
+        with cancellable(stop):
+            context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(work,), name="aiocg-preparation", daemon=True).start()
+        try:
+            return await future
+        except BaseException:
+            stop.set()
+            raise

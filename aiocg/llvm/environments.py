@@ -1,0 +1,84 @@
+"""The LLVM environments."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from aiocg.registry import EnvironmentSpec, register
+
+if TYPE_CHECKING:
+    from aiocg.spaces import ObservationSpace
+    from aiocg.spaces.actions import ActionLanguage, Notation
+    from aiocg.spaces.rewards import Reward
+
+# Imports in functions wait until an environment is made: `make` starts its workers before them.
+
+
+def worker_options() -> Mapping[str, Any]:
+    """Tell the workers which clang compiles their native part, the one that compiles the programs, and where to."""
+    from aiocg.datasets.cache import cache_directory
+    from aiocg.datasets.errors import ToolchainNotFound
+    from aiocg.datasets.toolchain import find_toolchain
+
+    options = {"cache_dir": str(cache_directory())}
+    with contextlib.suppress(ToolchainNotFound):  # a worker may still find one, or tell what is wrong with the library
+        options["clang"] = str(find_toolchain().clang)
+    return options
+
+
+def _environ() -> Mapping[str, str]:
+    from aiocg.datasets.toolchain import loader_environment
+
+    return loader_environment()
+
+
+def _rewards() -> "list[Reward]":
+    from aiocg.spaces.rewards import llvm_rewards
+
+    return llvm_rewards()
+
+
+def _notation(language: "ActionLanguage", _settings: Mapping[str, str]) -> "Notation":
+    from aiocg.llvm.opt_line import OptLine
+
+    return OptLine(language)
+
+
+async def _apply_baseline(env: Any, level: str) -> str:
+    from aiocg.llvm.parameters import apply_baseline_optimizations
+
+    return await apply_baseline_optimizations(env, level)
+
+
+def _observations() -> "list[ObservationSpace]":
+    from aiocg.llvm import inst2vec, ir2vec, lexed_ir, programl
+
+    return [*inst2vec.spaces(), *ir2vec.spaces(), *lexed_ir.spaces(), *programl.spaces()]
+
+
+for name, description, observation, reward in (
+    ("llvm-v0", "LLVM phase ordering; choose your own observation and reward", None, None),
+    ("llvm-ic-v0", "fewer IR instructions than -Oz", None, "IrInstructionCountOz"),
+    ("llvm-autophase-ic-v0", "as llvm-ic-v0, observing Autophase", "Autophase", "IrInstructionCountOz"),
+    ("llvm-ir-ic-v0", "as llvm-ic-v0, observing the IR as text", "Ir", "IrInstructionCountOz"),
+    ("llvm-codesize-v0", "smaller object code than -Oz", None, "ObjectTextSizeOz"),
+    ("llvm-autophase-codesize-v0", "as llvm-codesize-v0, observing Autophase", "Autophase", "ObjectTextSizeOz"),
+    ("llvm-ir-codesize-v0", "as llvm-codesize-v0, observing the IR as text", "Ir", "ObjectTextSizeOz"),
+):
+    register(
+        EnvironmentSpec(
+            id=name,
+            worker="llvm",
+            description=description,
+            benchmark="benchmark://programs-v0/qsort",
+            observation_space=observation,
+            reward_space=reward,
+            rewards=_rewards,
+            options=worker_options,
+            environ=_environ,
+            derived=_observations,
+            notation=_notation,
+            parameters={"llvm.apply_baseline_optimizations": _apply_baseline},
+            forked=True,
+        )
+    )

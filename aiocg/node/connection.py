@@ -1,0 +1,222 @@
+"""A client's connection to a node: keeps the two in agreement about workers, and reconnects."""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+
+from aiocg import __version__
+from aiocg.errors import NodeUnreachable, RuntimeClosed
+from aiocg.host.launcher import Look
+from aiocg.node.attachment import KILLED, Attachment, Ended, Event
+from aiocg.transport.control import (
+    MAX_CONTROL_BYTES,
+    Attached,
+    Detach,
+    FromClient,
+    FromNode,
+    from_node_codec,
+)
+from aiocg.transport.errors import (
+    NotAdmittedError,
+    RemoteProtocolError,
+    TransportError,
+)
+from aiocg.transport.security import ClientSecurity
+from aiocg.transport.sockets import Channel
+
+CONNECT_TIMEOUT = 5.0  # seconds to wait for the first answer of the node, and of a worker's port
+LEAVE_TIMEOUT = 0.5  # seconds to wait for the node to confirm that we left; otherwise the lease runs out
+TICK = 0.05  # seconds between ticks of the state machine
+
+logger = logging.getLogger("aiocg.node")
+
+
+class Connection:
+    """A connection to a node, and the task that sends its beats.
+
+    Attributes:
+        address: the node's address.
+        security: our keys, and the node's public key.
+        failure: why no more workers can be started, None if they can.
+    """
+
+    def __init__(self, address: str, security: ClientSecurity, timeout: float) -> None:
+        self.address = address
+        self.security = security
+        self.failure: Exception | None = None
+        self._timeout = timeout
+        self._machine = Attachment(f"aiocg {__version__}", secrets.token_hex(16), time.monotonic())
+        self._events: dict[int, asyncio.Queue[Event]] = {}  # of each worker, by number
+        self._lost = False
+        self._changed = asyncio.Event()  # set when `said` or `failure` may have changed
+        self._left = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._channel: Channel[FromClient, FromNode] | None = None
+        self._connect()
+        self._keeper = asyncio.create_task(self._keep())
+
+    @property
+    def said(self) -> Attached | None:
+        """The node's answer to `Attach`, None before it."""
+        return self._machine.attached
+
+    # ------------------------------------------------------------------------------------------ connecting
+
+    def _connect(self) -> None:
+        """Open a channel, and close an earlier one whose link was lost."""
+        if self._channel is not None:
+            self._channel.close()
+            self._machine.disconnected(time.monotonic())
+        try:
+            self._channel = Channel(
+                self.address,
+                from_node_codec(),
+                on_messages=self._received,
+                on_error=self._broken,
+                security=self.security,
+                max_frame_bytes=MAX_CONTROL_BYTES,
+            )
+        except TransportError as error:
+            self._channel = None
+            raise NodeUnreachable(self.address, str(error)) from error
+
+    async def attached(self) -> None:
+        """Wait until the node has answered.
+
+        Raises:
+            NodeUnreachable: if it does not answer in time.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                while self.said is None and self.failure is None:
+                    self._changed.clear()
+                    await self._changed.wait()
+        if self.said is None and self.failure is None:
+            self._lose(
+                self._machine.refusal
+                or f"it has not answered within {CONNECT_TIMEOUT:g} s. Check that the address is right, that `aiocg "
+                "serve` runs there and listens on it (--bind), not only on loopback, and that no firewall blocks it"
+            )
+        if self.failure is not None:
+            raise self.failure
+
+    def _broken(self, error: Exception) -> None:
+        if isinstance(error, NotAdmittedError):
+            self._lose(str(error))
+        elif not isinstance(error, RemoteProtocolError):  # the node was restarted, or has forgotten us
+            asyncio.get_running_loop().call_soon(self._connect_again)
+
+    def _connect_again(self) -> None:
+        if self.failure is None and not self._keeper.done():
+            try:
+                self._connect()
+            except NodeUnreachable as error:
+                self._lose(str(error))
+
+    # --------------------------------------------------------------------------------------------- the clock
+
+    async def _keep(self) -> None:
+        try:
+            while not self._lost:
+                self._tick(time.monotonic())
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), TICK)
+                self._wake.clear()
+        except Exception as error:
+            logger.exception("connection to a node lost", extra={"address": self.address})
+            self._lose(f"of a bug: {error!r}")
+
+    def _tick(self, now: float) -> None:
+        messages, events = self._machine.ticked(now)
+        for message in messages:
+            self._send(message)
+        self._happened(events)
+        if self.said is not None and now - self._machine.heard > self._timeout:
+            refusal = f" ({self._machine.refusal})" if self._machine.refusal else ""
+            self._lose(f"it was silent for {self._timeout:g} s{refusal}; check that it runs and the network is up")
+
+    def _send(self, message: FromClient) -> None:
+        if self._channel is not None and not self._channel.closed:
+            self._channel.send(message)
+
+    def _received(self, messages: list[FromNode]) -> None:
+        now = time.monotonic()
+        for message in messages:
+            try:
+                self._happened(self._machine.received(message, now))
+            except TransportError as error:  # another version
+                self._lose(str(error))
+                return
+        if self._machine.left:
+            self._left.set()
+        self._changed.set()
+
+    def _happened(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if event.number in self._events:
+                self._events[event.number].put_nowait(event)
+
+    def _lose(self, reason: str) -> None:
+        """Give the node up: report all workers as ended, and start no more."""
+        if not self._lost:
+            self._lost = True
+            self.failure = self.failure or NodeUnreachable(self.address, reason)
+            self._happened([Ended(number, KILLED, Look()) for number in self._events])
+            self._changed.set()
+            self._wake.set()
+
+    # ----------------------------------------------------------------------------------------------- workers
+
+    def spawn(self, kind: str, options: Mapping[str, float], memory_limit: int) -> int:
+        """Request a worker and return its number; `next_event` returns the outcome.
+
+        Raises:
+            NodeUnreachable: if the node was given up.
+            RuntimeClosed: after `stop`.
+        """
+        if self.failure is not None:
+            raise self.failure
+        self._wake.set()
+        number = self._machine.spawn(kind, options, memory_limit)
+        self._events[number] = asyncio.Queue()
+        return number
+
+    async def next_event(self, number: int) -> Event:
+        """Wait for a worker's next event."""
+        return await self._events[number].get()
+
+    def look(self, number: int) -> Look | None:
+        """Return a look at a worker, None if it is gone."""
+        return self._machine.look(number, time.monotonic())
+
+    def kill(self, number: int) -> None:
+        """Ask the node to end a worker."""
+        self._machine.kill(number, time.monotonic())
+        self._wake.set()
+
+    def forget(self, number: int) -> None:
+        """Forget a worker; the node ends it."""
+        self._events.pop(number, None)
+        self._machine.forget(number)
+        self._wake.set()
+
+    # ------------------------------------------------------------------------------------------------- close
+
+    def stop(self) -> None:
+        """Start no more workers; existing ones live on."""
+        self.failure = self.failure or RuntimeClosed("the runtime was closed")
+        self._happened([Ended(number, KILLED, Look()) for number in self._machine.starting()])
+
+    async def close(self) -> None:
+        """Leave the node, which ends our remaining workers."""
+        if self.said is not None and not self._machine.is_silent(time.monotonic()):
+            self._send(Detach())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._left.wait(), LEAVE_TIMEOUT)
+        self._keeper.cancel()
+        await asyncio.gather(self._keeper, return_exceptions=True)
+        if self._channel is not None:
+            self._channel.close()

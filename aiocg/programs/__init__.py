@@ -1,0 +1,1 @@
+"""Programs by the set: fetched ahead, made of a project, and measured."""

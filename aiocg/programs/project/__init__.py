@@ -1,0 +1,53 @@
+"""Making a dataset of a project of one's own: what `aiocg dataset create` does.
+
+::
+
+    from aiocg.programs.project import Project, create
+
+    creation = create("my-set", Project.from_compile_commands("build/compile_commands.json"))
+
+A project is known by the command lines that build it, however they were found out (`Project`). Each source is compiled
+to bitcode with its own options (`compilation`), and what is linked to a target is joined to one module (`targets`).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {
+    "Creation": "creation",
+    "Problem": "creation",
+    "Project": "commands",
+    "ProjectError": "commands",
+    "RunRequest": "runs",
+    "create": "creation",
+    "parse_run": "runs",
+    "read_runs": "runs",
+    "write_program": "building",
+}
+
+__all__ = [
+    "Creation",
+    "Problem",
+    "Project",
+    "ProjectError",
+    "RunRequest",
+    "create",
+    "parse_run",
+    "read_runs",
+    "write_program",
+]
+
+if TYPE_CHECKING:
+    from aiocg.programs.project.building import write_program
+    from aiocg.programs.project.commands import Project, ProjectError
+    from aiocg.programs.project.creation import Creation, Problem, create
+    from aiocg.programs.project.runs import RunRequest, parse_run, read_runs
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            return getattr(import_module(f"aiocg.programs.project.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'aiocg.programs.project' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

@@ -1,0 +1,333 @@
+"""The commands that build a project, parsed into translation units and links."""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+from aiocg.datasets.errors import DatasetError
+from aiocg.datasets.process import check_cancelled
+from aiocg.datasets.scratch import scratch_folder
+from aiocg.llvm.command_line import LANGUAGES, CommandLine, Input, parse
+from aiocg.llvm.recording import VARIABLE, recording_commands
+from aiocg.programs.project.link_lines import archive_of, link_commands
+
+PathLike = str | os.PathLike[str]
+
+_PROBE = re.compile(
+    r"(?:.*/)?(?:conftest\.\w+|(?:CMakeFiles/CMake(?:Scratch|Tmp)|CMakeTmp|meson-private|CompilerId\w+)/.*)"
+)
+"""Sources of build systems' compiler tests."""
+
+POLL_INTERVAL = 0.1  # seconds between looks for a cancellation
+GRACE = 3.0  # seconds that an interrupted build may take to end
+
+
+class ProjectError(DatasetError):
+    """A project cannot be read or built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A translation unit: one source and how it is compiled.
+
+    Attributes:
+        source: the file, absolute.
+        command: its command line.
+        input: the source as the command line spells it.
+        directory: where that is carried out.
+        object: the output file, absolute; None if not kept.
+    """
+
+    source: Path
+    command: CommandLine
+    input: Input
+    directory: Path
+    object: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Linking:
+    """A command line that links.
+
+    Attributes:
+        output: the file, absolute.
+        command: the command line.
+        directory: where that is carried out.
+        units: the sources among its inputs, in order.
+    """
+
+    output: Path
+    command: CommandLine
+    directory: Path
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The parts of a project.
+
+    Attributes:
+        root: the folder to which names of sources are relative.
+        units: in order of compilation.
+        linkings: in order; empty if unknown.
+        modules: files of bitcode or textual IR, used as they are.
+        archives: the objects of each archive, as far as known from commands.
+        problems: omissions, as pairs of a file and a reason.
+    """
+
+    root: Path
+    units: tuple[Unit, ...] = ()
+    linkings: tuple[Linking, ...] = ()
+    modules: tuple[Path, ...] = ()
+    archives: Mapping[Path, tuple[Path, ...]] = field(default_factory=dict)
+    problems: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def from_compile_commands(cls, path: PathLike, root: PathLike | None = None) -> "Project":
+        """Read a `compile_commands.json`, as written by CMake, Meson, Ninja and Bear.
+
+        Links are read from the files of CMake or Ninja beside it, if the file is still where they wrote it.
+
+        Args:
+            path: the file.
+            root: the folder to which names of sources are relative; by default the working directory, if the sources
+                are below it, otherwise the folder that contains them all.
+
+        Raises:
+            ProjectError: when it cannot be read, or is not a list of commands.
+        """
+        entries = _json(Path(path))
+        if not isinstance(entries, list):
+            raise ProjectError(f"{path} is no compilation database: it is no JSON list")
+        folder = Path(path).absolute().parent
+        compiling = [_words_of_entry(entry, number, path, folder) for number, entry in enumerate(entries)]
+        return _project([*compiling, *link_commands(folder)], root)
+
+    @classmethod
+    def from_record(cls, path: PathLike, root: PathLike | None = None) -> "Project":
+        """Read a build's record, the file named by `AIOCG_CC_RECORD`.
+
+        Args:
+            path: the file.
+            root: as for `from_compile_commands`.
+
+        Raises:
+            ProjectError: when it cannot be read, or is not a record.
+        """
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            entries = [json.loads(line) for line in lines]
+            commands = [(list(map(str, entry["arguments"])), Path(entry["directory"])) for entry in entries]
+        except OSError as error:
+            raise ProjectError(f"{path} cannot be read: {error.strerror}") from None
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise ProjectError(f"{path} was not written by a build with {VARIABLE} set") from None
+        return _project(commands, root)
+
+    @classmethod
+    def from_build(cls, command: str | Sequence[str], root: PathLike | None = None) -> "Project":
+        """Build a project, recording its compilations and links. Output goes to standard error.
+
+        Args:
+            command: for the shell, such as `make -j2`, or the words of a command; it runs in the working directory.
+                Compilers started by name, such as `cc` or `g++-12`, are recorded; outputs that are up to date are not
+                compiled again, and so not recorded.
+            root: as for `from_compile_commands`.
+
+        Raises:
+            ProjectError: when the build fails, or nothing was compiled.
+            Cancelled: when the event of `aiocg.datasets.cancellable` was set; the build is stopped.
+        """
+        text = command if isinstance(command, str) else shlex.join(command)
+        if not text.strip():
+            raise ProjectError("the build command is empty")
+        with scratch_folder() as scratch:
+            shims, log = Path(scratch, "bin"), Path(scratch, "build.jsonl")
+            shims.mkdir()
+            search_path = os.environ.get("PATH", os.defpath)
+            recording_commands(str(shims), search_path)
+            environment = {
+                **os.environ,
+                "PATH": os.pathsep.join((str(shims), search_path)),
+                VARIABLE: str(log),
+                "CCACHE_DISABLE": "1",
+            }
+            status = _run_build(["/bin/sh", "-c", text], environment)
+            if status:
+                raise ProjectError(f"the build failed: `{text}` ended with {status}; what it said is above")
+            if not log.exists():
+                raise ProjectError(
+                    f"`{text}` has compiled nothing by a compiler's name: clean the project first (`make clean`); with "
+                    f"CMake or Meson, which call it by its path, use --compile-commands build/compile_commands.json; "
+                    f'or build with {VARIABLE}=$PWD/build.jsonl, CC="aiocg cc" and CXX="aiocg c++", and use '
+                    f"--record build.jsonl"
+                )
+            return cls.from_record(log, root)
+
+    @classmethod
+    def from_sources(cls, directory: PathLike, flags: Sequence[str] = ()) -> "Project":
+        """Use all C and C++ files below a folder, each compiled in that folder with the same options.
+
+        Raises:
+            ProjectError: when there is no such folder.
+        """
+        root = _folder(directory)
+        commands = []
+        for path in _files_below(root, LANGUAGES):
+            driver = "c++" if LANGUAGES[path.suffix].startswith("c++") else "cc"
+            commands.append(([driver, *flags, "-c", f"./{path.relative_to(root)}"], root))
+        return _project(commands, root)
+
+    @classmethod
+    def from_bitcode(cls, directory: PathLike) -> "Project":
+        """Use all `.bc` and `.ll` files below a folder.
+
+        Raises:
+            ProjectError: when there is no such folder.
+        """
+        root = _folder(directory)
+        return cls(root, modules=tuple(_files_below(root, (".bc", ".ll"))))
+
+
+def _run_build(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    try:
+        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=2, process_group=0)
+    except OSError as error:
+        raise ProjectError(f"the build command {words[0]!r} cannot be started: {error.strerror}") from None
+    try:
+        while True:
+            check_cancelled()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(POLL_INTERVAL)
+    finally:
+        if process.returncode is None:
+            _end(process)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Stop a build with its children; `make` gets time to remove incomplete files."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+
+
+def _folder(directory: PathLike) -> Path:
+    folder = Path(os.path.realpath(os.path.expanduser(directory)))
+    if not folder.is_dir():
+        raise ProjectError(f"there is no folder {folder}")
+    return folder
+
+
+def _files_below(root: Path, suffixes: Iterable[str]) -> Iterator[Path]:
+    wanted = set(suffixes)
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        yield from (Path(folder, name) for name in sorted(names) if os.path.splitext(name)[1] in wanted)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ProjectError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ProjectError(f"{path} is not JSON: {error}") from None
+
+
+def _words_of_entry(entry: Any, number: int, path: PathLike, folder: Path) -> tuple[list[str], Path]:
+    try:
+        directory = folder / entry.get("directory", "")
+        given = entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])
+        words = [word for word in given if isinstance(word, str)] if isinstance(given, list) else []
+    except ValueError as error:
+        raise ProjectError(f"{path}: the command of entry {number} cannot be read: {error}") from None
+    except (AttributeError, KeyError, TypeError):
+        words = []
+    if not words or "\0" in "".join(words):
+        raise ProjectError(
+            f"{path}: entry {number} is no compilation: it needs `directory`, and `arguments`, a list, or `command`"
+        )
+    if not {"-c", "-S", "-E"} & set(words):
+        words.append("-c")  # some tools omit it
+    return words, directory
+
+
+def _project(commands: Iterable[tuple[Sequence[str], Path]], root: PathLike | None) -> Project:
+    units: dict[Unit, None] = {}
+    linkings: list[Linking] = []
+    problems: list[tuple[str, str]] = []
+    dropped: Counter[str] = Counter()
+    archives: dict[Path, tuple[Path, ...]] = {}
+    for words, directory in commands:
+        if archive := archive_of(words, directory):
+            archives[archive[0]] = archive[1]
+            continue
+        try:
+            whole = parse(_without_launcher(words), str(directory))
+        except ValueError as error:
+            problems.append((shlex.join(words)[:100], str(error)))
+            continue
+        command = whole.plain()
+        if command.mode not in ("link", "compile") or _is_probe(command, directory):
+            continue
+        dropped.update({token.words[0] for token in whole.tokens} - {token.words[0] for token in command.tokens})
+        found = tuple(_units(command, directory))
+        if not found and command.mode == "compile":
+            problems += [(one.path, "is neither C nor C++") for one in command.inputs]
+        for unit in found:
+            units.setdefault(unit)
+        if command.mode == "link":
+            output = Path(os.path.normpath(directory / (command.output or "a.out")))
+            linkings.append(Linking(output, command, directory, found))
+    if not units and not problems:
+        raise ProjectError("the project compiles no C or C++ source")
+    for word, count in sorted(dropped.items()):
+        problems.append((f"{count} command lines", f"are taken without {word}, which is about more than the program"))
+    return Project(_root(units, root), tuple(units), _last_of_each(linkings), (), archives, tuple(problems))
+
+
+def _is_probe(command: CommandLine, directory: Path) -> bool:
+    """Return whether a command is a build system's compiler test, judged by its source or folder."""
+    return bool(_PROBE.fullmatch(f"{directory}/")) or all(_PROBE.fullmatch(one.path) for one in command.inputs)
+
+
+def _units(command: CommandLine, directory: Path) -> Iterator[Unit]:
+    for source in command.sources:
+        path = Path(os.path.normpath(directory / source.path))
+        written = None
+        if command.mode == "compile":
+            name = command.output or f"{PurePath(source.path).stem}.o"
+            written = Path(os.path.normpath(directory / name))
+        yield Unit(path, command, source, directory, written)
+
+
+def _last_of_each(linkings: Iterable[Linking]) -> tuple[Linking, ...]:
+    """Drop links that were repeated later."""
+    return tuple({linking.output: linking for linking in linkings}.values())
+
+
+def _without_launcher(words: Sequence[str]) -> Sequence[str]:
+    """Drop a word before the compiler: `ccache gcc -c …`."""
+    launchers = ("ccache", "distcc", "icecc", "sccache", "buildcache")
+    return words[1:] if len(words) > 1 and os.path.basename(words[0]) in launchers else words
+
+
+def _root(units: Iterable[Unit], chosen: PathLike | None) -> Path:
+    if chosen is not None:
+        return _folder(chosen)
+    here = Path.cwd()
+    folders = [str(unit.source.parent) for unit in units]
+    if not folders or any(folder == str(here) or folder.startswith(f"{here}{os.sep}") for folder in folders):
+        return here
+    return Path(os.path.commonpath(folders))

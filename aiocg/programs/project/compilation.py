@@ -1,0 +1,192 @@
+"""Compiling translation units to bitcode, each with its own options, several at once, and each only once."""
+
+import concurrent.futures
+import contextvars
+import hashlib
+import json
+import os
+import re
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from aiocg.datasets.cache import Cache, cache_directory
+from aiocg.datasets.dependency import Dependencies, prerequisites
+from aiocg.datasets.errors import BenchmarkInitError, CacheError, CacheWarning, CompilationCancelled
+from aiocg.datasets.frontend import cancellable, compile_words
+from aiocg.datasets.process import check_cancelled
+from aiocg.datasets.progress import progress
+from aiocg.datasets.scratch import scratch_folder
+from aiocg.datasets.toolchain import Toolchain, compile_flags, find_toolchain
+from aiocg.programs.project.commands import Unit
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TIMEOUT = 600.0  # seconds for one translation unit
+PATIENCE = 0.2  # seconds between looks for a cancellation
+
+_FORMAT = "1"  # of the cache's entries and keys
+_ALWAYS = ("-g0", "-w", "-Qunused-arguments")
+_OLD_C = (  # what other compilers only warn of
+    "-Wno-error=implicit-function-declaration",
+    "-Wno-error=implicit-int",
+    "-Wno-error=int-conversion",
+    "-Wno-error=incompatible-function-pointer-types",
+    "-Wno-error=return-mismatch",
+)
+_UNKNOWN = re.compile(r"(?:unknown argument|unsupported (?:option|argument)|unknown target CPU)[^'\n]*'(-[^'\n]+)'")
+_SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What became of a translation unit.
+
+    Attributes:
+        bitcode: the module.
+        flags: the user's options that it was compiled with.
+        left_out: options of other compilers that clang does not know.
+        files: the files that were read, absolute.
+    """
+
+    bitcode: bytes
+    flags: tuple[str, ...]
+    left_out: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+def compile_unit(unit: Unit) -> Compiled:
+    """Compile a translation unit as its command line says, to code that can be optimised and is not yet.
+
+    Debug information and warnings are left out, and options that only other compilers know. While none of the files
+    that went into it changes, the result comes from the cache.
+
+    Raises:
+        BenchmarkInitError: when it does not compile; it has clang's diagnostics.
+        CompilationCancelled: when the event of `aiocg.datasets.cancellable` was set.
+        ToolchainNotFound: when there is no clang.
+    """
+    toolchain = find_toolchain()
+    language = "c++" if unit.input.language.startswith("c++") else "c"
+    flags = compile_flags(toolchain.clang, language)
+    words = [*toolchain.command(language)[1:], *flags, *unit.command.bitcode_words(unit.input, _level(unit))]
+    words += [*(_OLD_C if language == "c" else ()), *_ALWAYS]
+    options = tuple(unit.command.options("linking", "dependency"))
+    cache, key = Cache(cache_directory() / "project"), _key(unit, words, toolchain)
+    entry = cache.read(key)
+    if entry is not None:
+        header, _, bitcode = entry.partition(b"\n")
+        facts = json.loads(header)
+        dependencies = Dependencies.from_json(facts["dependencies"])
+        if dependencies.hold():
+            left_out = tuple(facts["left_out"])
+            return Compiled(bitcode, _without(options, left_out), left_out, tuple(facts["files"]))
+    return _compiled(unit, words, options, toolchain, cache, key)
+
+
+def _compiled(
+    unit: Unit, words: Sequence[str], options: tuple[str, ...], toolchain: Toolchain, cache: Cache, key: str
+) -> Compiled:
+    left_out: tuple[str, ...] = ()
+    with scratch_folder() as scratch:
+        rule = Path(scratch, "output.d")
+        started = time.time_ns()
+        while True:
+            line = [*_without(words, left_out), "-MD", "-MF", str(rule), "-MT", "output"]
+            try:
+                bitcode = compile_words(
+                    line, directory=unit.directory, toolchain=toolchain, timeout=TIMEOUT, name=unit.input.path
+                )
+                break
+            except BenchmarkInitError as error:
+                unknown = tuple(word for word in _UNKNOWN.findall(error.diagnostics) if word in words)
+                if not set(unknown) - set(left_out):
+                    raise
+                left_out += unknown
+        written = os.fsdecode(rule.read_bytes())
+        dependencies = Dependencies.collect(written, os.path.realpath(unit.directory), words, started)
+    result = Compiled(bitcode, _without(options, left_out), left_out, _files(written, unit.directory))
+    if dependencies is None:  # it may be another program the next time
+        return result
+    header = json.dumps({"dependencies": dependencies.to_json(), "left_out": left_out, "files": result.files}).encode()
+    try:
+        cache.write(key, header + b"\n" + bitcode)
+    except CacheError as error:
+        warnings.warn(f"{unit.source} was compiled but not kept: {error}", CacheWarning, stacklevel=2)
+    return result
+
+
+def _files(rule: str, directory: Path) -> tuple[str, ...]:
+    """Return the files that a rule for `make` names after the colon, absolute."""
+    return tuple(os.path.normpath(directory / name) for name in prerequisites(rule))
+
+
+def _key(unit: Unit, words: Sequence[str], toolchain: Toolchain) -> str:
+    """Hash all that determines the result, except the files that clang reads."""
+    search = [f"{name}={os.environ.get(name, '')}" for name in _SEARCH_VARIABLES]
+    digest = hashlib.sha256()
+    for field in map(os.fsencode, (_FORMAT, toolchain.identity, str(unit.directory), *search, *words)):
+        digest.update(len(field).to_bytes(8, "little") + field)
+    return digest.hexdigest()
+
+
+def _level(unit: Unit) -> str:
+    """Return the level that the front end marks functions for: at -O0 it would keep all passes away from them."""
+    level = unit.command.level
+    return level if level not in ("", "-O0") else "-O1"
+
+
+def _without(words: Sequence[str], left_out: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if word not in left_out)
+
+
+def each(title: str, work: Callable[[T], R], jobs: Sequence[T]) -> "list[R | BenchmarkInitError]":
+    """Do the same with several things, as many at once as there are processors, with a bar on the terminal.
+
+    Args:
+        title: of the bar.
+        work: called from threads; it should start a process and wait for it.
+        jobs: what it is called with.
+
+    Returns:
+        Its results in the order of the jobs; an error of a single program stands in the place of the result.
+
+    Raises:
+        Cancelled: when the event of `aiocg.datasets.cancellable` was set. Then, as after Ctrl-C and any other error of
+            `work`, all processes have been stopped.
+    """
+    stop = threading.Event()
+
+    def guarded(job: T) -> "R | BenchmarkInitError":
+        try:
+            return work(job)
+        except CompilationCancelled:
+            raise
+        except BenchmarkInitError as error:
+            return error
+
+    with progress(title, len(jobs), unit="programs") as advance, _pool() as pool:
+        with cancellable(stop):
+            futures = [pool.submit(contextvars.copy_context().run, guarded, job) for job in jobs]
+        waiting = set(futures)
+        try:
+            while waiting:
+                done, waiting = concurrent.futures.wait(waiting, PATIENCE, concurrent.futures.FIRST_COMPLETED)
+                check_cancelled()
+                for future in done:
+                    future.result()
+                    advance(1)
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [future.result() for future in futures]
+
+
+def _pool() -> concurrent.futures.ThreadPoolExecutor:
+    return concurrent.futures.ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0))), thread_name_prefix="aiocg")

@@ -1,0 +1,113 @@
+"""Reading what a build left behind: the members of ar archives, and the symbols of ELF objects."""
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_ARCHIVE, _THIN = b"!<arch>\n", b"!<thin>\n"
+_HEADER = struct.Struct("16s12s6s6s8s10s2s")  # name, date, user, group, mode, size, end
+
+_SECTION = struct.Struct("<4xI16xQQI4x8xQ")  # sh_type, sh_offset, sh_size, sh_link, sh_entsize
+_SYMBOL = struct.Struct("<IBBH16x")  # st_name, st_info, st_other, st_shndx
+_SYMBOL_TABLE, _LOCAL, _WEAK, _UNDEFINED = 2, 0, 2, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """What an object defines for others, and needs from them.
+
+    Attributes:
+        defined: names of definitions; no two objects of a program may have the same.
+        weak: names of definitions that give way to others.
+        undefined: names that others must define.
+    """
+
+    defined: frozenset[str] = frozenset()
+    weak: frozenset[str] = frozenset()
+    undefined: frozenset[str] = frozenset()
+
+
+def is_archive(path: Path) -> bool:
+    """Say whether a file begins like an ar archive."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_ARCHIVE)) in (_ARCHIVE, _THIN)
+    except OSError:
+        return False
+
+
+def archive_members(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and contents of the members of an archive, in order.
+
+    Those of a thin archive, which only names files, are read from there, and have their whole path as a name.
+
+    Raises:
+        ValueError: when it is no archive, or a part of one.
+        OSError: when it, or a file that it names, cannot be read.
+    """
+    content = path.read_bytes()
+    thin = content.startswith(_THIN)
+    if not thin and not content.startswith(_ARCHIVE):
+        raise ValueError(f"{path} is no ar archive")
+    position, long_names = len(_ARCHIVE), b""
+    while position < len(content):
+        try:
+            field, _, _, _, _, length, end = _HEADER.unpack_from(content, position)
+            size = int(length)
+        except (struct.error, ValueError):
+            raise ValueError(f"the archive {path} is damaged at byte {position}") from None
+        start, name = position + _HEADER.size, field.rstrip(b" ")
+        special = name in (b"/", b"//", b"/SYM64/")
+        stored = 0 if thin and not special else size
+        if end != b"`\n" or size < 0 or start + stored > len(content):
+            raise ValueError(f"the archive {path} is damaged at byte {position}")
+        data = content[start : start + stored]
+        position = start + stored + stored % 2
+        if name == b"//":
+            long_names = data
+        elif special:
+            continue
+        elif thin:
+            whole = path.parent / os.fsdecode(_name(name, long_names))
+            yield str(whole), whole.read_bytes()
+        elif name.startswith(b"#1/"):  # the name stands before the content
+            length_of_name = int(name[3:])
+            name, data = data[:length_of_name].rstrip(b"\0"), data[length_of_name:]
+            if not name.startswith(b"__.SYMDEF"):
+                yield os.fsdecode(name), data
+        else:
+            yield os.fsdecode(_name(name, long_names)), data
+
+
+def _name(field: bytes, long_names: bytes) -> bytes:
+    if field.startswith(b"/") and field[1:].isdigit():
+        return long_names[int(field[1:]) :].split(b"\n", 1)[0].removesuffix(b"/")
+    return field.removesuffix(b"/")
+
+
+def elf_symbols(content: bytes) -> Symbols:
+    """Return the symbols of an object; none for what is no 64-bit little-endian ELF file, or a damaged one."""
+    if content[:6] != b"\x7fELF\x02\x01":
+        return Symbols()
+    found: dict[str, set[str]] = {"defined": set(), "weak": set(), "undefined": set()}
+    try:
+        (table,) = struct.unpack_from("<Q", content, 40)
+        stride, count = struct.unpack_from("<2H", content, 58)
+        sections = [_SECTION.unpack_from(content, table + index * stride) for index in range(count)]
+        for kind, offset, size, link, _ in sections:
+            if kind != _SYMBOL_TABLE:
+                continue
+            _, names, length, _, _ = sections[link]
+            for at in range(offset, offset + size, _SYMBOL.size):
+                start, info, _, section = _SYMBOL.unpack_from(content, at)
+                binding = info >> 4
+                name = content[names + start : content.index(b"\0", names + start, names + length)].decode()
+                if binding == _LOCAL or not name or (section == _UNDEFINED and binding == _WEAK):
+                    continue
+                state = "undefined" if section == _UNDEFINED else "weak" if binding == _WEAK else "defined"
+                found[state].add(name)
+    except (struct.error, IndexError, ValueError):
+        return Symbols()
+    return Symbols(**{state: frozenset(names) for state, names in found.items()})

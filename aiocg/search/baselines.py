@@ -1,0 +1,35 @@
+"""What every search is compared with before it begins: the program as it is, and the compiler's own levels."""
+
+from collections.abc import Mapping
+
+from aiocg.env.env import Env
+from aiocg.search.variation import Variation
+
+__all__ = ["AS_IT_IS", "baselines", "start_of"]
+
+AS_IT_IS = "O0"  # the name of the baseline without any action
+LEVELS = ("Oz", "Os", "O3", "O2")
+
+
+def baselines(env: Env) -> dict[str, tuple[str, ...]]:
+    """Return lists of actions that no search may do worse than, by name; the first is the one without any."""
+    found: dict[str, tuple[str, ...]] = {AS_IT_IS: ()}
+    line = env.action_spaces.language.line
+    if line is not None:
+        for choices in Variation(line.options).starts[1:]:
+            text = line.write(choices)
+            found.setdefault(text.split()[-1].removeprefix("-"), (text,))
+        return found
+    for space in (env.action_spaces[name] for name in env.action_spaces):
+        if set(LEVELS) <= set(space.names):
+            found |= {level: (space.text(level),) for level in LEVELS}
+            break
+    if env.spec.worker == "llvm":
+        found["OzMinsize"] = ("mark<minsize>", "default<Oz>")  # as clang -Oz does
+    return found
+
+
+def start_of(actions: tuple[str, ...], known: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the name of the baseline that a list of actions begins with."""
+    begins = [name for name, start in known.items() if start and actions[: len(start)] == start]
+    return begins[0] if begins else AS_IT_IS

@@ -1,0 +1,72 @@
+"""Pymoo's genetic algorithms, told how to change command lines and lists of actions. Importing this needs pymoo."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pymoo.algorithms.moo.nsga2 import NSGA2  # type: ignore[import-untyped]
+from pymoo.algorithms.soo.nonconvex.ga import GA  # type: ignore[import-untyped]
+from pymoo.core.mutation import Mutation  # type: ignore[import-untyped]
+from pymoo.core.population import Population  # type: ignore[import-untyped]
+from pymoo.core.problem import Problem  # type: ignore[import-untyped]
+from pymoo.core.termination import NoTermination  # type: ignore[import-untyped]
+from pymoo.operators.crossover.ux import UX  # type: ignore[import-untyped]
+
+from aiocg.search.encoding import Encoding
+from aiocg.search.variation import Choices, Variation
+
+__all__ = ["algorithm", "front_algorithm", "member"]
+
+CROSSED = 0.9  # share of the children that have two parents
+
+
+def algorithm(variation: Variation, seed: int, population: int) -> Any:
+    """Return a genetic algorithm whose `ask` returns the first population, and one child after the other thereafter."""
+    rng = np.random.default_rng([seed, population])
+    drawn = [variation.draw(rng) for _ in range(population - len(variation.starts))]
+    first = np.array([*variation.starts, *drawn][:population], dtype=np.int64)
+    made = GA(
+        pop_size=population,
+        n_offsprings=1,
+        sampling=Population.new("X", first),
+        crossover=UX(prob=CROSSED),
+        mutation=_Change(variation),
+        output=None,
+    )
+    made.setup(Problem(n_var=first.shape[1], n_obj=1), termination=NoTermination(), seed=seed)
+    return made
+
+
+def front_algorithm(encoding: Encoding, objectives: int, seed: int, population: int, children: int) -> Any:
+    """Return NSGA-II, whose `ask` returns the first population, with the vector of zeros, and children thereafter."""
+    rng = np.random.default_rng([seed, population])
+    first = [(0,) * len(encoding.sizes), *(encoding.draw(rng) for _ in range(population - 1))]
+    made = NSGA2(
+        pop_size=population,
+        n_offsprings=children,
+        sampling=Population.new("X", np.array(first, dtype=np.int64)),
+        crossover=UX(prob=CROSSED),
+        mutation=_Change(encoding),
+        output=None,
+    )
+    made.setup(Problem(n_var=len(encoding.sizes), n_obj=objectives), termination=NoTermination(), seed=seed)
+    return made
+
+
+def member(choices: Choices, cost: float) -> Any:
+    """Return choices that were evaluated, as `tell` takes them."""
+    one = Population.new("X", np.array([choices], dtype=np.int64))
+    one.set("F", np.array([[cost]]))
+    return one
+
+
+class _Change(Mutation):  # type: ignore[misc]
+    """Changes a few options of each command line."""
+
+    def __init__(self, variation: Variation | Encoding) -> None:
+        super().__init__()
+        self._variation = variation
+
+    def _do(self, problem: Any, X: Any, *args: Any, random_state: Any = None, **kwargs: Any) -> Any:
+        rows: Sequence[Any] = [self._variation.change(row.tolist(), random_state) for row in X]
+        return np.array(rows, dtype=np.int64)

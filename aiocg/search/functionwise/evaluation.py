@@ -1,0 +1,71 @@
+"""Evaluates proposals on a worker, the cost of each function afterwards, and takes lanes from state to state."""
+
+from collections.abc import Mapping, Sequence
+
+from aiocg.env.env import Env
+from aiocg.errors import AiocgError
+from aiocg.search.functionwise.bases import Actions
+from aiocg.search.functionwise.population import Passes, text_of
+from aiocg.search.lanes import each, spread
+
+__all__ = ["costs_of", "go_on"]
+
+TIMEOUT, TIMEOUT_PER_FUNCTION = 2.0, 0.01  # seconds for one proposal; some passes make code explode
+
+
+async def costs_of(
+    lane: Env, names: Sequence[str], observation: str, proposals: Sequence[Mapping[str, Passes]]
+) -> list[Mapping[str, float]]:
+    """Return the cost of each function after each proposal, without functions whose passes fail.
+
+    Args:
+        lane: at the state to start from; it stays there.
+        names: the names of all functions, in the order of the observation.
+        observation: the observation space of function costs.
+        proposals: the passes for each function, by name.
+    """
+    results = await lane.expand_texts(
+        [(text_of(proposal),) for proposal in proposals],
+        observation_spaces=[observation],
+        reward_spaces=[],
+        timeout=TIMEOUT + TIMEOUT_PER_FUNCTION * len(names),
+    )
+    costs: list[Mapping[str, float]] = []
+    for proposal, result in zip(proposals, results, strict=True):
+        if result.error is None:
+            costs.append(dict(zip(names, map(float, result.observation[0]), strict=True)))
+        elif len(proposal) > 1:  # one of the halves may be valid
+            items = list(proposal.items())
+            halves = [dict(items[: len(items) // 2]), dict(items[len(items) // 2 :])]
+            parts = await costs_of(lane, names, observation, halves)
+            costs.append(
+                {name: part[name] for half, part in zip(halves, parts, strict=True) for name in half if name in part}
+            )
+        else:
+            costs.append({})
+    return costs
+
+
+async def go_on(lanes: Sequence[Env], actions: Actions) -> list[Env]:
+    """Apply actions to lanes, and return those that are at the same program then.
+
+    Lanes on which an action fails, and those whose program differs from the first one's because a pass is not
+    deterministic, are closed.
+    """
+    succeed = await spread(each(lanes, lambda lane: _succeeds(lane, actions)))
+    programs = [lane.state_hash if succeeds else None for lane, succeeds in zip(lanes, succeed, strict=True)]
+    first = next((program for program in programs if program is not None), None)
+    left = []
+    for lane, program in zip(lanes, programs, strict=True):
+        if program is None or program != first:
+            await lane.close()
+        else:
+            left.append(lane)
+    return left
+
+
+async def _succeeds(lane: Env, actions: Actions) -> bool:
+    try:
+        return not actions or not (await lane.step_texts(actions, observation_spaces=[]))[2]
+    except AiocgError:
+        return False

@@ -1,0 +1,374 @@
+"""The search: bases compete, the best one's functions are combined and cleaned up, and that is the next base."""
+
+import asyncio
+import functools
+import itertools
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from aiocg.env.candidate import Candidate
+from aiocg.env.env import Env
+from aiocg.errors import AiocgError
+from aiocg.search.alphabet import SpaceAlphabet
+from aiocg.search.baselines import baselines
+from aiocg.search.budget import Budget
+from aiocg.search.checking import Checker
+from aiocg.search.functionwise.bases import BASES, CLEANUPS, Actions
+from aiocg.search.functionwise.calls import NAME
+from aiocg.search.functionwise.core import core
+from aiocg.search.functionwise.evaluation import costs_of, go_on
+from aiocg.search.functionwise.population import Passes, Population
+from aiocg.search.functionwise.sites import Site
+from aiocg.search.lanes import go_to, open_lanes, spread
+from aiocg.search.result import Progress, ProgressCallback, Record, SearchResult, begin_state, reward_space_of
+from aiocg.search.tuner import Outcome
+
+__all__ = ["functionwise"]
+
+AHEAD = 4  # chunks in flight, whatever the number of lanes, so that the result does not depend on it
+WORK = {"IrInstructionCount": 3_000, "ObjectTextSizeMinsizeBytes": 8_000}  # in the proposals of one chunk, roughly
+MOST = 8  # proposals in one chunk
+PATIENCE = 60  # chunks without progress after which the search leaves a base
+FRUITLESS = 3  # stages without progress after which an attempt ends
+NEXT = 6  # most bases of a later stage
+PER_NEXT = 20  # evaluations that there is time for per base of a later stage
+PER_BASE = 250  # evaluations in the budget per starting base
+TWO_BASES = 30  # evaluations in the budget from which two bases are tried even so
+COMPETING, LATER = 0.7, 0.5  # shares of what is left of the budget in which starting and later bases compete
+FIRST_ROUND = 0.65  # share of a competition that its first round takes: enough for most of the core set
+CLEANING = 0.9  # used part of the budget until which cleanups are tried
+TOGETHER = 4  # cleanups that are tried before the search looks at the clock
+EARLY = ("O0", "Oz", "OzMinsize")  # baselines of which one is nearly always the best
+BRIEF = 0.02  # share of the budget that these may take if the search is to evaluate all baselines before it begins
+
+MARK = "mark<minsize>"
+
+DEFAULT_BUDGET = Budget(seconds=10)
+
+COSTS = {  # observation of a program's cost -> observation of its functions' costs
+    "IrInstructionCount": "FunctionInstructionCounts",
+    "ObjectTextSizeMinsizeBytes": "FunctionTextSizesMinsize",
+}
+SPEED = 150_000  # units of cost that a lane evaluates in a second, roughly; decides the number of starting bases
+
+
+async def functionwise(
+    env: Env,
+    *,
+    budget: Budget | None = None,
+    seed: int = 0,
+    progress: ProgressCallback | None = None,
+    lanes: int | None = None,
+) -> SearchResult:
+    """Optimise each function of a program separately, all at the same time.
+
+    An evaluation runs different passes on every function and observes the cost of each, so it tests one sequence per
+    function, and the gains add up exactly. The starting point matters too, for example how much is inlined: several
+    bases compete during the first part of the budget. The functions of the best base are then combined, the module is
+    cleaned up, and its functions are searched again.
+
+    The result is never worse than the best of LLVM's optimisation levels: all are evaluated, some of them when the time
+    is up where that takes long. The same seed and number of evaluations give the same result, whatever the number of
+    lanes.
+
+    Args:
+        env: an LLVM environment, with a reward space that is based on the instruction count or on the size of machine
+            code of functions marked `minsize`.
+        budget: when to stop; 10 seconds if None.
+        seed: the seed of all random choices.
+        progress: called from time to time.
+        lanes: environments that share the work, one per worker if None.
+
+    Raises:
+        ValueError: if the environment has no such reward space.
+        ServiceError: if the workers fail.
+    """
+    reward = env.reward_spaces[reward_space_of(env)]
+    cost = getattr(reward, "cost", "")
+    if cost not in COSTS:
+        raise ValueError(
+            f"functionwise knows what each function costs for rewards of {' and '.join(COSTS)}, not for {reward.name}"
+        )
+    meter, alphabet = (budget or DEFAULT_BUDGET).start(), SpaceAlphabet(env.action_space)
+    record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, None)
+    async with open_lanes(env, lanes, rewarded=False) as crew:
+        known, checker = baselines(env), Checker(env)
+        search = _Search(record, cost, seed, progress)
+        try:
+            earned = await search.begin(crew, known)
+            await search.run(crew)
+            late, _ = await spread([lambda: search.finish(crew), lambda: checker.begin(known)])
+            earned |= late or {}
+            await search.confirm(checker, known)
+        finally:
+            await checker.close()
+    if cost != "IrInstructionCount" and MARK not in record.actions:
+        # The reward assumes marked functions, so the actions must mark them.
+        record.actions = (*record.actions, MARK)
+    await go_to(env, record.actions)
+    return record.result(complete=search.exhausted, baselines=known, earned=earned, checks=checker.checks())
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Proposals that are being evaluated."""
+
+    proposals: list[dict[str, Passes]]
+    costs: "asyncio.Task[list[Mapping[str, float]]]"
+
+
+class _Search:
+    """A running search.
+
+    Args:
+        record: keeps the best result.
+        cost: the observation of a program's cost.
+        seed: the seed of all random choices.
+        progress: also called with results that are not in the record yet.
+    """
+
+    def __init__(self, record: Record, cost: str, seed: int, progress: ProgressCallback | None) -> None:
+        self._record = record
+        self._evaluated: list[Outcome] = []  # whole programs
+        self._left_behind: list[tuple[float, Actions]] = []  # rewards and actions of bases
+        self._late: dict[str, Actions] = {}  # baselines that are evaluated when the time is up
+        self._meter = record.meter
+        self._cost = cost
+        self._seed = seed
+        self._progress = progress
+        self._scale, self._start = 1, 0.0
+        self._planned = 0
+        self.exhausted = False
+
+    async def begin(self, crew: list[Env], known: Mapping[str, Actions]) -> dict[str, float]:
+        """Evaluate baselines, beginning with the unchanged program; return the rewards of those that succeed.
+
+        Only the first lane computes rewards. If the best few take long, the others have to wait for `finish`.
+        """
+        self._late = {name: actions for name, actions in known.items() if name not in EARLY}
+        earned = await self._levels(crew[:1], {name: known[name] for name in known if name in EARLY})
+        return earned if self._used > BRIEF else earned | await self.finish(crew)
+
+    async def finish(self, crew: list[Env]) -> dict[str, float]:
+        """Evaluate the baselines that had to wait, and the best base that was left behind; return as `begin` does."""
+        best, actions = max(self._left_behind, default=(0.0, ()))
+        if best > self._record.reward:
+            await self._evaluate(crew[:1], (), [actions])
+        late, self._late = self._late, {}
+        return await self._levels(crew, late)
+
+    async def _levels(self, lanes: list[Env], known: Mapping[str, Actions]) -> dict[str, float]:
+        evaluations = self._meter.evaluations
+        costs = await self._evaluate(lanes, (), list(known.values()))
+        self._meter.evaluations = evaluations
+        return {name: self._reward(cost) for name, cost in zip(known, costs, strict=True) if cost is not None}
+
+    async def run(self, crew: list[Env]) -> None:
+        """Search until the budget is used up or, without one, nothing helps; all lanes start at the initial state."""
+        for attempt in itertools.count():
+            await self._attempt(crew, attempt)
+            self.exhausted = not self._meter.used
+            if self.exhausted or self._used >= 1:
+                return
+
+    async def confirm(self, checker: Checker, known: Mapping[str, Actions]) -> None:
+        """Run what was found, the best first, and keep the first that does what the unoptimised program does.
+
+        This comes after the search because it takes long beside a search of a second, and programs are rarely broken.
+        """
+        self._record.actions, self._record.reward = (), 0.0
+        await checker.offer(self._record, self._evaluated)
+        if not self._record.actions:
+            levels = [one for one in self._evaluated if one.actions in known.values()]
+            await checker.offer(self._record, levels)
+
+    async def _attempt(self, crew: list[Env], attempt: int) -> None:
+        """Let bases compete, including the best known program, and continue from the winner while that helps."""
+        site, stage, idle = Site((), crew, Population({}, []), 0.0), 0, 0
+        bases: Sequence[Actions] = self._bases(len(crew))
+        try:
+            while self._used < 1 and idle < FRUITLESS:
+                before = self._record.reward
+                until = self._used + (COMPETING if stage == 0 else LATER) * (1 - self._used)
+                sites = await self._open(site, bases, (attempt, stage))
+                if stage:
+                    await site.close()
+                if not sites:
+                    break
+                site = await self._compete(sites, until)
+                bases = await self._combine(site)
+                stage, idle = stage + 1, 0 if self._record.reward > before else idle + 1
+        finally:
+            if stage:
+                await site.close()
+
+    @property
+    def _left(self) -> int:
+        """Number of evaluations that may still be started."""
+        limit = self._meter.evaluation_limit
+        return sys.maxsize if limit is None else limit - self._planned
+
+    @property
+    def _used(self) -> float:
+        """The used part of the budget, from 0 to 1."""
+        return min(self._meter.used, 1.0)
+
+    def _bases(self, lanes: int) -> Sequence[Actions]:
+        """Return as many bases as the budget allows, beginning with the best program so far."""
+        limit, seconds = self._meter.evaluation_limit, self._meter.seconds
+        planned = min(
+            float("inf") if limit is None else limit,
+            float("inf") if seconds is None else seconds * lanes * SPEED / max(self._start, 1),
+        )
+        bases = (self._record.actions, *BASES)
+        return bases[: int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))]
+
+    async def _evaluate(self, lanes: list[Env], before: Actions, candidates: Sequence[Actions]) -> list[float | None]:
+        """Evaluate lists of actions from the lanes' state, offer them to the record, and return the costs."""
+        count = len(lanes)
+
+        async def expand(index: int) -> list[Candidate]:
+            return await lanes[index].expand_texts(candidates[index::count], observation_spaces=[self._cost])
+
+        parts = await spread([functools.partial(expand, index) for index in range(count)])
+        results = [parts[i % count][i // count] for i in range(len(candidates))]
+        costs = [None if one.error is not None else float(one.observation[0]) for one in results]
+        self._meter.evaluations += len(results)
+        if not self._evaluated:
+            self._learn_scale(results, costs)
+        for actions, one, cost in zip(candidates, results, costs, strict=True):
+            if cost is not None:
+                self._evaluated.append(Outcome(self._reward(cost), (*before, *actions), one.state))
+                self._record.offer((*before, *actions), self._reward(cost))
+        self._record.report()
+        return costs
+
+    def _learn_scale(self, results: Sequence[Candidate], costs: Sequence[float | None]) -> None:
+        """Find the whole number that the reward divides costs by; the first result is the unchanged program."""
+        self._start = costs[0] or 0.0
+        for one, cost in zip(results, costs, strict=True):
+            if cost is not None and one.reward:
+                self._scale = round((self._start - cost) / one.reward)
+
+    def _reward(self, cost: float) -> float:
+        return (self._start - cost) / self._scale
+
+    async def _open(self, site: Site, bases: Sequence[Actions], stage: tuple[int, int]) -> list[Site]:
+        """Open bases, except those that fail or give the same program as an earlier one."""
+        jobs = [
+            functools.partial(self._open_one, site, base, (self._seed, *stage, number))
+            for number, base in enumerate(bases)
+        ]
+        found: dict[int, Site] = {}
+        for opened in await spread(jobs):
+            if opened is None:
+                continue
+            program = opened.lanes[0].state_hash
+            if program in found or not opened.population.functions:
+                await opened.close()
+            else:
+                found[program] = opened
+        return list(found.values())
+
+    async def _open_one(self, site: Site, base: Actions, seed: Sequence[int]) -> Site | None:
+        lanes = await go_on([await lane.fork() for lane in site.lanes], base)
+        if not lanes:
+            return None
+        try:
+            names, costs, total, calls, removable = await lanes[0].observe(
+                "Functions", COSTS[self._cost], self._cost, "Calls", "RemovableFunctions"
+            )
+        except AiocgError:
+            for lane in lanes:
+                await lane.close()
+            return None
+        population = Population(
+            dict(zip(names, map(float, costs), strict=True)),
+            seed,
+            core(COSTS[self._cost]),
+            calls=[(caller, callee) for caller, callee in map(NAME.findall, calls)],
+            removable=removable,
+        )
+        return Site((*site.actions, *base), lanes, population, float(total) - population.start)
+
+    async def _compete(self, sites: list[Site], until: float) -> Site:
+        """Improve bases in rounds, dropping the worse half after each; return the best one."""
+        rounds = (len(sites) - 1).bit_length() + 1
+        for number in range(rounds):
+            last = number + 1 == rounds
+            share = FIRST_ROUND if number == 0 and not last else 1 / (rounds - number)
+            end = self._used + (until - self._used) * share
+            for index, site in enumerate(sites):
+                await self._improve(site, self._used + (end - self._used) / (len(sites) - index))
+            sites.sort(key=attrgetter("cost" if last else "promise"))
+            keep = 1 if last else (len(sites) + 1) // 2
+            while len(sites) > keep:
+                left = sites.pop()
+                self._left_behind.append((self._reward(left.cost), left.combined()))
+                await left.close()
+        return sites[0]
+
+    async def _improve(self, site: Site, until: float) -> None:
+        """Try passes for the functions of a base until a part of the budget is used, or nothing helps any more.
+
+        Even if that part is used already, the first chunks, mostly with sequences of the core set, are tried.
+        """
+        population = site.population
+        names = list(population.functions)
+        size = max(1, min(MOST, int(WORK[self._cost] // max(population.start, 1))))
+        pending: deque[Chunk] = deque()
+        idle, cost = 0, population.cost
+        try:
+            while idle < PATIENCE and self._used < 1:
+                while len(pending) < AHEAD and self._left > 0:
+                    proposals = [population.propose() for _ in range(min(size, self._left))]
+                    self._planned += len(proposals)
+                    job = costs_of(site.next_lane(), names, COSTS[self._cost], proposals)
+                    pending.append(Chunk(proposals, asyncio.create_task(job)))
+                if not pending:
+                    break
+                await self._settle(site, pending.popleft())
+                idle, cost = 0 if population.cost < cost else idle + 1, population.cost
+                if self._used >= until:
+                    break
+            while pending and self._used < 1:
+                await self._settle(site, pending.popleft())
+        finally:
+            for chunk in pending:
+                chunk.costs.cancel()
+            await asyncio.gather(*(chunk.costs for chunk in pending), return_exceptions=True)
+
+    async def _settle(self, site: Site, chunk: Chunk) -> None:
+        """Learn the results of a chunk, and report the base's reward if it is the best."""
+        costs = await chunk.costs
+        self._meter.evaluations += len(costs)
+        for proposal, cost in zip(chunk.proposals, costs, strict=True):
+            site.population.learn({name: proposal[name] for name in cost if name in proposal}, cost)
+        reward, meter = self._reward(site.cost), self._meter
+        if self._progress is not None and reward > self._record.reward:
+            self._progress(Progress(site.combined(), reward, 0, meter.evaluations, meter.elapsed))
+        else:
+            self._record.report()
+
+    async def _combine(self, site: Site) -> list[Actions]:
+        """Apply a base's best passes on all lanes; return the best cleanups (doing nothing is one) as next bases."""
+        combined = site.combined()[len(site.actions) :]
+        site.lanes = await go_on(site.lanes, combined)
+        if not site.lanes:
+            return []
+        site.actions = (*site.actions, *combined)
+        candidates = ((), *CLEANUPS) if self._left > len(CLEANUPS) else ((),)
+        costs = await self._evaluate(site.lanes, site.actions, candidates[:1])
+        while len(costs) < len(candidates) and self._used < CLEANING:
+            costs += await self._evaluate(site.lanes, site.actions, candidates[len(costs) : len(costs) + TOGETHER])
+        self._planned += len(costs)
+        ranked = sorted((cost, number) for number, cost in enumerate(costs) if cost is not None)
+        return [candidates[number] for _, number in ranked[: self._bases_of_next_stage()]]
+
+    def _bases_of_next_stage(self) -> int:
+        used = self._used
+        planned = self._meter.evaluations * LATER * (1 - used) / used if used else sys.maxsize
+        return max(1, min(NEXT, int(planned / PER_NEXT)))

@@ -1,0 +1,1 @@
+"""Results as values: the state of an environment, and files of many."""

@@ -1,0 +1,142 @@
+"""The outcome of validating a state."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Self
+
+import msgspec
+
+from aiocg.states.errors import ErrorKind, ValidationError
+from aiocg.states.state import CompilerEnvState
+from aiocg.states.translation import Translation
+
+FLAGS = (
+    "reward_validated",
+    "actions_replay_failed",
+    "reward_validation_failed",
+    "benchmark_semantics_validated",
+    "benchmark_semantics_validation_failed",
+)
+_SHOWN = 3  # kinds of errors in a summary, unless just a few more are left
+_WIDTH = 50  # characters of a summary in `repr`
+
+
+class ValidationResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What validating a state has found. Equal to another whatever their wall times and the order of their errors.
+
+    Attributes:
+        state: what was validated.
+        walltime: seconds that it took.
+        reward: what the state earns here and now, None if it has no reward space or could not be reached.
+        reward_validated: the reward was compared with that; False when the state has none, when it is not
+            deterministic, and when the state was found with another compiler, as `translation` says.
+        actions_replay_failed: the actions could not be applied again, or led to another program.
+        reward_validation_failed: the reward came out different.
+        benchmark_semantics_validated: what the program does was compared with what it should do.
+        benchmark_semantics_validation_failed: it does something else.
+        errors: what is wrong, in detail.
+        skipped: what could not be checked here, each with the reason.
+        translation: for a state of CompilerGym's, what became of its command line, and so of `state.actions`.
+    """
+
+    state: CompilerEnvState
+    walltime: float = 0.0
+    reward: float | None = None
+    reward_validated: bool = False
+    actions_replay_failed: bool = False
+    reward_validation_failed: bool = False
+    benchmark_semantics_validated: bool = False
+    benchmark_semantics_validation_failed: bool = False
+    errors: tuple[ValidationError, ...] = ()
+    skipped: tuple[str, ...] = ()
+    translation: Translation | None = None
+
+    def okay(self) -> bool:
+        """Say whether nothing is wrong, as far as it was checked."""
+        return not (
+            self.actions_replay_failed or self.reward_validation_failed or self.benchmark_semantics_validation_failed
+        )
+
+    @property
+    def unavailable(self) -> bool:
+        """Could nothing be checked, because the benchmark cannot be had here? That says nothing of the state."""
+        return any(error.kind == ErrorKind.BENCHMARK_UNAVAILABLE for error in self.errors)
+
+    @property
+    def another_compiler(self) -> bool:
+        """Was the state found with another compiler, so that it may well earn another reward here?"""
+        return self.translation is not None and self.translation.another_compiler
+
+    @property
+    def error_details(self) -> str:
+        """A summary for people: the types of the errors, most frequent first, with how often each occurs."""
+        return summary(error.type for error in self.errors)
+
+    def to_json(self) -> str:
+        """Return the result as one JSON object; `from_json` reads it."""
+        return msgspec.json.encode(self, order="sorted").decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            msgspec.DecodeError: when the text is not a validation result.
+        """
+        return msgspec.json.decode(text, type=cls)
+
+    @classmethod
+    def join(cls, results: "Iterable[ValidationResult]") -> "ValidationResult":
+        """Make one result of several on the same state: what any of them has found.
+
+        Raises:
+            ValueError: when there are none, or they are not on the same state.
+        """
+        parts = list(results)
+        if not parts:
+            raise ValueError("there are no results to join")
+        if any(part.state != parts[0].state for part in parts):
+            raise ValueError("results of different states cannot be joined")
+        return cls(
+            state=parts[0].state,
+            walltime=sum(part.walltime for part in parts),
+            reward=next((part.reward for part in parts if part.reward is not None), None),
+            **{flag: any(getattr(part, flag) for part in parts) for flag in FLAGS},
+            errors=tuple(error for part in parts for error in part.errors),
+            skipped=tuple(dict.fromkeys(reason for part in parts for reason in part.skipped)),
+            translation=next((part.translation for part in parts if part.translation is not None), None),
+        )
+
+    def _fields(self) -> tuple[object, ...]:
+        return self.state, *(getattr(self, flag) for flag in FLAGS), sorted(self.errors), sorted(self.skipped)
+
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if isinstance(other, ValidationResult) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:  # msgspec has one of its own
+        return not self == other if isinstance(other, ValidationResult) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.state, self.okay()))
+
+    def __repr__(self) -> str:
+        benchmark = self.state.benchmark.removeprefix("benchmark://")
+        if not self.okay():
+            details = self.error_details
+            return f"❌  {benchmark}  {details if len(details) <= _WIDTH else details[: _WIDTH - 3] + '...'}"
+        reward = self.reward if self.another_compiler else self.state.reward
+        return f"✅  {benchmark}" if reward is None else f"✅  {benchmark}  {reward:.4f}"
+
+
+def summary(types: Iterable[str]) -> str:
+    """Return a line on errors by their types: the most frequent first, each with how often it occurs."""
+    texts = [
+        f"{count}× {name}" if count > 1 else name  # noqa: RUF001, as CompilerGym
+        for name, count in Counter(types).most_common()
+    ]
+    if len(texts) <= 1:
+        return "".join(texts)
+    rest = len(texts) - _SHOWN
+    shown = texts if rest <= _SHOWN else texts[:_SHOWN]
+    numbered = [f"[{number}/{len(texts)}] {text}" for number, text in enumerate(shown, 1)]
+    return ", ".join(numbered if rest <= _SHOWN else [*numbered, f"... ({rest} more errors)"])

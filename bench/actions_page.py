@@ -1,0 +1,183 @@
+"""Writes the action reference: `python -m bench.actions_page > docs/actions.md`."""
+
+from collections.abc import Iterator, Mapping
+
+from aiocg.workers.llvm.legacy_flags import FLAGS, SEQUENCES, WITHOUT_EQUIVALENT
+from aiocg.workers.llvm.macro_actions import MACROS
+from aiocg.workers.llvm.pass_exclusions import EXCLUSIONS, REFUSED
+from aiocg.workers.llvm.pass_options import OPTIONS
+from aiocg.workers.llvm.pass_parameters import PARAMETRIZED, Parametrized
+from aiocg.workers.llvm.pass_table import CALL_GRAPH, ENTRIES, FUNCTION, LOOP, MODULE, Entry
+
+LEVELS = {
+    "Passes over the module": MODULE,
+    "Passes over the call graph, bottom up": CALL_GRAPH,
+    "Passes over each function": FUNCTION,
+    "Passes over each loop": LOOP,
+}
+
+INTRODUCTION = """\
+# Actions of the LLVM environment
+
+An action is a text in one small language, and an action space is a selection of such texts. `aiocg describe llvm-v0`
+lists the spaces that the library in use has; what it lacks is left out.
+
+| space | an action is |
+|---|---|
+| `Passes` | one of the passes below; the default |
+| `PassesLegacy124` | one of CompilerGym's 124 flags, in CompilerGym's order, which is today's pass of that job |
+| `Pipelines` | a macro action: a whole optimisation level, or a pipeline that does one job |
+| `ParametrizedPasses` | a pass with a choice for each of its parameters, or an optimisation level with options |
+| `FunctionPasses` | a function of the program, and a pass to run on that function only (LLVM 20 and later) |
+| `LoopUnroll` | a loop of the program, and how often to unroll it (LLVM 20 and later) |
+| `PipelineText` | any text of the language |
+
+## The language
+
+| text | meaning |
+|---|---|
+| `gvn` | a pass by its name in the tables below: the same pass, run soundly, in every release of LLVM |
+| `function(sroa,loop-mssa(licm),gvn)` | a pipeline, as `opt -passes=` takes it; inside of one, names are LLVM's own |
+| `{{inliner-threshold=50;loop-unrolling=0}}default<O2>` | options of LLVM's pass builder, and a pipeline |
+| `@main(sroa)`, `@"odd name"(gvn)` | a pass by its name, or a pipeline over functions, on one function |
+| `@main(sroa,gvn)@parse(licm)` | passes on several functions, each its own; each function is named once |
+| `@main(inline<@parse;@next>,sroa)` | calls of two functions in `main` inlined, then passes on it, if any |
+| `mark<minsize>`, `mark<optsize>` | mark all functions for size, as `clang -Oz` and `-Os` do |
+| `@main:2(unroll<4>)`, `@main:2(unroll<full>)` | the loop of a function that has this number, unrolled |
+| the empty text | nothing |
+
+A text is checked before it is applied: LLVM refuses what it does not know, and its words are in the error. Inside of a
+pipeline write `instcombine<no-verify-fixpoint>`: without, LLVM since release 18 ends the process when the pass does not
+come to rest.
+
+Names of functions are quoted and escaped as in LLVM's assembly, and the observation `Functions` lists them. `Loops`
+lists the loops, and `LoopFeatures` what they are like: the natural loops of a function are numbered from 0 in the order
+of their headers in the function's text. An action on what the program does not have is an error and changes nothing.
+
+`inline<...>` inlines direct calls where LLVM can, never of functions marked `noinline`. Calls within what is copied
+stay. The observation `Calls` lists the pairs of functions that there are to choose from. The functions stay too; where
+nobody calls them any more, `globaldce` removes them.
+
+Unrolling makes that many copies of the body, with a loop behind for remaining iterations where LLVM cannot rule them
+out. No other loop is unrolled, the hints on loops are what they were, and where LLVM cannot unroll nothing changes.
+
+The options of the pass builder say how LLVM builds a pipeline, so they act on `default<O2>`, on
+`scc-oz-module-inliner` and their like, and not on a pass that is named itself: `cgscc(inline)` has its own threshold.
+
+{options}
+
+## Texts that are refused
+
+A pipeline may run any pass that LLVM has, those too that are in no space, except for these. `*` stands for any text.
+
+{refused}
+
+`licm` and `lnicm` outside of `loop-mssa(...)` are refused too: LLVM would end the process at the first loop.
+
+"""
+
+PASSES = """\
+# Passes
+
+The table has {actions} passes for LLVM 14 to 22; the space `Passes` is what the loaded libLLVM has of them, sorted by
+name, so that indexes are stable for one release. Every name is also accepted with a dash in front (`-mem2reg`), and so
+are the flags of LLVM 10 that CompilerGym used. A flag in the second column is that very pass. One marked with ~ is gone
+from LLVM or excluded below, and the action does the same job.
+"""
+
+MACRO = """\
+# Macro actions
+
+The space `Pipelines`. Those called `oz-` are what `default<Oz>` is made of. In releases before 22 a pipeline goes
+without the passes that the release does not have.
+"""
+
+PARAMETERS = """\
+# Passes with parameters
+
+The space `ParametrizedPasses`. Each parameter, between semicolons, is left alone or gets one of the choices listed.
+What the loaded library does not take is left out, and so is a pass without any choice.
+"""
+
+EXCLUDED = """\
+## Passes that are not in the space
+"""
+
+LEGACY = """\
+## Flags of CompilerGym that no pass has
+
+Of CompilerGym's {flags} flags, {kept} are one of the passes above. The others do nothing in `PassesLegacy124`, except
+where a pipeline does their job.
+"""
+
+
+def render() -> str:
+    """Return the reference as Markdown."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield INTRODUCTION.format(options="\n".join(_options()), refused="\n".join(_patterns(REFUSED)))
+    yield PASSES.format(actions=len(ENTRIES))
+    for title, entries in LEVELS.items():
+        yield f"## {title}\n"
+        yield "| action | LLVM 10 | what it does |\n|---|---|---|"
+        yield from (_row(entry) for entry in sorted(entries))
+        yield ""
+    yield EXCLUDED
+    yield from _patterns(EXCLUSIONS)
+    yield "\n" + LEGACY.format(flags=len(FLAGS), kept=len(FLAGS) - len(SEQUENCES) - len(WITHOUT_EQUIVALENT))
+    yield "| flag | why |\n|---|---|"
+    for flag, pipeline in SEQUENCES.items():
+        yield f"| {_code('-' + flag)} | was removed; {_code(pipeline)} does its job |"
+    for flag, reason in WITHOUT_EQUIVALENT.items():
+        yield f"| {_code('-' + flag)} | {reason} |"
+    yield "\n" + MACRO
+    yield "| action | what it does | pipeline |\n|---|---|---|"
+    for macro in MACROS:
+        yield f"| {_code(macro.name)} | {macro.description} | {_code(macro.pipeline)} |"
+    yield "\n" + PARAMETERS
+    yield "| action | what it does | text | choices |\n|---|---|---|---|"
+    for entry in PARAMETRIZED:
+        yield f"| {_code(entry.name)} | {entry.description} | {_code(entry.text)} | {_choices(entry)} |"
+    yield ""
+
+
+def _options() -> Iterator[str]:
+    yield "| option | value | what it does |\n|---|---|---|"
+    for name, option in OPTIONS.items():
+        yield f"| {_code(name)} | {'0 or 1' if option.boolean else 'a number'} | {option.description} |"
+
+
+def _patterns(reasons: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    yield "| why | passes |\n|---|---|"
+    for reason, patterns in reasons.items():
+        yield f"| {reason} | {_code(*patterns)} |"
+
+
+def _choices(entry: Parametrized) -> str:
+    """List the choices of each parameter; the numbers that one accepts follow its name."""
+    found = []
+    for choices in entry.parameters.values():
+        names = [choice for choice in choices if choice]
+        name, _, number = names[0].partition("=")
+        numbers = ", ".join(choice.partition("=")[2] for choice in names)
+        always = "" if "" in choices else "always "
+        found.append(f"`{name}=` {numbers}" if number else always + _code(*names))
+    return "; ".join(found)
+
+
+def _row(entry: Entry) -> str:
+    flags = [f"`-{flag}`" for flag in entry.flags]
+    if entry.name in FLAGS and entry.name not in WITHOUT_EQUIVALENT:
+        flags.insert(0, f"`-{entry.name}`")
+    flags += [f"~ `-{flag}`" for flag in entry.similar]
+    return f"| `{entry.name}` | {', '.join(flags)} | {entry.description} |"
+
+
+def _code(*texts: str) -> str:
+    return ", ".join(f"`{text}`" for text in texts)
+
+
+if __name__ == "__main__":
+    print(render(), end="")

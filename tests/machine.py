@@ -1,0 +1,15 @@
+"""What a machine may lack that tests need."""
+
+import subprocess
+
+import pytest
+
+from aiocg.datasets.diagnostics import missing_header
+from aiocg.datasets.toolchain import find_clang
+
+_READ = subprocess.run(
+    [find_clang(), "-E", "-x", "c", "-", "-o", "/dev/null"], input=b"#include <stdio.h>", capture_output=True
+)
+needs_headers = pytest.mark.skipif(
+    bool(missing_header(_READ.stderr.decode())), reason="needs the headers of the C library: apt install libc6-dev"
+)

@@ -1,0 +1,100 @@
+"""What `aiocg search` says before there is a result: that it starts, what Ctrl-C has ended, and errors as JSON."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .command_line import Run, runner
+
+COMMAND = [sys.executable, "-P", "-m", "aiocg.cli"]
+SEARCH = [*COMMAND, "search", "random", "programs-v0/gcd", "--budget", "600", "--workers", "1"]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    monkeypatch.chdir(tmp_path)
+    return runner(monkeypatch, capfd)
+
+
+@contextlib.contextmanager
+def on_a_terminal(words: list[str]) -> Iterator[tuple["subprocess.Popen[bytes]", Callable[[bytes], bytes]]]:
+    """Start a command on a terminal; the function reads what it prints until something appears there, or the end."""
+    ours, its = pty.openpty()
+    process = subprocess.Popen(words, stdin=its, stdout=its, stderr=its, env={**os.environ, "COLUMNS": "80"})
+    os.close(its)
+
+    def read(until: bytes) -> bytes:
+        said = b""
+        with contextlib.suppress(OSError):  # it has ended
+            while until not in said:
+                said += os.read(ours, 4096)
+        return said
+
+    try:
+        yield process, read
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def test_it_says_at_once_that_it_starts_and_how_long_it_takes() -> None:
+    with on_a_terminal(SEARCH) as (_, read):
+        assert read(b"\r").startswith(b"starting ...")  # before anything slow is imported
+        assert b"random  " in read(b"starting workers")
+        progress = read(b" evaluated, ")
+        assert b"of 600 s" in progress and b"reward" in progress
+
+
+@pytest.mark.parametrize("moment", [b"starting ...", b"starting workers", b"levels of"])
+def test_ctrl_c_before_the_first_result_says_so(moment: bytes) -> None:
+    with on_a_terminal(SEARCH) as (process, read):
+        said = read(moment)
+        process.send_signal(signal.SIGINT)
+        said += read(b"there is no such text")
+        assert process.wait(60) == 130
+    assert b"interrupted before anything was evaluated" in said and b"Traceback" not in said
+
+
+def test_ctrl_c_is_an_error_in_json() -> None:
+    process = subprocess.Popen([*SEARCH, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(0.3)  # a moment at which it starts, or has started
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=60)
+    assert b"Traceback" not in errors
+    if process.returncode == 130:  # else it was Python that was interrupted, before it came to us
+        assert json.loads(said.splitlines()[-1])["error"].startswith("interrupted ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("search programs-v0/nothing --json", "programs-v0 has no program 'nothing'"),
+        ("search greedy nothing.c --json", "there is no file 'nothing.c'"),
+        ("search programs-v0/gcd --json -o there/is/none.o", "there is no directory"),
+        ("search programs-v0/gcd --json --budget soon", "Invalid value for '--budget'"),
+        ("search programs-v0/gcd --json --nothing", "--nothing"),
+        ("describe nothing-v0 --json", "unknown environment 'nothing-v0'"),
+        ("dataset show nothing-v0 --json", "no dataset is named 'nothing-v0'"),
+        ("validate nothing.json --json", "cannot read nothing.json"),
+        ("replay nothing.json --json", "cannot read nothing.json"),
+        ("search hill-climb programs-v0/gcd --env llvm-v0 --json", "llvm-v0 has no options to choose"),
+    ],
+)
+def test_errors_are_json_where_results_are(command: Run, words: str, message: str) -> None:
+    done = command(*words.split())
+    assert done.status != 0 and message in done.json["error"] and done.err
+
+
+def test_errors_are_no_json_elsewhere(command: Run) -> None:
+    done = command("search", "programs-v0/nothing")
+    assert done.status == 1 and done.out == "" and "no program" in done.err

@@ -1,0 +1,44 @@
+"""Sizes of functions, read from object files that clang writes."""
+
+import subprocess
+
+import pytest
+
+from aiocg.workers.elf import NotElf, function_sizes
+
+SOURCE = b"""
+void declared(void);
+int variable[10] = {1};
+__attribute__((naked)) void three(void) { __asm__("nop; nop; nop"); }
+__attribute__((naked, section("elsewhere"))) void one(void) { __asm__("nop"); }
+__attribute__((naked, used)) static void five(void) { __asm__("nop; nop; nop; nop; nop"); }
+void (*pointer)(void) = declared;
+"""
+ONE_BYTE_NOPS = ("x86_64-linux-gnu", "i386-linux-gnu")  # objects of 64 bits and of 32
+
+
+def compiled(clang: str, target: str) -> bytes:
+    command = [clang, f"--target={target}", "-fno-asynchronous-unwind-tables", "-x", "c", "-c", "-", "-o", "-"]
+    return subprocess.run(command, input=SOURCE, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("target", ONE_BYTE_NOPS)
+def test_functions_are_as_large_as_their_instructions(clang: str, target: str) -> None:
+    assert function_sizes(compiled(clang, target)) == {b"three": 3, b"one": 1, b"five": 5}
+
+
+@pytest.mark.parametrize("target", ONE_BYTE_NOPS)
+def test_an_object_that_is_cut_short_is_refused(clang: str, target: str) -> None:
+    binary = compiled(clang, target)
+    for length in (0, 4, 20, len(binary) // 2, len(binary) - 1):
+        with pytest.raises(NotElf):
+            function_sizes(binary[:length])
+
+
+def test_a_symbol_table_beyond_the_end_is_refused(clang: str) -> None:
+    binary = bytearray(compiled(clang, "x86_64-linux-gnu"))
+    headers, stride = int.from_bytes(binary[40:48], "little"), 64
+    (table,) = (at for at in range(headers, len(binary), stride) if binary[at + 4] == 2)  # SHT_SYMTAB
+    binary[table + 32 : table + 40] = len(binary).to_bytes(8, "little")  # its size
+    with pytest.raises(NotElf, match="too short for its symbol table"):
+        function_sizes(bytes(binary))

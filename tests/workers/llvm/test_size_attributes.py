@@ -1,0 +1,209 @@
+"""Programs marked for size: as text marked by other means is, and as clang makes them."""
+
+import functools
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aiocg.datasets import default_datasets
+from aiocg.datasets.programs import PROGRAMS_DIRECTORY, program_flags
+from aiocg.workers.llvm.baselines import Benchmark
+from aiocg.workers.llvm.engine import Engine
+from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_library import NativeLibraries
+from aiocg.workers.llvm.object_code import text_size
+from aiocg.workers.llvm.observations import OBSERVATIONS
+from aiocg.workers.llvm.size_attributes import MINSIZE, NOTHING, OPTSIZE, Attributes, marked
+from aiocg.workers.programs.parameters import Parameters
+from aiocg.workers.programs.recipe import decode_program
+
+from .subject import Subject
+
+FEW = ("qsort", "regex", "polygon")
+UNROLLED = ("aes", "chacha20", "connect4", "dct", "matrix")  # by clang -Oz or -Os, where -O1 has forbidden it
+ALL = [uri.path for uri in default_datasets()["programs-v0"].benchmark_uris()]
+MARKED = {"OzMinsize": ("Oz", MINSIZE), "OsOptsize": ("Os", OPTSIZE)}
+
+levels = pytest.mark.parametrize("level", MARKED)
+programs = pytest.mark.parametrize(
+    "program", [*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in ALL if name not in FEW)]
+)
+
+KINDS = """
+declare void @outside() #3
+
+define void @plain() {
+  call void @outside()
+  ret void
+}
+define void @small() #0 {
+  ret void
+}
+define void @kept() #1 {
+  ret void
+}
+define void @smallest() #2 {
+  ret void
+}
+attributes #0 = { optsize nounwind }
+attributes #1 = { noinline optnone }
+attributes #2 = { minsize }
+attributes #3 = { nounwind }
+"""
+
+
+@functools.cache
+def bitcode(program: str) -> bytes:
+    return default_datasets()["programs-v0"][program].content
+
+
+def mark_text(ir: str, attributes: Attributes) -> str:
+    """Mark the functions of textual IR, each of which refers to a group of attributes."""
+    definitions = len(re.findall(r"^define ", ir, re.MULTILINE))
+    ir, count = re.subn(r"^(define .*\)[a-z_ ]*) #", rf"\1 {' '.join(attributes)} #", ir, flags=re.MULTILINE)
+    assert count == definitions
+    return ir
+
+
+def functions(ir: str) -> dict[str, set[str]]:
+    """Return the attributes of the functions of textual IR."""
+    groups = {number: set(words.split()) for number, words in re.findall(r"^attributes #(\d+) = \{(.*)\}", ir, re.M)}
+    return {
+        name: groups.get(group, set()) & {"minsize", "optsize", "optnone", "noinline", "nounwind"}
+        for name, group in re.findall(r"^(?:define|declare) .*@(\w+)\(\)(?: #(\d+))?", ir, re.MULTILINE)
+    }
+
+
+def observe(benchmark: Benchmark, level: str, *names: str) -> list[int]:
+    subject = Subject(benchmark, benchmark.at(level), Parameters())
+    return [OBSERVATIONS[name].compute(subject) for name in names]
+
+
+@pytest.mark.parametrize("attributes", [MINSIZE, OPTSIZE])
+def test_functions_with_a_body_are_marked_but_for_those_with_optnone(library: Library, attributes: Attributes) -> None:
+    with Module.parse(library, marked(library, KINDS.encode(), attributes)) as module:
+        assert module.verify() is None
+        found = functions(module.to_text())
+    added = set(attributes)
+    assert found == {
+        "outside": {"nounwind"},
+        "plain": added,
+        "small": {"optsize", "nounwind"} | added,
+        "kept": {"noinline", "optnone"},
+        "smallest": {"minsize"} | added,
+    }
+
+
+def test_functions_to_be_debugged_are_not_marked(library: Library) -> None:
+    content = marked(library, b"define void @f() optdebug {\n  ret void\n}\n", MINSIZE)
+    with Module.parse(library, content) as module:
+        assert module.verify() is None
+        assert "size" not in module.to_text()
+
+
+@pytest.mark.parametrize("major", [14, 19])
+def test_other_libraries_mark_functions_too(system_library: Callable[[int], Library], major: int) -> None:
+    library = system_library(major)
+    with Module.parse(library, marked(library, KINDS.encode(), MINSIZE)) as module:
+        assert module.verify() is None
+        assert functions(module.to_text())["plain"] == set(MINSIZE)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("major", [14, 19])
+def test_other_libraries_have_marked_levels(
+    system_library: Callable[[int], Library], compile_with: Callable[..., bytes], major: int, tmp_path: Path
+) -> None:
+    library = system_library(major)
+    clang = find_clang(library)
+    engine = Engine(library, NativeLibraries(library, clang, tmp_path))
+    initial = engine.load(compile_with(clang, "calculator.c"))
+    expected = engine.apply(engine.load(mark_text(engine.text(initial), MINSIZE).encode()), "default<Oz>")
+    assert Benchmark(engine, initial).at("OzMinsize").instructions == expected.instructions
+
+
+def test_nothing_to_mark_with_is_the_program_as_it_is(library: Library) -> None:
+    content = bitcode("gcd")
+    with Module.parse(library, content) as module:
+        assert marked(library, content, NOTHING) == module.write_bitcode()
+
+
+@pytest.mark.few(1)
+@pytest.mark.sampled
+@programs
+@levels
+def test_marked_level_is_the_pipeline_on_text_that_was_marked(engine: Engine, program: str, level: str) -> None:
+    pipeline, attributes = MARKED[level]
+    initial = engine.load(bitcode(program))
+    expected = engine.apply(engine.load(mark_text(engine.text(initial), attributes).encode()), f"default<{pipeline}>")
+    found = Benchmark(engine, initial).at(level)
+    assert found.fingerprint == expected.fingerprint
+    assert found.instructions == expected.instructions
+
+
+@pytest.mark.few(1)
+@pytest.mark.sampled
+@programs
+@levels
+def test_sizes_are_those_of_objects_generated_from_marked_text(engine: Engine, program: str, level: str) -> None:
+    _, attributes = MARKED[level]
+    mark = level[2:]
+    benchmark = Benchmark(engine, engine.load(bitcode(program)))
+    names = (f"ObjectTextSize{mark}Bytes", f"ObjectTextSizeO0{mark}", f"ObjectTextSize{level}")
+    generated = [
+        text_size(engine.code.generate(mark_text(engine.text(state), attributes).encode()))
+        for state in (benchmark.at("O3"), benchmark.initial)
+    ]
+    assert observe(benchmark, "O3", *names) == [*generated, engine.code.text_size(benchmark.at(level))]
+    assert engine.text(benchmark.at("O3")).count("minsize") == 0  # the program at hand is not marked
+
+
+@pytest.mark.few(1)
+@pytest.mark.sampled
+@programs
+@levels
+def test_marked_level_is_what_clang_makes_of_the_source(
+    engine: Engine, clang: str, program: str, level: str, tmp_path: Path
+) -> None:
+    """But for the SLP vectoriser, which `default<Oz>` lacks, loops that -O1 forbids to unroll, and relative tables."""
+    source = next(PROGRAMS_DIRECTORY.glob(f"{program}.c*"))
+    flags = [*program_flags("c++" if source.suffix == ".cc" else "c"), f"-{level[:2]}", "-g0"]
+    flags += ["-fno-slp-vectorize"] if level == "OzMinsize" else []
+    ir, code = tmp_path / "theirs.ll", tmp_path / "theirs.o"
+    subprocess.run([clang, *flags, "-S", "-emit-llvm", source.name, "-o", ir], check=True, cwd=source.parent)
+    subprocess.run([clang, *flags, "-c", source.name, "-o", code], check=True, cwd=source.parent)
+    theirs = ir.read_bytes()
+    benchmark = Benchmark(engine, engine.load(bitcode(program)))
+    state = benchmark.at(level)
+    size = engine.code.text_size(state, MARKED[level][1])
+    assert size == pytest.approx(text_size(code.read_bytes()), rel=0.035)
+    if program in UNROLLED:
+        assert state.instructions == pytest.approx(engine.load(theirs).instructions, rel=0.025)
+        return
+    assert state.instructions == engine.load(theirs).instructions
+    if b".rel = " not in theirs:  # tables of addresses, which clang makes relative
+        assert size == text_size(engine.code.generate(theirs))
+
+
+def test_size_is_that_of_the_object_which_clang_makes_of_marked_bitcode(
+    engine: Engine, clang: str, tmp_path: Path
+) -> None:
+    state = Benchmark(engine, engine.load(bitcode("regex"))).at("O3")
+    source, target = tmp_path / "marked.bc", tmp_path / "marked.o"
+    source.write_bytes(engine.bitcode(engine.apply(state, "mark<minsize>")))
+    command = [clang, "-O2", "-Xclang", "-disable-llvm-passes", "-c", source, "-o", target]
+    subprocess.run(command, check=True)
+    assert engine.code.text_size(state, MINSIZE) == text_size(target.read_bytes()) != engine.code.text_size(state)
+
+
+def test_linked_programs_have_marks_too(engine: Engine) -> None:
+    program = default_datasets()["programs-v0"].benchmark("gcd")
+    benchmark = Benchmark(engine, engine.load(program.content), decode_program(program.recipe))
+    sizes = observe(benchmark, "Oz", "TextSizeBytes", "TextSizeOz", "TextSizeMinsizeBytes", "TextSizeOzMinsize")
+    assert sizes[0] == sizes[1] > sizes[2] and sizes[1] > sizes[3]
+    assert observe(benchmark, "OzMinsize", "TextSizeBytes", "TextSizeMinsizeBytes") == [sizes[3]] * 2
+    engine.builder.release()

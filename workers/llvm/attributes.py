@@ -1,0 +1,52 @@
+"""Attributes of functions and calls, by name."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from aiocg.workers.llvm.module import Module
+
+FUNCTION_INDEX = 0xFFFFFFFF  # LLVMAttributeFunctionIndex: of a function or call itself, not its result or parameters
+
+
+def kind_of(c: Any, name: str) -> int:
+    """Return LLVM's number for an attribute, 0 if the release lacks it."""
+    kind: int = c.LLVMGetEnumAttributeKindForName(name.encode(), len(name))
+    return kind
+
+
+def new_attribute(module: Module, name: str) -> int:
+    """Create an attribute without a value in the module's context."""
+    c = module.library.c
+    attribute: int = c.LLVMCreateEnumAttribute(module.context.pointer, kind_of(c, name), 0)
+    return attribute
+
+
+def has_attribute(c: Any, function: int, kinds: Sequence[int]) -> bool:
+    """Return whether a function has an attribute of one of these kinds; kind 0 is ignored."""
+    return any(kind and c.LLVMGetEnumAttributeAtIndex(function, FUNCTION_INDEX, kind) for kind in kinds)
+
+
+def add_attributes(module: Module, names: Sequence[str], unless: Sequence[str] = ()) -> None:
+    """Add attributes to every function with a body that has none of the attributes `unless`."""
+    c = module.library.c
+    added = [new_attribute(module, name) for name in names]
+    excluding = [kind_of(c, name) for name in unless]
+    for function in module.listed("Function"):
+        if not c.LLVMIsDeclaration(function) and not has_attribute(c, function, excluding):
+            for attribute in added:
+                c.LLVMAddAttributeAtIndex(function, FUNCTION_INDEX, attribute)
+
+
+@contextmanager
+def hidden(module: Module, name: str) -> Iterator[None]:
+    """Remove an attribute without a value from all functions for a while."""
+    c, kind = module.library.c, kind_of(module.library.c, name)
+    found = [function for function in module.listed("Function") if has_attribute(c, function, [kind])]
+    for function in found:
+        c.LLVMRemoveEnumAttributeAtIndex(function, FUNCTION_INDEX, kind)
+    try:
+        yield
+    finally:
+        for function in found:
+            c.LLVMAddAttributeAtIndex(function, FUNCTION_INDEX, new_attribute(module, name))

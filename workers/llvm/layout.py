@@ -1,0 +1,357 @@
+"""Locates, by experiment, the data that libLLVM's C API does not expose.
+
+A specimen is parsed, and its objects are inspected at the offsets where known releases keep the data; an offset is
+accepted only if it holds exactly what is expected. Addresses are read through `/proc/self/mem`, so a wrong guess cannot
+crash.
+"""
+
+import os
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from ctypes import Structure, c_ubyte, c_uint32, c_void_p
+from typing import Any, TypeVar
+
+from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.module import Context, LlvmError, Module
+
+__all__ = ["RENUMBER_INSTRUCTIONS", "Layout", "find_layout"]
+
+RENUMBER_INSTRUCTIONS = "_ZN4llvm10BasicBlock20renumberInstructionsEv"
+
+_SPECIMEN = r"""
+@g = global i8 1
+@h = dso_local global i8 1
+@sanitised = global i8 1, no_sanitize_address
+@v = global i8 1 #0
+@w = global i8 1 #0
+@x = global i8 1 #1
+@alias = alias i8, ptr @g
+@offset = global ptr getelementptr (i8, ptr @g, i64 1)
+@array = global [2 x ptr] [ptr @g, ptr null]
+@struct = global { ptr, i32 } { ptr @g, i32 1 }
+@vector = global <2 x ptr> <ptr @g, ptr null>
+@address = global ptr blockaddress(@f, %again)
+declare void @a() nounwind willreturn
+declare void @b() nounwind willreturn
+declare void @c() cold
+declare void @d()
+declare i64 @llvm.read_register.i64(metadata)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+define i32 @f(ptr %p, i32 %x, float %y) {
+entry:
+  call void @llvm.memset.p0.i64(ptr %p, i8 7, i64 4, i1 false)
+  call void @a() nounwind willreturn
+  call void @a() nounwind willreturn
+  call void @a() cold
+  call void @a()
+  call void asm sideeffect "", ""()
+  %register = call i64 @llvm.read_register.i64(metadata !0)
+  %a = insertvalue [2 x i32] zeroinitializer, i32 undef, 0
+  %b = insertvalue [2 x i8] c"ab", i8 poison, 0
+  %v = insertelement <2 x i32> <i32 1, i32 2>, i32 poison, i32 0
+  %o = fadd float %y, 1.0
+  store i8 7, ptr null
+  store i8 7, ptr @alias
+  fence acquire
+  fence syncscope("singlethread") acquire
+  fence syncscope("aiocg") acquire
+  load atomic i8, ptr %p acquire, align 1
+  load atomic i8, ptr %p syncscope("singlethread") acquire, align 1
+  load atomic i8, ptr %p syncscope("aiocg") acquire, align 1
+  store atomic i8 0, ptr %p release, align 1
+  store atomic i8 0, ptr %p syncscope("singlethread") release, align 1
+  store atomic i8 0, ptr %p syncscope("aiocg") release, align 1
+  atomicrmw add ptr %p, i8 1 acquire
+  atomicrmw add ptr %p, i8 1 syncscope("singlethread") acquire
+  atomicrmw add ptr %p, i8 1 syncscope("aiocg") acquire
+  cmpxchg ptr %p, i8 0, i8 1 acquire acquire
+  cmpxchg ptr %p, i8 0, i8 1 syncscope("singlethread") acquire acquire
+  cmpxchg ptr %p, i8 0, i8 1 syncscope("aiocg") acquire acquire
+  %less = icmp ult i32 %x, 5
+  br i1 %less, label %again, label %end
+again:
+  %i = phi i32 [ %x, %entry ], [ %j, %again ]
+  %j = mul i32 %i, %i
+  %more = icmp ult i32 %j, 9
+  br i1 %more, label %again, label %end, !llvm.loop !1
+end:
+  %r = phi i32 [ 0, %entry ], [ %j, %again ]
+  ret i32 %r
+}
+attributes #0 = { "one" }
+attributes #1 = { "other" }
+!0 = !{!"rsp"}
+!1 = distinct !{!1, !0}
+"""
+_RANGE = "\n@range = global ptr getelementptr inrange(-1, 1) (i8, ptr @g, i64 1)\n"  # since LLVM 19
+_CALL = 45  # LLVMCall
+_ATOMIC = (27, 28, 55, 56, 57)  # LLVMLoad, LLVMStore, LLVMFence, LLVMAtomicCmpXchg, LLVMAtomicRMW
+_SANITISED = 1 << 16
+_INSTRUCTION = 24  # LLVMInstructionValueKind
+_KINDS = {0, 1, 5, 6, *range(8, 21), 22, 23, 24, 25}  # LLVMValueKind, in the specimen
+_EXPERIMENTS = 16  # freed memory may resemble the data sought; then another specimen is made beside it
+T = TypeVar("T")
+_UNSEEN = 255
+_BITS_OF_COUNT = (1 << 27) - 1
+_OPERANDS_BEHIND = 1 << 30
+
+
+class Layout(Structure):
+    """`struct Layout` of `native/canonical.c`."""
+
+    _fields_ = (
+        ("function_attributes", c_uint32),
+        ("call_attributes", c_uint32),
+        ("variable_attributes", c_uint32),
+        ("order", c_uint32),
+        ("scope", c_uint32),
+        ("source_type", c_uint32),
+        ("module_names", c_uint32),
+        ("counter", c_uint32),
+        ("first_kind", c_uint32),
+        ("plain_uses", c_uint32),
+        ("kinds", c_ubyte * 256),
+    )
+
+
+class _Unexpected(Exception):
+    """LLVM's memory layout differs from that of all known releases; the message says where."""
+
+
+def find_layout(library: Library) -> Layout | str:
+    """Return the library's layout, or a text that says what is not as expected."""
+    problem = ""
+    with ExitStack() as kept:
+        try:
+            memory = kept.enter_context(_memory())
+            for _ in range(_EXPERIMENTS):
+                try:
+                    return _measure(_Specimen(library, memory, kept))
+                except _Unexpected as unexpected:
+                    problem = str(unexpected)
+        except (OSError, LlvmError) as error:
+            problem = str(error)
+    return problem
+
+
+class _Memory:
+    """Reads this process's memory; any address is allowed."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return bytes; zeros if the address is not mapped."""
+        try:
+            content = os.pread(self._descriptor, size, address)
+        except (OSError, OverflowError):
+            content = b""
+        return content if len(content) == size else bytes(size)
+
+    def words(self, address: int, count: int) -> tuple[int, ...]:
+        """Return the words of an object."""
+        return struct.unpack(f"<{count}Q", self.read(address, 8 * count))
+
+
+@contextmanager
+def _memory() -> Iterator[_Memory]:
+    with open("/proc/self/mem", "rb", buffering=0) as file:
+        yield _Memory(file.fileno())
+
+
+def _expect(holds: object, what: str) -> None:
+    if not holds:
+        raise _Unexpected(f"{what} not as expected")
+
+
+def _only(places: Iterable[T], what: str) -> T:
+    found = list(places)
+    _expect(len(found) == 1, what)
+    return found[0]
+
+
+def _measure(specimen: "_Specimen") -> Layout:
+    library, c, memory, layout = specimen.library, specimen.c, specimen.memory, Layout()
+    has_range = library.version[0] >= 19
+    text = _SPECIMEN + (_RANGE if has_range else "")
+    if library.version[0] < 15:
+        text = re.sub(r"\bptr\b", "i8*", text).replace(".p0.i64", ".p0i8.i64").replace(", no_sanitize_address", "")
+    module = specimen.module(text)
+    functions = {name: module.function(name.encode()) for name in "abcdf"}
+    body = list(specimen.instructions(functions["f"]))
+    calls = [one for one in body if c.LLVMGetInstructionOpcode(one) == _CALL]
+    layout.function_attributes = specimen.attributes([functions[name] for name in "abcd"], range(4, 24))
+    layout.call_attributes = specimen.attributes(calls[1:5], range(6, 11))
+    called = memory.words(calls[1], 12)[layout.call_attributes + 1]
+    _expect(called == c.LLVMGetCalledFunctionType(calls[1]), "the type of a call is")
+    globals_ = [c.LLVMGetNamedGlobal(module.pointer, name) for name in (b"g", b"h", b"sanitised")]
+    words, local, sanitised = (memory.words(one, 5) for one in globals_)
+    _expect(words[3] == c.LLVMGlobalGetValueType(globals_[0]) and words[4] != local[4], "a global is")
+    _expect(words[4] ^ sanitised[4] == _SANITISED, "what sanitisers know of a global is")
+    variables = [c.LLVMGetNamedGlobal(module.pointer, name) for name in (b"v", b"w", b"x", b"g")]
+    layout.variable_attributes = specimen.attributes(variables, range(5, 20))
+    layout.order = specimen.order(functions["f"])
+    layout.scope = specimen.scope(body)
+    if has_range:
+        layout.source_type = specimen.source_type(module)
+    specimen.check_instructions(body)
+    specimen.check_metadata(module, body)
+    specimen.fill_kinds(layout, module, functions["f"], body)
+    layout.first_kind = c.LLVMGetMDKindIDInContext(specimen.context(), b"aiocg", 5)
+    _find_names(specimen, layout)
+    return layout
+
+
+class _Specimen:
+    """Objects of the specimen, compared with what the C API says about them."""
+
+    def __init__(self, library: Library, memory: _Memory, kept: ExitStack) -> None:
+        self.library, self.c, self.memory, self._kept = library, library.c, memory, kept
+
+    def context(self) -> int:
+        """Create a context that lives until the end."""
+        return self._kept.enter_context(Context(self.library)).pointer
+
+    def module(self, text: str) -> Module:
+        """Parse a module that lives until the end."""
+        return self._kept.enter_context(Module.parse(self.library, text.encode()))
+
+    def instructions(self, function: int | None, only: int | None = None) -> Iterator[int]:
+        block = only or self.c.LLVMGetFirstBasicBlock(function)
+        while block:
+            instruction = self.c.LLVMGetFirstInstruction(block)
+            while instruction:
+                yield instruction
+                instruction = self.c.LLVMGetNextInstruction(instruction)
+            block = None if only else self.c.LLVMGetNextBasicBlock(block)
+
+    def attributes(self, four: list[Any], words: range) -> int:
+        """Find the word that holds the attribute list; of four objects two share a list, one has another, one none."""
+        seen = [self.memory.words(one, words.stop) for one in four]
+        places = [
+            word
+            for word in words
+            if seen[0][word] == seen[1][word] != 0 and seen[2][word] not in (0, seen[0][word]) and seen[3][word] == 0
+        ]
+        return _only(places, "attribute lists are")
+
+    def scope(self, body: list[int]) -> int:
+        """Find the byte that holds the synchronisation scope: 1 is the system, 0 one thread, others are higher."""
+        places = []
+        atomic = [one for one in body if self.c.LLVMGetInstructionOpcode(one) in _ATOMIC]
+        seen = [self.memory.read(one, 128) for one in atomic[-3 * len(_ATOMIC) :]]  # these were parsed last
+        for place in range(24, 128):
+            scopes = [one[place] for one in seen]
+            if scopes == [1, 0, scopes[2]] * len(_ATOMIC) and scopes[2] > 1:
+                places.append(place)
+        return _only(places, "the scope of an atomic instruction is")
+
+    def order(self, function: int | None) -> int:
+        """Find the number of an instruction within its block."""
+        block = self.c.LLVMGetFirstBasicBlock(function)
+        number = getattr(self.library.c, RENUMBER_INSTRUCTIONS)
+        number.restype, number.argtypes = None, (c_void_p,)
+        number(block)
+        seen = [self.memory.read(one, 128) for one in self.instructions(function, block)]
+        places = [
+            place for place in range(24, 128, 4)
+            if [struct.unpack_from("<I", one, place)[0] for one in seen] == list(range(len(seen)))
+        ]  # fmt: skip
+        return _only(places, "the number of an instruction is")
+
+    def source_type(self, module: Module) -> int:
+        """Find the source type of a constant getelementptr, and the range after the result type."""
+        c, places = self.c, []
+        ranged, plain = (
+            c.LLVMGetInitializer(c.LLVMGetNamedGlobal(module.pointer, name)) for name in (b"range", b"offset")
+        )
+        source = c.LLVMGetGEPSourceElementType(ranged)
+        for place in range(3, 6):
+            words = self.memory.words(ranged, place + 7)
+            bounds = words[place + 2] & _MASK64, words[place + 4], words[place + 6] & 0xFF
+            without = self.memory.words(plain, place + 7)[place + 6] & 0xFF
+            if words[place] == source and bounds == (_MASK64, 1, 1) and not without:
+                places.append(place)
+        return _only(places, "the range of a constant getelementptr is")
+
+    def check_instructions(self, body: list[int]) -> None:
+        """Check uses and operand counts."""
+        c, listed = self.c, 0
+        for one in body:
+            flags, kind, first = self.memory.words(one, 3)
+            count, more = c.LLVMGetNumOperands(one), flags >> 32
+            _expect(kind == c.LLVMTypeOf(one) and first == (c.LLVMGetFirstUse(one) or 0), "a value is")
+            _expect(more & _BITS_OF_COUNT == count, "the number of operands is")
+            start = self.memory.words(one - 8, 1)[0] if more & _OPERANDS_BEHIND else one - 32 * count
+            for number in range(count):
+                use = start + 32 * number
+                value, following, previous, user = self.memory.words(use, 4)
+                _expect(use == c.LLVMGetOperandUse(one, number) and user == one == c.LLVMGetUser(use), "a use is")
+                _expect(value == c.LLVMGetOperand(one, number), "what a use refers to is")
+                if c.LLVMGetFirstUse(value):
+                    _expect(following == (c.LLVMGetNextUse(use) or 0), "a list of uses is")
+                    _expect(self.memory.words(previous, 1)[0] == use, "a list of uses is")
+                    listed += 1
+        _expect(listed > 10, "what has uses is")
+
+    def check_metadata(self, module: Module, body: list[int]) -> None:
+        """Find how a distinct node differs from a uniqued one."""
+        c, loop = self.c, self.library.c.LLVMGetMDKindIDInContext(module.context.pointer, b"llvm.loop", 9)
+        node = next(filter(None, (c.LLVMGetMetadata(one, loop) for one in body)))
+        register = next(c.LLVMGetOperand(one, 0) for one in body if self._kind(c.LLVMGetOperand(one, 0)) == 22)
+        storages = [self.memory.read(c.LLVMValueAsMetadata(value), 2)[1] & 0x7F for value in (register, node)]
+        _expect(storages == [0, 1], "how metadata is stored is")
+
+    def _kind(self, value: int) -> int:
+        return int(self.c.LLVMGetValueKind(value))
+
+    def fill_kinds(self, layout: Layout, module: Module, function: int | None, body: list[int]) -> None:
+        """Map each class to its kind of value, from one example of each."""
+        c, named = self.c, (b"g", b"offset", b"array", b"struct", b"vector", b"address")
+        values = [c.LLVMGetNamedGlobal(module.pointer, name) for name in named]
+        values += [c.LLVMGetInitializer(value) for value in values]
+        values += [function, c.LLVMGetParam(function, 0), c.LLVMGetNamedGlobalAlias(module.pointer, b"alias", 5)]
+        values.append(c.LLVMBasicBlockAsValue(c.LLVMGetFirstBasicBlock(function)))
+        values += [c.LLVMGetOperand(one, i) for one in body for i in range(c.LLVMGetNumOperands(one))]
+        classes = {self.memory.read(value, 1)[0]: self._kind(value) for value in values}
+        first = min(self.memory.read(one, 1)[0] for one in body)
+        opcodes = {self.memory.read(one, 1)[0]: c.LLVMGetInstructionOpcode(one) for one in body}
+        _expect(opcodes.get(first) == 1, "an instruction is")  # ret, the first opcode
+        for number in range(256):
+            layout.kinds[number] = _INSTRUCTION if number >= first else classes.get(number, _UNSEEN)
+        _expect(set(classes.values()) | {_INSTRUCTION} == _KINDS, "what kinds of values there are is")
+        _expect(all((number >= first) == (kind == _INSTRUCTION) for number, kind in classes.items()), "a class is")
+        number = next(value for value in values if self._kind(value) == 18)
+        layout.plain_uses = bool(c.LLVMGetFirstUse(number))
+
+
+_MASK64 = (1 << 64) - 1
+_NAMES_TAKEN = 4
+_MODULE_WORDS = 64  # how far to search; the table is at words 13 to 15 in LLVM 14 to 22
+
+
+def _find_names(specimen: "_Specimen", layout: Layout) -> None:
+    """Find the counter of name collisions, by giving functions names that are already taken."""
+    c, memory, context = specimen.c, specimen.memory, specimen.context()
+    module = c.LLVMModuleCreateWithNameInContext(b"specimen", context)
+    kind = c.LLVMFunctionType(c.LLVMVoidTypeInContext(context), None, 0, 0)
+    found: set[tuple[int, int]] = set()
+    for made in range(_NAMES_TAKEN):
+        c.LLVMAddFunction(module, b"f", kind)
+        fitting = {
+            (word, place)
+            for word, table in enumerate(memory.words(module, _MODULE_WORDS))
+            for place in range(20, 36, 4)
+            if table and table % 8 == 0 and _fits(memory.read(table, 40), made, place)
+        }
+        found = found & fitting if made else fitting
+    layout.module_names, layout.counter = _only(found, "the table of names is")
+
+
+def _fits(table: bytes, made: int, place: int) -> bool:
+    """Return whether this can be a table with so many names that counts so many collisions at a given offset."""
+    entries, buckets, items, tombstones = struct.unpack_from("<Q3I", table)
+    plausible = bool(entries) and buckets == 16 and items == made + 1 and tombstones == 0
+    return plausible and struct.unpack_from("<I", table, place)[0] == made

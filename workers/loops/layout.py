@@ -1,0 +1,126 @@
+"""Layouts: the loops of every statement as one text, so that a whole schedule is one action.
+
+`nests<i,j,k,i:8=unroll,j:16=vectorize;i=parallel,j>` has the loops of two statements, each from the outermost to the
+innermost. `axis:turns` is a loop of so many turns, and an axis alone has as many as its loops further in leave, rounded
+up. `=` gives a loop its kind. A statement without loops keeps those of the start.
+"""
+
+import math
+import re
+from dataclasses import replace
+from typing import NamedTuple
+
+from aiocg.workers.loops import primitives
+from aiocg.workers.loops.nest import Kind, Loop, Nest
+from aiocg.workers.loops.primitives import Refusal
+from aiocg.workers.loops.rules import check
+from aiocg.workers.loops.schedule import BINDINGS, KINDS, MAX_LOOPS, Schedule
+
+NESTS = "nests"
+_TEXT = re.compile(rf"{NESTS}<([^<>]*)>")
+_LOOP = re.compile(r"(?P<axis>\w+)(?::(?P<turns>[1-9][0-9]{0,8}))?(?:=(?P<kind>[a-z.]+))?")
+_KINDS: dict[str, Kind] = {**KINDS, **{kind: kind for kind in BINDINGS}}
+
+
+class Place(NamedTuple):
+    """A loop of a layout.
+
+    Attributes:
+        axis: the axis that it goes over.
+        turns: its turns; 0 for as many as the axis' other loops leave.
+        kind: a primitive that gives a loop its kind, such as `unroll`, or the index that it is bound to; "" for none.
+    """
+
+    axis: str
+    turns: int = 0
+    kind: str = ""
+
+    @property
+    def text(self) -> str:
+        """The loop as text."""
+        return self.axis + (f":{self.turns}" if self.turns else "") + (f"={self.kind}" if self.kind else "")
+
+
+Layout = tuple[Place, ...]
+
+
+def write_layout(layout: Layout) -> str:
+    """Return the loops of a statement as text."""
+    return ",".join(place.text for place in layout)
+
+
+def read_layouts(text: str) -> tuple[Layout, ...] | None:
+    """Return the layouts of an action, None if it is another action.
+
+    Raises:
+        ValueError: if a loop is none.
+    """
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        return None
+    return tuple(tuple(map(_place, part.split(",") if part else ())) for part in found[1].split(";"))
+
+
+def arrange(first: Schedule, layouts: tuple[Layout, ...]) -> Schedule:
+    """Return the schedule with these layouts.
+
+    Args:
+        first: the initial schedule.
+        layouts: one for each statement.
+
+    Raises:
+        Refusal: if there are more or fewer layouts than statements, one does not fit its statement, or the target does
+            not support the loops.
+    """
+    if len(layouts) != len(first.nests):
+        raise Refusal(f"there are {len(layouts)} layouts and {len(first.nests)} statements")
+    nests = tuple(
+        _arranged(nest, layout) if layout else nest for nest, layout in zip(first.nests, layouts, strict=True)
+    )
+    if sum(len(nest.loops) for nest in nests) > MAX_LOOPS:
+        raise Refusal(f"there would be more than {MAX_LOOPS} loops")
+    for nest in nests:
+        check(nest, first.rules)
+    return replace(first, nests=nests)
+
+
+def _arranged(nest: Nest, layout: Layout) -> Nest:
+    if {place.axis for place in layout} != nest.axes.keys():
+        raise Refusal(f"the axes of {nest.stage.tensor} are {', '.join(nest.axes)}")
+    variables: dict[int, str] = {}
+    for axis in nest.axes:
+        places = [index for index, place in enumerate(layout) if place.axis == axis]
+        nest = _cut(nest, axis, [layout[index].turns for index in places])
+        halves = [f"{axis}{'.1' * depth}.0" for depth in range(len(places) - 1)]
+        variables |= zip(places, [*halves, axis + ".1" * len(halves)], strict=True)
+    loops = {loop.variable: loop for loop in nest.loops}
+    return replace(
+        nest, loops=tuple(_of_kind(loops[variables[index]], place.kind) for index, place in enumerate(layout))
+    )
+
+
+def _cut(nest: Nest, axis: str, turns: list[int]) -> Nest:
+    """Split an axis into loops of so many turns, 0 for what is left, the outermost first."""
+    if 0 in turns[1:]:
+        raise Refusal(f"only the outermost loop of {axis} has as many turns as are left")
+    extent = nest.extent[axis]
+    inside = math.prod(turns[1:])
+    if turns[0] not in (0, -(-extent // inside)):
+        raise Refusal(f"the loops of {axis} have {turns[0] * inside} turns, and {axis} has {extent}")
+    variable = axis
+    for index in range(1, len(turns)):
+        position = next(at for at, loop in enumerate(nest.loops) if loop.variable == variable)
+        nest = primitives.split(nest, position, math.prod(turns[index:]))
+        variable = f"{variable}.1"
+    return nest
+
+
+def _of_kind(loop: Loop, kind: str) -> Loop:
+    return loop._replace(kind=_KINDS[kind]) if kind else loop
+
+
+def _place(text: str) -> Place:
+    found = _LOOP.fullmatch(text)
+    if found is None or (found["kind"] or "serial") not in _KINDS:
+        raise ValueError(f"{text!r} is no loop of a layout, such as i, i:8 or i:8=unroll")
+    return Place(found["axis"], int(found["turns"] or 0), found["kind"] or "")
