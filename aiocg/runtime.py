@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from aiocg.spaces import ObservationSpace
     from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
     from aiocg.spaces.rewards import Reward
+    from aiocg.transitions import TransitionLog
     from aiocg.transport.security import ClientSecurity
     from aiocg.validation import ValidationResult
 
@@ -57,6 +58,7 @@ class Runtime:
     Attributes:
         datasets: where benchmark URIs are looked up.
         quarantine: requests that are not tried again because they killed workers; to inspect and to clear.
+        log: the file that transitions are logged to, None before `log_to`.
 
     Args:
         workers: processes per compiler; one per usable processor if None.
@@ -90,6 +92,7 @@ class Runtime:
             raise ValueError(f"options must be JSON values, as they are sent to another process: {error}") from error
         configure_from_environment()
         self.datasets = datasets if datasets is not None else default_datasets()
+        self.log: TransitionLog | None = None
         self._count = workers
         self._memory_limit = memory_limit
         self._options = dict(options or {})
@@ -143,6 +146,7 @@ class Runtime:
         session = Session(self._choose(supervisor))  # before waiting, so that concurrent calls see it
         await run_once((_import_spaces,))  # while the workers start
         from aiocg.env.env import Env
+        from aiocg.env.plan import Reading, check_known
         from aiocg.spaces.rewards import rewards_of_observations
 
         welcome = await asyncio.shield(session.worker.welcome)
@@ -151,11 +155,40 @@ class Runtime:
         env = Env(self, spec, welcome, session, target, spaces, known | rewards_of_observations(spaces[1], known))
         for reward in rewards:
             env.add_reward_space(reward)
+        if self.log is not None:
+            self.log.accept(welcome.compiler_version)
+            for name in self.log.names:
+                check_known("observation space", name, env.observation_spaces)
+            await run_once(Reading(self.log.names, env.observation_spaces).prepare)
         env.observation_space = observation_space if observation_space is not None else spec.observation_space
         env.reward_space = reward_space if reward_space is not None else spec.reward_space
         if action_space is not None or extra_actions:
             await env.choose_actions(action_space, extra_actions)
         return env
+
+    def log_to(self, path: str | Path, observations: Iterable[str] = (), *, block: bool = True) -> "TransitionLog":
+        """Log what all environments see from now on to a file, which `close` closes; see `aiocg.transitions`.
+
+        Each request logs its transition: hashes of the states before and after, its actions, its rewards, and the
+        costs that these are made of. Call this before `make`.
+
+        Args:
+            path: an SQLite file; transitions are added to those that it has.
+            observations: names of observation spaces to log of each distinct state, once. Those that a request does
+                not ask for anyway are observed behind it, except of candidates of `expand`, and of states that steps
+                in flight have left already.
+            block: when the disk cannot keep up, wait; if False, drop transitions, and count them in `dropped`.
+
+        Raises:
+            TransitionsError: if the file cannot be used, or another log writes to it.
+            RuntimeError: if the runtime has a log already, or has made an environment.
+        """
+        from aiocg.transitions import TransitionLog  # needs an extra
+
+        if self.log is not None or self._supervisors:
+            raise RuntimeError("call log_to once, before the first environment is made")
+        self.log = TransitionLog(path, observations, block=block)
+        return self.log
 
     async def validate(
         self, env: "Env", state: CompilerEnvState | LegacyState | None = None, **options: Any
@@ -316,6 +349,8 @@ class Runtime:
                     await asyncio.gather(*(supervisor.close() for supervisor in self._supervisors.values()))
                 finally:
                     await self._machine.close()
+                    if self.log is not None:
+                        await in_thread(self.log.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -74,6 +74,11 @@ Minimize = Annotated[
     ),
 ]
 
+Log = Annotated[
+    Path | None,
+    typer.Option("--log", help="Add every transition seen to this file, for `aiocg transitions`.", show_default=False),
+]
+
 RunLine = Annotated[
     str | None,
     typer.Option(
@@ -105,6 +110,7 @@ class Job:
     state: State = None
     seed: Seed = 0
     run_line: RunLine = None
+    log: Log = None
     json: Json = False
     algorithm: str = field(init=False)
     latest: "Progress | None" = field(default=None, init=False)
@@ -113,6 +119,7 @@ class Job:
         """Run the search on an event loop; Ctrl-C tells what was found so far."""
         check_writable(self.output)
         check_writable(self.state)
+        check_writable(self.log)
         try:
             run(self._search(function))
         except KeyboardInterrupt:
@@ -140,6 +147,8 @@ class Job:
         with contextlib.ExitStack() as display:
             show = display.enter_context(self._display())
             async with aiocg.Runtime(workers=self.workers) as runtime:
+                if self.log is not None:
+                    runtime.log_to(self.log)
                 env = await runtime.make(
                     self.env,
                     benchmark=await self._benchmark(runtime),

@@ -19,6 +19,7 @@ from aiocg.transport.messages import Observed, Welcome
 if TYPE_CHECKING:
     from aiocg.datasets.benchmark import Benchmark
     from aiocg.datasets.source_tree import SourceTree
+    from aiocg.env.logging import Log
     from aiocg.registry import EnvironmentSpec
     from aiocg.spaces.rewards import Reward
     from aiocg.states.result import ValidationResult
@@ -28,6 +29,10 @@ __all__ = ["EnvBase", "Owner"]
 
 class Owner(Protocol):
     """What an environment needs from the runtime that made it."""
+
+    @property
+    def log(self) -> "Log | None":
+        """Where transitions are logged."""
 
     @property
     def worker_count(self) -> int:
@@ -54,6 +59,7 @@ class EnvBase(EnvSettings):
     Attributes:
         spec: what the environment was made from.
         compiler_version: name and version of its compiler.
+        log: where its transitions are logged, None for nowhere.
     """
 
     def __init__(
@@ -69,6 +75,7 @@ class EnvBase(EnvSettings):
         super().__init__(spaces, reward_spaces)
         self.spec = spec
         self.compiler_version = welcome.compiler_version
+        self.log = runtime.log
         self._runtime = runtime
         self._welcome = welcome
         self._session = session

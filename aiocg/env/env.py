@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiocg.env.base import EnvBase
 from aiocg.env.candidate import Candidate
 from aiocg.env.episode import Episode
+from aiocg.env.logging import log_candidates, log_reset
 from aiocg.env.plan import Plan, Reading, Spaces, check_known
 from aiocg.env.preparation import BenchmarkLike, carrying_runs, prepare, run_once
 from aiocg.env.snapshot import Snapshot, fork_into
@@ -89,6 +90,8 @@ class Env(EnvBase):
                 self._episode = None  # the old episode is over, even if reading the reply raises
                 self._benchmark = target
             observation, values = plan.read_reset(reply.observations)
+            if self.log is not None:
+                log_reset(self.log, self, plan, session, reply, deadline)
             if current:
                 self._episode = Episode.start(target, values)
                 if plan.targets_from:
@@ -375,19 +378,20 @@ class Env(EnvBase):
     ) -> list[Candidate]:
         plan = self._chosen_plan(observation_spaces, reward_spaces, targets_from="")
         await run_once(plan.prepare)
-        space = self._action_space
+        space, session, deadline = self._action_space, self._session, self._deadline(timeout)
         episode = self._running_episode()
-        deadline = self._deadline(timeout)
         observe_missing(self._session, plan, episode, self.observation_spaces, deadline)
 
         def finish(reply: Expanded, crashes: Mapping[int, Exception]) -> list[Candidate]:
-            return [
+            found = [
                 Candidate.of(plan, episode, space.decode_all(actions), result, crashes.get(i))
                 for i, (actions, result) in enumerate(zip(candidates, reply.candidates, strict=True))
             ]
+            if self.log is not None:
+                log_candidates(self.log, self, plan, session, candidates, reply, found)
+            return found
 
-        results: list[Candidate] = await self._session.expand(candidates, plan.observe, deadline, finish)
-        return results
+        return list(await session.expand(candidates, plan.observe, deadline, finish))
 
     async def __aenter__(self) -> "Env":
         return self

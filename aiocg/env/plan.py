@@ -1,7 +1,7 @@
 """Plans: what a request asks the worker to observe, and how the reply becomes observations and rewards."""
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -46,6 +46,10 @@ class Reading:
         """Return the values in the order of `names`, from the worker's values in the order of `observe`."""
         return [get(observed) for get in self.getters]
 
+    def select(self, observed: Sequence[Any], names: Collection[str]) -> dict[str, Any]:
+        """Return the values of those spaces that are in `names`, by name."""
+        return {name: get(observed) for name, get in zip(self.names, self.getters, strict=True) if name in names}
+
 
 def _getter(
     name: str, spaces: Mapping[str, ObservationSpace], asked: list[str], prepare: list[Callable[[], object]]
@@ -69,7 +73,7 @@ class Plan:
 
     Attributes:
         observe: names that a step asks the worker for, without repeats.
-        at_reset: the reading for a reset, which includes the baselines.
+        at_step, at_reset: the readings for a step, and for a reset, which includes the baselines.
         rewards, reward_names: the rewards to compute.
         costs: names of the observations that the rewards need of the states before and after a step.
         baselines: names of the observations that the rewards need of the benchmark.
@@ -82,8 +86,8 @@ class Plan:
         "_count",
         "_single_observation",
         "_single_reward",
-        "_step",
         "at_reset",
+        "at_step",
         "baselines",
         "costs",
         "observe",
@@ -112,17 +116,17 @@ class Plan:
         self._count = len(names)
         self._cost_names = sorted(self.costs)
         self.targets_from = targets_from
-        self._step = Reading([*names, *self._cost_names], spaces)
+        self.at_step = Reading([*names, *self._cost_names], spaces)
         self.at_reset = Reading([*names, *sorted(self.costs | self.baselines)], spaces)
         if targets_from:
-            self._step.ask_for(targets_from)
+            self.at_step.ask_for(targets_from)
             self.at_reset.ask_for(targets_from)
-        self.observe = self._step.observe
+        self.observe = self.at_step.observe
         self.prepare = self.at_reset.prepare
 
     def read(self, observed: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
         """Return the observations that the caller asked for (one, a list, or None), and the costs by name."""
-        values, count = [get(observed) for get in self._step.getters], self._count
+        values, count = [get(observed) for get in self.at_step.getters], self._count
         costs = dict(zip(self._cost_names, values[count:], strict=True))
         return values[0] if count and self._single_observation else self._shaped(values[:count]), costs
 
@@ -134,7 +138,7 @@ class Plan:
 
     def default_observation(self, spaces: Mapping[str, ObservationSpace]) -> Any:
         """Return the default values of the observations, in the form that the caller asked for."""
-        return self._shaped([spaces[name].default for name in self._step.names[: self._count]])
+        return self._shaped([spaces[name].default for name in self.at_step.names[: self._count]])
 
     def _shaped(self, values: list[Any]) -> Any:
         return values if not self._single_observation else values[0] if values else None
@@ -142,6 +146,11 @@ class Plan:
     def reward(self, values: list[float]) -> Any:
         """Return the rewards in the form that the caller asked for: one, a list, or None."""
         return values if not self._single_reward else values[0] if values else None
+
+    def rewards_by_name(self, reward: Any) -> dict[str, float]:
+        """Return rewards in the form that the caller asked for, by the names of their spaces."""
+        values = [reward] if self._single_reward else reward
+        return dict(zip(self.reward_names, values, strict=False))  # without rewards, the one is None
 
 
 class Plans:

@@ -1,11 +1,11 @@
 """One step in flight, from its submission to what `Env.step` returns."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.env.episode import Episode
+from aiocg.env.logging import log_failure, log_step
 from aiocg.env.plan import Plan, Reading
 from aiocg.errors import Interrupted, ResetNeeded, SessionLost, WorkerCrashed, WorkerFailure
 from aiocg.fleet.pending import Receiver
@@ -33,6 +33,7 @@ class StepRequest(PendingStep):
 
     __slots__ = ("_env", "_episode", "_plan")
     future: "Receiver"
+    session: Session
 
     def __init__(
         self,
@@ -64,25 +65,29 @@ class StepRequest(PendingStep):
             self._episode.lose_costs(error)
             raise
         reward = self._episode.advance(self._plan, costs, self._env.reward_space)
-        plan = self._plan
+        plan, env = self._plan, self._env
+        if env.log is not None:
+            log_step(env.log, env, plan, self.session, self.actions, reward, reply, self.timeout)
         info = {
             "action_had_no_effect": True not in reply.effects,
             "new_action_space": bool(plan.targets_from)
-            and self._env.learn_targets(self._episode, plan.targets_from, plan.observe, reply),
+            and env.learn_targets(self._episode, plan.targets_from, plan.observe, reply),
             "state": reply.state,
         }
         return observation, reward, False, False, info
 
     def fallback(self, error: Exception) -> StepResult:
         """Turn an error of the program or the compiler into the end of the episode."""
-        episode, plan = self._episode, self._plan
+        episode, plan, env = self._episode, self._plan, self._env
         if isinstance(error, Interrupted):
             episode.expected_costs = frozenset(episode.costs)  # the state, and so its costs, did not change
         if not isinstance(error, _ENDS_EPISODE):
             raise error
         if episode.terminated:
             raise ResetNeeded("an action submitted before this one ended the episode") from error
-        reward = episode.fail(plan, self._env.reward_space)
+        reward = episode.fail(plan, env.reward_space)
+        if env.log is not None and isinstance(error, WorkerFailure):
+            log_failure(env.log, env, plan, self.session, self.actions, reward)
         info = {
             "action_had_no_effect": True,
             "new_action_space": False,
@@ -90,7 +95,7 @@ class StepRequest(PendingStep):
             "error_details": str(error),
             "error": error,
         }
-        return plan.default_observation(self._env.observation_spaces), reward, True, False, info
+        return plan.default_observation(env.observation_spaces), reward, True, False, info
 
 
 def observe_missing(
@@ -100,18 +105,10 @@ def observe_missing(
     names = episode.missing(plan)
     if names:
         reading = Reading(names, spaces)
-        request = session.step(
-            (),
+        session.ask(
             reading.observe,
             timeout,
             lambda reply: episode.learn(dict(zip(names, reading.values(reply.observations), strict=True))),
             lambda error: episode.not_learned(names, error),
         )
-        request.add_done_callback(_retrieve)
         episode.expect(plan)
-
-
-def _retrieve(future: "asyncio.Future[Any]") -> None:
-    """Mark the error of an internal request as seen; the step behind it fails with its own."""
-    if not future.cancelled():
-        future.exception()

@@ -30,14 +30,15 @@ class Trajectory:
     Attributes:
         benchmark: the program at the start.
         state: 64-bit hash of the state after the last action, as the worker reported it.
+        before: the state before the last actions that were appended; at the start, `state`.
         length: number of actions.
     """
 
-    __slots__ = ("_end", "_segment", "benchmark", "length", "state")
+    __slots__ = ("_end", "_segment", "before", "benchmark", "length", "state")
 
     def __init__(self, benchmark: Benchmark, state: int) -> None:
         self.benchmark = benchmark
-        self.state = state
+        self.state = self.before = state
         self.length = 0
         self._segment = _Segment()
         self._end = 0  # number of the segment's actions that belong to this trajectory
@@ -52,6 +53,7 @@ class Trajectory:
         longer = type(self).__new__(type(self))
         longer.benchmark = self.benchmark
         longer.state = state
+        longer.before = self.state
         longer._segment = segment
         longer._end = len(segment.actions)
         longer.length = self.length + longer._end - before

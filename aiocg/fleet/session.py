@@ -86,6 +86,10 @@ class Session(Rebuildable):
         self.send(PendingStep(self, actions, observe, timeout, future, finish, recover))
         return future
 
+    def ask(self, observe: tuple[str, ...], timeout: float, finish: Finish, recover: Recover | None = None) -> None:
+        """Observe the state without anyone waiting; an error reaches only `recover`."""
+        self.step((), observe, timeout, finish, recover).add_done_callback(_retrieve)
+
     def fork(self, child: "Session", finish: Finish | None = None) -> "asyncio.Future[Any]":
         """Give `child`, a session on the same worker, this session's state and parameters."""
         assert child.worker is self.worker
@@ -185,3 +189,9 @@ class Session(Rebuildable):
             residents, number = self.worker.residents, self.number
             with contextlib.suppress(RuntimeError):  # the loop is closed, and the worker with it
                 self._loop.call_soon_threadsafe(residents.release_number, number)
+
+
+def _retrieve(future: "asyncio.Future[Any]") -> None:
+    """Mark the error of a request as seen."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,128 @@
+"""What environments log: the transition of each request, and observations of states not yet observed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from aiocg.env.candidate import Candidate
+from aiocg.env.plan import Plan, Reading
+from aiocg.errors import WorkerFailure
+from aiocg.fleet.session import Session
+from aiocg.spaces import ObservationSpace
+from aiocg.spaces.actions import ActionSpaces
+from aiocg.transport.messages import Action, Expanded, Observed
+
+__all__ = ["Log", "Logged", "log_candidates", "log_failure", "log_reset", "log_step"]
+
+
+class Log(Protocol):
+    """Where transitions go: see `aiocg.transitions.TransitionLog`."""
+
+    names: frozenset[str]
+
+    def accept(self, compiler: str) -> None:
+        """Check that transitions of a compiler can be logged."""
+
+    def start(self, benchmark: str, state: int, values: Mapping[str, Any]) -> None:
+        """Log a reset."""
+
+    def step(
+        self,
+        benchmark: str,
+        before: int,
+        actions: tuple[str, ...],
+        after: int | None,
+        rewards: Mapping[str, float],
+        values: Mapping[str, Any],
+    ) -> None:
+        """Log a transition, and observations of the state after it."""
+
+    def observe(self, state: int, values: Mapping[str, Any]) -> None:
+        """Log observations of a state."""
+
+    def missing(self, state: int) -> list[str]:
+        """Return what is to be observed of a state."""
+
+    def close(self) -> None:
+        """Write what is left."""
+
+
+class Logged(Protocol):
+    """What the functions below need of an environment."""
+
+    action_spaces: ActionSpaces
+    observation_spaces: dict[str, ObservationSpace]
+
+
+def log_reset(log: Log, env: Logged, plan: Plan, session: Session, reply: Observed, timeout: float) -> None:
+    """Log the state that a program begins in."""
+    assert session.trajectory is not None
+    values = plan.at_reset.select(reply.observations, log.names | plan.costs | plan.baselines)
+    log.start(str(session.trajectory.benchmark.uri), reply.state, values)
+    _observe_missing(log, env, session, reply.state, timeout)
+
+
+def log_step(
+    log: Log,
+    env: Logged,
+    plan: Plan,
+    session: Session,
+    actions: Sequence[Action],
+    reward: Any,
+    reply: Observed,
+    timeout: float,
+) -> None:
+    """Log a step and, unless other requests are in flight, observe the state that it has led to."""
+    trajectory = session.trajectory
+    assert trajectory is not None
+    values = plan.at_step.select(reply.observations, log.names | plan.costs)
+    if actions:
+        uri, rewards = str(trajectory.benchmark.uri), plan.rewards_by_name(reward)
+        log.step(uri, trajectory.before, _texts(env, actions), reply.state, rewards, values)
+    else:
+        log.observe(reply.state, values)
+    _observe_missing(log, env, session, reply.state, timeout)
+
+
+def log_failure(log: Log, env: Logged, plan: Plan, session: Session, actions: Sequence[Action], reward: Any) -> None:
+    """Log a step that the compiler refused, unless a part of its actions was applied."""
+    trajectory = session.trajectory
+    if len(actions) == 1 and trajectory is not None:
+        rewards = plan.rewards_by_name(reward)
+        log.step(str(trajectory.benchmark.uri), trajectory.state, _texts(env, actions), None, rewards, {})
+
+
+def log_candidates(
+    log: Log,
+    env: Logged,
+    plan: Plan,
+    session: Session,
+    candidates: Sequence[Sequence[Action]],
+    reply: Expanded,
+    found: Sequence[Candidate],
+) -> None:
+    """Log what an expansion found; of its states nothing is observed but what it asked for."""
+    assert session.trajectory is not None
+    uri, before = str(session.trajectory.benchmark.uri), session.trajectory.state
+    names = log.names | plan.costs
+    for actions, result, candidate in zip(candidates, reply.candidates, found, strict=True):
+        if result is not None and candidate.error is None and actions:
+            values = plan.at_step.select(result.observations, names)
+            rewards = plan.rewards_by_name(candidate.reward)
+            log.step(uri, before, _texts(env, actions), candidate.state, rewards, values)
+        elif isinstance(candidate.error, WorkerFailure) and len(actions) == 1:
+            log.step(uri, before, _texts(env, actions), None, {}, {})
+
+
+def _texts(env: Logged, actions: Sequence[Action]) -> tuple[str, ...]:
+    return tuple(map(env.action_spaces.language.text, actions))
+
+
+def _observe_missing(log: Log, env: Logged, session: Session, state: int, timeout: float) -> None:
+    """Ask for what is to be logged of a state, before the session can leave it: nobody has seen the reply yet."""
+    names = log.missing(state)
+    if not names or session.pending or session.closed or session.error is not None:
+        return
+    reading = Reading(names, env.observation_spaces)
+    session.ask(  # an observation that fails is not logged
+        reading.observe, timeout, lambda reply: log.observe(reply.state, reading.select(reply.observations, names))
+    )

@@ -1,0 +1,77 @@
+"""How observations are stored: numbers as they are, all else compressed by zstd, with the codec's name beside it."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from aiocg.errors import AiocgError
+
+try:
+    import zstandard
+except ImportError as error:
+    raise AiocgError("files of transitions need zstandard: pip install 'aiocg[transitions]'") from error
+
+__all__ = ["decode", "encode"]
+
+LEVEL = 3
+SMALL = 64  # bytes; less than that is not compressed
+
+
+def encode(value: Any) -> tuple[str, Any]:
+    """Return the name of a codec, and a value that SQLite stores.
+
+    Args:
+        value: a number, text, bytes, a NumPy array of numbers, or what JSON can say.
+
+    Raises:
+        TypeError: for any other value, such as a graph object.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return "bool", int(value)
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+        return "", value
+    if isinstance(value, float):
+        return ("", value) if value == value else ("nan", None)  # SQLite stores NaN as NULL
+    if isinstance(value, str):
+        return _packed("text", value.encode(errors="surrogatepass"))
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _packed("bytes", bytes(value))
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        shape = "x".join(map(str, value.shape))
+        return _packed(f"array:{value.dtype.str}:{shape}", np.ascontiguousarray(value).tobytes())
+    return _packed("json", msgspec.json.encode(value))
+
+
+def _packed(codec: str, raw: bytes) -> tuple[str, bytes]:
+    if len(raw) < SMALL:
+        return codec, raw
+    return f"zstd+{codec}", zstandard.ZstdCompressor(level=LEVEL).compress(raw)
+
+
+def decode(codec: str, stored: Any) -> Any:
+    """Return the value that `encode` was given; NumPy's scalars come back as Python's.
+
+    Raises:
+        ValueError: if the codec is unknown.
+    """
+    if codec == "":
+        return stored
+    if codec == "bool":
+        return bool(stored)
+    if codec == "nan":
+        return float("nan")
+    kind, _, rest = codec.removeprefix("zstd+").partition(":")
+    raw = zstandard.ZstdDecompressor().decompress(stored) if codec.startswith("zstd+") else stored
+    if kind == "text":
+        return raw.decode(errors="surrogatepass")
+    if kind == "bytes":
+        return raw
+    if kind == "json":
+        return msgspec.json.decode(raw)
+    if kind == "array":
+        dtype, _, shape = rest.partition(":")
+        return np.frombuffer(raw, dtype).reshape([int(length) for length in shape.split("x") if length]).copy()
+    raise ValueError(f"unknown codec {codec!r}")

@@ -1,0 +1,107 @@
+"""Logs what the environments of a runtime see to a file."""
+
+import atexit
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aiocg.host.threads import in_thread
+from aiocg.transitions.reading import Transitions
+from aiocg.transitions.schema import TransitionsError
+from aiocg.transitions.writer import Compiler, Observation, Start, Step, Writer
+
+__all__ = ["TransitionLog"]
+
+
+class TransitionLog:
+    """A file of transitions that a runtime writes, made by `Runtime.log_to`.
+
+    Attributes:
+        names: the observation spaces that are logged of each state, in addition to what rewards need.
+
+    Args:
+        path: the file; transitions are added to those that it has.
+        observations: names of observation spaces.
+        block: when too many transitions wait for the disk, wait; if False, drop them, and count them in `dropped`.
+
+    Raises:
+        TransitionsError: if the file cannot be used, or another log writes to it.
+    """
+
+    def __init__(self, path: str | Path, observations: Iterable[str] = (), *, block: bool = True) -> None:
+        if isinstance(observations, str):
+            raise TypeError(f"observations is a list of names, not {observations!r}")
+        self._path = Path(path)
+        self.names = frozenset(observations)
+        self._writer = Writer(self._path, block=block)
+        with Transitions(self._path) as known:
+            self._compiler = known.compiler
+            self._observed = {name: known.observed_states(name) for name in self.names}
+        atexit.register(self._writer.close)
+
+    @property
+    def dropped(self) -> int:
+        """Number of rows that were not written, because too many waited or the file could not be written."""
+        return self._writer.dropped
+
+    def accept(self, compiler: str) -> None:
+        """Check that the file is of a compiler, as hashes of different compilers mean different things.
+
+        Raises:
+            TransitionsError: if it is of another one.
+        """
+        if self._compiler is None:
+            self._writer.put(Compiler(compiler))
+            self._compiler = compiler
+        elif self._compiler != compiler:
+            raise TransitionsError(
+                f"{self._path} has transitions of {self._compiler}; log those of {compiler} to a file of their own"
+            )
+
+    def start(self, benchmark: str, state: int, values: Mapping[str, Any]) -> None:
+        """Log a reset."""
+        self._writer.put(Start(benchmark, state))
+        self.observe(state, values)
+
+    def step(
+        self,
+        benchmark: str,
+        before: int,
+        actions: tuple[str, ...],
+        after: int | None,
+        rewards: Mapping[str, float],
+        values: Mapping[str, Any],
+    ) -> None:
+        """Log a transition, and observations of the state after it, which is None if the compiler refused."""
+        self._writer.put(Step(benchmark, before, actions, after, dict(rewards)))
+        if after is not None:
+            self.observe(after, values)
+
+    def observe(self, state: int, values: Mapping[str, Any]) -> None:
+        """Log observations of a state, once."""
+        for name, value in values.items():
+            seen = self._observed.setdefault(name, set())
+            if state not in seen:
+                seen.add(state)
+                self._writer.put(Observation(state, name, value))
+
+    def missing(self, state: int) -> list[str]:
+        """Return the names that are to be logged and have not been observed of a state."""
+        return [name for name in self.names if state not in self._observed[name]]
+
+    async def flush(self) -> None:
+        """Wait until everything logged so far is in the file.
+
+        Raises:
+            TransitionsError: if it cannot be written.
+        """
+        await in_thread(self._writer.flush)
+
+    def close(self) -> None:
+        """Write what is left, and close the file; idempotent.
+
+        Raises:
+            TransitionsError: if it cannot be written.
+        """
+        atexit.unregister(self._writer.close)
+        self._writer.close()

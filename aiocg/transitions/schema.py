@@ -1,0 +1,119 @@
+"""The tables of a file of transitions, and how such a file is opened.
+
+A state is identified by its 64-bit hash, which SQLite stores as a signed integer. A transition goes from a state, by
+the actions of one request, to the next state. So a file grows with the number of transitions, whatever the length of
+the episodes.
+"""
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+from aiocg.errors import AiocgError
+
+__all__ = ["TransitionsError", "close", "create", "open_file", "signed", "unsigned"]
+
+VERSION = 1
+APPLICATION = 0x61696F63  # "aioc", in the header of the file
+
+_TABLES = """
+CREATE TABLE Meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE Benchmarks (id INTEGER PRIMARY KEY, uri TEXT NOT NULL UNIQUE, state INTEGER);
+CREATE TABLE Actions (id INTEGER PRIMARY KEY, texts TEXT NOT NULL UNIQUE);
+CREATE TABLE Spaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE States (state INTEGER PRIMARY KEY, benchmark INTEGER NOT NULL REFERENCES Benchmarks);
+CREATE TABLE Observations (
+    state INTEGER NOT NULL, space INTEGER NOT NULL REFERENCES Spaces, codec TEXT NOT NULL, value,
+    PRIMARY KEY (state, space)
+) WITHOUT ROWID;
+CREATE TABLE StateTransitions (
+    id INTEGER PRIMARY KEY, state INTEGER NOT NULL, action INTEGER NOT NULL REFERENCES Actions,
+    next INTEGER, rewards TEXT NOT NULL, UNIQUE (state, action)
+);
+CREATE TABLE Conflicts (
+    state INTEGER NOT NULL, action INTEGER NOT NULL REFERENCES Actions, next INTEGER, UNIQUE (state, action, next)
+);
+CREATE VIEW Steps AS
+    SELECT uri AS benchmark_uri, StateTransitions.state AS state_id, texts AS action, next AS next_state_id,
+           next IS NULL AS done, rewards
+    FROM StateTransitions JOIN Actions ON Actions.id = action
+    LEFT JOIN States ON States.state = StateTransitions.state LEFT JOIN Benchmarks ON Benchmarks.id = benchmark;
+"""
+
+
+class TransitionsError(AiocgError):
+    """A file of transitions cannot be used."""
+
+
+def create(path: Path) -> sqlite3.Connection:
+    """Open a file for writing, and make it if there is none.
+
+    Raises:
+        TransitionsError: if the file is something else, damaged, or of a newer schema.
+    """
+    with _explained(path):
+        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            header = f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
+            database.executescript(f"BEGIN; {header} {_TABLES} COMMIT;")
+        _check(database, path)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")  # a crash of the process loses nothing that was committed
+    return database
+
+
+def close(database: sqlite3.Connection) -> None:
+    """Close a file that was written, and leave one file, which can be read where nothing can be written."""
+    with contextlib.suppress(sqlite3.Error):  # somebody reads it: then SQLite's other two files stay
+        database.execute("PRAGMA busy_timeout = 0")
+        database.execute("PRAGMA journal_mode = DELETE")
+    with contextlib.suppress(sqlite3.Error):
+        database.close()
+
+
+def open_file(path: Path) -> sqlite3.Connection:
+    """Open a file for reading.
+
+    Raises:
+        TransitionsError: if there is no such file, it is something else, damaged, or of a newer schema.
+    """
+    if not path.is_file():
+        raise TransitionsError(f"there is no file {path}: `aiocg search PROGRAM --log {path}` makes one")
+    with _explained(path):
+        database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        _check(database, path)
+    return database
+
+
+def _check(database: sqlite3.Connection, path: Path) -> None:
+    if database.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        database.close()
+        raise TransitionsError(f"{path} is an SQLite file, but not one of transitions")
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    if version > VERSION:
+        database.close()
+        raise TransitionsError(f"{path} has schema {version}, and this aiocg knows up to {VERSION}: upgrade aiocg")
+
+
+class _explained:
+    """Turn SQLite's errors into ours, with the name of the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise TransitionsError(f"{self._path} cannot be used as a file of transitions: {error}") from error
+
+
+def signed(state: int) -> int:
+    """Return a 64-bit hash as the integer that SQLite can store."""
+    return state - (1 << 64) if state >> 63 else state
+
+
+def unsigned(stored: int) -> int:
+    """Return the 64-bit hash of a stored integer."""
+    return stored & (1 << 64) - 1

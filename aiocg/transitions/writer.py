@@ -1,0 +1,272 @@
+"""The thread that writes to a file of transitions, and the rows that wait for it."""
+
+import contextlib
+import fcntl
+import logging
+import os
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from aiocg.transitions import codecs, schema
+from aiocg.transitions.schema import TransitionsError, signed
+
+__all__ = ["Compiler", "Observation", "Start", "Step", "Writer", "opened_alone"]
+
+BATCH = 4096  # rows of one transaction, at most
+WAITING = 1 << 16  # rows that may wait for the thread
+PERIOD = 0.5  # seconds between transactions, at most: what a crash may lose
+REMEMBERED = 1 << 17  # ids of actions kept in memory
+
+_logger = logging.getLogger(__name__)
+
+
+class Compiler(NamedTuple):
+    """The compiler that all transitions of the file are of."""
+
+    version: str
+
+
+class Start(NamedTuple):
+    """The state that a benchmark begins in."""
+
+    benchmark: str
+    state: int
+
+
+class Step(NamedTuple):
+    """The result of one request from a state; `next` is None if the compiler refused the actions."""
+
+    benchmark: str
+    state: int
+    actions: tuple[str, ...]
+    next: int | None
+    rewards: dict[str, float]
+
+
+class Observation(NamedTuple):
+    """The value of an observation space in a state."""
+
+    state: int
+    space: str
+    value: Any
+
+
+Row = Compiler | Start | Step | Observation
+
+
+class Writer:
+    """Writes rows to a file, in a thread of its own, some thousands in a transaction.
+
+    Attributes:
+        dropped: number of rows that were not written.
+        error: why the file can no longer be written, None if it can.
+
+    Args:
+        path: the file, which is made if there is none.
+        block: wait when too many rows are waiting, instead of dropping the new one.
+
+    Raises:
+        TransitionsError: if the file cannot be used, or another process or log writes to it.
+    """
+
+    def __init__(self, path: Path, *, block: bool = True) -> None:
+        self._path = path
+        self._block = block
+        self.dropped = 0
+        self.error: TransitionsError | None = None
+        self._stack = contextlib.ExitStack()
+        self._database = self._stack.enter_context(opened_alone(path))
+        self._ids: dict[tuple[str, str], int] = {}
+        self._rows: deque[Row] = deque()
+        self._changed = threading.Condition()
+        self._asked = self._answered = 0  # flushes
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name=f"aiocg-transitions {path.name}", daemon=True)
+        self._thread.start()
+
+    def put(self, row: Row) -> None:
+        """Add a row; it is in the file after less than a second, or after `flush`."""
+        if self.error is not None or self._closing:
+            self.dropped += 1
+            return
+        self._rows.append(row)
+        if len(self._rows) % BATCH == 0 and not self._make_room():
+            self._rows.pop()
+            self.dropped += 1
+
+    def _make_room(self) -> bool:
+        with self._changed:
+            self._changed.notify_all()
+            if len(self._rows) < WAITING:
+                return True
+            if self._block:
+                self._changed.wait_for(lambda: len(self._rows) < WAITING or self.error is not None)
+            return self._block
+
+    def flush(self) -> None:
+        """Wait until all rows are in the file.
+
+        Raises:
+            TransitionsError: if they cannot be written.
+        """
+        with self._changed:
+            self._asked += 1
+            number = self._asked
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._answered >= number or not self._thread.is_alive())
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        """Write what is left, and close the file; idempotent.
+
+        Raises:
+            TransitionsError: if rows could not be written.
+        """
+        if self._closing:
+            return
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+        self._stack.close()
+        if self.error is not None:
+            raise self.error
+
+    # ------------------------------------------------------------------------------------ in the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._closing or self._asked > self._answered or len(self._rows) >= BATCH, PERIOD
+                )
+                asked, closing = self._asked, self._closing
+            while self._rows and self.error is None:
+                self._write_some()
+            with self._changed:
+                if self.error is not None:
+                    self.dropped += len(self._rows)
+                    self._rows.clear()
+                self._answered = asked
+                self._changed.notify_all()
+            if closing:
+                return
+
+    def _write_some(self) -> None:
+        rows = [self._rows.popleft() for _ in range(min(BATCH, len(self._rows)))]
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                self._write(rows)
+                self._database.execute("COMMIT")
+            except BaseException:
+                self._ids.clear()  # some were taken back
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
+        except (sqlite3.Error, TypeError, ValueError) as error:
+            self.dropped += len(rows)
+            self.error = TransitionsError(f"nothing more is logged to {self._path}: {error}")
+            _logger.error("%s", self.error)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        versions = [row for row in rows if isinstance(row, Compiler)]
+        self._database.executemany("INSERT OR IGNORE INTO Meta VALUES ('compiler', ?)", versions)
+        self._write_starts(row for row in rows if isinstance(row, Start))
+        self._write_steps([row for row in rows if isinstance(row, Step)])
+        observations = [row for row in rows if isinstance(row, Observation)]
+        self._database.executemany(
+            "INSERT OR IGNORE INTO Observations VALUES (?, ?, ?, ?)",
+            [(signed(one.state), self._id("Spaces", one.space), *codecs.encode(one.value)) for one in observations],
+        )
+
+    def _write_starts(self, starts: Iterable[Start]) -> None:
+        for uri, state in starts:
+            benchmark = self._id("Benchmarks", uri)
+            self._database.execute("UPDATE Benchmarks SET state = ? WHERE id = ?", (signed(state), benchmark))
+            self._database.execute("INSERT OR IGNORE INTO States VALUES (?, ?)", (signed(state), benchmark))
+
+    def _write_steps(self, steps: Sequence[Step]) -> None:
+        encode = msgspec.json.encode
+        values, states = [], []
+        for step in steps:
+            benchmark = self._id("Benchmarks", step.benchmark)
+            after = None if step.next is None else signed(step.next)
+            action = self._id("Actions", encode(step.actions).decode())
+            values.append((signed(step.state), action, after, encode(step.rewards).decode()))
+            states += [(state, benchmark) for state in (signed(step.state), after) if state is not None]
+        self._database.executemany("INSERT OR IGNORE INTO States VALUES (?, ?)", states)
+        write_transitions(self._database, values)
+
+    def _id(self, table: str, text: str) -> int:
+        """Return the number of a text in a table of texts, where it is put if it is new."""
+        known = self._ids.get((table, text))
+        if known is None:
+            if len(self._ids) >= REMEMBERED:
+                self._ids.clear()
+            known = self._ids[table, text] = id_of(self._database, table, text)
+        return known
+
+
+def id_of(database: sqlite3.Connection, table: str, text: str) -> int:
+    """Return the number of a text in Benchmarks, Actions or Spaces, where it is put if it is new."""
+    column = {"Benchmarks": "uri", "Actions": "texts", "Spaces": "name"}[table]
+    found = database.execute(f"SELECT id FROM {table} WHERE {column} = ?", (text,)).fetchone()
+    if found is not None:
+        return int(found[0])
+    return int(database.execute(f"INSERT INTO {table} ({column}) VALUES (?)", (text,)).lastrowid or 0)
+
+
+def write_transitions(database: sqlite3.Connection, values: Sequence[tuple[int, int, int | None, str]]) -> None:
+    """Add transitions (state, action, next state, rewards as JSON); those with another result become conflicts."""
+    before = database.total_changes
+    database.executemany(
+        "INSERT INTO StateTransitions (state, action, next, rewards) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET rewards = json_patch(rewards, excluded.rewards)"
+        " WHERE next IS excluded.next AND rewards IS NOT excluded.rewards",
+        values,
+    )
+    if database.total_changes - before == len(values):
+        return  # each was new, or had a new reward
+    database.executemany(
+        "INSERT OR IGNORE INTO Conflicts SELECT state, action, ?3 FROM StateTransitions"
+        " WHERE state = ?1 AND action = ?2 AND next IS NOT ?3",
+        [value[:3] for value in values],
+    )
+
+
+@contextlib.contextmanager
+def opened_alone(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a file for writing, and keep other writers away; SQLite's own locks would let them write in turns.
+
+    Raises:
+        TransitionsError: if the file cannot be used, or somebody writes to it.
+    """
+    try:
+        claim = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise TransitionsError(f"cannot write to {path}: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise TransitionsError(
+                f"{path} is being written by another log: give each its own file, and merge them with "
+                "`aiocg transitions merge`"
+            ) from error
+        database = schema.create(path)
+        try:
+            yield database
+        finally:
+            schema.close(database)
+    finally:
+        os.close(claim)  # after SQLite has closed the file, whose locks this would drop
