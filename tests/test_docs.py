@@ -47,6 +47,9 @@ PUBLIC = (
     "aiocg.telemetry",
     "aiocg.telemetry.metrics",
     "aiocg.testing",
+    "aiocg.transitions",
+    "aiocg.transitions.parquet",
+    "aiocg.transitions.replay",
     "aiocg.validation",
 )
 FIRST = {"getting_started"}  # pages whose code the quick tests run
