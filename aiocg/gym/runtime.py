@@ -1,6 +1,7 @@
 """The synchronous runtime."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiocg.gym.env import CompilerEnv
@@ -10,6 +11,7 @@ from aiocg.gym.vector import CompilerVectorEnv
 from aiocg.states.state import CompilerEnvState, LegacyState
 
 if TYPE_CHECKING:
+    from aiocg.transitions import TransitionLog
     from aiocg.validation import ValidationResult
 
 
@@ -47,6 +49,13 @@ class SyncRuntime(RuntimeThread):
             settings: as for `CompilerVectorEnv`.
         """
         return CompilerVectorEnv(id, num_envs, runtime=self, **settings)
+
+    def log_to(self, path: str | Path, observations: Iterable[str] = (), *, block: bool = True) -> "TransitionLog":
+        """Log what all environments see from now on to a file; see `aiocg.Runtime.log_to`.
+
+        To wait until everything is in the file: `runtime.run(log.flush)`.
+        """
+        return self.runtime.log_to(path, observations, block=block)
 
     def replay(self, state: CompilerEnvState, **settings: Any) -> CompilerEnv:
         """Make an environment and bring it to a state.

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import aiocg
+import aiocg.gym
 import aiocg.testing
 from aiocg.errors import UnknownName
 from aiocg.testing import scripted_benchmark
@@ -122,12 +123,27 @@ async def test_llvm_logs_costs_rewards_and_what_it_is_told(tmp_path: Path) -> No
             assert isinstance(file.observation(info["state"], "IrInstructionCount"), int)
 
 
+def test_vectors_of_gymnasium_are_logged(tmp_path: Path) -> None:
+    with aiocg.gym.SyncRuntime(workers=1) as runtime:
+        log = runtime.log_to(tmp_path / "t.db")
+        envs = runtime.make_vec("llvm-ic-v0", 3, benchmark="programs-v0/gcd")
+        envs.reset()
+        envs.step([0, 1, 1])
+        runtime.run(log.flush)
+        with Transitions(tmp_path / "t.db") as file:
+            assert len(file) == 2 and all(one.next is not None for one in file)
+        envs.close()
+    assert os.listdir(tmp_path) == ["t.db"]
+
+
 async def test_a_file_of_another_compiler_is_refused(tmp_path: Path) -> None:
     async with logging(tmp_path / "t.db"):
         pass
     async with aiocg.Runtime(workers=1) as runtime:
         runtime.log_to(tmp_path / "t.db")
-        with pytest.raises(TransitionsError, match=r"has transitions of 1; log those of LLVM .* to a file of their own"):
+        with pytest.raises(
+            TransitionsError, match=r"has transitions of 1; log those of LLVM .* to a file of their own"
+        ):
             await runtime.make("llvm-v0", benchmark="programs-v0/gcd")
 
 
