@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -65,6 +66,12 @@ class Terminal:
         return bool(chunk)
 
 
+def _take_terminal() -> None:
+    """Make standard input the terminal that this process belongs to: Ctrl-C and hanging up become signals."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests run by `nohup` ignore it, and so would what they start
+
+
 @contextlib.contextmanager
 def terminal(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Iterator[Terminal]:
     """Run a command on a terminal; it is killed if it has not ended by the end of the block."""
@@ -79,7 +86,7 @@ def terminal(command: Sequence[str], folder: Path, environment: Mapping[str, str
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C becomes a signal
+        preexec_fn=_take_terminal,
     )
     os.close(theirs)
     try:
