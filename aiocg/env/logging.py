@@ -1,11 +1,12 @@
 """What environments log: the transition of each request, and observations of states not yet observed."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from aiocg.env.candidate import Candidate
 from aiocg.env.plan import Plan, Reading
-from aiocg.errors import WorkerFailure
+from aiocg.errors import ActionFailed, TooManyPending
 from aiocg.fleet.session import Session
 from aiocg.spaces import ObservationSpace
 from aiocg.spaces.actions import ActionSpaces
@@ -109,7 +110,7 @@ def log_candidates(
             values = plan.at_step.select(result.observations, names)
             rewards = plan.rewards_by_name(candidate.reward)
             log.step(uri, before, _texts(env, actions), candidate.state, rewards, values)
-        elif isinstance(candidate.error, WorkerFailure) and len(actions) == 1:
+        elif isinstance(candidate.error, ActionFailed) and len(actions) == 1:
             log.step(uri, before, _texts(env, actions), None, {}, {})
 
 
@@ -123,6 +124,7 @@ def _observe_missing(log: Log, env: Logged, session: Session, state: int, timeou
     if not names or session.pending or session.closed or session.error is not None:
         return
     reading = Reading(names, env.observation_spaces)
-    session.ask(  # an observation that fails is not logged
-        reading.observe, timeout, lambda reply: log.observe(reply.state, reading.select(reply.observations, names))
-    )
+    with contextlib.suppress(TooManyPending):  # then it is not observed, and neither is it if that fails
+        session.ask(
+            reading.observe, timeout, lambda reply: log.observe(reply.state, reading.select(reply.observations, names))
+        )

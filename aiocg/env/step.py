@@ -7,7 +7,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.env.episode import Episode
 from aiocg.env.logging import log_failure, log_step
 from aiocg.env.plan import Plan, Reading
-from aiocg.errors import Interrupted, ResetNeeded, SessionLost, WorkerCrashed, WorkerFailure
+from aiocg.errors import ActionFailed, Interrupted, ResetNeeded, SessionLost, WorkerCrashed, WorkerFailure
 from aiocg.fleet.pending import Receiver
 from aiocg.fleet.requests import PendingStep
 from aiocg.fleet.session import Session
@@ -86,7 +86,7 @@ class StepRequest(PendingStep):
         if episode.terminated:
             raise ResetNeeded("an action submitted before this one ended the episode") from error
         reward = episode.fail(plan, env.reward_space)
-        if env.log is not None and isinstance(error, WorkerFailure):
+        if env.log is not None and isinstance(error, ActionFailed):
             log_failure(env.log, env, plan, self.session, self.actions, reward)
         info = {
             "action_had_no_effect": True,

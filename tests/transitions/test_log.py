@@ -123,6 +123,14 @@ async def test_llvm_logs_costs_rewards_and_what_it_is_told(tmp_path: Path) -> No
             assert isinstance(file.observation(info["state"], "IrInstructionCount"), int)
 
 
+async def test_an_action_whose_state_cannot_be_observed_was_not_refused(tmp_path: Path) -> None:
+    async with logging(tmp_path / "t.db") as env:
+        _, _, terminated, _, info = await env.step("increment", observation_spaces=["impossible"])
+        assert terminated and info["error_type"] == "ObservationFailed"
+    with Transitions(tmp_path / "t.db") as file:
+        assert list(file) == []
+
+
 def test_vectors_of_gymnasium_are_logged(tmp_path: Path) -> None:
     with aiocg.gym.SyncRuntime(workers=1) as runtime:
         log = runtime.log_to(tmp_path / "t.db")
