@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from aiocg.cli.output import Json, answer, console, counted, print_facts, print_json, print_line, table
+from aiocg.cli.output import Json, answer, console, counted, print_facts, print_json, print_line, run, table
 
 if TYPE_CHECKING:
     from aiocg.transitions import Transition
@@ -66,6 +66,37 @@ def merge(
         counts = merged.counts()
     text = f"{target} has {counted(counts['StateTransitions'], 'transition')} of {counted(counts['States'], 'state')}"
     answer(json, {"file": str(target), "rows": counts}, text)
+
+
+@app.command("import")
+def import_(
+    source: Annotated[Path, typer.Argument(help="A database that CompilerGym's SynchronousSqliteLogger wrote.")],
+    file: Annotated[Path, typer.Argument(help="The file to add to; it is made if there is none.")],
+    compiler: Annotated[
+        str | None, typer.Option(help="What compiler its states are of.", show_default="CompilerGym's LLVM 10")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Add a database of CompilerGym's logger, without its pickled graphs, to a file of transitions.
+
+    Example: aiocg transitions import compiler_gym.db t.db
+    """
+    from aiocg.transitions import Transitions
+    from aiocg.transitions.original import COMPILER, import_original
+
+    import_original(source, file, run(_flags()), compiler or COMPILER)
+    with Transitions(file) as imported:
+        counts = imported.counts()
+    answer(json, {"file": str(file), "rows": counts}, f"{file} has {counted(counts['StateTransitions'], 'transition')}")
+
+
+async def _flags() -> list[str]:
+    """Return CompilerGym's actions, which only the compiler's worker knows."""
+    import aiocg
+
+    async with aiocg.Runtime(workers=1) as runtime:
+        env = await runtime.make("llvm-v0", action_space="PassesLegacy124")
+        return [env.action_space.text(action) for action in env.action_space.candidates()]
 
 
 @app.command()

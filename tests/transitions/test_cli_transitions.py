@@ -1,9 +1,12 @@
 """`aiocg transitions`, and `aiocg search --log`, which makes such files."""
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from aiocg.compat.wrappers.core import DB_CREATION_SCRIPT
 from aiocg.transitions.writer import Step, Writer
 
 from ..command_line import Run, runner
@@ -32,6 +35,17 @@ def test_a_search_is_logged_told_merged_exported_and_checked(aiocg: Run) -> None
     assert aiocg("transitions", "export", "all.db", "out", "--json").json["files"][-1] == "out/README.md"
     sound = aiocg("transitions", "audit", "all.db")
     assert sound.status == 0 and "0 conflicts" in sound.out
+
+
+def test_a_database_of_compiler_gym_is_imported(aiocg: Run) -> None:
+    with contextlib.closing(sqlite3.connect("original.db")) as database:
+        database.executescript(DB_CREATION_SCRIPT)
+        for actions, state in (("", "aa" * 20), ("15", "bb" * 20)):
+            database.execute("INSERT INTO States VALUES ('benchmark://a-v0/1', 0, 0.5, ?, ?)", (state, actions))
+        database.commit()
+    assert "1 transition" in aiocg("transitions", "import", "original.db", "t.db").out
+    (drawn,) = aiocg("transitions", "sample", "t.db", "--count", 1, "--json").json["transitions"]
+    assert (drawn["actions"], drawn["next"]) == (["constmerge"], int("bb" * 8, 16))
 
 
 def test_conflicts_and_wrong_files_have_exit_status_1(aiocg: Run) -> None:

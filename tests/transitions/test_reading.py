@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import aiocg
 from aiocg.transitions import Transitions, TransitionsError, codecs, merge
+from aiocg.transitions.original import import_original
 from aiocg.transitions.parquet import export, split_of
 from aiocg.transitions.replay import ReplayEnv
 from aiocg.transitions.writer import Compiler, Observation, Start, Step, Writer
@@ -133,6 +134,34 @@ def test_parquet_has_all_rows_and_no_program_in_both_splits(tmp_path: Path) -> N
     assert all(row["value"] == row["state"] for split in ("train", "test") for row in tables[f"Value-{split}"])
     with pytest.raises(TransitionsError, match="no empty folder"):
         export(path, tmp_path / "out")
+
+
+def test_a_database_of_compiler_gym_is_read(tmp_path: Path) -> None:
+    import aiocg.compat.compiler_gym as compiler_gym
+    from aiocg.compat.compiler_gym.wrappers import SynchronousSqliteLogger
+
+    env = compiler_gym.make("llvm-autophase-ic-v0", benchmark="programs-v0/gcd")
+    mem2reg, gvn = (env.action_space.flags.index(flag) for flag in ("-mem2reg", "-gvn"))
+    with SynchronousSqliteLogger(env, tmp_path / "original.db") as logger:
+        logger.reset()
+        rewards = [logger.step(mem2reg)[1]]
+        autophase, reward, _, _ = logger.multistep([gvn, mem2reg])
+        rewards.append(reward)
+    flags = [flag.removeprefix("-") for flag in env.action_space.flags]
+    import_original(tmp_path / "original.db", tmp_path / "t.db", flags, "LLVM 1")
+    with Transitions(tmp_path / "t.db") as file:
+        assert [one.actions for one in file] == [("mem2reg",), ("gvn", "mem2reg")]
+        assert [one.rewards["IrInstructionCountOz"] for one in file] == pytest.approx(rewards)
+        assert file[0].next == file[1].state and file.benchmarks()[0][1] == file[0].state
+        assert file.observation(file[1].next, "Autophase").tolist() == list(autophase)
+        assert file.compiler == "LLVM 1" and "define" in file.observation(file[0].state, "Ir")
+
+
+def test_another_database_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "other.db").write_bytes(b"no database")
+    for name, problem in (("other.db", "no database of CompilerGym's logger"), ("missing.db", "there is no file")):
+        with pytest.raises(TransitionsError, match=problem):
+            import_original(tmp_path / name, tmp_path / "t.db", [])
 
 
 async def test_replay_answers_as_the_compiler_did(tmp_path: Path) -> None:
