@@ -148,6 +148,83 @@ def test_messages_refuse_what_they_have_no_field_for() -> None:
         proto.Benchmark().program = proto.File()
 
 
+@pytest.mark.parametrize(
+    ("message", "written"),  # by the protobuf package, with CompilerGym 0.2.5's definitions
+    [
+        (
+            proto.Benchmark(
+                uri="benchmark://a/b",
+                program={"contents": b"BC\xc0\xde"},
+                dynamic_config=proto.BenchmarkDynamicConfig(
+                    build_cmd=proto.Command(argument=["cc", "$IN"], timeout_seconds=300, env={"A": "1"}),
+                    pre_run_cmd=[proto.Command(outfile=["x"]), proto.Command()],
+                ),
+            ),
+            "0a0f62656e63686d61726b3a2f2f612f6212060a044243c0de1a1d0a140a0263630a0324494e12060a01411201"
+            "3118ac021a032a01781a00",
+        ),
+        (
+            proto.File(contents=b""),
+            "0a00",
+        ),
+        (
+            proto.Command(timeout_seconds=-1),
+            "18ffffffffffffffffff01",
+        ),
+        (
+            proto.Event(
+                event_list=proto.ListEvent(
+                    event=[
+                        proto.Event(int64_value=-3),
+                        proto.Event(float_value=0.5),
+                        proto.Event(double_value=0.5),
+                        proto.Event(boolean_value=False),
+                        proto.Event(int64_tensor=proto.Int64Tensor(shape=[2], value=[-1, 300])),
+                        proto.Event(float_tensor=proto.FloatTensor(shape=[1], value=[1.5])),
+                    ]
+                )
+            ),
+            "12330a0228050a05350000003f0a0939000000000000e03f0a0220000a0a5a080a0102120301d8040a0b62090a"
+            "010112040000c03f",
+        ),
+        (
+            proto.Space(
+                space_sequence=proto.SpaceSequenceSpace(
+                    length_range=proto.Int64Range(min=-1, max=0), space=proto.Space(string_value=proto.StringSpace())
+                )
+            ),
+            "ca010a0a040801100012025a00",
+        ),
+        (
+            proto.Event(event_dict=proto.DictEvent(event={"k": proto.Event(string_value="é")})),
+            "1a0b0a090a016b12044202c3a9",
+        ),
+    ],
+)
+def test_messages_are_written_and_read_as_protobuf_does(message: Any, written: str) -> None:
+    data = message.SerializeToString()
+    assert data.hex() == written
+    assert type(message).FromString(data) == message
+    again = type(message)()
+    assert again.ParseFromString(data) == len(data)
+    assert again == message
+
+
+def test_readers_of_messages_skip_unknown_fields_and_take_lists_in_pieces() -> None:
+    unknown = bytes.fromhex("7801 7a0161 7d00000000 790000000000000000")
+    assert proto.File.FromString(unknown + proto.File(uri="x").SerializeToString()) == proto.File(uri="x")
+    pieces = bytes.fromhex("0802 0803 12020102")
+    assert proto.Int64Tensor.FromString(pieces) == proto.Int64Tensor(shape=[2, 3], value=[-1, 1])
+    both = proto.Benchmark(uri="a").SerializeToString() + proto.Benchmark(uri="b").SerializeToString()
+    assert proto.Benchmark.FromString(both) == proto.Benchmark(uri="b")
+
+
+@pytest.mark.parametrize("data", ["0a", "0a05", "0a0561", "ff", "0b", "0801", "12020801", "0a01ff"])
+def test_what_is_no_message_is_refused(data: str) -> None:
+    with pytest.raises(ValueError, match=r"cut off|not the bytes|decode"):
+        proto.Benchmark.FromString(bytes.fromhex(data))
+
+
 INT = proto.Int64Range(min=1, max=3)
 
 

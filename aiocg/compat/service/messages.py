@@ -1,12 +1,15 @@
 """CompilerGym's protocol buffer messages as Python classes, for benchmarks and user-defined services.
 
-They behave like protocol buffers as far as scripts rely on it, but are never serialised as such.
+They behave like protocol buffers as far as scripts rely on it, and are written and read in the same wire format, in
+which CompilerGym's `any_value` alone differs: it wraps an `Opaque` in protobuf's `Any`.
 """
 
 import copy
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from aiocg.compat.service import wire
 
 _DEFAULTS: dict[Any, Any] = {str: "", bytes: b"", int: 0, float: 0.0, bool: False}
 
@@ -18,10 +21,12 @@ class Message:
         fields: the type of each field: a Python type, a message class, a list with one type for a repeated field, or a
             dictionary from str to one type for a map.
         oneofs: groups of fields of which at most one can be set.
+        numbers: the number of each field in the wire format, and the word for its type in `messages.txt`.
     """
 
     fields: ClassVar[dict[str, Any]] = {}
     oneofs: ClassVar[dict[str, tuple[str, ...]]] = {}
+    numbers: ClassVar[dict[str, tuple[int, str]]] = {}
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(_values={}, _given=set())
@@ -44,7 +49,8 @@ class Message:
                 self._values.pop(other, None)
                 self._given.discard(other)
         self._values[name] = value
-        self._given.add(name)
+        if not isinstance(kind, (list, dict)):
+            self._given.add(name)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self.fields:
@@ -93,6 +99,26 @@ class Message:
             else:
                 self._put(name, value)
 
+    def SerializeToString(self, deterministic: bool = True) -> bytes:
+        """Return the message in the wire format; it is always deterministic."""
+        return wire.encode(self)
+
+    def ParseFromString(self, data: bytes) -> int:
+        """Replace the content by what bytes in the wire format say, and return their number."""
+        self.CopyFrom(self.FromString(data))
+        return len(data)
+
+    @classmethod
+    def FromString(cls, data: bytes) -> Self:
+        """Return the message of bytes in the wire format.
+
+        Raises:
+            ValueError: They are not the bytes of a message, or cut off.
+        """
+        message = cls()
+        wire.decode(message, bytes(data))
+        return message
+
     def _set(self) -> dict[str, Any]:
         return {name: self._values[name] for name in self.fields if name in self._values and self.HasField(name)}
 
@@ -140,7 +166,7 @@ _BY_KIND = "".join(
     f"{kind}Tensor shape:[int] value:[{one}]\n{kind}Range min:{one} max:{one}\n"
     f"{kind}Box low:{kind}Tensor high:{kind}Tensor\n"
     f"{kind}SequenceSpace length_range:Int64Range scalar_range:{kind}Range\n"
-    for kind, one in (("Boolean", "bool"), ("Int64", "int"), ("Float", "float"), ("Double", "float"))
+    for kind, one in (("Boolean", "bool"), ("Int64", "sint"), ("Float", "single"), ("Double", "float"))
 )
 
 _SCALARS = (str, bytes, int, float, bool)
@@ -152,7 +178,7 @@ def _class(name: str) -> Any:
 
 _LINES = [line.split() for line in (_PLAIN + _BY_KIND).split("\n") if line and line[0] != "#"]
 _CLASSES = {name: _class(name) for name, *_ in _LINES}
-_TYPES = {**{one.__name__: one for one in _SCALARS}, **_CLASSES}
+_TYPES = {**{one.__name__: one for one in _SCALARS}, "sint": int, "single": float, **_CLASSES}
 
 
 def _type(text: str) -> Any:
@@ -161,7 +187,9 @@ def _type(text: str) -> Any:
 
 
 for _name, *_fields in _LINES:
-    _CLASSES[_name].fields = {field: _type(kind) for field, _, kind in (one.partition(":") for one in _fields)}
+    _numbered = [(number, *one.partition(":")[::2]) for number, one in enumerate(_fields, 1) if one != "-"]
+    _CLASSES[_name].fields = {field: _type(kind) for _, field, kind in _numbered}
+    _CLASSES[_name].numbers = {field: (number, kind.strip("[]{}")) for number, field, kind in _numbered}
 _CLASSES["File"].oneofs = {"data": ("contents", "uri")}
 for _name in ("Space", "Event"):
     _CLASSES[_name].oneofs = {"value": tuple(_CLASSES[_name].fields)[1:]}
