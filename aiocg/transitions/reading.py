@@ -186,17 +186,28 @@ class Transitions(Sequence[Transition]):
                 yield _transition(row)
                 last = number
 
-    def sample(self, count: int, seed: int = 0, *, by_program: bool = False) -> list[Transition]:
+    def sample(
+        self, count: int, seed: int = 0, *, by_program: bool = False, weights: Sequence[float] | None = None
+    ) -> list[Transition]:
         """Draw transitions at random, with replacement.
 
         Args:
             count: how many.
             seed: of the random choices.
             by_program: draw the program first, so that each counts the same however many transitions it has.
+            weights: how often to draw each transition, relative to the others, such as the priorities of prioritised
+                experience replay (Schaul et al., ICLR 2016); one number of at least 0 for each.
+
+        Raises:
+            ValueError: if the weights are not as many as there are transitions, or cannot be weights.
+            TransitionsError: if the file has no transitions.
         """
         random, size = np.random.default_rng(seed), len(self)
         if not size:
             raise TransitionsError(f"{self.path} has no transitions")
+        if weights is not None:
+            shares = np.asarray(weights, float)
+            return [self[int(index)] for index in random.choice(size, count, p=shares / shares.sum())]
         if not by_program:
             return [self[int(index)] for index in random.integers(size, size=count)]
         programs: dict[int, list[int]] = {}

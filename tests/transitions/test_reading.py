@@ -1,5 +1,6 @@
 """Reading, merging, exporting and replaying files of transitions."""
 
+import collections
 import pickle
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,11 @@ def test_drawing_by_program_gives_small_programs_their_share(tmp_path: Path) -> 
         drawn = file.sample(400, seed=1, by_program=True)
         assert 150 < sum(one.benchmark == "small" for one in drawn) < 250
         assert file.sample(50, seed=2) == file.sample(50, seed=2) != file.sample(50, seed=3)
+        weights = [0.0] * 398 + [1.0, 3.0, 0.0]  # the last of "large", and the first of "small"
+        counts = collections.Counter(one.state for one in file.sample(400, seed=1, weights=weights))
+        assert set(counts) == {file[398].state, file[399].state} and counts[file[399].state] > 250
+        with pytest.raises(ValueError, match="size"):
+            file.sample(1, weights=[1.0])
     with Transitions(write(tmp_path / "empty.db")) as file, pytest.raises(TransitionsError, match="no transitions"):
         file.sample(1)
 
