@@ -15,6 +15,7 @@ except ImportError as error:
 __all__ = ["decode", "encode"]
 
 LEVEL = 3
+ARRAY = 1  # MessagePack's extension type of an array
 SMALL = 64  # bytes; less than that is not compressed
 
 
@@ -22,7 +23,7 @@ def encode(value: Any) -> tuple[str, Any]:
     """Return the name of a codec, and a value that SQLite stores.
 
     Args:
-        value: a number, text, bytes, a NumPy array of numbers, or what JSON can say.
+        value: a number, text, bytes, a NumPy array of numbers, or dictionaries and lists of these.
 
     Raises:
         TypeError: for any other value, such as a graph object.
@@ -42,7 +43,18 @@ def encode(value: Any) -> tuple[str, Any]:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         shape = "x".join(map(str, value.shape))
         return _packed(f"array:{value.dtype.str}:{shape}", np.ascontiguousarray(value).tobytes())
-    return _packed("json", msgspec.json.encode(value))
+    return _packed("msgpack", msgspec.msgpack.encode(value, enc_hook=_extension))
+
+
+def _extension(value: Any) -> msgspec.msgpack.Ext:
+    """Encode an array in a dictionary or list."""
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"a {type(value).__name__} cannot be stored; of graphs, flat arrays can (ProgramlArrays)")
+    return msgspec.msgpack.Ext(ARRAY, msgspec.msgpack.encode(encode(value)))
+
+
+def _array(code: int, data: memoryview) -> Any:
+    return decode(*msgspec.msgpack.decode(data))
 
 
 def _packed(codec: str, raw: bytes) -> tuple[str, bytes]:
@@ -69,8 +81,8 @@ def decode(codec: str, stored: Any) -> Any:
         return raw.decode(errors="surrogatepass")
     if kind == "bytes":
         return raw
-    if kind == "json":
-        return msgspec.json.decode(raw)
+    if kind == "msgpack":
+        return msgspec.msgpack.decode(raw, ext_hook=_array)
     if kind == "array":
         dtype, _, shape = rest.partition(":")
         return np.frombuffer(raw, dtype).reshape([int(length) for length in shape.split("x") if length]).copy()

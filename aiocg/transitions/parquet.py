@@ -68,8 +68,12 @@ def _cell(benchmark: str, state: int, value: Any) -> dict[str, Any]:
     if isinstance(value, np.ndarray):
         value = value.ravel().tolist()
     elif isinstance(value, (dict, list)):
-        value = json.dumps(value)
+        value = json.dumps(value, default=_listed)
     return {"benchmark": benchmark, "state": state, "value": value}
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist()
 
 
 def _arrow() -> Any:

@@ -41,8 +41,15 @@ def test_arrays_come_back_with_their_type_and_shape(dtype: str, shape: list[int]
     assert back.dtype == value.dtype and back.shape == value.shape and (back == value).all()
 
 
+def test_arrays_in_dictionaries_come_back() -> None:
+    value = {"edges": np.arange(200).reshape(2, 100), "texts": ["a", "b"], "none": np.zeros((0, 2), np.int8)}
+    back = codecs.decode(*codecs.encode(value))
+    assert back["texts"] == value["texts"] and (back["edges"] == value["edges"]).all()
+    assert back["none"].shape == (0, 2) and back["none"].dtype == np.int8
+
+
 def test_an_object_is_no_observation() -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="flat arrays"):
         codecs.encode(object())
 
 
