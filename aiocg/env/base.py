@@ -19,10 +19,10 @@ from aiocg.transport.messages import Observed, Welcome
 if TYPE_CHECKING:
     from aiocg.datasets.benchmark import Benchmark
     from aiocg.datasets.source_tree import SourceTree
-    from aiocg.env.logging import Log
     from aiocg.registry import EnvironmentSpec
     from aiocg.spaces.rewards import Reward
     from aiocg.states.result import ValidationResult
+    from aiocg.transitions import TransitionLog
 
 __all__ = ["EnvBase", "Owner"]
 
@@ -31,7 +31,7 @@ class Owner(Protocol):
     """What an environment needs from the runtime that made it."""
 
     @property
-    def log(self) -> "Log | None":
+    def log(self) -> "TransitionLog | None":
         """Where transitions are logged."""
 
     @property

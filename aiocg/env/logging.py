@@ -1,60 +1,25 @@
 """What environments log: the transition of each request, and observations of states not yet observed."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from aiocg.env.candidate import Candidate
 from aiocg.env.plan import Plan, Reading
+from aiocg.env.settings import EnvSettings
 from aiocg.errors import ActionFailed, TooManyPending
 from aiocg.fleet.session import Session
-from aiocg.spaces import ObservationSpace
-from aiocg.spaces.actions import ActionSpaces
 from aiocg.transport.messages import Action, Expanded, Observed
 
-__all__ = ["Log", "Logged", "log_candidates", "log_failure", "log_reset", "log_step"]
+if TYPE_CHECKING:
+    from aiocg.transitions.log import TransitionLog
+
+__all__ = ["log_candidates", "log_failure", "log_reset", "log_step"]
 
 
-class Log(Protocol):
-    """Where transitions go: see `aiocg.transitions.TransitionLog`."""
-
-    names: frozenset[str]
-
-    def accept(self, compiler: str) -> None:
-        """Check that transitions of a compiler can be logged."""
-
-    def start(self, benchmark: str, state: int, values: Mapping[str, Any]) -> None:
-        """Log a reset."""
-
-    def step(
-        self,
-        benchmark: str,
-        before: int,
-        actions: tuple[str, ...],
-        after: int | None,
-        rewards: Mapping[str, float],
-        values: Mapping[str, Any],
-    ) -> None:
-        """Log a transition, and observations of the state after it."""
-
-    def observe(self, state: int, values: Mapping[str, Any]) -> None:
-        """Log observations of a state."""
-
-    def missing(self, state: int) -> list[str]:
-        """Return what is to be observed of a state."""
-
-    def close(self) -> None:
-        """Write what is left."""
-
-
-class Logged(Protocol):
-    """What the functions below need of an environment."""
-
-    action_spaces: ActionSpaces
-    observation_spaces: dict[str, ObservationSpace]
-
-
-def log_reset(log: Log, env: Logged, plan: Plan, session: Session, reply: Observed, timeout: float) -> None:
+def log_reset(
+    log: "TransitionLog", env: EnvSettings, plan: Plan, session: Session, reply: Observed, timeout: float
+) -> None:
     """Log the state that a program begins in."""
     assert session.trajectory is not None
     values = plan.at_reset.select(reply.observations, log.names | plan.costs | plan.baselines)
@@ -63,8 +28,8 @@ def log_reset(log: Log, env: Logged, plan: Plan, session: Session, reply: Observ
 
 
 def log_step(
-    log: Log,
-    env: Logged,
+    log: "TransitionLog",
+    env: EnvSettings,
     plan: Plan,
     session: Session,
     actions: Sequence[Action],
@@ -84,7 +49,9 @@ def log_step(
     _observe_missing(log, env, session, reply.state, timeout)
 
 
-def log_failure(log: Log, env: Logged, plan: Plan, session: Session, actions: Sequence[Action], reward: Any) -> None:
+def log_failure(
+    log: "TransitionLog", env: EnvSettings, plan: Plan, session: Session, actions: Sequence[Action], reward: Any
+) -> None:
     """Log a step that the compiler refused, unless a part of its actions was applied."""
     trajectory = session.trajectory
     if len(actions) == 1 and trajectory is not None:
@@ -93,8 +60,8 @@ def log_failure(log: Log, env: Logged, plan: Plan, session: Session, actions: Se
 
 
 def log_candidates(
-    log: Log,
-    env: Logged,
+    log: "TransitionLog",
+    env: EnvSettings,
     plan: Plan,
     session: Session,
     candidates: Sequence[Sequence[Action]],
@@ -114,11 +81,11 @@ def log_candidates(
             log.step(uri, before, _texts(env, actions), None, {}, {})
 
 
-def _texts(env: Logged, actions: Sequence[Action]) -> tuple[str, ...]:
+def _texts(env: EnvSettings, actions: Sequence[Action]) -> tuple[str, ...]:
     return tuple(map(env.action_spaces.language.text, actions))
 
 
-def _observe_missing(log: Log, env: Logged, session: Session, state: int, timeout: float) -> None:
+def _observe_missing(log: "TransitionLog", env: EnvSettings, session: Session, state: int, timeout: float) -> None:
     """Ask for what is to be logged of a state, before the session can leave it: nobody has seen the reply yet."""
     names = log.missing(state)
     if not names or session.pending or session.closed or session.error is not None:

@@ -34,9 +34,13 @@ class TransitionLog:
         self._path = Path(path)
         self.names = frozenset(observations)
         self._writer = Writer(self._path, block=block)
-        with Transitions(self._path) as known:
-            self._compiler = known.compiler
-            self._observed = {name: known.observed_states(name) for name in self.names}
+        try:
+            with Transitions(self._path) as known:
+                self._compiler = known.compiler
+                self._observed = {name: known.observed_states(name) for name in self.names}
+        except BaseException:
+            self._writer.close()
+            raise
         atexit.register(self._writer.close)
 
     @property

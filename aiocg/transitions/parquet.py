@@ -99,13 +99,13 @@ def _transition_types() -> Any:
 
 
 def _write(path: Path, rows: Iterable[dict[str, Any]], types: Any) -> Iterator[Path]:
-    """Write rows, if there are any; without types, those of an observation's first value."""
+    """Write rows, if there are any; without types, those of the first observations."""
     arrow, writer = _arrow(), None
     try:
         remaining = iter(rows)
         while group := list(islice(remaining, GROUP)):
             if types is None:
-                value = arrow.array([group[0]["value"]]).type
+                value = arrow.array([row["value"] for row in group]).type
                 types = arrow.schema([("benchmark", arrow.string()), ("state", arrow.uint64()), ("value", value)])
             writer = writer or arrow.parquet.ParquetWriter(path, types, compression="zstd")
             writer.write_table(arrow.Table.from_pylist(group, schema=types))

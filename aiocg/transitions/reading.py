@@ -61,6 +61,7 @@ class Transitions(Sequence[Transition]):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._owner = 0
+        self._programs: tuple[int, list[Any]] | None = None
         self._connect()
 
     def _connect(self) -> sqlite3.Connection:
@@ -72,7 +73,7 @@ class Transitions(Sequence[Transition]):
         return self.path
 
     def __setstate__(self, path: Path) -> None:
-        self.path, self._owner = path, 0
+        self.path, self._owner, self._programs = path, 0, None
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         try:
@@ -210,12 +211,18 @@ class Transitions(Sequence[Transition]):
             return [self[int(index)] for index in random.choice(size, count, p=shares / shares.sum())]
         if not by_program:
             return [self[int(index)] for index in random.integers(size, size=count)]
-        programs: dict[int, list[int]] = {}
-        query = "SELECT benchmark, id FROM StateTransitions JOIN States USING (state)"
-        for benchmark, number in self._rows(query):
-            programs.setdefault(benchmark, []).append(number - 1)
-        chosen = [list(programs.values())[i] for i in random.integers(len(programs), size=count)]
-        return [self[numbers[int(random.integers(len(numbers)))]] for numbers in chosen]
+        programs = self._by_program(size)
+        chosen = [programs[i] for i in random.integers(len(programs), size=count)]
+        return [self[int(places[random.integers(len(places))])] for places in chosen]
+
+    def _by_program(self, size: int) -> list[Any]:
+        """Return the places of each program's transitions, read again only when there are more."""
+        if self._programs is None or self._programs[0] != size:
+            places: dict[int, list[int]] = {}
+            for program, number in self._rows("SELECT benchmark, id FROM StateTransitions JOIN States USING (state)"):
+                places.setdefault(program, []).append(number - 1)
+            self._programs = size, list(map(np.array, places.values()))
+        return self._programs[1]
 
     def close(self) -> None:
         """Close the file."""

@@ -7,6 +7,7 @@ the episodes.
 
 import contextlib
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 from aiocg.errors import AiocgError
@@ -95,18 +96,13 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
         raise TransitionsError(f"{path} has schema {version}, and this aiocg knows up to {VERSION}: upgrade aiocg")
 
 
-class _explained:
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into ours, with the name of the file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            raise TransitionsError(f"{self._path} cannot be used as a file of transitions: {error}") from error
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise TransitionsError(f"{path} cannot be used as a file of transitions: {error}") from error
 
 
 def signed(state: int) -> int:

@@ -77,6 +77,7 @@ class Writer:
 
     def __init__(self, path: Path, *, block: bool = True) -> None:
         self._path = path
+        self._owner = os.getpid()
         self._block = block
         self.dropped = 0
         self.error: TransitionsError | None = None
@@ -129,7 +130,7 @@ class Writer:
         Raises:
             TransitionsError: if rows could not be written.
         """
-        if self._closing:
+        if self._closing or self._owner != os.getpid():  # in a fork of the process, the file is not ours
             return
         with self._changed:
             self._closing = True
@@ -171,7 +172,7 @@ class Writer:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
                 raise
-        except (sqlite3.Error, TypeError, ValueError) as error:
+        except Exception as error:  # whatever it is, nobody may wait for a thread that has ended
             self.dropped += len(rows)
             self.error = TransitionsError(f"nothing more is logged to {self._path}: {error}")
             _logger.error("%s", self.error)

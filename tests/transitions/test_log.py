@@ -245,6 +245,35 @@ async def test_a_full_disk_ends_the_log_and_not_the_episode(tmp_path: Path) -> N
         assert file.integrity() == []
 
 
+def test_what_cannot_be_stored_ends_the_log_and_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiocg.transitions.writer.BATCH", 8)
+    monkeypatch.setattr("aiocg.transitions.writer.WAITING", 32)
+    writer = Writer(tmp_path / "t.db")
+    writer.put(Observation(1, "huge", 1 << 100))
+    for number in range(1000):
+        writer.put(Step("b", number, ("a",), number, {}))
+    with pytest.raises(TransitionsError, match="nothing more is logged"):
+        writer.flush()
+    with pytest.raises(TransitionsError, match="nothing more is logged"):
+        writer.close()
+    assert writer.dropped == 1001
+
+
+def test_a_fork_of_the_process_leaves_the_file_alone(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "t.db")
+    writer.put(Step("b", 1, ("a",), 2, {}))
+    writer.flush()
+    child = os.fork()
+    if not child:
+        writer.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    writer.put(Step("b", 2, ("a",), 3, {}))
+    writer.close()
+    with Transitions(tmp_path / "t.db") as file:
+        assert len(file) == 2 and file.integrity() == []
+
+
 def test_a_writer_that_is_killed_leaves_a_sound_file(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from aiocg.transitions.writer import *\n"
