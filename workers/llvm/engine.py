@@ -26,7 +26,6 @@ from aiocg.workers.programs.linking import Tools
 
 TRANSITION_CACHE_BYTES = 256 << 20
 MODULE_CACHE_BYTES = 1 << 30
-MOST_RUNS = 512  # pass runs in one context; a context never frees its types and constants
 MOST_CLONED = 3_000  # instructions; larger modules are written once and parsed, which is faster than cloning
 MOST_INERT = 1 << 14  # actions without effect that a state remembers
 
@@ -248,7 +247,7 @@ class Engine:
         if not module.canonical or module.renamings != context.renamings:
             module.close()
             module = self._bring_back(state)
-        if context.runs >= MOST_RUNS:
+        if context.worn:
             self._save(state, module)
             module.close()
             module = self._parse(state)
@@ -303,7 +302,7 @@ class Engine:
         """Write the state's bitcode, if there is none, so that its module can be freed."""
         if state.content is None and module.fresh:
             state.content = self._write(module)
-            if module.context.runs >= MOST_RUNS:
+            if module.context.worn:
                 state.anchor(state.content)
 
     def _keep(self, state: State, module: Module) -> None:
@@ -347,7 +346,7 @@ class Engine:
         """Record how the module may be used next; return whether the surveyor understands it."""
         context, types = module.context, facts.types
         if types > context.types and context.types:
-            context.runs = MOST_RUNS  # a new type name is taken, so LLVM would rename the next type that wants it
+            context.names_taken = True  # LLVM would rename the next type that wants the same name
         context.types = types
         module.renamings = context.renamings = facts.renamings
         module.canonical = not facts.unknown

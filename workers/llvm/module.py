@@ -16,6 +16,7 @@ from aiocg.workers.llvm.pass_options import pass_builder_options
 from aiocg.workers.llvm.prototypes import DIAGNOSTIC_HANDLER
 
 BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # raw, and in the wrapper of Apple's tools
+MOST_RUNS = 512  # in one context for each of its modules; a context never frees its types and constants
 NAME = b"<stdin>"  # what `opt` calls a module that it reads from a pipe
 _ERROR = 0  # LLVMDSError
 _RETURN_STATUS = 2  # LLVMReturnStatusAction
@@ -70,6 +71,7 @@ class Context:
         modules: the number of modules; closing the last one closes the context.
         runs: the number of pass runs and clonings so far; a context keeps everything ever created in it.
         types: the number of named types seen so far.
+        names_taken: whether a pass has added a named type.
         renamings: how often passes renamed types.
         memo: the address of data that belongs to the context, passed to `when_closed` when it closes; 0 if none.
     """
@@ -79,6 +81,7 @@ class Context:
         self.errors: list[str] = []
         self.names = names
         self.modules = self.runs = self.types = self.renamings = self.memo = 0
+        self.names_taken = False
         self.when_closed: Callable[[int], None] | None = None
         self._pointer: int = library.c.LLVMContextCreate()
         if not names:
@@ -86,6 +89,11 @@ class Context:
         # Without a handler LLVM prints errors and exits. The handler must live as long as the context.
         self._handler = DIAGNOSTIC_HANDLER(self._diagnose)
         library.c.LLVMContextSetDiagnosticHandler(self._pointer, self._handler, None)
+
+    @property
+    def worn(self) -> bool:
+        """Whether a module that is to change should move to a new context first."""
+        return self.names_taken or self.runs >= MOST_RUNS * self.modules
 
     @property
     def pointer(self) -> int:

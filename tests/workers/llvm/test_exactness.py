@@ -15,6 +15,7 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import canonical, passes
 from aiocg.workers.llvm.engine import Engine
 from aiocg.workers.llvm.library import Library, find_clang
+from aiocg.workers.llvm.module import MOST_RUNS
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.states import MOST_BEGUN, REACH, State
 
@@ -374,6 +375,24 @@ def test_program_that_sessions_begin_with_again_is_parsed_once(engine: Engine, c
         engine.let_go(state)
     assert len(ends) == 1
     assert (engine.parses - parses, engine.clones) == (2, 4)
+
+
+def test_sessions_that_share_a_context_do_not_wear_it_out_for_each_other(
+    engine: Engine, library: Library, compile_program: Compile
+) -> None:
+    if not has_clones(engine):
+        pytest.skip("clones share constants with use-lists before LLVM 21")
+    engine.transitions.limit = 0
+    walks = [Walk(engine, compile_program("sorting.c")) for _ in range(MOST_RUNS // 16)]
+    trails = [list(path) for _, path in zip(walks, paths(library, "shared context", 24), strict=False)]
+    for walk, trail in zip(walks, trails, strict=True):
+        walk.step(trail[0])
+    parses, runs = engine.parses, engine.runs
+    for position in range(1, 24):
+        for walk, trail in zip(walks, trails, strict=True):
+            walk.step(trail[position])
+    assert engine.runs - runs > MOST_RUNS
+    assert engine.parses - parses < len(walks) / 4
 
 
 def test_programs_that_come_round_seldom_keep_no_module(engine: Engine) -> None:
