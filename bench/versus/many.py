@@ -91,7 +91,7 @@ class _Crowd:
             if side not in self._made:
                 await self._make(side, way)
         steps = self._effort.choose(STEPS, STEPS // 10) // min(64, self._count)
-        for turn in range(1 if self._count == THOUSAND else self._effort.choose(5, 2)):
+        for turn in range(self._effort.choose(3 if self._count == THOUSAND else 5, 2)):
             plans = [self._random.choices(ACTIONS, k=steps) for _ in range(self._count)]
             for side in [side for side in order(turn) if side in sides]:
                 reply = await self._drivers[side].ask("play", timeout=PATIENCE, plans=plans)
