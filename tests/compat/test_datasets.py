@@ -22,11 +22,13 @@ from aiocg.compat.compiler_gym.errors import BenchmarkInitError, DatasetInitErro
 from aiocg.compat.compiler_gym.service.proto import Benchmark as Message
 from aiocg.compat.datasets import native, stand_ins
 from aiocg.compat.datasets.published import get_llvm_datasets
+from aiocg.datasets import DownloadError
 from aiocg.datasets.benchmark import Benchmark as Native
 from aiocg.datasets.benchmark import BenchmarkSource
+from aiocg.datasets.package_index import fetch_members
 from aiocg.datasets.published.cbench import CBenchDataset as Published
 
-CRC32 = "benchmark://cbench-v1/crc32"
+SHA = "benchmark://cbench-v1/sha"
 METADATA = {"description": "", "license": "MIT"}
 
 
@@ -361,7 +363,7 @@ def test_datasets_are_compiler_gyms_and_ours_are_found_by_their_names(natives: t
     assert natives["cBench-v1"].deprecated
     with pytest.deprecated_call(match="Please use 'benchmark://cbench-v1'"), warnings.catch_warnings():
         warnings.simplefilter("ignore", stand_ins.StandInWarning)
-        natives.benchmark("benchmark://cBench-v1/crc32")
+        natives.benchmark("benchmark://cBench-v1/sha")
     assert isinstance(natives["generator://csmith-v0"], CsmithDataset)
     assert CBenchDataset(site_data_base="anywhere").size == 23
     assert natives["npb-v0"].size == 122
@@ -457,16 +459,16 @@ def test_every_program_of_cbench_has_a_stand_in_that_exists(natives: theirs.Data
 
 
 def test_stand_in_says_what_it_is_and_is_what_was_asked_for(natives: theirs.Datasets) -> None:
-    with pytest.warns(stand_ins.StandInWarning, match=r"programs-v0/crc32 runs in place of .*v1/crc32") as warned:
-        benchmark = natives.benchmark("cbench-v1/crc32")
+    with pytest.warns(stand_ins.StandInWarning, match=r"programs-v0/sha256 runs in place of .*v1/sha") as warned:
+        benchmark = natives.benchmark("cbench-v1/sha")
     assert warned[0].filename == __file__
     assert "AIOCG_OFFLINE" in str(warned[0].message)
     assert "aiocg dataset install cbench-v1" in str(warned[0].message)
-    assert str(benchmark) == str(benchmark.uri) == "benchmark://programs-v0/crc32"
-    assert benchmark == CRC32
-    assert pickle.loads(pickle.dumps(benchmark)) == CRC32
+    assert str(benchmark) == str(benchmark.uri) == "benchmark://programs-v0/sha256"
+    assert benchmark == SHA
+    assert pickle.loads(pickle.dumps(benchmark)) == SHA
     with warnings.catch_warnings(action="error"):
-        assert natives.benchmark(CRC32) == CRC32  # told once
+        assert natives.benchmark(SHA) == SHA  # told once
     with pytest.warns(stand_ins.StandInWarning):
         drawn = natives["cbench-v1"].random_benchmark(np.random.default_rng(3))
     assert str(drawn).startswith("benchmark://programs-v0/")
@@ -474,10 +476,25 @@ def test_stand_in_says_what_it_is_and_is_what_was_asked_for(natives: theirs.Data
 
 @pytest.mark.filterwarnings("ignore::aiocg.compat.datasets.stand_ins.StandInWarning")
 def test_what_equals_a_stand_in_is_found_in_sets_with_it(natives: theirs.Datasets) -> None:
-    stand_in, own = natives.benchmark(CRC32), natives.benchmark("programs-v0/crc32")
-    likes = [stand_in, own, CRC32, "benchmark://programs-v0/crc32", theirs.BenchmarkUri.from_string(CRC32), own.uri]
+    stand_in, own = natives.benchmark(SHA), natives.benchmark("programs-v0/sha256")
+    likes = [stand_in, own, SHA, "benchmark://programs-v0/sha256", theirs.BenchmarkUri.from_string(SHA), own.uri]
     for one, other in itertools.product(likes, repeat=2):
         assert (one == other) == (other == one) == (one in {other})
+
+
+@pytest.mark.slow
+def test_crc32_is_the_one_of_the_wheel(natives: theirs.Datasets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIOCG_OFFLINE")
+    try:
+        fetch_members(stand_ins.WHEEL)
+    except DownloadError as error:
+        pytest.skip(f"there is no package index: {error}")
+    monkeypatch.setenv("AIOCG_OFFLINE", "1")
+    with warnings.catch_warnings(action="error"):
+        benchmark = natives.benchmark("cbench-v1/crc32")
+    assert str(benchmark) == "benchmark://cbench-v1/crc32"
+    assert len(benchmark.native.content) == 7844
+    assert benchmark.is_validatable()
 
 
 def test_program_that_cbench_does_not_have_has_no_stand_in(natives: theirs.Datasets) -> None:
@@ -488,7 +505,7 @@ def test_program_that_cbench_does_not_have_has_no_stand_in(natives: theirs.Datas
 def test_stand_ins_can_be_switched_off(natives: theirs.Datasets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(stand_ins.SWITCH, "0")
     with pytest.raises(DatasetInitError, match="AIOCG_OFFLINE"):
-        natives.benchmark(CRC32)
+        natives.benchmark(SHA)
     assert not natives["cbench-v1"].can_be_had
 
 
@@ -496,10 +513,10 @@ def test_installed_cbench_is_used(natives: theirs.Datasets, tmp_path: Path) -> N
     assert stand_ins.default_benchmark() == "benchmark://programs-v0/qsort"
     folder = Published().contents_path
     folder.mkdir(parents=True)
-    (folder / "crc32.bc").write_bytes(b"BC\xc0\xdereal")
+    (folder / "sha.bc").write_bytes(b"BC\xc0\xdereal")
     with warnings.catch_warnings(action="error"):
-        benchmark = natives.benchmark(CRC32)
-    assert str(benchmark) == CRC32
+        benchmark = natives.benchmark(SHA)
+    assert str(benchmark) == SHA
     assert benchmark.native.content == b"BC\xc0\xdereal"
     assert stand_ins.default_benchmark() == "benchmark://cbench-v1/qsort"
 
@@ -510,7 +527,7 @@ def test_damaged_mirror_is_a_reason_for_a_stand_in(
     monkeypatch.setenv("AIOCG_DATASET_MIRROR", str(tmp_path / "none"))
     monkeypatch.setenv("AIOCG_CACHE", str(tmp_path / "cache"))
     with pytest.warns(stand_ins.StandInWarning, match="cannot fetch"):
-        natives.benchmark(CRC32)
+        natives.benchmark(SHA)
     monkeypatch.setenv(stand_ins.SWITCH, "0")
     with pytest.raises(DownloadFailed):
-        natives.benchmark(CRC32)
+        natives.benchmark(SHA)

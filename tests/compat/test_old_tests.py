@@ -75,7 +75,7 @@ def test_a_command_that_does_not_build_is_an_error_of_reset(env: Any, tmp_path: 
 def test_a_stand_in_is_found_by_the_name_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setenv("AIOCG_OFFLINE", "1")
-    asked_for = "benchmark://cbench-v1/crc32"
+    asked_for = "benchmark://cbench-v1/sha"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StandInWarning)
         found = CBenchDataset().benchmark(asked_for)

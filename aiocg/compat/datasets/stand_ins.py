@@ -1,13 +1,16 @@
 """Our own programs in place of those of cBench where these cannot be fetched, so that old scripts still run.
 
-The original programs were published at a single address, which may be gone. A stand-in is a similar program, not the
-same one, so results on one say nothing about the other. The user is warned once for each program that is replaced.
+The original programs were published at a single address, which may be gone; `crc32` is also in CompilerGym's wheel. A
+stand-in is a similar program, not the same one, so results on one say nothing about the other. The user is warned once
+for each program that is replaced.
 """
 
+import contextlib
 import functools
 import os
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 from aiocg.compat.datasets.benchmark import Benchmark, BenchmarkUri
 from aiocg.compat.datasets.dataset import Dataset
@@ -16,6 +19,8 @@ from aiocg.compat.deprecation import outside
 from aiocg.compat.errors import DatasetInitError, DownloadFailed, translated
 from aiocg.datasets.benchmark import Benchmark as Native
 from aiocg.datasets.dataset import Dataset as NativeSet
+from aiocg.datasets.errors import DownloadError
+from aiocg.datasets.package_index import Wheel, fetch_members
 from aiocg.datasets.programs import ProgramsDataset
 from aiocg.datasets.published.cbench import CBenchDataset as Published
 from aiocg.datasets.uri import BenchmarkUri as NativeUri
@@ -48,6 +53,17 @@ STAND_INS = {
     "tiffmedian": "huffman",  # counting, and a heap
 }
 """The program of `programs-v0` that replaces each program of `cbench-v1`."""
+
+WHEEL = Wheel(
+    "compiler_gym-0.2.5-py3-none-manylinux2014_x86_64.whl",
+    "49a335c925ccc493c2e1b801867986982f0c7dd500041775fa6b3247b1d54ccf",
+    {
+        "compiler_gym-0.2.5.data/purelib/compiler_gym/third_party/cbench/cbench-v1/crc32.bc": (
+            "eeeed82c639e34d923d8c03491236f1f579a6c186cb7e4658c9f6c5c34dc60d5"
+        )
+    },
+)
+"""CompilerGym's wheel, which contains one program of `cbench-v1`."""
 
 INPUTS = 20  # of each program of cBench: `cbench-v1/crc32?dataset=19` is the last
 
@@ -93,6 +109,9 @@ class CBenchDataset(NativeDataset):
         try:
             self.install_programs()
         except (DatasetInitError, DownloadFailed) as error:
+            if name == "crc32":
+                with contextlib.suppress(DownloadError):
+                    return self._made(uri, fetch_members(WHEEL)["crc32.bc"])
             if not _switched_on():
                 raise
             return self._stand_in(uri, name, error)
@@ -118,6 +137,11 @@ class CBenchDataset(NativeDataset):
     def _random_benchmark(self, random_state: object) -> Benchmark:
         names = sorted(STAND_INS)
         return self.benchmark(f"{self.name}/{names[int(random_state.integers(len(names)))]}")  # type: ignore[attr-defined]
+
+    def _made(self, uri: BenchmarkUri, file: Path) -> Benchmark:
+        assert isinstance(self.native, Published)
+        with translated(uri):
+            return Benchmark.from_native(self.native.make_benchmark(NativeUri.from_string(str(uri)), lambda: file))
 
     def _stand_in(self, uri: BenchmarkUri, name: str, error: OSError) -> Benchmark:
         target = stand_in(name)
