@@ -261,6 +261,7 @@ def test_probes_and_tiny_files_are_clangs_alone(cc: Driver) -> None:
         assert (cc.folder / "ours.o").read_bytes() == (cc.folder / "theirs.o").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_file_whose_levels_alone_take_the_budget_is_not_searched(cc: Driver) -> None:
     line = shlex.join([*program_flags("c"), "-O2", "-c", str(PROGRAMS / "lisp.c")])
     cc.place.environment.update({"AIOCG_CC_SEARCH": "greedy", "AIOCG_CC_BUDGET": "0.05", "AIOCG_CC_REPORT": "r.txt"})
@@ -271,8 +272,8 @@ def test_a_file_whose_levels_alone_take_the_budget_is_not_searched(cc: Driver) -
 
 def test_a_search_that_is_cut_off_keeps_what_it_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it has found something by then depends on the machine; what it has found is a program."""
-    program = default_datasets().benchmark("programs-v0/lisp").content
-    monkeypatch.setattr(driver_search, "GRACE", -595.0)
+    program = default_datasets().benchmark("programs-v0/gcd").content
+    monkeypatch.setattr(driver_search, "GRACE", -599.5)
     found = driver_search.optimise(program, Settings(search="greedy", budget=600.0), 600.0)
     assert len(found) <= 2 and all(how.endswith(" actions") for _, how in found)
     assert all(compute_observation("IrInstructionCount", bitcode) > 0 for bitcode, _ in found)
@@ -386,6 +387,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_no_failure_of_the_process_that_it_ends_as_well(cc: Driver) -> None:
     cc.place.environment.update({"AIOCG_CC_SEARCH": "greedy", "AIOCG_CC_BUDGET": "600"})
     line = [*FLAGS, "-O2", "-c", str(PROGRAMS / "lisp.c"), "-o", "lisp.o"]
