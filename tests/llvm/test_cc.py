@@ -272,8 +272,8 @@ def test_a_file_whose_levels_alone_take_the_budget_is_not_searched(cc: Driver) -
 
 def test_a_search_that_is_cut_off_keeps_what_it_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it has found something by then depends on the machine; what it has found is a program."""
-    program = default_datasets().benchmark("programs-v0/gcd").content
-    monkeypatch.setattr(driver_search, "GRACE", -599.5)
+    program = default_datasets().benchmark("programs-v0/lisp").content
+    monkeypatch.setattr(driver_search, "GRACE", -595.0)
     found = driver_search.optimise(program, Settings(search="greedy", budget=600.0), 600.0)
     assert len(found) <= 2 and all(how.endswith(" actions") for _, how in found)
     assert all(compute_observation("IrInstructionCount", bitcode) > 0 for bitcode, _ in found)
