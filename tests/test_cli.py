@@ -215,6 +215,7 @@ def test_search_json_has_stable_keys(aiocg: Run, algorithm: str) -> None:
         assert set(costs) == {"before", "O3", "Oz", "OzMinsize", "found"}
 
 
+@pytest.mark.slow
 def test_a_front_is_a_table_with_the_levels_and_can_be_drawn(aiocg: Run) -> None:
     pytest.importorskip("pymoo", reason="a front needs pymoo, of the extra search")
     names = ("IrInstructionCount", "ObjectTextSizeBytes")
@@ -249,6 +250,7 @@ def test_random_search_ends_by_whichever_budget_is_used_up_first(aiocg: Run) -> 
     assert aiocg(*words, 5, "--budget", "3600").json["evaluations"] == 5
 
 
+@pytest.mark.slow
 @needs_headers
 def test_passes_are_printed_on_one_line_that_can_be_copied(aiocg: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "50")
@@ -550,6 +552,7 @@ def test_a_program_of_ones_own_is_made_faster_where_the_command_says_how_it_is_r
     assert done.status == 1 and "is no command line" in done.err
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_race_with_the_best_so_far_and_its_time(place: Any) -> None:
     ours, theirs = pty.openpty()
     command = ["aiocg", "search", f"{CHEAPEST}", "--reward", "runtime", "--budget", "600"]

@@ -71,7 +71,7 @@ def found(done: "subprocess.CompletedProcess[str]") -> Any:
 
 
 @needs_headers
-@pytest.mark.parametrize("who", ["somebody", "me"])
+@pytest.mark.parametrize("who", ["somebody", pytest.param("me", marks=pytest.mark.slow)])
 def test_a_search_needs_no_home_and_takes_names_with_blanks(folder: Path, who: str) -> None:
     words = ["search", "random", "my program.c", "--run", "./program", "--evaluations", "5", "--workers", "1"]
     words += ["-o", "best program.o", "--json"]
@@ -82,6 +82,7 @@ def test_a_search_needs_no_home_and_takes_names_with_blanks(folder: Path, who: s
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
 def test_gcc_as_well(folder: Path) -> None:
     words = ["search", "hill-climb", "my program.c", "--run", "./program", "--evaluations", "3", "--workers", "1"]
@@ -91,6 +92,7 @@ def test_gcc_as_well(folder: Path) -> None:
     assert (folder / "my program.o").is_file()
 
 
+@pytest.mark.slow
 @needs_headers
 def test_the_driver_as_well(folder: Path) -> None:
     done = run(folder, somebody(), "cc", "-O2", "-c", "my program.c", "-o", "my program.o", AIOCG_CC_BUDGET="2")

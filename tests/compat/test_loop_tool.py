@@ -65,6 +65,7 @@ def test_thread_removal_and_addition(env: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_speed_is_measured_and_its_increase_is_the_reward(env: Any) -> None:
     env.reset(benchmark=CPU)
     total, flops = env.observation["flops"], 0.0

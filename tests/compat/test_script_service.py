@@ -258,6 +258,7 @@ def test_an_environment_of_ones_own_can_be_registered() -> None:
 # ------------------------------------------------------------------------------------- programs of LLVM, called
 
 
+@pytest.mark.slow
 def test_a_script_may_call_opt_and_llc() -> None:
     source = b"int sum(int *p) { int s = 0; for (int i = 0; i < 64; i++) s += p[i]; return s; }"
     with ClientServiceCompilerEnv(service=SCRIPT.with_name("unrolling_script.py")) as env:

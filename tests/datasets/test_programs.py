@@ -107,6 +107,7 @@ def test_there_are_enough_programs() -> None:
     assert languages.count("c++") >= 4
 
 
+@pytest.mark.slow
 def test_sizes_spread_from_tiny_to_large() -> None:
     counts = sorted(instruction_count(program) for program in PROGRAMS)
     assert counts[0] <= 150

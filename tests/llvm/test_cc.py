@@ -261,6 +261,7 @@ def test_probes_and_tiny_files_are_clangs_alone(cc: Driver) -> None:
         assert (cc.folder / "ours.o").read_bytes() == (cc.folder / "theirs.o").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_file_whose_levels_alone_take_the_budget_is_not_searched(cc: Driver) -> None:
     line = shlex.join([*program_flags("c"), "-O2", "-c", str(PROGRAMS / "lisp.c")])
     cc.place.environment.update({"AIOCG_CC_SEARCH": "greedy", "AIOCG_CC_BUDGET": "0.05", "AIOCG_CC_REPORT": "r.txt"})
@@ -386,6 +387,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_no_failure_of_the_process_that_it_ends_as_well(cc: Driver) -> None:
     cc.place.environment.update({"AIOCG_CC_SEARCH": "greedy", "AIOCG_CC_BUDGET": "600"})
     line = [*FLAGS, "-O2", "-c", str(PROGRAMS / "lisp.c"), "-o", "lisp.o"]

@@ -95,6 +95,7 @@ def test_what_is_wrong_is_told(
     assert said in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_not_installed_has_a_stand_in(monkeypatch: pytest.MonkeyPatch, compiled: Path, tmp_path: Path) -> None:
     monkeypatch.setattr(tools.shutil, "which", lambda *_, **__: None)
     monkeypatch.setenv("AIOCG_CACHE", str(tmp_path))

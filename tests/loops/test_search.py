@@ -29,7 +29,7 @@ SEARCHES: dict[str, Callable[[aiocg.Env], Awaitable[SearchResult]]] = {
     "beam": lambda env: beam(env, width=2, depth=2, budget=Budget(evaluations=60)),
     "hill_climb": lambda env: hill_climb(env, budget=FEW, seed=1),
     "genetic": lambda env: genetic(env, budget=FEW, seed=1),
-    "schedule": lambda env: schedule(env, budget=FEW, seed=1),
+    "schedule": lambda env: schedule(env, budget=Budget(evaluations=6), seed=1),
 }
 
 
@@ -66,6 +66,7 @@ async def test_a_schedule_is_searched_from_templates_and_told_as_one_action(make
     assert "[vectorized]" in tree and "[unrolled]" in tree
 
 
+@pytest.mark.slow
 async def test_the_reward_of_a_measured_search_is_the_median_of_its_last_rounds(
     make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,7 @@ async def test_contenders_are_run_in_turns_alone_on_the_machine(make, runs) -> N
     assert not await measurement.measured_alone(env) and await measurement.runtime_observation_count(env) == 3
 
 
+@pytest.mark.slow
 async def test_a_candidate_that_is_clearly_slower_is_given_up_after_its_first_runs(make, runs) -> None:  # type: ignore[no-untyped-def]
     env = await make(program(HOT, "hot"))
     async with measuring(env, ALONE_AND_ONCE):

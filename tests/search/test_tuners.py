@@ -222,7 +222,7 @@ def test_what_fails_is_never_good_enough() -> None:
 # ------------------------------------------------------------------------------------------------- outside tuners
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 def test_an_outside_tuner_finds_more_the_longer_it_searches_and_the_same_with_the_same_seed(
     outside: Callable[[int], Tuner],
 ) -> None:
@@ -296,6 +296,7 @@ def test_without_its_package_an_outside_tuner_names_the_extra(name: str, monkeyp
         OUTSIDE[name](encode_lists(ALPHABET, 12), 0)
 
 
+@pytest.mark.slow
 def test_nevergrad_names_an_optimizer_that_there_is_not() -> None:
     pytest.importorskip("nevergrad", reason="this search needs the extra nevergrad")
     with pytest.raises(ValueError, match="no optimizer 'Nonsense'"):
@@ -313,6 +314,7 @@ def test_optuna_is_told_of_failures_as_failed_trials_that_are_worth_nothing() ->
     assert first.study.best_value == -3.0
 
 
+@pytest.mark.slow
 def test_opentuner_leaves_the_formatter_of_others_and_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("opentuner", reason="this search needs the extra opentuner")
     monkeypatch.chdir(tmp_path)
