@@ -122,7 +122,6 @@ async def test_a_miscompiled_program_is_not_a_fast_one(make, runtime, tmp_path) 
     await env.close()
 
 
-@pytest.mark.slow
 async def test_a_program_that_does_not_end_costs_no_worker(runtime) -> None:  # type: ignore[no-untyped-def]
     env = await runtime.make("llvm-v0", benchmark=benchmark(ENDLESS, "endless"))
     await env.reset()
