@@ -1,6 +1,7 @@
 """LLVM's environment with CompilerGym's interface: what old scripts do with it, and what they expect."""
 
 import copy
+import gc
 import warnings
 from collections.abc import Iterator
 from threading import Thread
@@ -91,6 +92,20 @@ def test_actions_are_the_124_flags(env: Any) -> None:
 def test_versions_are_told(env: Any) -> None:
     assert env.version == env.versions.service_version == compiler_gym.__version__ == "0.2.5"
     assert env.compiler_version.startswith("LLVM ") or env.compiler_version[0].isdigit()
+
+
+def test_an_environment_that_another_thread_drops_is_closed_when_the_next_is_made() -> None:
+    """Closing waits for the event loop, which may wait for that thread to start."""
+    held = [compiler_gym.make("llvm-v0", benchmark=GCD)]
+    held[0].reset()
+    service = held[0].service
+    held.clear()
+    thread = Thread(target=gc.collect)  # the environment is part of a reference cycle
+    thread.start()
+    thread.join()
+    assert not service.closed
+    with compiler_gym.make("llvm-v0", benchmark=GCD):
+        assert service.closed
 
 
 # --------------------------------------------------------------------------------------- resets and steps

@@ -4,7 +4,9 @@ import contextlib
 import copy
 import logging
 import numbers
+import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import time
@@ -23,6 +25,9 @@ from aiocg.compat.spaces.actions import DefaultRewardFromObservation, Reward
 from aiocg.compat.states import CompilerEnvState, ValidationResult, validate
 
 logger = logging.getLogger("compiler_gym")
+
+_dropped: "deque[ClientServiceCompilerEnv]" = deque()
+"""Environments that were collected in other threads than the main one: the event loop may wait for such a thread."""
 
 
 class ServiceMessageConverters:
@@ -54,6 +59,9 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
         connection_settings: ConnectionOpts | None = None,
         service_connection: CompilerGymServiceConnection | None = None,
     ) -> None:
+        while _dropped:
+            with contextlib.suppress(Exception):
+                _dropped.popleft().close()
         self.metadata = {"render.modes": ["human", "ansi"]}
         self.service = None
         if service is None and service_connection is not None:
@@ -300,8 +308,12 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # such as during interpreter shutdown
-            if self.__dict__.get("service") is not None:
+            if self.__dict__.get("service") is None:
+                return
+            if threading.get_ident() == threading.main_thread().ident:
                 self.close()
+            else:
+                _dropped.append(self)
 
     def render(self, mode: str = "human") -> str | None:
         if self.observation_space_spec is None:
