@@ -1,7 +1,9 @@
 # Carries out commands, in the folder that is the first argument, one for each line that is read.
 #
 # What a command has left when it has ended is a child of the first process then, beside its `cat`, and has its mark in
-# its environment. Shells read a line byte by byte, but a file in blocks, and a command is long: hence a file.
+# its environment. A process in the middle of `execve` shows none: such processes are looked at again, a hundred
+# times at most, as some have none for good. Shells read a line byte by byte, but a file in blocks, and a command is
+# long: hence a file.
 # Processes that the kernel has killed for want of memory are counted in one of two places.
 refuse() {
     read -r turn # nothing is to be said before
@@ -20,13 +22,14 @@ while read -r turn; do
     . ./command &
     wait $!
     status=$?
-    found=1
+    found=1 looks=0
     while [ "$found" ]; do
         found= keeper= left=
         read -r keeper left </proc/1/task/1/children
         for pid in $left; do
             case $(cat "/proc/$pid/environ") in
                 *"RUN_OF_AIOCG=$RUN_OF_AIOCG"*) kill -KILL "$pid" && found=1 ;;
+                "") [ "$((looks += 1))" -le 100 ] && found=1 ;;
             esac
         done
     done 2>/dev/null
