@@ -351,3 +351,9 @@ def test_no_class_has_too_many_public_methods() -> None:
 def test_links_that_type_checkers_follow_lead_to_the_folders() -> None:
     for folder in ("workers", "transport", "datasets"):
         assert (ROOT / "aiocg" / folder).resolve() == ROOT / folder
+
+
+def test_finding_an_environment_loads_nothing_that_can_wait_until_its_workers_start() -> None:
+    compilers = [name for name in IMPORTABLE if name.endswith(".environments")]
+    assert len(compilers) == 3
+    assert not _loaded_by("aiocg.runtime", *compilers) & {"gymnasium", "numpy", "aiocg.spaces"}

@@ -18,11 +18,11 @@ def worker_options() -> Mapping[str, Any]:
     """Tell the workers which clang compiles their native part, the one that compiles the programs, and where to."""
     from aiocg.datasets.cache import cache_directory
     from aiocg.datasets.errors import ToolchainNotFound
-    from aiocg.datasets.toolchain import find_toolchain
+    from aiocg.datasets.toolchain import find_clang
 
     options = {"cache_dir": str(cache_directory())}
     with contextlib.suppress(ToolchainNotFound):  # a worker may still find one, or tell what is wrong with the library
-        options["clang"] = str(find_toolchain().clang)
+        options["clang"] = str(find_clang())
     return options
 
 

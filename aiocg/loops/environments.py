@@ -1,12 +1,16 @@
 """The environments of loop nests."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiocg.datasets.loop_nests import dataset as loop_nests
 from aiocg.datasets.loop_nests import loop_tool
 from aiocg.registry import EnvironmentSpec, register
-from aiocg.spaces.rewards import Reward
+
+if TYPE_CHECKING:
+    from aiocg.spaces.rewards import Reward
+
+# Imports in functions wait until an environment is made: `make` starts its workers before them.
 
 
 def _options() -> Mapping[str, Any]:
@@ -16,39 +20,16 @@ def _options() -> Mapping[str, Any]:
     return {"cache_dir": str(cache_directory())}
 
 
-class GainReward(Reward):
-    """The increase of a speed since the last state; an error takes back the whole gain of the episode.
+def _rewards() -> "list[Reward]":
+    from aiocg.loops.rewards import loops_rewards
 
-    Has the noise of two measurements, since both states are measured. An action without effect is worth 0.
-
-    Args:
-        space: the observation, one number.
-        description: one line.
-    """
-
-    deterministic = False
-    platform_dependent = True
-
-    def __init__(self, space: str, description: str) -> None:
-        super().__init__(space, description)
-        self.observation_spaces = (space,)
-
-    def reward(self, before: Mapping[str, Any], after: Mapping[str, Any], baseline: Mapping[str, Any]) -> float:
-        """Return the increase."""
-        return float(after[self.name] - before[self.name])
+    return loops_rewards()
 
 
-def loop_tool_rewards() -> list[Reward]:
-    """Return the reward of `loop_tool-v0`."""
-    return [GainReward("flops", "increase of the speed, in 10**9 floating-point operations a second")]
+def _loop_tool_rewards() -> "list[Reward]":
+    from aiocg.loops.rewards import loop_tool_rewards
 
-
-def loops_rewards() -> list[Reward]:
-    """Return the rewards of `loops-v0`."""
-    return [
-        *loop_tool_rewards(),
-        GainReward("roof_fraction", "increase of the speed, as a fraction of what the device can do"),
-    ]
+    return loop_tool_rewards()
 
 
 register(
@@ -58,7 +39,7 @@ register(
         description="schedules of loop nests, on processors and GPUs; the reward is measured speed",
         benchmark="generator://loops-v0/matmul?m=512&n=512&k=512",
         reward_space="flops",
-        rewards=loops_rewards,
+        rewards=_rewards,
         options=_options,
         settings={"target": "cpu", "threads": ""},
         kind=loop_nests.KIND,
@@ -73,7 +54,7 @@ register(
         benchmark="benchmark://loop_tool-cpu-v0/1048576",
         observation_space="action_state",
         reward_space="flops",
-        rewards=loop_tool_rewards,
+        rewards=_loop_tool_rewards,
         options=_options,
         kind=loop_tool.KIND,
         start_timeout=120.0,
