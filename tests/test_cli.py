@@ -308,9 +308,24 @@ def test_saved_state_replays_to_the_same_bitcode_or_to_what_the_suffix_says(aioc
     assert done.json["expected_reward"] == saved["reward"]
     assert aiocg("replay", "best.json", "-o", "best.ll").status == 0
     assert "define " in Path("best.ll").read_text(encoding="utf-8")
+    assert aiocg("replay", "best.json", "-o", "best").status == 0
+    assert subprocess.run([Path("best").absolute()], capture_output=True, check=True).stdout
+    done = aiocg("replay", "best.json", "-o", "best.txt")
+    assert done.status == 1
+    assert "best.txt should end in .bc" in done.err
     done = aiocg("replay", "best.json", "-o", "best.s")
     assert done.status == 1
     assert "has no observation asm, so there is nothing to write" in done.err
+
+
+def test_what_cannot_be_linked_is_told_after_its_state_was_saved(aiocg: Run) -> None:
+    Path("one.c").write_text(C_SOURCE.replace("main", "other"), encoding="utf-8")
+    words = ("search", "random", "one.c", "--evaluations", "3", "--state", "best.json")
+    done = aiocg(*words, "-o", "one")
+    assert done.status == 1
+    assert "undefined symbol: main" in done.err
+    assert not Path("one").exists()
+    assert Path("best.json").exists()
 
 
 def test_replay_of_a_state_with_another_reward_fails(aiocg: Run) -> None:

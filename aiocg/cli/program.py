@@ -4,37 +4,56 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiocg.cli.output import CommandError, write_file
+from aiocg.datasets.errors import BenchmarkInitError
 
 if TYPE_CHECKING:
     from aiocg import Env
 
-PRODUCTS = ("Bitcode", "obj")  # observations of the program, one for each compiler
 _OBSERVED = {  # by suffix of the file
     ".bc": ("Bitcode",),
     ".ll": ("Ir",),
     ".s": ("asm",),
     ".o": ("obj", "ObjectFile"),
 }
+_EXECUTABLE = ("", ".exe", ".elf", ".out")
 
 
-def observation_of(env: "Env", path: Path, others: tuple[str, ...] = PRODUCTS) -> str:
-    """Return the observation to write to a file: by its suffix or, for other suffixes, one of `others`.
+def observation_of(env: "Env", path: Path) -> str | None:
+    """Return the observation to write to a file, by the file's suffix; None for an executable.
 
     Raises:
-        CommandError: when there is none.
+        CommandError: when the environment cannot write such a file.
     """
-    wanted = _OBSERVED.get(path.suffix, others)
-    if not wanted:
-        raise CommandError(f"{path} should end in .bc or .ll, for LLVM's code, in .s, for GCC's, or in .o")
-    found = next((name for name in wanted if name in env.observation_spaces), None)
-    if found is None:
+    wanted = _OBSERVED.get(path.suffix)
+    if wanted is None and path.suffix not in _EXECUTABLE:
+        raise CommandError(
+            f"{path} should end in .bc or .ll, for LLVM's code, in .s, for GCC's, or in .o; an executable has no suffix"
+        )
+    found = next((name for name in wanted or ("Bitcode",) if name in env.observation_spaces), None)
+    if found is None and wanted is not None:
         raise CommandError(f"{env.spec.id} has no observation {' or '.join(wanted)}, so there is nothing to write")
-    return found
+    if wanted is not None:
+        return found
+    if found is None:
+        raise CommandError(f"{env.spec.id} links no executable {path}: give it a suffix, such as .o")
+    if env.benchmark.program is None:
+        raise CommandError(
+            f"{env.benchmark.uri} is no whole program, so it cannot be linked: {path} should end in .bc, .ll or .o"
+        )
+    return None
 
 
-async def write_program(env: "Env", path: Path, others: tuple[str, ...] = PRODUCTS) -> int:
+async def write_program(env: "Env", path: Path) -> int:
     """Write the program, see `observation_of`, and return its number of bytes."""
-    value = await env.observe(observation_of(env, path, others))
+    observation = observation_of(env, path)
+    if observation is None:
+        from aiocg.programs.project import write_program as link
+
+        try:
+            return (await link(env, path)).stat().st_size
+        except BenchmarkInitError as error:
+            raise CommandError(str(error)) from None
+    value = await env.observe(observation)
     content = value.encode() if isinstance(value, str) else value
     write_file(path, content)
     return len(content)

@@ -26,7 +26,8 @@ def replay(
         str, typer.Option("--env", help="Environment that a state of CompilerGym comes from: it does not say.")
     ] = "llvm-ic-v0",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the program at that state: .bc, .ll, or of GCC .o, .s.")
+        Path | None,
+        typer.Option("-o", "--output", help="Write the program at that state: .bc, .ll, .o, .s (GCC), or linked."),
     ] = None,
     json: Json = False,
 ) -> None:

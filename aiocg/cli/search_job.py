@@ -61,7 +61,10 @@ Evaluations = Annotated[
     typer.Option(help="Stop after this many evaluations; reproducible with --seed where no --budget is.", min=1),
 ]
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write the optimised program: .bc, .ll, or of GCC .o, .s.")
+    Path | None,
+    typer.Option(
+        "-o", "--output", help="Write the optimised program: .bc, .ll, .o, .s (GCC), or without suffix an executable."
+    ),
 ]
 State = Annotated[Path | None, typer.Option("--state", help="Write the best state as JSON, for `aiocg replay`.")]
 Start = Annotated[str, typer.Option(help="What each list of passes begins with: O0 for nothing, or Oz, Os, O3 or O2.")]
@@ -225,10 +228,10 @@ class Job:
         """Write and tell what was found, but no program that does not do what it should."""
         right = finding.validation is None or finding.validation.okay()
         try:  # files first: whoever reads our output may leave early, as `head` does
-            if self.output is not None and right:
-                await write_program(env, self.output)
             if self.state is not None:
                 write_file(self.state, env.state.to_json().encode() + b"\n")
+            if self.output is not None and right:
+                await write_program(env, self.output)
         finally:
             if self.json:
                 print_json(finding.as_json(self.output if right else None))

@@ -127,9 +127,9 @@ async def load(shell: Context, words: list[str]) -> Result:
 
 @FILES.command("write FILE", complete=suggestions.paths)
 async def write(shell: Context, words: list[str]) -> Result:
-    """Write the program as it is now, to a .bc or a .ll file, for GCC to a .s or a .o file.
+    """Write the program as it is now, to a .bc, .ll, .s (GCC) or .o file, or without suffix linked.
 
     Example: write best.bc; write best.ll
     """
     path = Path(words[0])
-    return Text(f"wrote {path}: {await write_program(shell.session.env, path, others=()):,} bytes")
+    return Text(f"wrote {path}: {await write_program(shell.session.env, path):,} bytes")
