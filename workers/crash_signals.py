@@ -1,7 +1,7 @@
 """A crash signal ends a worker only at a fault of its own: one that somebody sends to it has no effect.
 
-The signals are blocked. At a fault the kernel unblocks the signal and kills, and `abort` does the same, but a signal that
-is sent stays pending. What a worker starts has them unblocked, because programs may send such a signal to themselves.
+The signals are blocked. At a fault the kernel unblocks the signal and kills, and `abort` does the same, but a signal
+that is sent stays pending. What a worker starts has them unblocked, as programs may send such a signal to themselves.
 """
 
 import faulthandler

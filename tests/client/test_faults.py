@@ -21,7 +21,6 @@ from aiocg.fleet.supervision import Policy
 from aiocg.registry import EnvironmentSpec, register
 from aiocg.testing import scripted_benchmark
 
-
 CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
 
 
