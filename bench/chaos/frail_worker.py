@@ -1,8 +1,8 @@
 """The scripted compiler, in a worker whose replies can be corrupted, and which crashes on order.
 
 What is corrupted is what the real host has encoded and the real channel sends, and the crash is a real one. This is
-loaded by worker processes only, through an entry point that `run` puts on their path; AIOCG_CHAOS_FLAGS names the folder
-where orders are given: files named `corrupt`, `crash-load` and `crash-action`.
+loaded by worker processes only, through an entry point that `run` puts on their path; AIOCG_CHAOS_FLAGS names the
+folder where orders are given: files named `corrupt`, `crash-load` and `crash-action`.
 """
 
 import ctypes

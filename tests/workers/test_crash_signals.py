@@ -1,4 +1,4 @@
-"""Crash signals to a process that has blocked them: one that somebody sends does nothing, a fault of its own kills it."""
+"""Crash signals to a process that blocks them: one that somebody sends does nothing, a fault of its own kills it."""
 
 import os
 import signal
