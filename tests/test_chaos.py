@@ -415,6 +415,16 @@ def test_what_the_client_uses_must_be_flat(
     assert [one.rule for one in checks.use_is_flat(samples, MARKS, zombies)] == rules
 
 
+def test_a_death_by_a_signal_that_was_sent_is_a_violation() -> None:
+    lines = [
+        [4.0, "over", "llvm 1"],
+        [5.0, "over", "llvm 1", "signal SIGSEGV"],
+        [6.0, "over", "llvm 2", "signal SIGFPE"],
+    ]
+    (found,) = checks.sent_signals_did_nothing(Ledger.of(lines))
+    assert (found.rule, found.details) == ("died of what was sent", "signal SIGFPE")
+
+
 def test_workers_that_did_not_come_back_and_remains_are_violations() -> None:
     assert checks.workers_came_back(4, 4) == [] and checks.workers_came_back(4, 3)[0].rule == "workers gone"
     left = Remains(processes=("1 a", "2 b"), files=("/tmp/x",))

@@ -18,6 +18,7 @@ from aiocg.transport.channels import ReplyChannel
 from aiocg.transport.worker_stream import WorkerStream
 from aiocg.workers import nursery
 from aiocg.workers.compilation import CompilationError, CompilationSession
+from aiocg.workers.crash_signals import block_crash_signals
 from aiocg.workers.host import Host
 from aiocg.workers.limits import die_with_parent, disable_core_dumps, limit_address_space
 from aiocg.workers.own_page import OwnPage
@@ -92,6 +93,7 @@ def main() -> None:
     parser.add_argument("--nursery", type=int, help="inherited connection over which workers are ordered")
     parser.add_argument("--memory-limit", default=0, type=int, help="address space in bytes; 0 is no limit")
     parser.add_argument("--options", default="{}", help="JSON object for the compiler")
+    block_crash_signals()  # before there are other threads, and in the nursery for all its workers
     arguments = parser.parse_args()
     die_with_parent(arguments.parent)
     disable_core_dumps()

@@ -138,7 +138,7 @@ class ScriptedSession(CompilationSession):
     def load_benchmark(cls, content: bytes, program: bytes = b"") -> int:
         """Read the number; `kill` kills the worker, `hang` hangs, and `5 stones FOLDER` is as the action `stumble`."""
         if content == b"kill":
-            os.kill(os.getpid(), signal.SIGSEGV)
+            ctypes.string_at(0)
         if content == b"hang":
             time.sleep(3600)
         content, _, folder = content.partition(b" stones ")
@@ -292,7 +292,7 @@ def _stumble(folder: str) -> None:
     stones = sorted(os.listdir(folder)) if folder else []
     if stones:
         os.unlink(os.path.join(folder, stones[0]))
-        os.kill(os.getpid(), signal.SIGSEGV)
+        ctypes.string_at(0)
 
 
 def _detach() -> int:

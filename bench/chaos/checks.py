@@ -6,7 +6,7 @@ Each returns the violations it found. A violation says which rule was broken, by
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.chaos.faults import MISDEEDS
+from bench.chaos.faults import MISDEEDS, SENT
 from bench.chaos.ledger import Key, Ledger, microseconds
 from bench.chaos.remains import Remains
 from bench.chaos.witness import Sample, Sighting
@@ -220,6 +220,12 @@ def workers_came_back(expected: int, found: int | None) -> list[Violation]:
     if found is None or found == expected:
         return []
     return [Violation("workers gone", "the client", f"{found} of {expected} workers were up at the end")]
+
+
+def sent_signals_did_nothing(ledger: Ledger) -> list[Violation]:
+    """No worker died of a crash signal that was sent to it, as the first that is sent comes from nothing else."""
+    cause = f"signal {SENT[0].name}"
+    return [Violation("died of what was sent", "a worker", cause) for _ in range(ledger.causes[cause])]
 
 
 def _part_of(key: tuple[int, str], end: tuple[int, str]) -> bool:

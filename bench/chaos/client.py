@@ -271,7 +271,7 @@ class Deaths(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Take a record."""
         if record.msg == "worker ended":
-            self._ledger.write("over", f"{record.kind} {record.slot}")  # type: ignore[attr-defined]
+            self._ledger.write("over", f"{record.kind} {record.slot}", record.cause)  # type: ignore[attr-defined]
 
 
 def _state(result: Any) -> int:

@@ -57,6 +57,8 @@ class Misdeed:
     weight: int = 4
 
 
+SENT = (signal.SIGFPE, signal.SIGSEGV, signal.SIGABRT)  # nothing else here causes the first
+
 _BUG = "benchmark://programs-v0/dct"  # with LLVM 22 that pass crashes on it
 _LOOP = "benchmark://programs-v0/matmul"
 _UNROLLED = ("@cholesky:2(unroll<1024>)",) * 3  # a billion copies of a loop's body
@@ -111,7 +113,7 @@ class Target:
         folder: of the runtime, with its sockets.
         cache: the folder for caches.
         no_disk: why that is not a small file system of its own, "" when it is.
-        flags: where a file named `corrupt` has the next worker of our own kind that answers corrupt its reply.
+        flags: where files are orders to the next worker of our own kind that can carry them out; see `frail_worker`.
     """
 
     workers: "Callable[[], list[tuple[int, str, Path]]]"
@@ -246,11 +248,29 @@ class Pause(_Ambush):
         self._stopped.clear()
 
 
-class Crash(_Signal):
+class CrashSignals(_Ambush):
+    """Somebody sends a worker the signals of crashes."""
+
+    name, how = "crash-signals", "SIGFPE, SIGSEGV and SIGABRT to a worker, which do nothing"
+
+    def strike(self, target: Target, rng: random.Random) -> str | None:
+        """Send them."""
+        victim = self.victim(target, rng)
+        if victim is None or not all(send(victim[0], number) for number in SENT):
+            return None
+        return f"{victim[1]} worker {victim[0]}"
+
+
+class Crash(Fault):
     """A worker crashes over something that is not to blame, as after an earlier request has damaged its memory."""
 
-    name, how, weight = "crash-innocent", "SIGSEGV to a worker", 8
-    number = signal.SIGSEGV
+    name, how, weight = "crash-innocent", "a null pointer read while a scripted worker loads or acts", 8
+
+    def strike(self, target: Target, rng: random.Random) -> str | None:
+        """Have the next one do so that loads a program, or the next one that applies an action, perhaps in a replay."""
+        order = rng.choice(["crash-load", "crash-action"])
+        (target.flags / order).touch()
+        return f"the next scripted worker: {order}"
 
 
 class BadRequest(Fault):
@@ -329,7 +349,9 @@ class NoFolder(Fault):
         return str(target.folder)
 
 
-FAULTS: tuple[type[Fault], ...] = (Kill, KillAll, Stop, Pause, Crash, BadRequest, BadReply, FullDisk, NoFolder)
+FAULTS: tuple[type[Fault], ...] = (
+    *(Kill, KillAll, Stop, Pause, CrashSignals, Crash, BadRequest, BadReply, FullDisk, NoFolder),
+)
 
 EARLY = "kill-early"
 EARLY_HOW = "SIGKILL to a client soon after its start, while it compiles"

@@ -104,6 +104,7 @@ class Ledger:
         trespasses: the misdeeds, by their deadline in microseconds.
         retries: resets that were tried again, with the error in words.
         overs: when workers have died and misdeeds have ended, by slot.
+        causes: of the deaths of workers.
         slots: the slot that an environment was on when it made a request, where that is told.
         finals: each environment's last state, once it has walked to its end.
         marks: when each phase of the client's began.
@@ -117,6 +118,7 @@ class Ledger:
     trespasses: dict[int, Trespass] = field(default_factory=dict)
     retries: list[tuple[Key, str]] = field(default_factory=list)
     overs: dict[str, list[float]] = field(default_factory=dict)
+    causes: Counter[str] = field(default_factory=Counter)
     slots: dict[Key, str] = field(default_factory=dict)
     finals: dict[int, int] = field(default_factory=dict)
     marks: dict[str, float] = field(default_factory=dict)
@@ -147,8 +149,9 @@ class Ledger:
             case "answered", [environment, request, states, taken, *slot]:
                 answer = Answer(when, tuple(states), taken, *slot)
                 self.answers.setdefault((environment, request), []).append(answer)
-            case "over", [slot]:
+            case "over", [slot, *cause]:
                 self.overs.setdefault(slot, []).append(when)
+                self.causes.update(cause)
             case "ended", [environment, request, words]:
                 self.ends.append(((environment, request), words))
             case "retried", [environment, request, words]:

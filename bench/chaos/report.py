@@ -43,6 +43,7 @@ def judge(outcome: Outcome) -> Verdict:
         found += checks.everything_happened_once(disturbed, paths)
         found += checks.misdeeds_became_errors(disturbed, sightings, settings.grace)
         found += checks.answers_were_in_time(disturbed)
+        found += checks.sent_signals_did_nothing(disturbed)
         found += checks.use_is_flat(samples, disturbed.marks, outcome.witness.zombies)
         kinds = len({walk.environment for walk in paths})
         found += checks.workers_came_back(settings.workers * kinds, disturbed.facts.get("workers"))

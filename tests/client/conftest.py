@@ -18,6 +18,7 @@ from aiocg.fleet.slot import WorkerSlot
 from aiocg.fleet.supervision import Policy
 from aiocg.host.child import Started
 from aiocg.host.local import LocalLauncher
+from aiocg.host.nursery import NurseryGone
 
 QUICK = Policy(first_delay=0.01, max_delay=0.1)
 SHARED = replace(QUICK, max_death_rate=10_000, max_explained_rate=10_000, max_deaths=10_000)
@@ -159,3 +160,23 @@ def open_descriptors() -> object:
     yield
     after = len(os.listdir("/proc/self/fd"))
     assert after <= before + 8, "descriptors leak"  # ZeroMQ's context and the event loop open some once
+
+
+@pytest.fixture(params=["forked", "started"])
+def how_they_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have workers forked by a nursery, or each started by itself."""
+    if request.param == "started":
+        monkeypatch.setattr(LocalLauncher, "use_nursery", _no_nursery)
+
+
+def _no_nursery(launcher: LocalLauncher) -> object:
+    class None_:
+        def stop(self) -> None: ...
+
+        async def close(self) -> None: ...
+
+        async def fork(self, *arguments: object) -> None:
+            raise NurseryGone
+
+    launcher._nursery = None_()  # type: ignore[assignment]
+    return launcher._nursery

@@ -8,30 +8,8 @@ import psutil
 import pytest
 
 import aiocg
-from aiocg.host.local import LocalLauncher
-from aiocg.host.nursery import NurseryGone
 from aiocg.testing import scripted_benchmark
 from aiocg.workers.scripted import UNLISTED
-
-
-@pytest.fixture(params=["forked", "started"])
-def how_they_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have workers forked by a nursery, or each started by itself."""
-    if request.param == "started":
-        monkeypatch.setattr(LocalLauncher, "use_nursery", no_nursery)
-
-
-def no_nursery(launcher: LocalLauncher) -> object:
-    class None_:
-        def stop(self) -> None: ...
-
-        async def close(self) -> None: ...
-
-        async def fork(self, *arguments: object) -> None:
-            raise NurseryGone
-
-    launcher._nursery = None_()  # type: ignore[assignment]
-    return launcher._nursery
 
 
 @pytest.mark.usefixtures("how_they_start")

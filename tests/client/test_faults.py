@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -19,6 +20,8 @@ from aiocg.errors import RuntimeClosed, WorkerCrashed, WorkerStartError
 from aiocg.fleet.supervision import Policy
 from aiocg.registry import EnvironmentSpec, register
 from aiocg.testing import scripted_benchmark
+
+CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
 
 
 async def several(runtime: aiocg.Runtime, count: int) -> list[aiocg.Env]:
@@ -72,6 +75,23 @@ async def test_a_kill_from_outside_is_not_noticed(runtime: aiocg.Runtime) -> Non
     results = [await future for future in futures]
     assert not any(terminated for _, _, terminated, _, _ in results)
     assert [await env.observe("value") for env in envs] == [12 + i for i in range(6)]
+
+
+@pytest.mark.usefixtures("how_they_start")
+async def test_crash_signals_from_outside_do_nothing() -> None:
+    async with aiocg.Runtime(workers=2) as runtime:
+        envs = await several(runtime, 6)
+        pids = runtime.worker_pids()
+        parents = {psutil.Process(pid).ppid() for pid in pids} - {os.getpid()}
+        futures = [env.submit("nap") for env in envs for _ in range(10)]
+        while not all(future.done() for future in futures):
+            for pid, number in itertools.product([*pids, *parents], CRASH_SIGNALS):
+                os.kill(pid, number)
+            await asyncio.sleep(0.01)
+        assert not any([(await future)[2] for future in futures])
+        assert runtime.worker_pids() == pids
+        *_, terminated, _, info = await envs[0].step("crash")
+        assert terminated and "SIGSEGV" in info["error_details"]
 
 
 async def test_a_worker_that_is_killed_every_time_is_blamed_in_the_end(runtime: aiocg.Runtime, kill_until_done) -> None:  # type: ignore[no-untyped-def]

@@ -172,6 +172,7 @@ async def test_a_program_that_hangs_or_fails_is_told_from_one_that_is_broken(sta
         ("int main() { for (volatile int x = 0;;) x++; }", ProgramRun(timeout=0.2), ErrorKind.EXECUTION_TIMEOUT),
         ("int main() { return 7; }", ProgramRun(), ErrorKind.RUNTIME_ERROR),
         ("int main() { __builtin_trap(); }", ProgramRun(), ErrorKind.ILLEGAL_INSTRUCTION),
+        ("int raise(int); int main() { return raise(11); }", ProgramRun(), ErrorKind.SEGMENTATION_FAULT),
         ("int nobody(void); int main() { return nobody(); }", ProgramRun(), ErrorKind.COMPILATION_FAILED),
     ):
         env = await state(program(source, run))

@@ -1,8 +1,14 @@
 """A runtime of real workers for loop nests, shared by the tests of this folder."""
 
+import os
+import platform
+import signal
+import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 import aiocg
@@ -36,3 +42,20 @@ async def make(runtime: aiocg.Runtime) -> AsyncIterator[Callable[..., Any]]:
     yield new
     for env in made:
         await env.close()
+
+
+@pytest.fixture
+def spoil() -> Callable[[int], None]:
+    """Have a process fault: in its memory, the instruction that is next becomes one that is illegal."""
+    return _spoil
+
+
+def _spoil(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.001)
+    place = int(Path(f"/proc/{pid}/syscall").read_text().split()[-1], 16)
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(place)
+        memory.write(b"\x0f\x0b" if platform.machine() == "x86_64" else bytes(4))
+    os.kill(pid, signal.SIGCONT)

@@ -1,8 +1,6 @@
 """`loops-v0` and `loop_tool-v0` as their users have them: in a runtime, through Gymnasium, and when things go wrong."""
 
 import asyncio
-import os
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -143,7 +141,9 @@ def executing(runtime: aiocg.Runtime, timeout: float) -> int:
     return 0
 
 
-async def test_a_kernel_that_faults_ends_its_episode_only(runtime: aiocg.Runtime, make: Make) -> None:
+async def test_a_kernel_that_faults_ends_its_episode_only(
+    runtime: aiocg.Runtime, make: Make, spoil: Callable[[int], None]
+) -> None:
     other, faulty = await make(SMALL), await make(SMALL, reward_space=None)
     await other.step("split<loop=0;factor=8>")
     kept = await other.observe("schedule")
@@ -152,7 +152,7 @@ async def test_a_kernel_that_faults_ends_its_episode_only(runtime: aiocg.Runtime
     for _ in range(2):  # once is not enough, as something else might be the cause
         while not (pid := executing(runtime, 77.0)):  # noqa: ASYNC110, as below
             await asyncio.sleep(0.01)
-        os.kill(pid, signal.SIGSEGV)
+        spoil(pid)
         while pid in runtime.worker_pids():  # noqa: ASYNC110, a process sets no event
             await asyncio.sleep(0.01)
     *_, terminated, _, info = await step
@@ -162,13 +162,15 @@ async def test_a_kernel_that_faults_ends_its_episode_only(runtime: aiocg.Runtime
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.05, 0.4])
-async def test_a_fault_among_candidates_costs_one_at_most(runtime: aiocg.Runtime, make: Make, delay: float) -> None:
+async def test_a_fault_among_candidates_costs_one_at_most(
+    runtime: aiocg.Runtime, make: Make, spoil: Callable[[int], None], delay: float
+) -> None:
     env = await make("generator://loops-v0/matmul?m=96&n=96&k=96", reward_space=None)
     await env.send_parameter("seconds", "0.05")
     actions = [f"split<loop={loop};factor={factor}>" for loop in range(3) for factor in (2, 3, 8)]
     expansion = asyncio.ensure_future(env.expand(actions, observation_spaces=["flops"]))
     await asyncio.sleep(delay)
-    os.kill(runtime.worker_pids()[0], signal.SIGSEGV)
+    spoil(runtime.worker_pids()[0])
     candidates = await expansion
     failed = [one for one in candidates if one.error is not None]
     assert len(failed) <= 1 and all(isinstance(one.error, WorkerCrashed) for one in failed)

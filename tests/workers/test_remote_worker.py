@@ -31,6 +31,7 @@ from aiocg.transport.messages import (
 from aiocg.transport.security import ClientSecurity, KeyPair, ServerSecurity, WorkerKeys
 from aiocg.transport.sockets import ClientChannel
 from aiocg.transport.status import StatusPage
+from aiocg.workers.crash_signals import CRASH_SIGNALS
 from aiocg.workers.pace import PacedChannel
 
 WORKER, CLIENT = KeyPair.generate(), KeyPair.generate()
@@ -101,6 +102,15 @@ async def test_a_worker_says_where_it_listens_and_serves_its_client_there() -> N
         with pytest.raises(AssertionError, match="NotAdmittedError"):
             await exchange(worker.announced, requests, 3, own=KeyPair.generate())
         await exchange(worker.announced, [Statistics(1), Shutdown()], 1)
+        assert worker.process.wait(60) == 0
+
+
+async def test_crash_signals_do_nothing_in_any_of_its_threads() -> None:
+    with start(WorkerKeys(WORKER.secret, CLIENT.public).encode()) as worker:
+        assert len(os.listdir(f"/proc/{worker.process.pid}/task")) > 1  # those of libzmq
+        for number in CRASH_SIGNALS:
+            os.kill(worker.process.pid, number)
+        await exchange(worker.announced, [Hello(PROTOCOL_VERSION, "test"), Statistics(1), Shutdown()], 2)
         assert worker.process.wait(60) == 0
 
 
