@@ -292,11 +292,7 @@ class TarDatasetWithManifest(TarDataset):
 
 
 def read_file(path: Path, uri: BenchmarkUri) -> bytes:
-    """Read a file of a benchmark.
-
-    Raises:
-        BenchmarkInitError: when that is not possible.
-    """
+    """Read a file of a benchmark; raise BenchmarkInitError when that is not possible."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -87,13 +87,7 @@ def lex(ir: str) -> list[LexedToken]:
 
 
 def unlex(lexed: Mapping[str, Any] | Iterable[LexedToken]) -> str:
-    """Return textual IR that consists of these tokens, separated by blanks.
-
-    LLVM reads it as the module that the tokens came from. Numbers of tokens are not looked at.
-
-    Args:
-        lexed: an observation of `LexedIr` or `LexedIrTuple`.
-    """
+    """Return textual IR of the tokens of `LexedIr` or `LexedIrTuple`, which LLVM reads as the same module."""
     if isinstance(lexed, Mapping):
         pairs: Iterable[tuple[str, str]] = zip(lexed["token_kind"], lexed["token_value"], strict=True)
     else:

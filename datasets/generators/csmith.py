@@ -78,13 +78,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Csmith:
-    """An installed Csmith.
-
-    Attributes:
-        executable: the program.
-        headers: the folder of its programs' headers.
-        identity: its release, on one line.
-    """
+    """An installed Csmith: the program, the folder of its programs' headers, and its release on one line."""
 
     executable: Path
     headers: Path

@@ -70,7 +70,6 @@ def c_benchmark(
     """Make a benchmark of a C file that sees the C library's headers, the same on every machine.
 
     Args:
-        uri: its name.
         path: returns the file, installing it if need be.
         source_name: what the file is called among the benchmark's sources.
         program: how it is built and run, if it can run.
@@ -169,7 +168,6 @@ class JotaiBenchDataset(SourcesDataset):
     """Functions of AnghaBench, each with a `main` that calls it.
 
     Args:
-        name: the dataset's name.
         program: how each is built and run, if runnable.
         changes: arguments of `TarDatasetWithManifest` in place of those of the catalogue.
     """

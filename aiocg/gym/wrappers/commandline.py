@@ -34,13 +34,9 @@ class Subset:
     """Some actions of a discrete space, numbered anew.
 
     Attributes:
-        space: of these actions.
-        below: the space that they were chosen from.
         forward: the index below of each action.
 
     Args:
-        below: a discrete space.
-        flags: names or indices of some of its actions.
         name: of the new space; if empty, one is made up.
 
     Raises:

@@ -20,7 +20,6 @@ class ActionsHistogram:
 
     Args:
         observations: the space of observations, a Box of one dimension.
-        actions: the space of actions, a Discrete.
         norm_to_episode_len: each action counts 1 / this; if it is 0, each counts 1.
 
     Attributes:

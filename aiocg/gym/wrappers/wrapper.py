@@ -24,8 +24,6 @@ class WrapperSnapshot:
     """What `CompilerEnvWrapper.snapshot` remembers. It never changes, so that copies are the snapshot itself.
 
     Attributes:
-        below: the snapshot of what is wrapped.
-        wrapper: class of the wrapper.
         kept: attributes of the wrapper that belong to the episode.
     """
 

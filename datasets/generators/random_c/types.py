@@ -45,12 +45,7 @@ class Scalar(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Integer(Scalar):
-    """An integer type.
-
-    Attributes:
-        bits: 8, 16, 32 or 64.
-        signed: whether it has negative values.
-    """
+    """An integer type of 8, 16, 32 or 64 bits."""
 
     bits: int
     signed: bool
@@ -83,11 +78,7 @@ class Integer(Scalar):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Real(Scalar):
-    """A floating-point type.
-
-    Attributes:
-        bits: 32 or 64.
-    """
+    """A floating-point type of 32 or 64 bits."""
 
     bits: int
 
