@@ -214,7 +214,6 @@ class TarDataset(ListedDataset):
 
     @property
     def size(self) -> int:
-        """The number of programs."""
         return self._static_size or len(self.names)
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:

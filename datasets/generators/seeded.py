@@ -188,12 +188,7 @@ class SeededDataset(Dataset):
         return self.benchmark(BenchmarkUri(self.scheme, self.name, str(int(seed)), tuple(params)))
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
-        """Make the benchmark of a seed; the object is shared while it is in use.
-
-        Raises:
-            BenchmarkNotFound: when there is no such seed.
-            InvalidBenchmarkUri: when there is no such parameter, or it cannot have that value.
-        """
+        """Make the benchmark of a seed; the object is shared while it is in use."""
         if known := self._benchmarks.get(uri):
             return known
         seed, values = self._seed(uri), read_parameters(uri, self.name, self.parameters, self.uri_at(1))

@@ -57,7 +57,6 @@ class OwnDataset(ListedDataset):
 
     @property
     def size(self) -> int:
-        """How many programs there are."""
         return self._count
 
     @property
@@ -95,11 +94,7 @@ class OwnDataset(ListedDataset):
         )
 
     def uninstall(self) -> None:
-        """Remove the dataset permanently; only packed files and the original project remain.
-
-        Raises:
-            InstallError: when it cannot be removed.
-        """
+        """Remove the dataset for good: only packed files and the original project remain."""
         try:
             _remove(self.directory)
             DatasetIndex.of(self).forget()

@@ -46,7 +46,6 @@ class SourcesDataset(TarDatasetWithManifest):
 
     @property
     def size(self) -> int:
-        """How many programs there are."""
         return super().size if self.manifest_urls else len(self.names)
 
     def _install(self) -> None:
@@ -118,7 +117,6 @@ class AnghaBenchDataset(SourcesDataset):
         super().__init__(f"benchmark://{name}", **{**facts(name), **changes})
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        """Make the benchmark of one function."""
         return c_benchmark(uri, fetch)
 
 
@@ -148,8 +146,6 @@ class CHStoneDataset(TarDataset):
         return f"{name}/{_CHSTONE_MAIN.get(name, f'{name}.c')}"
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        """Make the benchmark of one program."""
-
         def others() -> Iterator[Path]:
             main = fetch()
             return (path for path in sorted(main.parent.glob("*.[ch]")) if path != main)
@@ -178,7 +174,6 @@ class JotaiBenchDataset(SourcesDataset):
         self._program = program
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        """Make the benchmark of one program."""
         return c_benchmark(uri, fetch, program=self._program)
 
 

@@ -52,22 +52,18 @@ class Integer(Scalar):
 
     @property
     def name(self) -> str:
-        """Its name in C."""
         return f"{'' if self.signed else 'u'}int{self.bits}_t"
 
     @property
     def suffix(self) -> str:
-        """Its name in identifiers."""
         return f"{'i' if self.signed else 'u'}{self.bits}"
 
     @property
     def low(self) -> int:
-        """The least value."""
         return -(1 << (self.bits - 1)) if self.signed else 0
 
     @property
     def high(self) -> int:
-        """The greatest value."""
         return (1 << (self.bits - self.signed)) - 1
 
     @property
@@ -84,22 +80,18 @@ class Real(Scalar):
 
     @property
     def name(self) -> str:
-        """Its name in C."""
         return "float" if self.bits == 32 else "double"
 
     @property
     def suffix(self) -> str:
-        """Its name in identifiers."""
         return f"f{self.bits}"
 
     @property
     def low(self) -> float:
-        """The least value that variables hold."""
         return -LIMIT
 
     @property
     def high(self) -> float:
-        """The greatest value that variables hold."""
         return LIMIT
 
 
