@@ -10,10 +10,11 @@ import msgspec
 from gymnasium.utils import RecordConstructorArgs
 
 from aiocg.env.candidate import Candidate
+from aiocg.env.plan import StepSettings
 from aiocg.env.step import StepResult
 from aiocg.errors import ResetNeeded
 from aiocg.gym.wrappers.transformation import ActionWrapper
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
+from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
 from aiocg.spaces import CommandlineFlag, DiscreteActions
 from aiocg.transport.messages import ActionSpec
 

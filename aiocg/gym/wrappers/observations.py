@@ -10,8 +10,9 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from aiocg.env.candidate import Candidate
+from aiocg.env.plan import StepSettings
 from aiocg.gym.wrappers.transformation import ObservationWrapper
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
+from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
 from aiocg.spaces import DiscreteActions
 
 
