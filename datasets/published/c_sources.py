@@ -23,15 +23,9 @@ QUIET = ("-ferror-limit=1", "-w")
 C_FLAGS = (
     "-std=gnu17",  # later standards have keywords that programs use as names
     *QUIET,
-    "-Wno-error=implicit-function-declaration",
-    "-Wno-error=implicit-int",
-    "-Wno-error=int-conversion",
-    "-Wno-error=incompatible-function-pointer-types",
-    "-Wno-error=incompatible-pointer-types",
-    "-Wno-error=return-mismatch",
+    "-Wno-error=return-mismatch",  # the front end has the others of `LENIENT`
 )
 """The flags for C beside those for headers. Later versions of clang must not reject what clang 10 only warned about."""
-
 
 TREE_FLAGS = ("-std=gnu17", "-fpermissive")
 """The flags for C where another compiler sees its own headers. GCC refuses since version 14 what it only warned of."""
