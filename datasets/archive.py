@@ -47,7 +47,6 @@ def unpack(archive: Path, target: Path, *, strip_prefix: str = "", description: 
 
     Args:
         archive: a .tar, .tar.gz, .tar.bz2, .tar.xz or .zip, whatever its name.
-        target: the folder to make.
         strip_prefix: unpack only what is below this folder of the archive, and strip it from the paths.
         description: shown as progress; by default "Unpacking" and the archive's name.
 
@@ -120,8 +119,6 @@ class _Writer:
     """Writes members to their places.
 
     Args:
-        archive: its name, for messages.
-        folder: the root of all places.
         prefix: stripped from the paths; members elsewhere are skipped.
     """
 

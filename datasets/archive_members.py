@@ -97,10 +97,7 @@ class Entry:
     """A member of an archive of whatever format.
 
     Attributes:
-        name: verbatim.
         content: to be read before the next entry; None except for files.
-        size: of the content, in bytes.
-        executable: whether it is a program.
         link: target of a link, from the root of the archive.
     """
 
@@ -112,11 +109,7 @@ class Entry:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """Split the path of a member.
-
-    Raises:
-        Refused: when it is not a relative path of printable text.
-    """
+    """Split the path of a member; raise Refused when it is not a relative path of printable text."""
     if strange := _STRANGE.search(name):
         raise Refused(f"has the character {strange[0]!r} in its name")
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
@@ -128,11 +121,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def _destination(name: str, link: str) -> tuple[str, ...]:
-    """Return where a symbolic link leads to, from the root of the archive.
-
-    Raises:
-        Refused: when it leads out.
-    """
+    """Return where a symbolic link leads to, from the root of the archive; raise Refused when it leads out."""
     path = list(parts_of(name)[:-1])
     if link.startswith("/"):
         raise Refused(f"is a link to {link!r}, which is not in the archive")

@@ -26,9 +26,6 @@ class Cache:
     """A directory of entries that may vanish at any time.
 
     Several processes may share one directory. Readers see whole entries only.
-
-    Args:
-        directory: of the entries; created with the first one.
     """
 
     def __init__(self, directory: Path) -> None:

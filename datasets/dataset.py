@@ -302,11 +302,6 @@ class DatasetView(Dataset):
         return len(self.indices)
 
     def uri_at(self, index: int) -> BenchmarkUri:
-        """Return the n-th name.
-
-        Raises:
-            IndexError: when there are not so many.
-        """
         if not 0 <= index < len(self.indices):
             raise IndexError(f"there is no benchmark number {index} among {self.size} of {self.name}")
         number = self.indices[index]
@@ -317,7 +312,6 @@ class DatasetView(Dataset):
         return tuple(self.whole.benchmark_uris())
 
     def benchmark_uris(self) -> Iterator[BenchmarkUri]:
-        """Enumerate the names, lazily and always in the same order."""
         if self._counts_names:
             assert isinstance(self.indices, range)
             places = self.indices
@@ -354,7 +348,6 @@ class DatasetView(Dataset):
         return index
 
     def number_at(self, index: int) -> int:
-        """Return the number of the n-th benchmark in the whole dataset."""
         return self.whole.number_at(self.indices[index])
 
     def _indices_of(self, numbers: "array[int]") -> "array[int]":
@@ -377,7 +370,6 @@ class DatasetView(Dataset):
 
     @property
     def installed(self) -> bool:
-        """Whether the benchmarks are available without fetching anything."""
         return self.whole.installed
 
     def install(self) -> None:

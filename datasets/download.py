@@ -113,8 +113,6 @@ class _Address:
     """One place where the file is published.
 
     Attributes:
-        url: its address.
-        attempts: how many are left.
         failures: in a row, without progress.
         due: time of the next attempt, on the monotonic clock.
         reason: of the last failure.
@@ -177,12 +175,7 @@ def _wait(seconds: float, title: str) -> None:
 
 
 class _Partial:
-    """A partially downloaded file; owned by the holder of the lock.
-
-    Args:
-        path: where it lies.
-        sha256: of the whole file.
-    """
+    """A partially downloaded file, of which the SHA-256 is known; owned by the holder of the lock."""
 
     def __init__(self, path: Path, sha256: str) -> None:
         self.path = path

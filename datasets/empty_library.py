@@ -34,7 +34,6 @@ def write_empty_library(name: str, folder: Path) -> Path:
 
     Args:
         name: what programs call it, and its file name, such as "libatomic.so.1".
-        folder: where; made if needed.
 
     Raises:
         OSError: when it cannot be written.

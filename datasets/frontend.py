@@ -206,12 +206,8 @@ class _Compilation:
     """One program on its way through clang.
 
     Args:
-        toolchain: the clang to use.
-        name: the source's bare file name.
-        text: its content.
         flags: absolute flags.
         directory: where the source file lies, free of symbolic links, or "" when there is only its text.
-        timeout: seconds.
         inputs: identifies all other files, or "" when they must be checked.
     """
 

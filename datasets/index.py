@@ -28,12 +28,10 @@ class IndexRow:
     """The measurements of one program.
 
     Attributes:
-        uri: its name.
         position: its number in the dataset, as of `uri_at`.
         llvm: the version of LLVM that it was measured with, such as "LLVM 22.1.8".
         status: "ok", or what failed: "compilation", "loading" into LLVM, "crash", "timeout", or another kind of error.
         detail: the message of that error, or why a size is missing, or "".
-        ir_hash: of the program, without the names of module and source file.
         instructions: IR instructions.
         instructions_oz: IR instructions after `-Oz`.
         text_size: bytes of code in an object; None where LLVM makes no code for the program's machine.

@@ -51,9 +51,7 @@ def link(bitcode: bytes, output: Path, toolchain: Toolchain, *, optimization: st
     No C library, start files, headers or linker of the host are used, only the toolchain's and ours.
 
     Args:
-        bitcode: the program's module.
         output: the path of the static executable to write.
-        toolchain: the clang and lld to use.
         optimization: the optimisation level of code generation, "-O0" to "-O3".
 
     Raises:
@@ -164,13 +162,6 @@ def run_linker(
     command: Sequence[str], directory: str, environment: Mapping[str, str], name: str, timeout: float
 ) -> None:
     """Run one of the commands that link a program.
-
-    Args:
-        command: the program and its arguments.
-        directory: where it runs.
-        environment: all environment variables.
-        name: the program's name, for messages.
-        timeout: seconds.
 
     Raises:
         BenchmarkInitError: when the command fails; the error has its messages.

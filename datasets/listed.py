@@ -18,29 +18,17 @@ class ListedDataset(Dataset):
 
     @property
     def size(self) -> int:
-        """How many programs there are."""
         return len(self.names)
 
     def benchmark_uris(self) -> Iterator[BenchmarkUri]:
-        """Enumerate the names."""
         return (BenchmarkUri(self.scheme, self.name, name) for name in self.names)
 
     def uri_at(self, index: int) -> BenchmarkUri:
-        """Return the n-th name.
-
-        Raises:
-            IndexError: when there are not so many.
-        """
         if index < 0:
             raise IndexError(f"{self.name} has no benchmark number {index}")
         return BenchmarkUri(self.scheme, self.name, self.names[index])
 
     def position(self, uri: BenchmarkUri) -> int:
-        """Return the number of a name.
-
-        Raises:
-            BenchmarkNotFound: when the URI is not one of the names.
-        """
         try:
             if uri == BenchmarkUri(self.scheme, self.name, uri.path):
                 return self.names.index(uri.path)

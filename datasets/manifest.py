@@ -52,11 +52,7 @@ _OPENERS: tuple[tuple[bytes, Any], ...] = (  # by how a file begins; a list of n
 
 
 class Manifest(Sequence[str]):
-    """A list of names in a file; see `read`.
-
-    Args:
-        index: a complete index, open for reading.
-    """
+    """A list of names in a file, by a complete index that is open for reading; see `read`."""
 
     def __init__(self, index: IO[bytes]) -> None:
         self._map = mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ)
@@ -78,9 +74,6 @@ class Manifest(Sequence[str]):
         """Open a list of names.
 
         Lines end with LF or CRLF; empty lines are skipped. Names keep their order.
-
-        Args:
-            path: the list, plain or compressed.
 
         Raises:
             InstallError: when it cannot be read, or is damaged.
@@ -199,11 +192,7 @@ def _build(path: Path, index: IO[bytes]) -> None:
 
 
 def _names(path: Path) -> Iterator[list[bytes]]:
-    """Yield the names in batches.
-
-    Raises:
-        InstallError: when they cannot be read.
-    """
+    """Yield the names in batches; raise InstallError when they cannot be read."""
     try:
         with open(path, "rb") as packed:
             beginning = packed.read(10)

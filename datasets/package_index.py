@@ -45,8 +45,6 @@ class Wheel:
     """A published wheel, and the files wanted from it.
 
     Attributes:
-        file_name: such as "project-1.0-py3-none-any.whl".
-        sha256: of the wheel, in hexadecimal.
         members: the SHA-256 of each wanted file, by its path inside the wheel. Their last parts must differ.
     """
 
@@ -102,8 +100,6 @@ def fetch_archive(file_name: str, sha256: str, description: str = "") -> Path:
     Nothing in it is run. Safe in several threads and processes at once.
 
     Args:
-        file_name: such as "project-1.0.tar.gz".
-        sha256: in hexadecimal.
         description: shown as progress; by default "Downloading" and the name.
 
     Raises:

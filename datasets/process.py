@@ -65,10 +65,7 @@ def run_bounded(command: Sequence[str], *, cwd: str, env: Mapping[str, str], tim
     """Run a command and return its exit status and the beginning of its standard error.
 
     Args:
-        command: program and arguments; standard output is discarded.
-        cwd: the working directory.
         env: the whole environment.
-        timeout: seconds.
 
     Raises:
         TimedOut: when it took longer.

@@ -50,9 +50,7 @@ def program_tree(
     """Return the sources of a program for our own headers, with the headers that it may include.
 
     Args:
-        language: "c" or "c++".
         files: the program's own files by relative path; the first one is its translation unit.
-        flags: for the compiler, beside those that all such programs need.
         include: folders among those of `files`, to look for headers in.
     """
 

@@ -12,10 +12,6 @@ from typing import IO
 def replacing(target: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
     """Open a new file that takes the target's place when the block ends; after an error the target is as it was.
 
-    Args:
-        target: the file to write, in a folder that exists.
-        mode: its permissions.
-
     Raises:
         OSError: when the file cannot be written.
     """

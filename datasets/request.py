@@ -32,7 +32,6 @@ class Failure(Exception):
     """An address did not deliver the file.
 
     Attributes:
-        reason: why not.
         cost: how many of its attempts that uses up.
         pause: seconds that it asks to wait; None when not given.
     """

@@ -29,11 +29,7 @@ _making = threading.Lock()
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[str]:
-    """Make an empty folder for temporary files, and remove it on exit.
-
-    Raises:
-        OSError: when there is no room for it.
-    """
+    """Make an empty folder for temporary files, and remove it on exit; raise OSError when there is no room for it."""
     _sweep_once()
     with _making:
         path, lock = _make()

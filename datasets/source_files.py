@@ -199,11 +199,7 @@ def _without_links(path: str | os.PathLike[str]) -> str:
 
 
 def read_from_disk(path: str) -> bytes | None:
-    """Read a file of this machine, for `gather`.
-
-    Raises:
-        BenchmarkInitError: when it is there but cannot be read.
-    """
+    """Read a file of this machine, for `gather`; raise BenchmarkInitError when it is there but cannot be read."""
     if not os.path.isfile(path):
         return None
     try:

@@ -214,7 +214,6 @@ class TarDataset(ListedDataset):
 
     @property
     def size(self) -> int:
-        """The number of programs."""
         return self._static_size or len(self.names)
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
@@ -292,11 +291,7 @@ class TarDatasetWithManifest(TarDataset):
 
 
 def read_file(path: Path, uri: BenchmarkUri) -> bytes:
-    """Read a file of a benchmark.
-
-    Raises:
-        BenchmarkInitError: when that is not possible.
-    """
+    """Read a file of a benchmark; raise BenchmarkInitError when that is not possible."""
     try:
         return path.read_bytes()
     except OSError as error:

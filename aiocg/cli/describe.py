@@ -207,12 +207,7 @@ def _options_table(space: "OptionActions") -> "Table":
 
 
 def actions_table(space: "ActionSpace", pattern: str = "") -> "Table":
-    """Return the table of the actions of a space.
-
-    Args:
-        space: an action space whose actions have names.
-        pattern: part of the names to show, or a whole name with * and ?.
-    """
+    """Return the table of the actions of a space, of those that match part of a name, or a whole one with * and ?."""
     from aiocg.spaces import ParametrizedActions
 
     parameters = [

@@ -74,9 +74,6 @@ def table(
     """Return a table. Long cells wrap; only words of a description may be cut off.
 
     Args:
-        title: above it.
-        columns: their headings.
-        rows: the cells, without markup.
         right: numbers of right-aligned columns.
         whole: numbers of columns that never wrap.
     """
@@ -91,11 +88,7 @@ def table(
 
 
 def check_writable(path: Path | None) -> None:
-    """Exit with a message if a result file could not be written; called before the work.
-
-    Args:
-        path: of the file, or None.
-    """
+    """Exit with a message if a result file, if any, could not be written; called before the work."""
     if path is None:
         return
     if path.is_dir():
@@ -107,11 +100,7 @@ def check_writable(path: Path | None) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a result file.
-
-    Raises:
-        CommandError: when that is not possible.
-    """
+    """Write a result file; raise CommandError when that is not possible."""
     try:
         path.expanduser().write_bytes(content)
     except OSError as error:

@@ -305,13 +305,7 @@ def shown(env: "Env", actions: Sequence[str]) -> str:
 def progress_line(
     algorithm: str, env: "Env", progress: "Progress", seconds: float | None, evaluations: int | None
 ) -> Text:
-    """Return a line that tells where a search is; what comes last may not fit.
-
-    Args:
-        algorithm, env: what is searched.
-        progress: where it is.
-        seconds, evaluations: the budget.
-    """
+    """Return a line that tells where a search is, and of what budget; what comes last may not fit."""
     rate = progress.evaluations / max(progress.elapsed, 1e-9)
     text = Text(f"{algorithm}  ", no_wrap=True, overflow="ellipsis")
     text.append(progress.note or f"reward {progress.reward:.4f}", style="bold green")

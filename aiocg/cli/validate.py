@@ -43,17 +43,11 @@ class Aggregation(enum.StrEnum):
 
 @dataclass(slots=True)
 class _Rewards:
-    """The rewards of valid states in one reward space.
-
-    Attributes:
-        found: the rewards computed here.
-        said: the rewards in the states.
-        other: number of states found with another compiler.
-    """
+    """The rewards of valid states in one reward space: those found here, and those that the states say."""
 
     found: list[float] = field(default_factory=list)
     said: list[float] = field(default_factory=list)
-    other: int = 0
+    other: int = 0  # states found with another compiler
 
 
 class Summary:
@@ -166,12 +160,7 @@ def width(states: "Sequence[CompilerEnvState | LegacyState]") -> int:
 
 
 def line(result: "ValidationResult", width: int = 0) -> str:
-    """Return a result as one line.
-
-    Args:
-        result: of one state.
-        width: of the column of names, in characters.
-    """
+    """Return a result as one line, with a column of names of this width, in characters."""
     name = _name(result.state.benchmark)
     if not result.okay():
         return f"❌  {name:<{width}}  {_details(result)}"

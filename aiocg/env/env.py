@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from aiocg.env.base import EnvBase
 from aiocg.env.candidate import Candidate
 from aiocg.env.episode import Episode
 from aiocg.env.logging import log_candidates, log_reset
-from aiocg.env.plan import Plan, Reading, Spaces, check_known
+from aiocg.env.plan import Plan, Reading, Spaces, StepSettings, check_known
 from aiocg.env.preparation import BenchmarkLike, carrying_runs, prepare, run_once
 from aiocg.env.snapshot import Snapshot, fork_into
 from aiocg.env.step import StepRequest, StepResult, observe_missing
@@ -332,20 +332,13 @@ class Env(EnvBase):
         await asyncio.gather(*requests)
         await self._find_targets(again=True)
 
-    async def expand(
-        self,
-        candidates: Iterable[Any],
-        *,
-        observation_spaces: Spaces = None,
-        reward_spaces: Spaces = None,
-        timeout: float | None = None,
-    ) -> list[Candidate]:
+    async def expand(self, candidates: Iterable[Any], **settings: Unpack[StepSettings]) -> list[Candidate]:
         """Evaluate many candidates from the current state, in one message, without changing the state.
 
         Args:
             candidates: each an action or a list of actions, as for `step`.
-            observation_spaces, reward_spaces: as for `step`.
-            timeout: seconds that the compiler may take for each candidate.
+            settings: `observation_spaces` and `reward_spaces` as for `step`, and `timeout`: seconds that the compiler
+                may take for each candidate.
 
         Returns:
             One result per candidate, in order. A candidate that fails, or kills the compiler, has an `error`, and does
@@ -355,26 +348,21 @@ class Env(EnvBase):
             raise InvalidAction(f"candidates must be a list, not {type(candidates).__name__}: {candidates!r}")
         await self._find_targets()
         encoded = [self._action_space.encode(candidate) for candidate in candidates]
-        return await self._expand(encoded, observation_spaces, reward_spaces, timeout)
+        return await self._expand(encoded, **settings)
 
     async def expand_texts(
-        self,
-        candidates: Iterable[Sequence[str]],
-        *,
-        observation_spaces: Spaces = None,
-        reward_spaces: Spaces = None,
-        timeout: float | None = None,
+        self, candidates: Iterable[Sequence[str]], **settings: Unpack[StepSettings]
     ) -> list[Candidate]:
         """Evaluate lists of actions given as texts of the compiler's language, like those of `step_texts`."""
         encoded = [self.action_spaces.language.encode_all(candidate) for candidate in candidates]
-        return await self._expand(encoded, observation_spaces, reward_spaces, timeout)
+        return await self._expand(encoded, **settings)
 
     async def _expand(
         self,
         candidates: list[tuple[Action, ...]],
-        observation_spaces: Spaces,
-        reward_spaces: Spaces,
-        timeout: float | None,
+        observation_spaces: Spaces = None,
+        reward_spaces: Spaces = None,
+        timeout: float | None = None,
     ) -> list[Candidate]:
         plan = self._chosen_plan(observation_spaces, reward_spaces, targets_from="")
         await run_once(plan.prepare)

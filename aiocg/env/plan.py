@@ -3,15 +3,28 @@
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict
 
 from aiocg.errors import UnknownName
 from aiocg.spaces import ObservationSpace
 from aiocg.spaces.rewards import Reward
 
-__all__ = ["Plan", "Plans", "Reading", "Spaces", "check_known"]
+__all__ = ["Plan", "Plans", "Reading", "Spaces", "StepSettings", "check_known"]
 
 Spaces = Sequence[str] | str | None  # one space by name, several, or none
+
+
+class StepSettings(TypedDict, total=False):
+    """What can be asked of a step, as for `CompilerEnv.step`.
+
+    Attributes:
+        observation_spaces, reward_spaces: what to observe and to reward in place of the defaults; a list gives a list.
+        timeout: seconds that the compiler may take.
+    """
+
+    observation_spaces: Spaces
+    reward_spaces: Spaces
+    timeout: float | None
 
 
 Getter = Callable[[Sequence[Any]], Any]

@@ -33,7 +33,6 @@ class EnvCore(gymnasium.Env[Any, Any]):
     """A synchronous environment as a handle of an asynchronous one.
 
     Attributes:
-        environment: id of the environment, with its settings.
         render_mode: "human", "ansi" or None.
         runtime: the runtime, and the thread that runs its event loop.
         asynchronous: the asynchronous environment, which belongs to that event loop.

@@ -1,13 +1,13 @@
 """The synchronous environment: Gymnasium's interface to an asynchronous one."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from aiocg.env.candidate import Candidate
 from aiocg.env.env import Env
-from aiocg.env.plan import Spaces
+from aiocg.env.plan import Spaces, StepSettings
 from aiocg.env.snapshot import Snapshot
 from aiocg.env.step import StepResult
 from aiocg.errors import UnknownName
@@ -158,21 +158,12 @@ class CompilerEnv(CompilerEnvBase):
         )
         return result
 
-    def multistep(
-        self,
-        actions: Iterable[Any],
-        *,
-        observation_spaces: Spaces = None,
-        reward_spaces: Spaces = None,
-        timeout: float | None = None,
-    ) -> StepResult:
+    def multistep(self, actions: Iterable[Any], **settings: Unpack[StepSettings]) -> StepResult:
         """Apply several actions in one round trip; observation and reward are computed once, at the end.
 
         Takes, returns and raises what `step` does.
         """
-        return self.step(
-            list(actions), observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout
-        )
+        return self.step(list(actions), **settings)
 
     def render(self) -> str | None:
         """Show the present state: print it ("human"), or return it as text ("ansi").
@@ -203,23 +194,12 @@ class CompilerEnv(CompilerEnvBase):
         """Return to a snapshot, taken here or in a fork; see `aiocg.Env.restore`."""
         self._run(lambda env: env.restore(snapshot))
 
-    def expand(
-        self,
-        candidates: Iterable[Any],
-        *,
-        observation_spaces: Spaces = None,
-        reward_spaces: Spaces = None,
-        timeout: float | None = None,
-    ) -> list[Candidate]:
+    def expand(self, candidates: Iterable[Any], **settings: Unpack[StepSettings]) -> list[Candidate]:
         """Evaluate many candidates from the present state, in one message, without changing it.
 
         Takes, returns and raises what `aiocg.Env.expand` does.
         """
-        return self._run(
-            lambda env: env.expand(
-                candidates, observation_spaces=observation_spaces, reward_spaces=reward_spaces, timeout=timeout
-            )
-        )
+        return self._run(lambda env: env.expand(candidates, **settings))
 
     def apply(self, state: CompilerEnvState) -> None:
         """Reset to the benchmark of a state and take its actions, whatever action space they came from.

@@ -26,14 +26,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EpisodeRecipe:
-    """How to replay an episode.
-
-    Attributes:
-        benchmark: its program.
-        actions: as texts.
-        reward: their sum of rewards.
-        state: hash of the resulting state.
-    """
+    """How to replay an episode: its program, its actions as texts, their sum of rewards, and the hash of the state."""
 
     benchmark: BenchmarkLike
     actions: tuple[str, ...]
@@ -111,7 +104,6 @@ class Recipe:
         """Return the recipe of an environment in its present state.
 
         Args:
-            env: the environment.
             benchmark: for its next reset, its present one if None.
             own: the user's own rewards and observations.
             datasets: where its benchmarks come from, None for where those of its runtime do.
@@ -150,11 +142,6 @@ class Recipe:
         self, runtime: Runtime, environment: str, find: Callable[[BenchmarkLike], Awaitable[Benchmark]]
     ) -> Env:
         """Make the environment and replay its episode.
-
-        Args:
-            runtime: to make it on.
-            environment: its id.
-            find: finds a benchmark.
 
         Raises:
             SessionLost: when the actions lead to another state than they did.

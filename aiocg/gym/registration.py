@@ -12,11 +12,7 @@ CLASSES: dict[str, type[CompilerEnv]] = {"gcc": GccEnv, "llvm": LlvmEnv}
 
 
 def environment_class(id: str) -> type[CompilerEnv]:
-    """Return the synchronous class of an environment.
-
-    Raises:
-        UnknownName: when there is no such environment.
-    """
+    """Return the synchronous class of an environment; raise UnknownName when there is no such environment."""
     return CLASSES.get(environment(id).worker, CompilerEnv)
 
 

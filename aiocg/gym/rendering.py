@@ -23,7 +23,6 @@ def describe(env: "Env", last: StepResult | None) -> str:
     """Return text on the program, the actions so far, the rewards, and the last default observation.
 
     Args:
-        env: the environment.
         last: result of its last reset or step, None before the first.
     """
     if last is None:

@@ -239,11 +239,7 @@ async def _pair() -> AsyncIterator[tuple[Env, Env]]:
 
 
 def _with_one_run(benchmark: Benchmark) -> Benchmark:
-    """Return a benchmark with the first run only, which may not take long.
-
-    Raises:
-        ValueError: when it has none.
-    """
+    """Return a benchmark with the first run only, which may not take long; raise ValueError when it has none."""
     program = benchmark.program
     if program is None or not program.runs:
         raise ValueError(f"{benchmark.uri} does not say how it is run")

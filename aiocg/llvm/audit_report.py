@@ -22,11 +22,7 @@ class Finding(msgspec.Struct, kw_only=True):
     """One misbehaviour.
 
     Attributes:
-        kind: one of `Kind`.
-        program: URI of the benchmark.
         actions: texts of the fewest actions that show it; the list that was tried when `minimal` is False.
-        tried: how many actions there were at first.
-        evidence: one line of what was seen.
         minimal: the list could be shrunk: it shows the same again.
         seen: how many trajectories showed it: lists with these actions in this order, on this program.
     """
@@ -46,14 +42,7 @@ class Finding(msgspec.Struct, kw_only=True):
 
 
 class Blame(msgspec.Struct, kw_only=True):
-    """A pass, and one kind of misbehaviour of which it is the probable cause.
-
-    Attributes:
-        action: text of the pass.
-        kind: what happens.
-        findings: those it is blamed for, the shortest list first.
-        uses: how often the pass was applied in the whole audit.
-    """
+    """A pass, and one kind of misbehaviour of which it is the probable cause; the shortest finding comes first."""
 
     action: str
     kind: Kind
@@ -65,14 +54,9 @@ class Report(msgspec.Struct, kw_only=True):
     """An audit, as far as it has come.
 
     Attributes:
-        compiler_version: such as "LLVM 22.1.8".
-        seed: of all random choices.
         suspects: passes of which each trajectory has at least one.
-        programs: number of programs.
         trajectories: action lists that were tried, each in two processes.
         uses: how often each action was applied.
-        findings: what was found.
-        walltime: seconds.
     """
 
     compiler_version: str = ""

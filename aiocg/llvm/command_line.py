@@ -65,12 +65,7 @@ _OTHER_OUTPUT = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An option with its value, or an input.
-
-    Attributes:
-        kind: what it is about.
-        words: as they stand on the command line.
-    """
+    """An option with its value, or an input: the words as they stand on the command line, and what they are about."""
 
     kind: Kind
     words: tuple[str, ...]

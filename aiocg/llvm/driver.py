@@ -75,13 +75,7 @@ class ObjectCompilation:
     """The compilation of one source to object code.
 
     Attributes:
-        driver: the first words of clang's command line.
-        command: the user's command line.
-        source: one of its sources.
         output: the object to write.
-        settings: how to search.
-        environment: for clang.
-        scratch: a folder for temporary files.
         warning: what went wrong without preventing the compilation, "" if nothing did.
     """
 
@@ -238,12 +232,7 @@ class ObjectCompilation:
 
 
 def describe(verdict: Verdict, level: str) -> str:
-    """Return one line on what was chosen.
-
-    Args:
-        verdict: of a source.
-        level: the level that the user asked for.
-    """
+    """Return one line on what was chosen for a source, beside the level that the user asked for."""
     names = {FOUND: "found", LEVEL: "-Oz", PLAIN: f"clang {level or '-O0'}"}
     cost = verdict.costs[verdict.chosen]
     others = ", ".join(f"{names[name]} {value}" for name, value in verdict.costs.items() if name != verdict.chosen)

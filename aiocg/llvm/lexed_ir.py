@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import gymnasium
-
 from aiocg.spaces import ObservationSpace
+from aiocg.spaces.scalar import Keyed
 
 _COLUMNS = ("token_id", "token_kind", "token_category", "token_value")
 _MARKS = {
@@ -45,7 +44,7 @@ class LexedToken(NamedTuple):
     value: str
 
 
-class LexedTokens(gymnasium.Space[list[LexedToken]]):
+class LexedTokens(Keyed[list[LexedToken]]):
     """Any list of tokens."""
 
     def contains(self, x: Any) -> bool:
@@ -56,15 +55,6 @@ class LexedTokens(gymnasium.Space[list[LexedToken]]):
         """Draw up to eight integers."""
         numbers = self.np_random.integers(0, 100, size=int(self.np_random.integers(0, 9)))
         return [LexedToken(415, "APSInt", "apsint", str(number)) for number in numbers]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LexedTokens)
-
-    def __hash__(self) -> int:
-        return hash(LexedTokens)
-
-    def __repr__(self) -> str:
-        return "LexedTokens()"
 
 
 def tokens(columns: Mapping[str, Any]) -> list[LexedToken]:
@@ -87,13 +77,7 @@ def lex(ir: str) -> list[LexedToken]:
 
 
 def unlex(lexed: Mapping[str, Any] | Iterable[LexedToken]) -> str:
-    """Return textual IR that consists of these tokens, separated by blanks.
-
-    LLVM reads it as the module that the tokens came from. Numbers of tokens are not looked at.
-
-    Args:
-        lexed: an observation of `LexedIr` or `LexedIrTuple`.
-    """
+    """Return textual IR of the tokens of `LexedIr` or `LexedIrTuple`, which LLVM reads as the same module."""
     if isinstance(lexed, Mapping):
         pairs: Iterable[tuple[str, str]] = zip(lexed["token_kind"], lexed["token_value"], strict=True)
     else:

@@ -14,7 +14,6 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
 
     Args:
         path: `~` is expanded, links are followed.
-        content: all of it.
 
     Raises:
         OSError: when it cannot be written.

@@ -1,73 +1,7 @@
-"""Programs as ProGraML graphs: what the graph is, and its forms for networkx and as JSON.
+"""Programs as ProGraML graphs, in the form of networkx and as JSON; `docs/observations.md` says what the graph is.
 
-ProGraML (Cummins et al., "ProGraML: A Graph-based Program Representation for Data Flow Analysis and Compiler
-Optimizations", ICML 2021) shows a program as a directed multigraph. Its nodes are
-
-====  =============  ===========================================================================================
-kind  what           text
-====  =============  ===========================================================================================
-0     instructions   the opcode: `add`; node 0 is `[external]`, which stands for whatever calls the program; a
-                     function without a body is one node, `; undefined function`
-1     variables      the type: `i32`; there is one for each use of an instruction's result, and one for each
-                     function argument that is used
-2     constants      the type; one for each constant that is used, global variables included
-3     types          `i32`, `double`, `ptr`; `struct`, `[]` and `vector` are made of other types
-====  =============  ===========================================================================================
-
-and its edges, each with a position that tells apart those of one kind at one node,
-
-====  ========  ================================================================================================
-flow  what      from, to, position
-====  ========  ================================================================================================
-0     control   an instruction, the one that may follow it, place among the successors
-1     data      an instruction, its result, 0; or a variable or constant, an instruction, place among its operands
-2     call      a call, the first instruction of the function, 0; or each last one, the call, 0. The node
-                `[external]` calls every function.
-3     type      a type, a variable or constant of that type, 0; or a type, the type it is part of, place in it
-====  ========  ================================================================================================
-
-Functions, blocks, inline assembly and metadata are no data. A text is never the name of something in the program, so
-that few texts cover many programs: inside other types a structure is `struct` too (`[8 x struct]`), and a pointer is
-`ptr` whatever LLVM.
-
-The definitions are those of the authors' own builder, which CompilerGym uses too, in its last release, `programl`
-0.3.2, and for types those of their repository after it. Without kind 3 and flow 3 a graph is what that release makes,
-except that
-
-* a pointer is `ptr`, and is made of nothing: LLVM does not tell any more what it points to;
-* what belongs to no function or block has -1 there, not 0, which is also the first; so do arguments, which theirs gives
-  to the first block of the next function;
-* blocks that cannot be reached are connected as others are, which theirs leaves loose;
-* `invoke` calls as `call` does;
-* parallel edges all arrive: their JSON numbers all edges 0, so that networkx keeps one of those that connect the same
-  two nodes (an argument that is an operand twice);
-* the mask of `shufflevector`, no operand since LLVM 11, is none. The case values of `switch`, no operands since LLVM
-  22, are taken as if they were.
-
-The arrays are meant for learning. What PyTorch Geometric calls `x`, `edge_index` and `edge_attr` is made of them by
-
-    import numpy as np
-
-    def tensors(graph, vocabulary):
-        # A vocabulary numbers texts from 1 on, such as all that occur in the training set; 0 is for the others.
-        numbers = np.array([vocabulary.get(text, 0) for text in graph["texts"]], np.int64)
-        x = np.stack([numbers[graph["node_text"]], graph["node_kind"]], axis=1)  # (N, 2) int64
-        edge_index = graph["edge_index"].astype(np.int64)  # (2, E)
-        edge_attr = np.stack([graph["edge_flow"], graph["edge_position"]], axis=1).astype(np.int64)  # (E, 2)
-        return x, edge_index, edge_attr
-
-and several graphs become one batch by adding to each `edge_index` the number of nodes before it.
-
-There are four observations:
-
-* `ProgramlArrays` is built by the worker in about 0.1 microseconds per instruction of the program.
-* `ProgramlFullText` has for each node what it is in the program's text (`%3 = add i32 %1, %2`; `i32 %3`). That takes
-  the worker about 5 microseconds per instruction, because LLVM must print the program.
-* `Programl` is the arrays as a `networkx.MultiDiGraph`: see `to_networkx`.
-* `ProgramlJson` is arrays and full texts in networkx's node-link form: see `to_node_link`.
-
-The last two are made by the client on its event loop, which each holds up for about 10 microseconds per instruction,
-100 times longer than the worker took. Where many environments share a loop, observe the arrays.
+The client makes both on its event loop, which each holds up for about 10 microseconds per instruction of the program,
+100 times longer than the worker took for the arrays.
 """
 
 import contextlib
@@ -75,9 +9,8 @@ import gc
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
-
 from aiocg.spaces import Json, ObservationSpace
+from aiocg.spaces.scalar import Keyed
 
 if TYPE_CHECKING:
     import networkx
@@ -87,7 +20,7 @@ KINDS = 4  # of nodes, and flows of edges
 Arrays = Mapping[str, Any]
 
 
-class ProgramGraphSpace(gymnasium.Space["networkx.MultiDiGraph[int]"]):
+class ProgramGraphSpace(Keyed["networkx.MultiDiGraph[int]"]):
     """Program graphs as `networkx.MultiDiGraph`, of any size; see `to_networkx`."""
 
     def contains(self, x: Any) -> bool:
@@ -114,15 +47,6 @@ class ProgramGraphSpace(gymnasium.Space["networkx.MultiDiGraph[int]"]):
         ends = self.np_random.integers(0, count, size=(count, 2)).tolist()
         graph.add_edges_from(ends, flow=0, position=0)
         return graph
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ProgramGraphSpace)
-
-    def __hash__(self) -> int:
-        return hash(ProgramGraphSpace)
-
-    def __repr__(self) -> str:
-        return "ProgramGraphSpace()"
 
 
 def _is_node(node: Mapping[str, Any], functions: int) -> bool:

@@ -36,7 +36,6 @@ def record(path: str, words: Sequence[str]) -> None:
 
     Args:
         path: the file; it is made if need be. Several processes may write to it at once.
-        words: the compiler and its arguments.
 
     Raises:
         OSError: when it cannot be written, or is a relative path, which would be another file in each folder.
@@ -55,13 +54,7 @@ def record(path: str, words: Sequence[str]) -> None:
 
 
 def replace_process(path: str, compiler: str, words: Sequence[str]) -> NoReturn:
-    """Record a compiler's start and let the compiler take the place of this process.
-
-    Args:
-        path: the file to record to.
-        compiler: the program to start.
-        words: the name that it is called by, and its arguments.
-    """
+    """Record a start, and let the compiler take the place of this process, called by the first of the words."""
     # by its path: some look for their parts beside what their name leads to on PATH, which is us
     try:
         record(path, words)

@@ -25,12 +25,6 @@ TIMEOUT = 300.0  # seconds for one operation
 def run_tool(command: str, arguments: Iterable[str | Path], *, subject: str, timeout: float) -> None:
     """Run one operation of `aiocg.workers.llvm.tool`; its results are in the files that the arguments name.
 
-    Args:
-        command: such as "link".
-        arguments: what follows it.
-        subject: what it is done to, for messages.
-        timeout: seconds.
-
     Raises:
         BenchmarkInitError: when LLVM does not accept a program.
         WorkerCrashed: when LLVM died over it; DeadlineExceeded when it took longer.
@@ -66,10 +60,7 @@ def compute(command: str, programs: Iterable[tuple[str, bytes]], subject: str, t
     """Return what an operation makes of programs.
 
     Args:
-        command: such as "link".
         programs: names, for messages, and bitcode or textual IR.
-        subject: the benchmark that it is done for, for messages.
-        timeout: seconds.
 
     Raises:
         BenchmarkInitError: when LLVM cannot do it.
@@ -98,10 +89,7 @@ def apply(
     """Return a program after actions, as an environment applies them, in a process of its own.
 
     Args:
-        program: bitcode or textual IR.
         actions: texts; there may be more than a command line holds.
-        subject: what the program is called, for messages.
-        text: return textual IR and not bitcode.
         llvm_options: such as "-unroll-count=4", which LLVM takes at its start.
 
     Raises:

@@ -95,9 +95,7 @@ class Attachment:
         refusal: the node's last refusal, "" if it accepted us since.
 
     Args:
-        client: our name and version, for error messages.
         instance: random text that identifies this process.
-        now: the time in seconds.
     """
 
     def __init__(self, client: str, instance: str, now: float) -> None:

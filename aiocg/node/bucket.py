@@ -5,12 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Bucket:
-    """A token bucket: allows a number of events per minute, which may come all at once.
-
-    Attributes:
-        left: events allowed now, as of `filled`.
-        filled: time of the last refill, in seconds.
-    """
+    """A token bucket: allows a number of events per minute, all at once if need be; as of `filled`, `left` are left."""
 
     left: float
     filled: float

@@ -30,7 +30,6 @@ class NodeMachine:
     """Runs workers on a node.
 
     Args:
-        address: address of the node, `tcp://HOST:PORT`.
         keys: our key pair and the node's public key; those in our key folder if None.
         timeout: seconds of silence from the node after which everything fails.
     """

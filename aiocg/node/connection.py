@@ -38,8 +38,6 @@ class Connection:
     """A connection to a node, and the task that sends its beats.
 
     Attributes:
-        address: the node's address.
-        security: our keys, and the node's public key.
         failure: why no more workers can be started, None if they can.
     """
 
@@ -84,11 +82,7 @@ class Connection:
             raise NodeUnreachable(self.address, str(error)) from error
 
     async def attached(self) -> None:
-        """Wait until the node has answered.
-
-        Raises:
-            NodeUnreachable: if it does not answer in time.
-        """
+        """Wait until the node has answered; raise NodeUnreachable if it does not answer in time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 while self.said is None and self.failure is None:

@@ -17,10 +17,7 @@ class NetworkEndpoint:
         public: the worker's public key, which the client must know.
 
     Args:
-        host: address or interface to listen on.
         port: port to listen on, 0 for any free port.
-        client: public key of the client.
-        limits: the client's limits by name.
     """
 
     def __init__(self, host: str, port: int, client: str, limits: Mapping[str, float]) -> None:

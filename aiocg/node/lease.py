@@ -25,9 +25,7 @@ class Holder:
     Attributes:
         worker: its number on the node.
         number: the client's number for it.
-        key: the client's key.
         lease: the lease that holds it, None if none does any more.
-        state: its state.
         spawned, died: messages for the client.
         look: the latest look at it, with times on the node's clock.
         told, told_at: the look last reported to the client, and when.
@@ -54,8 +52,6 @@ class Lease:
         instance: random text that identifies the process.
         client: name and version of its software.
         peer: routing id of its last message.
-        heard: time of its last message.
-        sequence: sequence of its last beat.
         holders: its workers by the client's numbers.
     """
 

@@ -72,8 +72,6 @@ class Leases:
     """All clients of a node and their workers.
 
     Args:
-        policy: the parameters of the decisions.
-        limits: returns the limits of a key.
         node: random text that identifies the node process.
     """
 
@@ -108,14 +106,7 @@ class Leases:
         return talk.grant(count, MESSAGES_PER_MINUTE, MESSAGES_AT_ONCE, now)
 
     def received(self, peer: bytes, key: str, message: FromClient, now: float) -> list[Command]:
-        """Handle a message from a client, if `hear` allows it.
-
-        Args:
-            peer: routing id of its connection.
-            key: key of the connection.
-            message: the message.
-            now: the time in seconds.
-        """
+        """Handle a message from a client, if `hear` allows it; `peer` is the routing id of its connection."""
         if isinstance(message, Attach):
             return self._attach(peer, key, message, now)
         lease = self._peers.get(peer)
@@ -249,15 +240,7 @@ class Leases:
         return [Send(holder.lease.peer, SpawnRefused(holder.number, message, BUSY))]
 
     def died(self, worker: int, status: int, look: Look, stderr: str, now: float) -> list[Command]:
-        """Handle the end of a process.
-
-        Args:
-            worker: its number.
-            status: exit status as in `subprocess`.
-            look: the last look at it.
-            stderr: its last lines.
-            now: the time in seconds.
-        """
+        """Handle the end of a process: its exit status as in `subprocess`, the last look at it, and its last lines."""
         holder = self.holders.pop(worker)
         self.tally.died(holder.key, status, look.counts)
         holder.state = State.DEAD
@@ -267,12 +250,7 @@ class Leases:
     # ------------------------------------------------------------------------------------------- the clock
 
     def ticked(self, looks: Mapping[int, Look], now: float) -> list[Command]:
-        """Handle the passing of time.
-
-        Args:
-            looks: looks at the processes, by the workers' numbers.
-            now: the time in seconds.
-        """
+        """Handle the passing of time, with looks at the processes by the workers' numbers."""
         for worker, look in looks.items():
             if worker in self.holders:
                 self.holders[worker].look = look

@@ -64,12 +64,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class LimitsTable:
-    """The limits of each client.
-
-    Attributes:
-        default: for clients that are not in `by_name`.
-        by_name: by the names under which clients were authorised.
-    """
+    """The limits of each client, by the name under which it was authorised; `default` is for all others."""
 
     default: Limits = field(default_factory=Limits)
     by_name: Mapping[str, Limits] = field(default_factory=dict)
@@ -90,7 +85,6 @@ def read_limits(path: Path, default: Limits) -> LimitsTable:
         memory = 4_000_000_000
 
     Args:
-        path: path of the file.
         default: limits that the file does not set.
 
     Raises:

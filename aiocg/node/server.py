@@ -50,10 +50,7 @@ class Settings:
 
     Attributes:
         address: where to listen, `tcp://HOST:PORT`; workers listen on the same host.
-        keys: the node's key pair.
         authorised: returns the current names of the authorised clients, by public key.
-        policy: the parameters of decisions.
-        limits: the limits of each client.
         ports: ports for workers; any free ports if empty.
         options: options for the compilers, in addition to the defaults.
         environ: environment variables for workers, in addition to ours.
@@ -70,12 +67,7 @@ class Settings:
 
 
 class Node:
-    """A node, which serves until it is told to stop.
-
-    Attributes:
-        leases: its clients and their workers.
-        address: where it listens, with the actual port.
-    """
+    """A node, which serves until it is told to stop; `address` has the actual port."""
 
     def __init__(self, settings: Settings, folder: RuntimeFolder) -> None:
         """Listen; see `open`."""

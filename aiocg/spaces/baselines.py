@@ -54,7 +54,6 @@ class Cost(NamedTuple):
     Attributes:
         prefix: with which all its names begin.
         unit: with which the names of the program at hand end; empty where no code is generated.
-        what: in words.
     """
 
     prefix: str

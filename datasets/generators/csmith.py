@@ -78,13 +78,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Csmith:
-    """An installed Csmith.
-
-    Attributes:
-        executable: the program.
-        headers: the folder of its programs' headers.
-        identity: its release, on one line.
-    """
+    """An installed Csmith: the program, the folder of its programs' headers, and its release on one line."""
 
     executable: Path
     headers: Path
@@ -180,21 +174,11 @@ class CsmithDataset(SeededDataset):
         return _installed() is not None or all(path.exists() for path in _kept())
 
     def install(self) -> None:
-        """Fetch Csmith unless there is one.
-
-        Raises:
-            ToolchainNotFound: when it cannot be run on this machine.
-            DownloadError: when it cannot be fetched.
-            CacheError: when it cannot be kept.
-        """
+        """Fetch Csmith unless there is one; raise ToolchainNotFound when it cannot be run on this machine."""
         find_csmith()
 
     def uninstall(self) -> None:
-        """Remove the fetched Csmith. The system's and generated programs stay.
-
-        Raises:
-            InstallError: when it cannot be removed.
-        """
+        """Remove the fetched Csmith; the system's and generated programs stay."""
         try:
             for path in _kept():
                 path.unlink(missing_ok=True)

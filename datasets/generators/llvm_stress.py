@@ -58,11 +58,7 @@ class LlvmStressDataset(SeededDataset):
         return True
 
     def install(self) -> None:
-        """Do nothing where there is an `llvm-stress`. Where there is none, only the system's packages have it.
-
-        Raises:
-            ToolchainNotFound: when there is none.
-        """
+        """Do nothing where the system has an `llvm-stress`; raise ToolchainNotFound where it has none."""
         find_llvm_stress()
 
     def benchmark_of_seed(self, uri: BenchmarkUri, seed: int, values: Mapping[str, Value]) -> Benchmark:

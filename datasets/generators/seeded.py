@@ -27,13 +27,7 @@ _SWITCH = {"yes": True, "no": False}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Integer:
-    """A parameter that is a whole number.
-
-    Attributes:
-        low: the least.
-        high: the greatest.
-        default: the default value, if documented.
-    """
+    """A parameter that is a whole number from `low` to `high`, with a default if one is documented."""
 
     low: int
     high: int
@@ -65,11 +59,7 @@ class Switch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """A parameter that is one of some words.
-
-    Attributes:
-        words: the words.
-    """
+    """A parameter that is one of some words."""
 
     words: tuple[str, ...]
 
@@ -90,9 +80,6 @@ def read_parameters(
     """Parse the parameters of a URI, in declaration order.
 
     Args:
-        uri: the name of a benchmark.
-        owner: what has the parameters, for errors.
-        parameters: by name.
         example: a name of the same kind, which errors show with a parameter.
 
     Raises:
@@ -146,10 +133,7 @@ class SeededDataset(Dataset):
     To make one, define `benchmark_of_seed`.
 
     Args:
-        name: such as `generator://csmith-v0`.
-        description: one line for people.
         parameters: allowed in the query of a URI, by name. Names are words joined by hyphens.
-        details: as for `Dataset`.
     """
 
     def __init__(
@@ -166,13 +150,7 @@ class SeededDataset(Dataset):
 
     @abc.abstractmethod
     def benchmark_of_seed(self, uri: BenchmarkUri, seed: int, values: Mapping[str, Value]) -> Benchmark:
-        """Make a benchmark; generating its content is deferred.
-
-        Args:
-            uri: its name.
-            seed: from 0 to `SEEDS - 1`.
-            values: of the parameters that were given, in the order of `parameters`.
-        """
+        """Make a benchmark of a seed and the given parameters, in their order; generating its content is deferred."""
 
     @property
     def size(self) -> int:
@@ -184,21 +162,13 @@ class SeededDataset(Dataset):
         return map(self.uri_at, itertools.islice(itertools.count(), SEEDS))
 
     def uri_at(self, index: int) -> BenchmarkUri:
-        """Return the name of the program of a seed.
-
-        Raises:
-            IndexError: when there is no such seed.
-        """
+        """Return the name of the program of a seed; raise IndexError when there is no such seed."""
         if not 0 <= index < SEEDS:
             raise IndexError(f"{self.name} has no seed {index}: seeds are from 0 to {SEEDS - 1}")
         return BenchmarkUri(self.scheme, self.name, str(index))
 
     def position(self, uri: BenchmarkUri) -> int:
-        """Return the seed of a program without parameters.
-
-        Raises:
-            BenchmarkNotFound: when it is none.
-        """
+        """Return the seed of a program without parameters; raise BenchmarkNotFound when it is none."""
         if uri.params:
             raise BenchmarkNotFound(str(uri), f"{uri} has parameters: {self.name} enumerates programs without")
         return self._seed(uri)
@@ -218,12 +188,7 @@ class SeededDataset(Dataset):
         return self.benchmark(BenchmarkUri(self.scheme, self.name, str(int(seed)), tuple(params)))
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
-        """Make the benchmark of a seed; the object is shared while it is in use.
-
-        Raises:
-            BenchmarkNotFound: when there is no such seed.
-            InvalidBenchmarkUri: when there is no such parameter, or it cannot have that value.
-        """
+        """Make the benchmark of a seed; the object is shared while it is in use."""
         if known := self._benchmarks.get(uri):
             return known
         seed, values = self._seed(uri), read_parameters(uri, self.name, self.parameters, self.uri_at(1))

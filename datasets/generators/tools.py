@@ -23,7 +23,6 @@ def said_version(executable: Path, remedy: str) -> str:
     """Return a program's output for `--version`, cached while the program is unchanged.
 
     Args:
-        executable: the program.
         remedy: what to do when it does not run.
 
     Raises:
@@ -63,10 +62,7 @@ def generate(uri: str, identity: str, commands: Sequence[Sequence[str]], result:
     The output depends only on the generator and its arguments, so failures are not retried.
 
     Args:
-        uri: of the benchmark, for messages.
         identity: the generator and its release, since releases make different programs.
-        commands: programs with arguments, independent of paths.
-        result: the file's name.
         timeout: seconds for each command.
 
     Raises:

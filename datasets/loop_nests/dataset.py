@@ -46,12 +46,7 @@ class LoopNestsDataset(Dataset):
                 yield BenchmarkUri(self.scheme, self.name, name, tuple(given))
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
-        """Make the expression of a template, enumerated or not.
-
-        Raises:
-            BenchmarkNotFound: when there is no such template.
-            InvalidBenchmarkUri: when it has no such parameter, or that cannot have the value.
-        """
+        """Make the expression of a template, enumerated or not."""
         template = TEMPLATES.get(uri.path)
         if template is None or uri.fragment:
             rest = uri.path + (f"#{uri.fragment}" if uri.fragment else "")

@@ -22,9 +22,6 @@ class LoopToolDataset(Dataset):
     """Sums of two vectors of N elements: `benchmark://loop_tool-cpu-v0/4096` is one of 4096, for the processor.
 
     The content is a line that names the device, and the expression.
-
-    Args:
-        device: what they are computed on.
     """
 
     def __init__(self, device: Literal["cpu", "cuda"]) -> None:
@@ -49,29 +46,17 @@ class LoopToolDataset(Dataset):
         return map(self.uri_at, range(LARGEST))
 
     def uri_at(self, index: int) -> BenchmarkUri:
-        """Return the name of the one of `index` + 1 elements.
-
-        Raises:
-            IndexError: when there is none.
-        """
+        """Return the name of the one of `index` + 1 elements; raise IndexError when there is none."""
         if not 0 <= index < LARGEST:
             raise IndexError(f"{self.name} has no benchmark number {index}")
         return BenchmarkUri(self.scheme, self.name, str(index + 1))
 
     def position(self, uri: BenchmarkUri) -> int:
-        """Return the number of elements less one.
-
-        Raises:
-            BenchmarkNotFound: when it is not one of the names.
-        """
+        """Return the number of elements less one; raise BenchmarkNotFound when it is not one of the names."""
         return self._elements(uri) - 1
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
-        """Make the benchmark of a number of elements.
-
-        Raises:
-            BenchmarkNotFound: when there is none.
-        """
+        """Make the benchmark of a number of elements; raise BenchmarkNotFound when there is none."""
         elements = self._elements(uri)
         text = f"target {self.device}\nC[i:{elements}] = A[i] + B[i]\n"
         return expression_benchmark(uri, text, f"the sum of two vectors of {elements:,} elements")

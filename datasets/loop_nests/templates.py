@@ -21,9 +21,7 @@ class Template(NamedTuple):
     """A family of tensor expressions.
 
     Attributes:
-        description: what is computed, for people.
         text: the expression with parameters in braces.
-        parameters: with their defaults, by name.
         sizes: the enumerated members, as values of the parameters in order.
         derive: computes the other placeholders from the values; raises `InvalidParameters`.
     """
@@ -40,11 +38,7 @@ class Template(NamedTuple):
         return {**defaults, **given}
 
     def write(self, values: Values) -> str:
-        """Return the text of one member.
-
-        Raises:
-            InvalidParameters: when the values do not go together.
-        """
+        """Return the text of one member; raise InvalidParameters when the values do not go together."""
         return self.text.format_map({**values, **self.derive(values)})
 
 

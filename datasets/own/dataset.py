@@ -57,16 +57,11 @@ class OwnDataset(ListedDataset):
 
     @property
     def size(self) -> int:
-        """How many programs there are."""
         return self._count
 
     @property
     def programs(self) -> Mapping[str, Program]:
-        """The manifest's entry of each program, by path, in order.
-
-        Raises:
-            InstallError: when the manifest is damaged.
-        """
+        """The manifest's entry of each program, by path, in order; raises InstallError when the manifest is damaged."""
         with self._lock:
             if self._programs is None:
                 try:
@@ -84,11 +79,7 @@ class OwnDataset(ListedDataset):
         return self._paths
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
-        """Make the benchmark of one program.
-
-        Raises:
-            BenchmarkNotFound: when there is no such program.
-        """
+        """Make the benchmark of one program; raise BenchmarkNotFound when there is no such program."""
         program = self.programs.get(uri.path)
         if program is None or uri.params or uri.fragment:
             raise self._not_found(uri, self._paths)
@@ -103,11 +94,7 @@ class OwnDataset(ListedDataset):
         )
 
     def uninstall(self) -> None:
-        """Remove the dataset permanently; only packed files and the original project remain.
-
-        Raises:
-            InstallError: when it cannot be removed.
-        """
+        """Remove the dataset for good: only packed files and the original project remain."""
         try:
             _remove(self.directory)
             DatasetIndex.of(self).forget()
@@ -193,11 +180,7 @@ _link_flags_of = functools.lru_cache(maxsize=8)(link_flags)
 
 
 def _remove(directory: Path) -> None:
-    """Remove a folder atomically.
-
-    Raises:
-        OSError: when that is not possible.
-    """
+    """Remove a folder atomically; raise OSError when that is not possible."""
     with tempfile.TemporaryDirectory(prefix=".old-", dir=directory.parent) as aside:
         os.rename(directory, Path(aside, directory.name))
 

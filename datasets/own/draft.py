@@ -34,10 +34,6 @@ class Draft:
 
     Leaving the context removes unfinished drafts.
 
-    Args:
-        name: the dataset's name.
-        replace: replace an existing dataset of that name when finished.
-
     Raises:
         InvalidBenchmarkUri: when the name is malformed.
         InstallError: when it is taken, or there is no place for the dataset.
@@ -59,11 +55,7 @@ class Draft:
         self._kept: set[str] = set()
 
     def keep(self, content: bytes) -> str:
-        """Store some bytes and return their name. Thread-safe.
-
-        Raises:
-            InstallError: when they cannot be written.
-        """
+        """Store some bytes, in any thread, and return their name; raise InstallError when they cannot be written."""
         digest = hashlib.sha256(content).hexdigest()
         with self._lock:
             if digest in self._kept:
@@ -82,11 +74,7 @@ class Draft:
     def finish(
         self, programs: Sequence[Program], *, description: str = "", license: str = "", compiler: str = ""
     ) -> OwnDataset:
-        """Write the manifest, and install the dataset.
-
-        Raises:
-            InstallError: when it cannot be written.
-        """
+        """Write the manifest, and install the dataset; raise InstallError when it cannot be written."""
         header = Header(
             format=FORMAT,
             version=VERSION,
@@ -120,10 +108,6 @@ class Draft:
 def check_name(name: str, *, replace: bool = False) -> None:
     """Check the name of a new dataset: it must be well-formed and free.
 
-    Args:
-        name: such as `my-set`.
-        replace: whether one's own dataset of that name may be replaced.
-
     Raises:
         InvalidBenchmarkUri: when it cannot be the name of a dataset.
         InstallError: when it is taken.
@@ -149,11 +133,6 @@ def _remove_forgotten(folder: Path) -> None:
 
 def put_in_place(directory: Path, name: str, *, replace: bool) -> Path:
     """Move a complete dataset to its place, and return the path.
-
-    Args:
-        directory: of the dataset, on the same file system.
-        name: of the dataset.
-        replace: replace an existing one.
 
     Raises:
         InstallError: when the name has been taken meanwhile, or the dataset cannot be moved.

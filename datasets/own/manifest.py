@@ -85,12 +85,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     """The description of a dataset.
 
     Attributes:
-        format: `FORMAT`.
         version: of the format; only `VERSION` is accepted.
-        name: the dataset's name.
         programs: number of lines that follow.
-        description: one line for people.
-        license: the licence of the programs.
         compiler: version line of the clang that made the bitcode.
         validatable: whether a program has runs.
     """
@@ -147,14 +143,10 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         path: its name within the dataset.
-        module: its bitcode.
         language: "c", or "c++" if some of it is.
-        flags: of a translation unit.
-        sources: its source files by name.
         tree: everything needed to compile it elsewhere; None when unknown.
         members: paths of a target's translation units.
         link: how it is linked; None when it is not a whole program.
-        runs: how it is run.
         measured: the run that is timed by default.
     """
 

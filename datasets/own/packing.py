@@ -29,7 +29,6 @@ def pack(dataset: OwnDataset, output: str | os.PathLike[str]) -> Path:
     Equal datasets give equal files, except for the time in a `.tar.gz`.
 
     Args:
-        dataset: one that is installed.
         output: the file to write, with one of `SUFFIXES`; what is there is replaced.
 
     Raises:
@@ -66,10 +65,6 @@ def add(archive: str | os.PathLike[str], *, replace: bool = False) -> OwnDataset
 
     The file may be untrusted: nothing is written outside the dataset's folder, and each part is checked against its
     hash. But *running* one of its programs, as validation and timing do, requires trusting its author.
-
-    Args:
-        archive: the file.
-        replace: replace the dataset of that name, if there is one.
 
     Raises:
         InstallError: when it is no dataset, is damaged, is one for another version of aiocg, or its name is taken.

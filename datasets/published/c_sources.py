@@ -23,15 +23,9 @@ QUIET = ("-ferror-limit=1", "-w")
 C_FLAGS = (
     "-std=gnu17",  # later standards have keywords that programs use as names
     *QUIET,
-    "-Wno-error=implicit-function-declaration",
-    "-Wno-error=implicit-int",
-    "-Wno-error=int-conversion",
-    "-Wno-error=incompatible-function-pointer-types",
-    "-Wno-error=incompatible-pointer-types",
-    "-Wno-error=return-mismatch",
+    "-Wno-error=return-mismatch",  # the front end has the others of `LENIENT`
 )
 """The flags for C beside those for headers. Later versions of clang must not reject what clang 10 only warned about."""
-
 
 TREE_FLAGS = ("-std=gnu17", "-fpermissive")
 """The flags for C where another compiler sees its own headers. GCC refuses since version 14 what it only warned of."""
@@ -46,7 +40,6 @@ class SourcesDataset(TarDatasetWithManifest):
 
     @property
     def size(self) -> int:
-        """How many programs there are."""
         return super().size if self.manifest_urls else len(self.names)
 
     def _install(self) -> None:
@@ -70,7 +63,6 @@ def c_benchmark(
     """Make a benchmark of a C file that sees the C library's headers, the same on every machine.
 
     Args:
-        uri: its name.
         path: returns the file, installing it if need be.
         source_name: what the file is called among the benchmark's sources.
         program: how it is built and run, if it can run.
@@ -119,7 +111,6 @@ class AnghaBenchDataset(SourcesDataset):
         super().__init__(f"benchmark://{name}", **{**facts(name), **changes})
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        """Make the benchmark of one function."""
         return c_benchmark(uri, fetch)
 
 
@@ -149,8 +140,6 @@ class CHStoneDataset(TarDataset):
         return f"{name}/{_CHSTONE_MAIN.get(name, f'{name}.c')}"
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        """Make the benchmark of one program."""
-
         def others() -> Iterator[Path]:
             main = fetch()
             return (path for path in sorted(main.parent.glob("*.[ch]")) if path != main)
@@ -169,7 +158,6 @@ class JotaiBenchDataset(SourcesDataset):
     """Functions of AnghaBench, each with a `main` that calls it.
 
     Args:
-        name: the dataset's name.
         program: how each is built and run, if runnable.
         changes: arguments of `TarDatasetWithManifest` in place of those of the catalogue.
     """
@@ -180,7 +168,6 @@ class JotaiBenchDataset(SourcesDataset):
         self._program = program
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        """Make the benchmark of one program."""
         return c_benchmark(uri, fetch, program=self._program)
 
 

@@ -50,7 +50,6 @@ def bitcode_dataset(name: str, **changes: Any) -> TarDatasetWithManifest:
     LLVM reads the bitcode of all its releases, so the programs are usable as they are.
 
     Args:
-        name: the dataset's name.
         changes: arguments of `TarDatasetWithManifest` in place of those of the catalogue.
     """
     return TarDatasetWithManifest(f"benchmark://{name}", **{**facts(name), **changes})

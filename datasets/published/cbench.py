@@ -44,10 +44,7 @@ class CBenchDataset(TarDataset):
         return self.site_data_path / "runtime_data"
 
     def install(self) -> None:
-        """Fetch and unpack the programs and their inputs, unless that has been done.
-
-        Raises what `TarDataset.install` does.
-        """
+        """Fetch and unpack the programs and their inputs, unless that has been done."""
         super().install()
         self.install_inputs()
 

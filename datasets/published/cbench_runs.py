@@ -30,8 +30,6 @@ class Command:
     Attributes:
         arguments: the command line; `{n}` stands for the number in the names of files, and `$D` for the folder of the
             runtime data.
-        outputs: the files that it writes, which are compared.
-        environment: its environment variables.
         output_varies: what it prints differs from one time to the next.
         sanitizers: those that may watch it, None for all.
         datasets: how many inputs there are.
@@ -49,12 +47,7 @@ class Command:
         return tuple(_INPUT.findall(self._numbered(number)))
 
     def run(self, number: int, inputs: "Callable[[], Path]") -> ProgramRun:
-        """Return the run on the input of this number, counted from 0.
-
-        Args:
-            number: of the input.
-            inputs: returns the folder of the runtime data, when a file of it is read.
-        """
+        """Return the run on the input of this number, counted from 0; `inputs` returns the folder of runtime data."""
         return ProgramRun(
             tuple(self._numbered(number).replace("$D/", "").split()),
             files=InputFiles(self.inputs(number), inputs),
@@ -72,7 +65,6 @@ class InputFiles(Mapping[str, bytes]):
     """The files that a program finds in its folder; those of the runtime data are read when they are asked for.
 
     Args:
-        names: of the files of the runtime data.
         folder: returns the folder they are in.
     """
 
@@ -160,7 +152,6 @@ def program_of(name: str, inputs: Callable[[], Path], dataset: int | None = None
     """Return how a program is built and run. No file is read before its content is asked for.
 
     Args:
-        name: of the program.
         inputs: returns the folder of the runtime data, when a file of it is read.
         dataset: the number of the only input to run it on, None for all.
 

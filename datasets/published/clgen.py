@@ -35,8 +35,6 @@ class CLgenDataset(SourcesDataset):
         super().__init__("benchmark://clgen-v0", **known)
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        """Make the benchmark of one kernel."""
-
         def compile_with(more: Sequence[str]) -> bytes:
             return compile_file(fetch(), (*self.flags(), *more), timeout=TIMEOUT)
 

@@ -67,8 +67,6 @@ class POJ104Dataset(SourcesDataset):
         super().__init__("benchmark://poj104-v1", **{**facts("poj104-v1"), **changes})
 
     def make_benchmark(self, uri: BenchmarkUri, fetch: Callable[[], Path]) -> Benchmark:
-        """Make the benchmark of one program."""
-
         def compile_with(more: Sequence[str]) -> bytes:
             flags = (*header_flags(uri, "c++"), *FLAGS, *more)
             return compile_source(repaired(read_file(fetch(), uri)), "source.cc", flags, timeout=TIMEOUT)

@@ -56,11 +56,6 @@ class SdistDataset(ListedDataset):
         return self._contents.names
 
     def benchmark_from_parsed_uri(self, uri: BenchmarkUri) -> Benchmark:
-        """Make the benchmark of one source file.
-
-        Raises:
-            BenchmarkNotFound: when there is no such program.
-        """
         program = self._contents.by_name.get(uri.path)
         if program is None or uri.params or uri.fragment:
             raise self._not_found(uri, self._neighbours(uri.path))
@@ -80,14 +75,7 @@ class SdistDataset(ListedDataset):
         return are_installed() and all((self.site_data_path / one.folder).is_dir() for one in self._projects.values())
 
     def install(self) -> None:
-        """Fetch all packages, and the headers.
-
-        Raises:
-            DownloadError: when one cannot be fetched.
-            InstallError: when one is damaged, or there is no room for it.
-            CacheError: when the headers cannot be kept.
-            Cancelled: when the event of `cancellable` was set.
-        """
+        """Fetch all packages, and the headers."""
         with progress(
             f"Installing {self.name}", sum(one.bytes for one in self._projects.values()), unit="bytes"
         ) as advance:
@@ -98,11 +86,6 @@ class SdistDataset(ListedDataset):
                 advance(project.bytes)
 
     def uninstall(self) -> None:
-        """Remove the packages.
-
-        Raises:
-            InstallError: when they cannot be removed.
-        """
         try:
             shutil.rmtree(self.site_data_path)
         except FileNotFoundError:

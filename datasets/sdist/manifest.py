@@ -131,13 +131,7 @@ class Project:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """A source file that is a program.
-
-    Attributes:
-        project: where it is from.
-        group: how it is compiled.
-        source: its path below the group's folder.
-    """
+    """A source file of a project that is a program, at a path below its group's folder."""
 
     project: Project
     group: Group

@@ -2,7 +2,7 @@
 
 import gc
 import json
-import textwrap
+from pathlib import Path
 from typing import Any
 
 import networkx
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import aiocg
-from aiocg.llvm import programl
 from aiocg.llvm.programl import ProgramGraphSpace, to_networkx
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -115,11 +114,9 @@ def with_edge(graph: "networkx.MultiDiGraph[int]", **attributes: Any) -> "networ
 
 
 async def test_example_of_the_documentation_makes_tensors(make) -> None:  # type: ignore[no-untyped-def]
-    documentation = programl.__doc__ or ""
-    start = documentation.index("    import numpy")
-    code = documentation[start : documentation.index("\nand several graphs", start)]
+    page = (Path(__file__).parents[2] / "docs/observations.md").read_text()
     names: dict[str, Any] = {}
-    exec(textwrap.dedent(code), names)
+    exec(page.partition("```python\n")[2].partition("```")[0], names)
     arrays = await (await make("crc32")).observe("ProgramlArrays")
     vocabulary = {text: number for number, text in enumerate(arrays["texts"][:-1], 1)}
     x, edge_index, edge_attr = names["tensors"](arrays, vocabulary)

@@ -69,11 +69,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its name, its place in the help, and its handler.
-
-    Attributes:
-        raw: whether its single argument is the unparsed rest of the line.
-    """
+    """A command: its name, its place in the help, and its handler; a raw one takes the rest of the line as it is."""
 
     name: str
     section: str
@@ -122,9 +118,7 @@ class Section(list[Command]):
 
         Args:
             usage: the name and the arguments, such as "undo [NUMBER]" or "action NAME...".
-            aliases: other names.
             complete: suggests completions of the first argument.
-            raw: as for `Command`.
         """
         name, *words = usage.split()
         arguments: list[Argument] = []

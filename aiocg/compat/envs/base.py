@@ -79,13 +79,13 @@ class CompilerEnv(Env, ABC):
             `new_action_space`, or `error_type` and `error_details` if the compiler or the program failed.
         """
 
-    @abstractmethod
     def commandline(self) -> str:
         """Return the actions since the reset as a command line."""
+        raise NotImplementedError("abstract method")
 
-    @abstractmethod
     def commandline_to_actions(self, commandline: str) -> list[Any]:
         """Parse a command line into actions."""
+        raise NotImplementedError("abstract method")
 
     @abstractmethod
     def apply(self, state: Any) -> None:

@@ -15,11 +15,7 @@ E = TypeVar("E", bound=CompilerEnv)
 
 
 class NativeSession(Session, Generic[E]):
-    """A session on one of aiocg's environments.
-
-    Attributes:
-        names: aiocg's names of the service's observations, by index.
-    """
+    """A session on one of aiocg's environments; `names` are aiocg's of the service's observations, by index."""
 
     names: ClassVar[Sequence[str]]
 

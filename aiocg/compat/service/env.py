@@ -323,12 +323,6 @@ class ClientServiceCompilerEnv(EnvironmentSettings):
             raise ValueError(f"Invalid mode: {mode}")
         return print(observation) if mode == "human" else str(observation)
 
-    def commandline(self) -> str:
-        raise NotImplementedError("abstract method")
-
-    def commandline_to_actions(self, commandline: str) -> list[Any]:
-        raise NotImplementedError("abstract method")
-
     def apply(self, state: CompilerEnvState) -> None:
         if not self.in_episode:
             self.reset(benchmark=state.benchmark)

@@ -27,13 +27,10 @@ class EnvironmentSettings(CompilerEnv):
     Attributes:
         service: the connection, None if closed.
         action_space_name: the action space that the next reset will select, None for the first.
-        action_spaces: all action spaces.
         observation, reward: views of all observations and rewards.
         observation_space_spec, reward_space_spec: the defaults, None if there is none.
-        reward_range: the bounds of the default reward.
         episode_reward: sum of the rewards since the reset, None without a default reward.
         version: the version of CompilerGym that is emulated.
-        compiler_version: the compiler's version.
     """
 
     service: CompilerGymServiceConnection | None

@@ -1,12 +1,14 @@
 """CompilerGym's value spaces. They have names, and spaces with different names are not equal."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from aiocg.compat.classic import spaces
 from aiocg.compat.classic.spaces import Space
+from aiocg.spaces import SpaceSequence as OwnSpaceSequence
+from aiocg.spaces.scalar import Keyed
 
 
 def issubdtype(subtype: Any, supertype: Any) -> bool:
@@ -37,20 +39,7 @@ class Named:
         return hash((type(self).__name__, self.name))
 
 
-class _Keyed(Space[Any]):
-    """A space that compares by its key."""
-
-    def _key(self) -> tuple[Any, ...]:
-        raise NotImplementedError
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Keyed) and isinstance(self, type(other)) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key()[:2])
-
-
-class Scalar(_Keyed):
+class Scalar(Keyed[Any]):
     """A single number or bool."""
 
     dtype: Any
@@ -82,7 +71,7 @@ class Scalar(_Keyed):
         return f"{name}<{'-inf' if self.min is None else self.min},{'inf' if self.max is None else self.max}>"
 
 
-class Sequence(_Keyed):
+class Sequence(Keyed[Any]):
     """Text, bytes, or sequences of elements of one type."""
 
     dtype: Any
@@ -134,29 +123,12 @@ class Sequence(_Keyed):
         return f"{name}_list<>[{int(shortest)},{'inf' if longest is None else longest}]){opaque}"
 
 
-MORE = 32  # maximal excess over the minimal length in samples without a maximal length
-
-
-class SpaceSequence(_Keyed):
+class SpaceSequence(Named, OwnSpaceSequence):
     """Lists of elements of one space."""
 
     def __init__(self, name: str, space: Space[Any], size_range: tuple[int, int | None] = (0, None)) -> None:
-        super().__init__()
-        self.name, self.space, self.size_range = name, space, size_range
-
-    def contains(self, x: Any) -> bool:
-        shortest, longest = self.size_range
-        if not isinstance(x, Collection) or len(x) < shortest or (longest is not None and len(x) > longest):
-            return False
-        return all(self.space.contains(element) for element in x)
-
-    def sample(self, mask: Any = None, probability: Any = None) -> list[Any]:
-        shortest, longest = self.size_range
-        length = self.np_random.integers(shortest, shortest + MORE if longest is None else longest, endpoint=True)
-        return [self.space.sample() for _ in range(length)]
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.name, self.size_range, self.space
+        super().__init__(space, size_range)
+        self.name = name
 
 
 class Permutation(Sequence):

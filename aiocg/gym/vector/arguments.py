@@ -45,11 +45,7 @@ def _can_iterate(actions: Any) -> bool:
 
 
 def indices(env_ids: Any, count: int) -> list[int]:
-    """Return indices of environments as a list.
-
-    Raises:
-        ValueError: when they are not different indices below `count`.
-    """
+    """Return indices of environments as a list; raise ValueError when they are not different indices below `count`."""
     ids = np.asarray(env_ids)
     if ids.ndim != 1 or ids.dtype.kind not in "iu" or len(ids) == 0:
         raise ValueError(f"env_ids are a list of indices of environments, not {env_ids!r}")
@@ -64,7 +60,6 @@ def seeds(seed: Any, count: int) -> Sequence[int | None]:
 
     Args:
         seed: of the first one, the others getting its successors; a list with one for each; or None.
-        count: number of environments.
 
     Raises:
         TypeError, ValueError: when it is none of these.

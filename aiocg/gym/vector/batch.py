@@ -29,9 +29,6 @@ class Stack:
 
     Arrays and numbers become one array, filled by a single NumPy call. Others are batched as by
     `gymnasium.vector.utils.concatenate`: as a tuple for text, lists, and graphs.
-
-    Args:
-        space: of each.
     """
 
     def __init__(self, space: "gymnasium.Space[Any]") -> None:

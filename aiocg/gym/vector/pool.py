@@ -59,9 +59,7 @@ class Pool:
     Works by callbacks of the event loop, without a task for each environment.
 
     Attributes:
-        lanes: all of them, by index.
         autoreset: when an environment is reset whose episode has ended.
-        closed: whether `close` was called.
     """
 
     def __init__(self, autoreset: AutoresetMode) -> None:
@@ -104,13 +102,7 @@ class Pool:
                     )
 
     def send(self, lanes: Sequence[Lane], actions: Iterable[tuple[Action, ...]], *, together: bool = False) -> None:
-        """Step checked lanes; those whose episode has ended are reset instead.
-
-        Args:
-            lanes: all different.
-            actions: for each, encoded.
-            together: they are all lanes, and are received together.
-        """
+        """Step checked lanes, all different, which are `together` if these are all; reset those that have ended."""
         self._busy += len(lanes)
         if together and self.autoreset is AutoresetMode.SAME_STEP:
             self._stepping.update(lane.index for lane in lanes)

@@ -62,11 +62,7 @@ class ProgramSource(abc.ABC):
 
     @abc.abstractmethod
     async def take(self) -> Benchmark:
-        """Return the program of the next episode.
-
-        Raises:
-            DatasetError: when there is none.
-        """
+        """Return the program of the next episode; raise DatasetError when there is none."""
 
 
 class FixedProgram(ProgramSource):
@@ -135,7 +131,6 @@ async def sources(
     Args:
         programs: one program for all; a list or tuple with what each environment gets, which may be one program or
             many; or a dataset, its name, or anything else that can be iterated over, from which all take in turn.
-        count: number of environments.
         datasets: where names are looked up, in a thread, as that may take long.
         preparation: compiles the programs that stay the same.
         ahead: how many programs of a stream to compile ahead.

@@ -9,6 +9,7 @@ They can be forked and copied, take several actions at a time, and have everythi
 own wrappers can be put between and over them. `aiocg.gym.wrappers.vector` has those for vectors of environments.
 """
 
+from aiocg.env.plan import StepSettings
 from aiocg.gym.wrappers.benchmarks import (
     CycleOverBenchmarks,
     CycleOverBenchmarksIterator,
@@ -21,7 +22,7 @@ from aiocg.gym.wrappers.observations import AutophaseNormalizedFeatures, ConcatA
 from aiocg.gym.wrappers.rewards import ClampedReward, RuntimePointEstimateReward
 from aiocg.gym.wrappers.transformation import ActionWrapper, ObservationWrapper, RewardWrapper
 from aiocg.gym.wrappers.validation import ValidateBenchmarkAfterEveryStep
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
+from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
 
 __all__ = [
     "ActionWrapper",

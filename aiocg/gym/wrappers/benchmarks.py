@@ -45,11 +45,7 @@ class _Chosen(CompilerEnvWrapper, RecordConstructorArgs):
     """A wrapper that says which benchmark is next."""
 
     def next_benchmark(self) -> "BenchmarkLike":
-        """Return the benchmark of the next episode.
-
-        Raises:
-            StopIteration: when there is none.
-        """
+        """Return the benchmark of the next episode; raise StopIteration when there is none."""
         raise NotImplementedError
 
     def reset(

@@ -10,10 +10,11 @@ import msgspec
 from gymnasium.utils import RecordConstructorArgs
 
 from aiocg.env.candidate import Candidate
+from aiocg.env.plan import StepSettings
 from aiocg.env.step import StepResult
 from aiocg.errors import ResetNeeded
 from aiocg.gym.wrappers.transformation import ActionWrapper
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
+from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
 from aiocg.spaces import CommandlineFlag, DiscreteActions
 from aiocg.transport.messages import ActionSpec
 
@@ -34,13 +35,9 @@ class Subset:
     """Some actions of a discrete space, numbered anew.
 
     Attributes:
-        space: of these actions.
-        below: the space that they were chosen from.
         forward: the index below of each action.
 
     Args:
-        below: a discrete space.
-        flags: names or indices of some of its actions.
         name: of the new space; if empty, one is made up.
 
     Raises:

@@ -10,9 +10,10 @@ import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
 from aiocg.datasets.locking import ForkedLock
+from aiocg.env.plan import StepSettings
 from aiocg.env.step import StepResult
 from aiocg.errors import ResetNeeded, ServiceError
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings, WrapperSnapshot
+from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, WrapperSnapshot
 
 
 class Counting:

@@ -10,8 +10,9 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from aiocg.env.candidate import Candidate
+from aiocg.env.plan import StepSettings
 from aiocg.gym.wrappers.transformation import ObservationWrapper
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
+from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
 from aiocg.spaces import DiscreteActions
 
 
@@ -20,7 +21,6 @@ class ActionsHistogram:
 
     Args:
         observations: the space of observations, a Box of one dimension.
-        actions: the space of actions, a Discrete.
         norm_to_episode_len: each action counts 1 / this; if it is 0, each counts 1.
 
     Attributes:

@@ -6,9 +6,10 @@ from typing import Any, Unpack
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
+from aiocg.env.plan import StepSettings
 from aiocg.env.step import StepResult
 from aiocg.gym.wrappers.transformation import RewardWrapper
-from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper, StepSettings
+from aiocg.gym.wrappers.wrapper import CompilerEnvWrapper
 from aiocg.validation import Options, ValidationError
 
 

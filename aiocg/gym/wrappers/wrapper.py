@@ -3,13 +3,13 @@
 import contextlib
 import copy
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import gymnasium
 import numpy as np
 
 from aiocg.env.candidate import Candidate
-from aiocg.env.plan import Spaces
+from aiocg.env.plan import StepSettings
 from aiocg.env.snapshot import Snapshot
 from aiocg.env.step import StepResult
 from aiocg.errors import ResetNeeded
@@ -24,8 +24,6 @@ class WrapperSnapshot:
     """What `CompilerEnvWrapper.snapshot` remembers. It never changes, so that copies are the snapshot itself.
 
     Attributes:
-        below: the snapshot of what is wrapped.
-        wrapper: class of the wrapper.
         kept: attributes of the wrapper that belong to the episode.
     """
 
@@ -50,19 +48,6 @@ class WrapperSnapshot:
 
     def __deepcopy__(self, memo: object) -> "WrapperSnapshot":
         return self
-
-
-class StepSettings(TypedDict, total=False):
-    """What can be asked of a step, as for `CompilerEnv.step`.
-
-    Attributes:
-        observation_spaces, reward_spaces: what to observe and to reward in place of the defaults; a list gives a list.
-        timeout: seconds that the compiler may take.
-    """
-
-    observation_spaces: Spaces
-    reward_spaces: Spaces
-    timeout: float | None
 
 
 class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -228,7 +228,6 @@ async def measured_row(env: "Env", row: IndexRow) -> IndexRow:
 
     Args:
         env: on the environment `ENVIRONMENT`.
-        row: the values known without measuring.
 
     Raises:
         ServiceError: when that fails.

@@ -19,13 +19,7 @@ RATIO_STEP = 0.1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bin:
-    """One bar of a histogram.
-
-    Attributes:
-        low: the lower bound, inclusive.
-        high: the upper bound, exclusive.
-        count: number of programs.
-    """
+    """One bar of a histogram: the number of programs from the lower bound on, and below the upper one."""
 
     low: float
     high: float
@@ -37,10 +31,6 @@ class Distribution:
     """The distribution of a number over programs.
 
     Attributes:
-        count: number of programs that have it.
-        minimum: the least value.
-        maximum: the greatest.
-        mean: the arithmetic mean.
         percentiles: for each p of `PERCENTILES`, the least value that p % of the programs do not exceed.
         histogram: contiguous bins from the least value to the greatest.
     """

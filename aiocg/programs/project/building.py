@@ -41,11 +41,6 @@ async def write_program(env: "Env", output: str | os.PathLike[str]) -> Path:
 def link_benchmark(benchmark: Benchmark, bitcode: bytes, output: str | os.PathLike[str]) -> Path:
     """Generate code for a program, with no passes over its IR, and link it as its benchmark says.
 
-    Args:
-        benchmark: says how to link.
-        bitcode: of the program.
-        output: the file to write.
-
     Raises:
         BenchmarkInitError: when the benchmark does not say how it is linked, or it does not link; it has the linker's
             messages.

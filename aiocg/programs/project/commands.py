@@ -40,10 +40,7 @@ class Unit:
     """A translation unit: one source and how it is compiled.
 
     Attributes:
-        source: the file, absolute.
-        command: its command line.
         input: the source as the command line spells it.
-        directory: where that is carried out.
         object: the output file, absolute; None if not kept.
     """
 
@@ -56,14 +53,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Linking:
-    """A command line that links.
-
-    Attributes:
-        output: the file, absolute.
-        command: the command line.
-        directory: where that is carried out.
-        units: the sources among its inputs, in order.
-    """
+    """A command line that links some sources, in order, to an output file."""
 
     output: Path
     command: CommandLine

@@ -129,11 +129,7 @@ def create(
 
 
 def _modules(project: Project, draft: Draft, problems: list[Problem]) -> list[_Module]:
-    """Compile all units, dropping those that fail.
-
-    Raises:
-        ProjectError: when nothing does.
-    """
+    """Compile all units, dropping those that fail; raise ProjectError when nothing does."""
 
     def compiled(unit: Unit) -> _Module:
         if not unit.source.is_file():

@@ -41,11 +41,6 @@ class Recorded:
 def record_runs(targets: Sequence[Program], requests: Sequence[RunRequest], draft: Draft) -> Recorded:
     """Build targets without optimisation, run each as asked, and return them with what they did.
 
-    Args:
-        targets: the targets of the dataset.
-        requests: the runs.
-        draft: where content is kept.
-
     Raises:
         ProjectError: when there is no such target, or two runs of one target have the same name.
         Cancelled: when the event of `aiocg.datasets.cancellable` was set.
@@ -100,11 +95,7 @@ def _runs_of(
 
 
 def _recorded(program: Path, request: RunRequest, draft: Draft, problems: list[tuple[str, str]]) -> Run:
-    """Run a program twice, and write down what is the same.
-
-    Raises:
-        ProjectError: when it does not end by itself.
-    """
+    """Run a program twice, and write down what is the same; raise ProjectError when it does not end by itself."""
     subject, asked = f"{request.target}#{request.name or ONLY}", request.run
     elsewhere = program.with_name("again") / program.name  # for those that print where they are
     elsewhere.parent.mkdir(exist_ok=True)

@@ -189,10 +189,6 @@ class Ended:
 def execute(program: Path, run: ProgramRun) -> Ended:
     """Run a program once, as workers do: in its own folder, with only what the run specifies.
 
-    Args:
-        program: the executable.
-        run: how to run it.
-
     Raises:
         ProjectError: when it cannot be started, or times out.
     """

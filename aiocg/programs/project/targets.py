@@ -24,8 +24,6 @@ class Part:
 
     Attributes:
         name: the path of the program in the dataset, or the name of the object.
-        symbols: those it defines and needs.
-        cplusplus: whether it is C++.
         content: of an object; empty for a module.
     """
 
@@ -40,10 +38,8 @@ class Target:
     """A program that is linked from several parts.
 
     Attributes:
-        name: its name.
         parts: in link order.
         words: libraries and options for the linker.
-        cplusplus: whether it needs the C++ library.
         is_program: whether it is executable; shared libraries are not.
         remarks: differences from the project's own build.
     """
@@ -119,12 +115,7 @@ class _Inputs:
 
 
 class TargetFinder:
-    """Resolves link lines, using the files that the build left.
-
-    Args:
-        project: the project.
-        parts: the module of each compiled translation unit.
-    """
+    """Resolves link lines of a project with compiled units, using the files that the build left."""
 
     def __init__(self, project: Project, parts: Mapping[Unit, Part]) -> None:
         self._linkings = {linking.output: linking for linking in project.linkings}

@@ -15,15 +15,11 @@ class Block:
     """The growing text of one function, and what its next line may use.
 
     Args:
-        rng: decides.
-        scope: the parameters and other visible names.
         work: how many instructions one call may execute.
         result: what the function returns; its text is not used.
         whole: whether the statements are the whole function, which may return early.
 
     Attributes:
-        scope: visible to the next statement.
-        lines: the text so far.
         spent: how many instructions it has.
         work: how many instructions one call executes, at most.
     """

@@ -31,16 +31,7 @@ _WIDE = (6364136223846793005, 0xCBF29CE484222325, 0x0F0F0F0F0F0F0F0F)
 
 
 class Expressions:
-    """Draws expressions from what a scope has.
-
-    Args:
-        rng: decides.
-        scope: what can be seen.
-        work: how many instructions the functions that are called may execute.
-
-    Attributes:
-        work_left: what is left of that.
-    """
+    """Draws expressions from what a scope has; called functions execute no more instructions than `work_left`."""
 
     def __init__(self, rng: Rng, scope: Scope, work: int) -> None:
         self._rng = rng

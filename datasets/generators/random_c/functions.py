@@ -11,14 +11,7 @@ _SCALARS: tuple[Scalar, ...] = (*INTEGERS, *WORDS, I32, U32, *REALS)
 
 
 def helper(rng: Rng, name: str, functions: Sequence[Function], budget: int) -> Function:
-    """Write a small function of numbers, which is there to be inlined.
-
-    Args:
-        rng: decides.
-        name: of the function.
-        functions: what it may call.
-        budget: how many instructions it is to have.
-    """
+    """Write a small function of about `budget` instructions on numbers, which is there to be inlined."""
     parameters = tuple(_scalar_parameter(rng, letter) for letter in "abc"[: rng.between(1, 3)])
     scope = Scope(functions=[function for function in functions if function.pure])
     scope.add(parameters)
@@ -33,15 +26,7 @@ def helper(rng: Rng, name: str, functions: Sequence[Function], budget: int) -> F
 
 
 def routine(rng: Rng, name: str, globals: Scope, budget: int, work: int) -> Function:
-    """Write a function of random statements.
-
-    Args:
-        rng: decides.
-        name: of the function.
-        globals: what the program has, functions included.
-        budget: how many instructions it is to have.
-        work: how many instructions a call may execute.
-    """
+    """Write a function of about `budget` random statements; a call executes `work` instructions at most."""
     parameters: list[Parameter] = [
         _scalar_parameter(rng, f"x{n}") for n in range(rng.between(1, 3 if budget > 30 else 1))
     ]
@@ -97,13 +82,7 @@ def _definition(storage: str, name: str, result: Lvalue, parameters: Sequence[Pa
 
 
 def structure(rng: Rng, name: str, known: Sequence[Structure]) -> Structure:
-    """Make a structure type of numbers, bit-fields, small arrays, and perhaps one of the known types.
-
-    Args:
-        rng: decides.
-        name: its tag.
-        known: other structure types.
-    """
+    """Make a structure type of numbers, bit-fields, small arrays, and perhaps one of the known types."""
     lines: list[str] = []
     lvalues: list[Lvalue] = []
     arrays: list[Array] = []

@@ -23,8 +23,6 @@ class Lvalue(Parameter):
     """A variable, or what else holds a number.
 
     Attributes:
-        text: C.
-        type: of the number.
         low: it never holds less.
         high: it never holds more.
         writable: it may be assigned to.
@@ -84,14 +82,7 @@ class Array(Parameter):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Structure:
-    """A structure type.
-
-    Attributes:
-        name: its tag.
-        text: its declaration.
-        lvalues: its numbers, those of inner structures included.
-        arrays: its arrays.
-    """
+    """A structure type, with its numbers and arrays, those of inner structures included."""
 
     name: str
     text: str
@@ -174,9 +165,6 @@ class Scope:
     """What can be seen from inside a block.
 
     Attributes:
-        lvalues: numbers.
-        arrays: arrays.
-        records: structures.
         functions: what may be called.
         seen: expressions that have been computed before, and may be so again.
     """

@@ -45,34 +45,25 @@ class Scalar(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Integer(Scalar):
-    """An integer type.
-
-    Attributes:
-        bits: 8, 16, 32 or 64.
-        signed: whether it has negative values.
-    """
+    """An integer type of 8, 16, 32 or 64 bits."""
 
     bits: int
     signed: bool
 
     @property
     def name(self) -> str:
-        """Its name in C."""
         return f"{'' if self.signed else 'u'}int{self.bits}_t"
 
     @property
     def suffix(self) -> str:
-        """Its name in identifiers."""
         return f"{'i' if self.signed else 'u'}{self.bits}"
 
     @property
     def low(self) -> int:
-        """The least value."""
         return -(1 << (self.bits - 1)) if self.signed else 0
 
     @property
     def high(self) -> int:
-        """The greatest value."""
         return (1 << (self.bits - self.signed)) - 1
 
     @property
@@ -83,32 +74,24 @@ class Integer(Scalar):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Real(Scalar):
-    """A floating-point type.
-
-    Attributes:
-        bits: 32 or 64.
-    """
+    """A floating-point type of 32 or 64 bits."""
 
     bits: int
 
     @property
     def name(self) -> str:
-        """Its name in C."""
         return "float" if self.bits == 32 else "double"
 
     @property
     def suffix(self) -> str:
-        """Its name in identifiers."""
         return f"f{self.bits}"
 
     @property
     def low(self) -> float:
-        """The least value that variables hold."""
         return -LIMIT
 
     @property
     def high(self) -> float:
-        """The greatest value that variables hold."""
         return LIMIT
 
 

@@ -37,8 +37,6 @@ class Value:
     """An expression without side effects.
 
     Attributes:
-        text: C.
-        type: its type in C.
         low: no value is below.
         high: no value is above.
         atomic: it needs no parentheses as an operand.

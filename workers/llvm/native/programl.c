@@ -1,5 +1,5 @@
 /* Builds the ProGraML graph of a module (Cummins et al., "ProGraML: A Graph-based Program Representation for Data Flow
-   Analysis and Compiler Optimizations", ICML 2021) as flat arrays. `aiocg/llvm/programl.py` describes the graph and how
+   Analysis and Compiler Optimizations", ICML 2021) as flat arrays. `docs/observations.md` describes the graph and how
    it differs from that of the authors' own builder.
 
    All memory is an arena of the caller, for graphs of up to `capacity` nodes. When there is no room for something, the

@@ -1,4 +1,4 @@
-"""The program as a ProGraML graph in flat form. `aiocg/llvm/programl.py` explains the graph."""
+"""The program as a ProGraML graph in flat form. `docs/observations.md` explains the graph."""
 
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec

@@ -14,13 +14,7 @@ _LENGTHS = (8, 16, 16, 32, 32, 64)
 
 
 class Kit:
-    """Random draws, names and templates for one idiom.
-
-    Args:
-        rng: decides.
-        name: makes a new name from a word.
-        limit: how many instructions a call may execute.
-    """
+    """Random draws, names and templates for one idiom, a call of which may execute `limit` instructions."""
 
     def __init__(self, rng: Rng, name: Callable[[str], str], limit: int) -> None:
         self.rng = rng
@@ -47,8 +41,6 @@ class Kit:
         """Define a function, which uses nothing but its arguments.
 
         Args:
-            result: what it returns.
-            parameters: what it takes.
             work: how many instructions a call executes at most.
             template: the name of its text in `templates`; up to a slash it begins the function's name. There `$head` is
                 `static T name(parameters)`, `$T` the type of the result, `$I` that of a loop's counter and `$name` the
