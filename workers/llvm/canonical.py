@@ -33,10 +33,6 @@ _NEEDED = (
 )
 _BLOCKS_HAVE_NUMBERS = 20  # since that release
 _RENUMBER = "_ZN4llvm8Function14renumberBlocksEv"
-_ALL_METADATA = (  # std::pair is mangled differently by libstdc++ and libc++
-    "_ZNK4llvm5Value14getAllMetadataERNS_15SmallVectorImplISt4pairIjPNS_6MDNodeEEEE",
-    "_ZNK4llvm5Value14getAllMetadataERNS_15SmallVectorImplINSt3__14pairIjPNS_6MDNodeEEEEE",
-)
 _INTRINSIC_ATTRIBUTES = (
     "_ZN4llvm9Intrinsic13getAttributesERNS_11LLVMContextEj",
     "_ZN4llvm9Intrinsic13getAttributesERNS_11LLVMContextEjPNS_12FunctionTypeE",
@@ -149,5 +145,6 @@ def _unfit(library: Library) -> str:
     missing = [name for name in _NEEDED if not library.has(name)]
     if library.version[0] >= _BLOCKS_HAVE_NUMBERS and not library.has(_RENUMBER):
         missing.append(_RENUMBER)
-    missing += [names[0] for names in (_INTRINSIC_ATTRIBUTES, _ALL_METADATA) if not any(map(library.has, names))]
+    if not any(map(library.has, _INTRINSIC_ATTRIBUTES)):
+        missing.append(_INTRINSIC_ATTRIBUTES[0])
     return f"it does not export {', '.join(missing)}" if missing else ""

@@ -1,19 +1,18 @@
 """Locates, by experiment, the data that libLLVM's C API does not expose.
 
 A specimen is parsed, and its objects are inspected at the offsets where known releases keep the data; an offset is
-accepted only if it holds exactly what is expected. Addresses are read through `/proc/self/mem`, so a wrong guess cannot
-crash.
+accepted only if it holds exactly what is expected.
 """
 
-import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from ctypes import Structure, c_ubyte, c_uint32, c_void_p
-from typing import Any, TypeVar
+from typing import Any
 
 from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.memory import Memory, Unexpected, expect, only, open_memory
 from aiocg.workers.llvm.module import Context, LlvmError, Module
 
 __all__ = ["RENUMBER_INSTRUCTIONS", "Layout", "find_layout"]
@@ -92,10 +91,10 @@ _SANITISED = 1 << 16
 _INSTRUCTION = 24  # LLVMInstructionValueKind
 _KINDS = {0, 1, 5, 6, *range(8, 21), 22, 23, 24, 25}  # LLVMValueKind, in the specimen
 _EXPERIMENTS = 16  # freed memory may resemble the data sought; then another specimen is made beside it
-T = TypeVar("T")
 _UNSEEN = 255
 _BITS_OF_COUNT = (1 << 27) - 1
 _OPERANDS_BEHIND = 1 << 30
+_NAMED, _ATTACHED = 1 << 60, 1 << 61  # bits of a value's first word
 
 
 class Layout(Structure):
@@ -108,16 +107,16 @@ class Layout(Structure):
         ("order", c_uint32),
         ("scope", c_uint32),
         ("source_type", c_uint32),
+        ("attachments", c_uint32),
+        ("names", c_uint32),
         ("module_names", c_uint32),
         ("counter", c_uint32),
         ("first_kind", c_uint32),
+        ("block_list", c_uint32),
+        ("node", c_uint32),
         ("plain_uses", c_uint32),
         ("kinds", c_ubyte * 256),
     )
-
-
-class _Unexpected(Exception):
-    """LLVM's memory layout differs from that of all known releases; the message says where."""
 
 
 def find_layout(library: Library) -> Layout | str:
@@ -125,51 +124,15 @@ def find_layout(library: Library) -> Layout | str:
     problem = ""
     with ExitStack() as kept:
         try:
-            memory = kept.enter_context(_memory())
+            memory = kept.enter_context(open_memory())
             for _ in range(_EXPERIMENTS):
                 try:
                     return _measure(_Specimen(library, memory, kept))
-                except _Unexpected as unexpected:
+                except Unexpected as unexpected:
                     problem = str(unexpected)
         except (OSError, LlvmError) as error:
             problem = str(error)
     return problem
-
-
-class _Memory:
-    """Reads this process's memory; any address is allowed."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def read(self, address: int, size: int) -> bytes:
-        """Return bytes; zeros if the address is not mapped."""
-        try:
-            content = os.pread(self._descriptor, size, address)
-        except (OSError, OverflowError):
-            content = b""
-        return content if len(content) == size else bytes(size)
-
-    def words(self, address: int, count: int) -> tuple[int, ...]:
-        """Return the words of an object."""
-        return struct.unpack(f"<{count}Q", self.read(address, 8 * count))
-
-
-@contextmanager
-def _memory() -> Iterator[_Memory]:
-    with open("/proc/self/mem", "rb", buffering=0) as file:
-        yield _Memory(file.fileno())
-
-
-def _expect(holds: object, what: str) -> None:
-    if not holds:
-        raise _Unexpected(f"{what} not as expected")
-
-
-def _only(places: Iterable[T], what: str) -> T:
-    found = list(places)
-    _expect(len(found) == 1, what)
-    return found[0]
 
 
 def _measure(specimen: "_Specimen") -> Layout:
@@ -185,15 +148,16 @@ def _measure(specimen: "_Specimen") -> Layout:
     layout.function_attributes = specimen.attributes([functions[name] for name in "abcd"], range(4, 24))
     layout.call_attributes = specimen.attributes(calls[1:5], range(6, 11))
     called = memory.words(calls[1], 12)[layout.call_attributes + 1]
-    _expect(called == c.LLVMGetCalledFunctionType(calls[1]), "the type of a call is")
+    expect(called == c.LLVMGetCalledFunctionType(calls[1]), "the type of a call is")
     globals_ = [c.LLVMGetNamedGlobal(module.pointer, name) for name in (b"g", b"h", b"sanitised")]
     words, local, sanitised = (memory.words(one, 5) for one in globals_)
-    _expect(words[3] == c.LLVMGlobalGetValueType(globals_[0]) and words[4] != local[4], "a global is")
-    _expect(words[4] ^ sanitised[4] == _SANITISED, "what sanitisers know of a global is")
+    expect(words[3] == c.LLVMGlobalGetValueType(globals_[0]) and words[4] != local[4], "a global is")
+    expect(words[4] ^ sanitised[4] == _SANITISED, "what sanitisers know of a global is")
     variables = [c.LLVMGetNamedGlobal(module.pointer, name) for name in (b"v", b"w", b"x", b"g")]
     layout.variable_attributes = specimen.attributes(variables, range(5, 20))
     layout.order = specimen.order(functions["f"])
     layout.scope = specimen.scope(body)
+    layout.block_list, layout.node = specimen.lists(functions["f"])
     if has_range:
         layout.source_type = specimen.source_type(module)
     specimen.check_instructions(body)
@@ -201,13 +165,14 @@ def _measure(specimen: "_Specimen") -> Layout:
     specimen.fill_kinds(layout, module, functions["f"], body)
     layout.first_kind = c.LLVMGetMDKindIDInContext(specimen.context(), b"aiocg", 5)
     _find_names(specimen, layout)
+    _find_tables(specimen, layout)
     return layout
 
 
 class _Specimen:
     """Objects of the specimen, compared with what the C API says about them."""
 
-    def __init__(self, library: Library, memory: _Memory, kept: ExitStack) -> None:
+    def __init__(self, library: Library, memory: Memory, kept: ExitStack) -> None:
         self.library, self.c, self.memory, self._kept = library, library.c, memory, kept
 
     def context(self) -> int:
@@ -235,7 +200,7 @@ class _Specimen:
             for word in words
             if seen[0][word] == seen[1][word] != 0 and seen[2][word] not in (0, seen[0][word]) and seen[3][word] == 0
         ]
-        return _only(places, "attribute lists are")
+        return only(places, "attribute lists are")
 
     def scope(self, body: list[int]) -> int:
         """Find the byte that holds the synchronisation scope: 1 is the system, 0 one thread, others are higher."""
@@ -246,7 +211,7 @@ class _Specimen:
             scopes = [one[place] for one in seen]
             if scopes == [1, 0, scopes[2]] * len(_ATOMIC) and scopes[2] > 1:
                 places.append(place)
-        return _only(places, "the scope of an atomic instruction is")
+        return only(places, "the scope of an atomic instruction is")
 
     def order(self, function: int | None) -> int:
         """Find the number of an instruction within its block."""
@@ -259,7 +224,23 @@ class _Specimen:
             place for place in range(24, 128, 4)
             if [struct.unpack_from("<I", one, place)[0] for one in seen] == list(range(len(seen)))
         ]  # fmt: skip
-        return _only(places, "the number of an instruction is")
+        return only(places, "the number of an instruction is")
+
+    def lists(self, function: int | None) -> tuple[int, int]:
+        """Find the words of a block's list of instructions and of an instruction's node: each points to the next."""
+        block = self.c.LLVMGetFirstBasicBlock(function)
+        body = list(self.instructions(function, block))
+        return only(
+            [
+                (own, node)
+                for own in range(3, 16)
+                for node in range(3, 12)
+                if [self.memory.words(one + 8 * node, 2)[1] - 8 * node for one in body]
+                == [*body[1:], block + 8 * (own - node)]
+                and self.memory.words(block + 8 * own, 2)[1] == body[0] + 8 * node
+            ],
+            "how instructions are listed is",
+        )
 
     def source_type(self, module: Module) -> int:
         """Find the source type of a constant getelementptr, and the range after the result type."""
@@ -274,7 +255,7 @@ class _Specimen:
             without = self.memory.words(plain, place + 7)[place + 6] & 0xFF
             if words[place] == source and bounds == (_MASK64, 1, 1) and not without:
                 places.append(place)
-        return _only(places, "the range of a constant getelementptr is")
+        return only(places, "the range of a constant getelementptr is")
 
     def check_instructions(self, body: list[int]) -> None:
         """Check uses and operand counts."""
@@ -282,19 +263,19 @@ class _Specimen:
         for one in body:
             flags, kind, first = self.memory.words(one, 3)
             count, more = c.LLVMGetNumOperands(one), flags >> 32
-            _expect(kind == c.LLVMTypeOf(one) and first == (c.LLVMGetFirstUse(one) or 0), "a value is")
-            _expect(more & _BITS_OF_COUNT == count, "the number of operands is")
+            expect(kind == c.LLVMTypeOf(one) and first == (c.LLVMGetFirstUse(one) or 0), "a value is")
+            expect(more & _BITS_OF_COUNT == count, "the number of operands is")
             start = self.memory.words(one - 8, 1)[0] if more & _OPERANDS_BEHIND else one - 32 * count
             for number in range(count):
                 use = start + 32 * number
                 value, following, previous, user = self.memory.words(use, 4)
-                _expect(use == c.LLVMGetOperandUse(one, number) and user == one == c.LLVMGetUser(use), "a use is")
-                _expect(value == c.LLVMGetOperand(one, number), "what a use refers to is")
+                expect(use == c.LLVMGetOperandUse(one, number) and user == one == c.LLVMGetUser(use), "a use is")
+                expect(value == c.LLVMGetOperand(one, number), "what a use refers to is")
                 if c.LLVMGetFirstUse(value):
-                    _expect(following == (c.LLVMGetNextUse(use) or 0), "a list of uses is")
-                    _expect(self.memory.words(previous, 1)[0] == use, "a list of uses is")
+                    expect(following == (c.LLVMGetNextUse(use) or 0), "a list of uses is")
+                    expect(self.memory.words(previous, 1)[0] == use, "a list of uses is")
                     listed += 1
-        _expect(listed > 10, "what has uses is")
+        expect(listed > 10, "what has uses is")
 
     def check_metadata(self, module: Module, body: list[int]) -> None:
         """Find how a distinct node differs from a uniqued one."""
@@ -302,7 +283,7 @@ class _Specimen:
         node = next(filter(None, (c.LLVMGetMetadata(one, loop) for one in body)))
         register = next(c.LLVMGetOperand(one, 0) for one in body if self._kind(c.LLVMGetOperand(one, 0)) == 22)
         storages = [self.memory.read(c.LLVMValueAsMetadata(value), 2)[1] & 0x7F for value in (register, node)]
-        _expect(storages == [0, 1], "how metadata is stored is")
+        expect(storages == [0, 1], "how metadata is stored is")
 
     def _kind(self, value: int) -> int:
         return int(self.c.LLVMGetValueKind(value))
@@ -318,17 +299,19 @@ class _Specimen:
         classes = {self.memory.read(value, 1)[0]: self._kind(value) for value in values}
         first = min(self.memory.read(one, 1)[0] for one in body)
         opcodes = {self.memory.read(one, 1)[0]: c.LLVMGetInstructionOpcode(one) for one in body}
-        _expect(opcodes.get(first) == 1, "an instruction is")  # ret, the first opcode
+        expect(opcodes.get(first) == 1, "an instruction is")  # ret, the first opcode
         for number in range(256):
             layout.kinds[number] = _INSTRUCTION if number >= first else classes.get(number, _UNSEEN)
-        _expect(set(classes.values()) | {_INSTRUCTION} == _KINDS, "what kinds of values there are is")
-        _expect(all((number >= first) == (kind == _INSTRUCTION) for number, kind in classes.items()), "a class is")
+        expect(set(classes.values()) | {_INSTRUCTION} == _KINDS, "what kinds of values there are is")
+        expect(all((number >= first) == (kind == _INSTRUCTION) for number, kind in classes.items()), "a class is")
         number = next(value for value in values if self._kind(value) == 18)
         layout.plain_uses = bool(c.LLVMGetFirstUse(number))
 
 
 _MASK64 = (1 << 64) - 1
 _NAMES_TAKEN = 4
+_VALUES = 60  # so that some collide in any table
+_CONTEXT_WORDS = 1024  # how far to search; the tables are at words 298 to 340, and 20 to 49, in LLVM 14 to 22
 _MODULE_WORDS = 64  # how far to search; the table is at words 13 to 15 in LLVM 14 to 22
 
 
@@ -347,7 +330,7 @@ def _find_names(specimen: "_Specimen", layout: Layout) -> None:
             if table and table % 8 == 0 and _fits(memory.read(table, 40), made, place)
         }
         found = found & fitting if made else fitting
-    layout.module_names, layout.counter = _only(found, "the table of names is")
+    layout.module_names, layout.counter = only(found, "the table of names is")
 
 
 def _fits(table: bytes, made: int, place: int) -> bool:
@@ -355,3 +338,53 @@ def _fits(table: bytes, made: int, place: int) -> bool:
     entries, buckets, items, tombstones = struct.unpack_from("<Q3I", table)
     plausible = bool(entries) and buckets == 16 and items == made + 1 and tombstones == 0
     return plausible and struct.unpack_from("<I", table, place)[0] == made
+
+
+def _find_tables(specimen: "_Specimen", layout: Layout) -> None:
+    """Find a context's tables of attachments, pairs of kind and node, and of names, by many values that have both."""
+    c, memory, many = specimen.c, specimen.memory, range(_VALUES)
+    fences = "".join(f"fence acquire, !one !{i % 2}{', !two !0' if i % 3 else ''}\n" for i in many)
+    variables = "".join(f"@variable{i} = global i8 0\n" for i in many)
+    module = specimen.module(f'{variables}define void @f() {{\n{fences}ret void }}\n!0 = !{{!"0"}}\n!1 = !{{!"1"}}')
+    context = module.context.pointer
+    kinds = [c.LLVMGetMDKindIDInContext(context, name, 3) for name in (b"one", b"two")]
+    body = list(specimen.instructions(module.function(b"f")))[:-1]
+    attached, names = {}, {}
+    for one in body:
+        nodes = ((kind, c.LLVMGetMetadata(one, kind)) for kind in kinds)
+        attached[one] = [(kind, c.LLVMValueAsMetadata(node)) for kind, node in nodes if node]
+    for i in many:
+        names[c.LLVMGetNamedGlobal(module.pointer, b"variable%d" % i)] = b"variable%d" % i
+
+    def attachments(bucket: int) -> list[tuple[int, int]]:
+        begin, count = memory.words(bucket + 8, 2)
+        pairs = struct.iter_unpack("<I4xQ", memory.read(begin, 16 * (count & 3)))
+        return [(kind, node) for kind, node in pairs]
+
+    def name(bucket: int) -> bytes:
+        entry = memory.words(bucket + 8, 1)[0]
+        return memory.read(entry + 16, memory.words(entry, 1)[0] & 15)
+
+    start = memory.words(context, 1)[0]
+    tables = (("attachments", 40, attachments, attached, _ATTACHED), ("names", 16, name, names, _NAMED))
+    for field, size, read, expected, flag in tables:
+        expect(all(memory.words(one, 1)[0] & flag for one in expected), f"who has {field} is")
+        fitting = (
+            word for word in range(_CONTEXT_WORDS)
+            if all(read(_find(memory, start + 8 * word, size, key)) == value for key, value in expected.items())
+        )  # fmt: skip
+        setattr(layout, field, only(fitting, f"the table of {field} is"))
+
+
+def _find(memory: Memory, table: int, size: int, key: int) -> int:
+    """Return the address of a key's bucket in an `llvm::DenseMap` of pointers, as `dense` in C does; 0 if none."""
+    buckets, _, _, count = struct.unpack("<Q3I", memory.read(table, 20))
+    place = (key & 0xFFFFFFFF) >> 4 ^ (key & 0xFFFFFFFF) >> 9
+    for step in range(1, _VALUES):
+        if count.bit_count() != 1:
+            return 0
+        bucket: int = buckets + size * (place & count - 1)
+        if memory.words(bucket, 1)[0] == key:
+            return bucket
+        place += step
+    return 0

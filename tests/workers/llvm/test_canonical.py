@@ -675,6 +675,7 @@ def nested(depth: int) -> str:
 
 
 UNKNOWN = {
+    "a type of great depth": f"@g = external global {'[1 x ' * 1500}i8{']' * 1500}",
     "debug information": """
 define void @f() !dbg !3 {
   ret void, !dbg !5

@@ -24,16 +24,17 @@
 
 /* ---- instructions ---- */
 
-static void mix_call(struct Walk *walk, ref call) {
+/* Returns a hash of a call's attributes and type; mixes its bundles. */
+static uint64 mix_call(struct Walk *walk, ref call) {
     const struct Llvm *llvm = walk->llvm;
     const unsigned word = walk->layout->call_attributes;
     uint64 attributes = attributes_hash(walk, call, word, llvm->LLVMGetNumArgOperands,
                                         llvm->LLVMGetCallSiteAttributeCount, llvm->LLVMGetCallSiteAttributes);
-    mix_two(walk, attributes, type_hash(walk, ((ref *)call)[word + 1]));
-    if (!(((struct Value *)call)->more & HAS_BUNDLES)) return;
+    uint64 hash = K1 * attributes + K2 * type_hash(walk, ((ref *)call)[word + 1]);
+    if (!(((struct Value *)call)->more & HAS_BUNDLES)) return hash;
     if (!llvm->LLVMGetOperandBundleAtIndex) {
         walk->unknown = 1;
-        return;
+        return hash;
     }
     unsigned count = llvm->LLVMGetNumOperandBundles(call);
     mix(walk, count);
@@ -44,6 +45,7 @@ static void mix_call(struct Walk *walk, ref call) {
         mix_bytes(walk, tag, length), mix(walk, llvm->LLVMGetNumOperandBundleArgs(bundle));
         llvm->LLVMDisposeOperandBundle(bundle);
     }
+    return hash;
 }
 
 /* Since LLVM 22 the case values of a switch are not operands. */
@@ -56,40 +58,39 @@ static void mix_cases(struct Walk *walk, ref instruction, unsigned operands) {
         mix(walk, plain_hash(walk, llvm->LLVMGetSwitchCaseValue(instruction, i), Int));
 }
 
-/* Mixes what is neither in the operands of an instruction nor in its first words. */
-static inline void mix_own(struct Walk *walk, ref instruction, unsigned opcode, unsigned operands) {
+/* Mixes what is neither in the operands of an instruction nor in its first words, or returns a hash of it. */
+static inline uint64 mix_own(struct Walk *walk, ref instruction, unsigned opcode, unsigned operands) {
     const struct Llvm *llvm = walk->llvm;
     unsigned count;
     int is_new;
     switch (opcode) {
-    case Alloca: mix(walk, type_hash(walk, llvm->LLVMGetAllocatedType(instruction))); break;
-    case GetElementPtr: mix(walk, type_hash(walk, llvm->LLVMGetGEPSourceElementType(instruction))); break;
-    case Call: case Invoke: case CallBr: mix_call(walk, instruction); break;
-    case Switch: mix_cases(walk, instruction, operands); break;
+    case Alloca: return K2 * type_hash(walk, llvm->LLVMGetAllocatedType(instruction));
+    case GetElementPtr: return K2 * type_hash(walk, llvm->LLVMGetGEPSourceElementType(instruction));
+    case Call: case Invoke: case CallBr: return mix_call(walk, instruction);
+    case Switch: mix_cases(walk, instruction, operands); return 0;
     case Load: case Store: case Fence: case AtomicCmpXchg: case AtomicRMW:
-        mix(walk, name_hash(walk, SCOPES, ((const byte *)instruction)[walk->layout->scope], OWN_SCOPES));
-        break;
+        return K2 * name_hash(walk, SCOPES, ((const byte *)instruction)[walk->layout->scope], OWN_SCOPES);
     case PHI:
         for (unsigned i = 0; i < operands; i++)
             mix(walk, number(walk, &walk->own->locals, llvm->LLVMGetIncomingBlock(instruction, i), &is_new));
-        break;
+        return 0;
     case ShuffleVector:
         count = llvm->LLVMGetNumMaskElements(instruction);
         mix(walk, count);
         for (unsigned i = 0; i < count; i++) mix(walk, (uint64)llvm->LLVMGetMaskValue(instruction, i));
-        break;
+        return 0;
     case ExtractValue: case InsertValue:
         count = llvm->LLVMGetNumIndices(instruction);
         mix(walk, count);
         for (unsigned i = 0; i < count; i++) mix(walk, llvm->LLVMGetIndices(instruction)[i]);
-        break;
-    default: break;
+        return 0;
+    default: return 0;
     }
 }
 
 static inline int returns_integer(struct Walk *walk, ref call, ref callee) {
     ref type = ((ref *)call)[walk->layout->call_attributes + 1];
-    return kind_of(walk, callee) == AFunction && walk->llvm->LLVMGlobalGetValueType(callee) == type &&
+    return kind_of(walk, callee) == AFunction && ((ref *)callee)[3] == type &&
            gives_integer(walk, type);
 }
 
@@ -100,20 +101,21 @@ static inline void mix_instruction(struct Walk *walk, ref instruction, struct Su
     unsigned count;
     int constant = 0;
     struct Use *operands = operands_of(instruction, &count);
-    mix_two(walk, header(instruction), type_hash(walk, value->type));
+    if (!*known) *known = (byte)opcode_of(llvm, instruction);
+    unsigned opcode = *known;
+    uint64 own = mix_own(walk, instruction, opcode, count);
+    mix(walk, (header(instruction) ^ type_hash(walk, value->type)) + own);
     for (unsigned i = 0; i < count; i++) {
         int kind = kind_of(walk, operands[i].value);
         if (kind == Instruction) {
             mix_result(walk, &operands[i]);
             continue;
         }
-        mix_operand(walk, &operands[i], kind, 0);
+        if (kind == Int && !walk->layout->plain_uses) mix(walk, plain_hash(walk, operands[i].value, Int));
+        else mix_operand(walk, &operands[i], kind, 0);
         constant |= (kind >= AFunction && kind <= NoToken) || kind == Poison;
-        if (kind == Int) count_integer(integer_of(walk, operands[i].value), facts->autophase);
+        if (kind == Int) walk->own->integers[integer_of(walk, operands[i].value) % INTEGERS]++;
     }
-    if (!*known) *known = (byte)opcode_of(llvm, instruction);
-    unsigned opcode = *known;
-    mix_own(walk, instruction, opcode, count);
     mix_attachments(walk, instruction);
     walk->own->counts[constant][opcode < OPCODES ? opcode : 0]++;
     add_up(sums, opcode, count);
@@ -156,6 +158,8 @@ static void add_counts(const struct Surveyor *own, struct Facts *facts) {
         count_instructions(opcode, all, facts->autophase);
         if (traits_of(opcode) & BINARY) facts->autophase[BINARY_CONST_ARG] += with;
     }
+    for (unsigned traits = 0; traits < INTEGERS; traits++)
+        count_integers(traits, own->integers[traits], facts->autophase);
 }
 
 /* ---- globals ---- */
@@ -169,10 +173,11 @@ static void mix_global(struct Walk *walk, ref global, int kind) {
     uint64 word = ((const uint64 *)global)[4]; /* linkage, visibility, thread model, dso_local, ... */
     unsigned count;
     int is_new;
-    size length;
     mix(walk, number(walk, &walk->own->globals, global, &is_new));
-    const char *name = llvm->LLVMGetValueName2(global, &length);
-    mix_bytes(walk, name, length);
+    if (((struct Value *)global)->more & HAS_NAME) {
+        const struct Named *named = dense(walk->names, sizeof *named, global);
+        mix_bytes(walk, named->name->text, named->name->length);
+    } else mix(walk, 0);
     mix(walk, header(global) & ~(kind == AFunction ? NOT_OF_FUNCTION : 0));
     mix(walk, (uint64)kind);
     mix(walk, type_hash(walk, ((struct Value *)global)->type));
@@ -222,31 +227,48 @@ static void reset_attributes(struct Walk *walk, ref function, unsigned intrinsic
     if (intrinsic < 1 << 16 && !((uint64)type >> 48)) put(walk, &walk->memo->hashes, key, (uint64)*attributes | 1);
 }
 
-static ref *more_room(struct Walk *walk) {
-    struct Surveyor *own = walk->own;
-    uint64 room = own->room ? 2 * own->room : 1024;
-    ref *body = walk->llvm->realloc(own->body, room * sizeof(ref));
-    if (body) own->body = body, own->room = room;
-    return body;
+static int more_room(struct Walk *walk) {
+    struct Memo *memo = walk->memo;
+    uint64 room = memo->room ? 2 * memo->room : 1024;
+    ref *body = walk->llvm->realloc(memo->body, (room + FAR) * sizeof(ref));
+    if (body) memo->body = body, memo->room = room;
+    else walk->failed = 1;
+    return body != 0;
 }
 
-/* Numbers and lists the instructions of a function. Returns the length of the list, or 0 if memory runs out. */
-static uint64 number_instructions(struct Walk *walk, ref function) {
+/* Has in the cache, when they are needed, an instruction's operands and the place of what is attached to it. */
+static inline void fetch_operands(const struct Walk *walk, ref instruction) {
+    unsigned count;
+    const struct Use *operands = operands_of(instruction, &count);
+    if (((struct Value *)instruction)->more & HAS_METADATA) {
+        const char *bucket = bucket_of(walk->attachments, sizeof(struct Attached), place_in_dense(instruction));
+        __builtin_prefetch(bucket), __builtin_prefetch(bucket + 64);
+    }
+    for (unsigned i = 0; i < count; i++) __builtin_prefetch(operands[i].value);
+}
+
+/* Numbers the instructions of a function and lists them in the memo, each block after a 0. Of a list in memory the
+   processor only sees the next element, but most passes change little: it is told to fetch what was there last time. */
+static int number_instructions(struct Walk *walk, ref function) {
     const struct Llvm *llvm = walk->llvm;
-    ref *body = walk->own->body;
+    const struct Layout *layout = walk->layout;
     uint32 number = 0;
-    uint64 length = 0;
     FOR_BLOCKS(block, function) {
-        if (length == walk->own->room && !(body = more_room(walk))) return 0;
-        body[length++] = 0;
-        FOR_INSTRUCTIONS(instruction, block) {
+        char **end = (char **)block + layout->block_list;
+        if (walk->listed == walk->memo->room && !more_room(walk)) return 0;
+        walk->memo->body[walk->listed++] = 0;
+        for (char **node = (char **)end[1]; node != end; node = (char **)node[1]) {
+            if (walk->listed == walk->memo->room && !more_room(walk)) return 0;
+            ref instruction = node - layout->node, *listed = walk->memo->body + walk->listed++;
+            const char *soon = listed[FAR];
             uint32 *order = order_of(walk, instruction);
+            __builtin_prefetch(soon), __builtin_prefetch(soon - 64), __builtin_prefetch(soon + 64);
             if (*order != ++number) *order = number;
-            if (length == walk->own->room && !(body = more_room(walk))) return 0;
-            body[length++] = instruction;
+            fetch_operands(walk, instruction);
+            *listed = instruction;
         }
     }
-    return length;
+    return 1;
 }
 
 static void mix_function(struct Walk *walk, ref function, struct Facts *facts) {
@@ -269,20 +291,15 @@ static void mix_function(struct Walk *walk, ref function, struct Facts *facts) {
     empty(&walk->own->locals);
     for (ref one = llvm->LLVMGetFirstParam(function); one; one = llvm->LLVMGetNextParam(one))
         number(walk, &walk->own->locals, one, &is_new);
-    uint64 place = number_instructions(walk, function);
-    if (!place) {
-        walk->failed = 1;
-        return;
-    }
+    if (!number_instructions(walk, function)) return;
+    uint64 place = walk->listed;
     FOR_ALL_BACKWARDS(BasicBlock, block, function) {
         struct Sums sums = {0, 0, 0};
         const struct Value *value = llvm->LLVMBasicBlockAsValue(block);
-        ref last = walk->own->body[place - 1];
+        ref last = walk->memo->body[place - 1];
         walk->addressed |= value->data || value->flags & ~1;
         mix(walk, number(walk, &walk->own->locals, (ref)value, &is_new) << 8 | Block);
-        for (ref one; (one = walk->own->body[--place]);) {
-            const char *soon = walk->own->body[place > AHEAD ? place - AHEAD : 0];
-            __builtin_prefetch(soon), __builtin_prefetch(soon - 64);
+        for (ref one; (one = walk->memo->body[--place]);) {
             mix_instruction(walk, one, &sums, facts);
             if (walk->unknown) return;
         }
@@ -378,7 +395,7 @@ EXPORT void *aiocg_new_memo(const struct Surveyor *surveyor) { return surveyor->
 
 EXPORT void aiocg_free_memo(const struct Surveyor *surveyor, struct Memo *memo) {
     surveyor->llvm->free(memo->hashes.entries), surveyor->llvm->free(memo->types.entries);
-    surveyor->llvm->free(memo);
+    surveyor->llvm->free(memo->body), surveyor->llvm->free(memo);
 }
 
 /* Returns the number of metadata kinds in a context that are not predefined; passes add some. */
@@ -393,17 +410,20 @@ EXPORT unsigned aiocg_strange_kinds(const struct Surveyor *surveyor, ref context
 /* Brings a module into canonical order and fills in its facts. If `unknown` is set, the order is not canonical. */
 EXPORT void aiocg_survey(struct Surveyor *surveyor, struct Memo *memo, ref module, struct Facts *facts) {
     const struct Llvm *llvm = surveyor->llvm;
-    struct Walk walk = {.llvm = llvm, .layout = surveyor->layout, .own = surveyor, .memo = memo, .a = 9, .b = 10};
+    struct Walk walk = {.llvm = llvm, .layout = surveyor->layout, .own = surveyor, .memo = memo, .hash = {9, 10, 11, 12}};
     walk.context = llvm->LLVMGetModuleContext(module);
+    walk.attachments = (const struct Dense *)(*(ref **)walk.context + surveyor->layout->attachments);
+    walk.names = (const struct Dense *)(*(ref **)walk.context + surveyor->layout->names);
     walk.first = walk.next = surveyor->words, walk.end = walk.first + WORDS - SPARE;
     for (size i = 0; i < sizeof *facts / 8; i++) ((uint64 *)facts)[i] = 0;
-    for (unsigned i = 0; i < 1 << QUICK_BITS; i++) surveyor->quick[i].key = 0;
+    for (unsigned i = 0; i < 1 << QUICK_BITS; i += 64 / sizeof(struct Quick)) __builtin_prefetch(&memo->quick[i]);
+    for (unsigned i = 0; i < INTEGERS; i++) surveyor->integers[i] = 0;
     forget_renamed(memo, llvm);
     for (unsigned i = 0; i < OPCODES; i++) surveyor->counts[0][i] = surveyor->counts[1][i] = 0;
     walk_module(&walk, module, facts);
     add_counts(surveyor, facts);
-    absorb_rest(&walk);
-    facts->fingerprint[0] = spread(walk.a + K2 * walk.b), facts->fingerprint[1] = spread(walk.b ^ K1);
+    struct Hash hash = absorb_rest(&walk);
+    facts->fingerprint[0] = spread(hash.a), facts->fingerprint[1] = spread(hash.b);
     facts->instructions = (uint64)facts->autophase[TOTAL_INSTS];
     facts->types = memo->types.count, facts->renamings = memo->renamings;
     facts->unknown = (uint64)(walk.unknown | walk.failed), facts->shared = (uint64)walk.shared;

@@ -49,7 +49,6 @@ struct Names { struct Text *begin; uint32 count, capacity; struct Text own[1024]
     X(ref, LLVMGetNextInstruction, (ref), "")                                                                \
     X(ref, LLVMGetLastInstruction, (ref), "")                                                                \
     X(ref, LLVMGetPreviousInstruction, (ref), "")                                                            \
-    X(const char *, LLVMGetValueName2, (ref, size *), "")                                                    \
     X(const char *, LLVMGetSection, (ref), "")                                                               \
     X(const char *, LLVMGetGC, (ref), "")                                                                    \
     X(unsigned, LLVMGetAlignment, (ref), "")                                                                 \
@@ -125,19 +124,10 @@ struct Names { struct Text *begin; uint32 count, capacity; struct Text own[1024]
       (ref, struct Names *), "?")                                                                            \
     X(unsigned, _ZNK4llvm11NamedMDNode14getNumOperandsEv, (ref), "?")                                        \
     X(ref, _ZNK4llvm11NamedMDNode10getOperandEj, (ref, unsigned), "?")                                       \
-    X(void, _ZNK4llvm5Value14getAllMetadataERNS_15SmallVectorImplISt4pairIjPNS_6MDNodeEEEE,                  \
-      (ref, struct Attachments *), "?")                                                                      \
-    X(void, _ZNK4llvm5Value14getAllMetadataERNS_15SmallVectorImplINSt3__14pairIjPNS_6MDNodeEEEEE,            \
-      (ref, struct Attachments *), "?")                                                                      \
     X(void, _ZNK4llvm8Constant23removeDeadConstantUsersEv, (ref), "?")                                       \
     X(void, _ZN4llvm8Function14renumberBlocksEv, (ref), "?")                                                 \
     X(ref, _ZN4llvm9Intrinsic13getAttributesERNS_11LLVMContextEj, (ref, unsigned), "?")                      \
     X(ref, _ZN4llvm9Intrinsic13getAttributesERNS_11LLVMContextEjPNS_12FunctionTypeE, (ref, unsigned, ref), "?")
-
-/* `llvm::SmallVector<std::pair<unsigned, llvm::MDNode *>, FEW>` */
-enum { FEW = 8 };
-struct Attachment { unsigned kind; void *node; };
-struct Attachments { struct Attachment *begin; uint32 count, capacity; struct Attachment own[FEW]; };
 
 #include "llvm.h"
 
@@ -163,8 +153,10 @@ struct Layout {
     uint32 order;                                /* byte of an instruction's number within its block */
     uint32 scope;                                /* byte of the synchronisation scope of an atomic instruction */
     uint32 source_type;                          /* word of a constant getelementptr; 0: it cannot have a range */
+    uint32 attachments, names;                   /* words of a context's tables of them */
     uint32 module_names, counter;                /* word of a module's table of names, and its counter's byte */
     uint32 first_kind;                           /* number of the first metadata kind that is not predefined */
+    uint32 block_list, node;                     /* word of a block's list of instructions, and of its node in one */
     uint32 plain_uses;                           /* whether constants without operands have use-lists */
     byte kinds[256];
 };
@@ -180,20 +172,29 @@ struct Value {
 };
 struct Use { struct Value *value; struct Use *next, **previous; ref user; };
 
-enum { OPERANDS_BEHIND = 1u << 30, HAS_BUNDLES = 1u << 31, HAS_METADATA = 1u << 29, MANY = (1u << 27) - 1 };
+enum { OPERANDS_BEHIND = 1u << 30, HAS_BUNDLES = 1u << 31, HAS_METADATA = 1u << 29, HAS_NAME = 1u << 28, MANY = (1u << 27) - 1 };
+
+/* An `llvm::DenseMap` from values, and its buckets in a context: what is attached to a value, and its name. */
+struct Dense { const byte *buckets; uint32 count, removed, size; };
+struct Attached { ref value; const struct Attachment { unsigned kind; void *node; } *nodes; uint32 count, own[5]; };
+struct Named { ref value; const struct Name { size length; ref value; char text[]; } *name; };
+
 /* A hash table from addresses to numbers, with open addressing; for values also the use that was met last. */
 struct Entry { ref key; uint64 value; struct Use *last; };
 struct Table { struct Entry *entries; uint64 mask, count; };
 
+/* A cache of recent hashes, with the traits of an integer (`counts.h`); 0 if these are not known yet. */
+struct Quick { ref key; uint64 hash; unsigned traits; };
+enum { QUICK_BITS = 8, KNOWN = 1u << 31, INTEGERS = 16, WORDS = 1024, SPARE = 512, ENOUGH = 8, FAR = 16 };
+
 /* What is remembered for a context: hashes of permanent objects, and the addresses of its types' names. */
 struct Memo {
     struct Table hashes, types;
+    struct Quick quick[1 << QUICK_BITS];
     uint64 renamings; /* how often types were found renamed */
+    ref *body;        /* the instructions of the module walked last, with a 0 before each block */
+    uint64 room;      /* capacity of `body`, less FAR */
 };
-
-/* A cache of recent hashes, with the traits of an integer (`counts.h`); 0 if these are not known yet. */
-struct Quick { ref key; uint64 hash; unsigned traits; };
-enum { QUICK_BITS = 7, KNOWN = 1u << 31, WORDS = 1024, SPARE = 2, AHEAD = 4 };
 
 /* What all walks over modules of one library share, with working memory. */
 struct Surveyor {
@@ -202,14 +203,14 @@ struct Surveyor {
     struct Table locals, globals; /* numbers of values: parameters and blocks of a function; values of the module */
     struct Table constants;       /* those of `globals` that are constants with operands */
     struct Table brief;           /* hashes that depend on these numbers and so hold for one walk */
-    struct Quick quick[1 << QUICK_BITS]; /* for one walk */
     uint64 words[WORDS];          /* waiting to be hashed */
     byte opcodes[256];            /* by class byte; 0: not known yet */
     byte terminators[256];        /* by class byte; 0: not known yet, 1: no, 2: yes */
-    ref *body;                    /* the instructions of a function, with a 0 before each block */
-    uint64 room;                  /* capacity of `body` */
+    uint32 integers[INTEGERS];    /* counts of integers, by their traits */
     uint32 counts[2][OPCODES];    /* of instructions without and with constants, by opcode; 0: unknown */
 };
+
+struct Hash { uint64 a, b, c, d; };
 
 struct Walk {
     const struct Llvm *llvm;
@@ -217,7 +218,9 @@ struct Walk {
     struct Surveyor *own;
     struct Memo *memo;
     ref context;
-    uint64 a, b; /* the fingerprint so far */
+    const struct Dense *attachments, *names; /* the context's tables */
+    struct Hash hash; /* the fingerprint so far */
+    uint64 listed; /* how much of the memo's `body` is in use */
     uint64 *first, *next, *end; /* words waiting to be hashed, and the end of their buffer, less SPARE */
     int unknown; /* the module contains something that is not supported */
     int shared;  /* there are constants with use-lists that other modules of the context may use too */

@@ -9,16 +9,17 @@ static inline uint64 fold(uint64 a, uint64 b) { /* as in wyhash */
     return (uint64)product ^ (uint64)(product >> 64);
 }
 
-/* Hashes the waiting words in pairs; an odd one stays in the buffer. */
-static void absorb(struct Walk *walk) {
-    uint64 a = walk->a, b = walk->b, *word = walk->first;
-    for (; word + 1 < walk->next; word += 2) {
-        uint64 x = word[0], y = word[1];
-        a = fold(x ^ K1, y ^ a), b = fold(y ^ K2, x ^ b);
+/* Hashes the waiting words in fours, in two chains; up to three words stay in the buffer. */
+static __attribute__((noinline)) void absorb(struct Walk *walk) {
+    struct Hash at = walk->hash;
+    uint64 *word = walk->first, *rest = word;
+    for (; word + 3 < walk->next; word += 4) {
+        uint64 w = word[0], x = word[1], y = word[2], z = word[3];
+        at.a = fold(w ^ K1, x ^ at.a), at.b = fold(x ^ K2, w ^ at.b);
+        at.c = fold(y ^ K1, z ^ at.c), at.d = fold(z ^ K2, y ^ at.d);
     }
-    if (word < walk->next) *walk->first = *word, walk->next = walk->first + 1;
-    else walk->next = walk->first;
-    walk->a = a, walk->b = b;
+    while (word < walk->next) *rest++ = *word++;
+    walk->next = rest, walk->hash = at;
 }
 
 /* Words are buffered, so that the caller does not wait for the hash of the previous one. */
@@ -65,24 +66,30 @@ static void mix_text(struct Walk *walk, const char *text) {
 }
 
 /* To hash something separately: `begin`, mix, `end`. */
-struct Pause { uint64 a, b, *first; int brief; };
+struct Pause { struct Hash hash; uint64 *first; int brief; };
 
 static struct Pause begin(struct Walk *walk, uint64 what) {
-    if (walk->end - walk->next < WORDS / 8) absorb(walk);
-    struct Pause pause = {walk->a, walk->b, walk->first, walk->brief};
-    walk->a = what, walk->b = ~what, walk->brief = 0, walk->first = walk->next;
+    if (walk->next >= walk->end) absorb(walk);
+    struct Pause pause = {walk->hash, walk->first, walk->brief};
+    if (walk->next > walk->end + SPARE - ENOUGH) walk->unknown = 1, walk->next = walk->own->words; /* too deep */
+    walk->hash = (struct Hash){what, ~what, what, ~what}, walk->brief = 0, walk->first = walk->next;
     return pause;
 }
 
-static void absorb_rest(struct Walk *walk) {
-    mix(walk, 0), absorb(walk); /* completes an odd pair */
-    walk->a ^= (uint64)(walk->next - walk->first), walk->next = walk->first;
+/* Completes and hashes the last words, and returns two results. */
+static struct Hash absorb_rest(struct Walk *walk) {
+    for (unsigned i = 0; i < 3; i++) *walk->next++ = 0;
+    absorb(walk);
+    uint64 rest = (uint64)(walk->next - walk->first); /* depends on how many words there were */
+    struct Hash at = walk->hash;
+    walk->next = walk->first;
+    return (struct Hash){.a = fold(at.a ^ rest ^ K1, at.c ^ K2) + at.a + K2 * at.b, .b = at.b ^ K1 * at.d};
 }
 
 static uint64 end(struct Walk *walk, struct Pause pause) {
-    absorb_rest(walk);
-    uint64 hash = spread(walk->a ^ (walk->b << 1 | walk->b >> 63));
-    walk->a = pause.a, walk->b = pause.b, walk->first = pause.first;
+    struct Hash at = absorb_rest(walk);
+    uint64 hash = spread(at.a ^ (at.b << 1 | at.b >> 63));
+    walk->hash = pause.hash, walk->first = pause.first;
     walk->was_brief = walk->brief, walk->brief |= pause.brief;
     return hash;
 }
@@ -148,8 +155,23 @@ static uint64 found(const struct Table *table, ref key) {
     return entry && entry->key ? entry->value : 0;
 }
 
+/* Returns where LLVM looks first for a value in its table. */
+static inline const void *bucket_of(const struct Dense *table, size size_, uint32 place) {
+    return table->buckets + size_ * (place & (table->size - 1));
+}
+
+static inline uint32 place_in_dense(ref key) { return (uint32)(uint64)key >> 4 ^ (uint32)(uint64)key >> 9; }
+
+/* Returns the bucket of a value in LLVM's table, where it must be. */
+static inline const void *dense(const struct Dense *table, size size_, ref key) {
+    uint32 place = place_in_dense(key);
+    const void *bucket = bucket_of(table, size_, place);
+    for (uint32 step = 1; *(const ref *)bucket != key; step++) bucket = bucket_of(table, size_, place += step);
+    return bucket;
+}
+
 static inline struct Quick *quick_of(struct Walk *walk, ref key) {
-    return &walk->own->quick[(uint64)key * K1 >> (64 - QUICK_BITS)];
+    return &walk->memo->quick[(uint64)key * K1 >> (64 - QUICK_BITS)];
 }
 
 static __attribute__((noinline)) uint64 looked_up(struct Walk *walk, ref key) {
@@ -193,7 +215,8 @@ static void forget_renamed(struct Memo *memo, const struct Llvm *llvm) {
         const struct Entry *entry = &types->entries[i];
         if (!entry->key || (uint64)llvm->LLVMGetStructName(entry->key) == entry->value) continue;
         llvm->free(memo->hashes.entries), llvm->free(memo->types.entries);
-        *memo = (struct Memo){{0, 0, 0}, {0, 0, 0}, memo->renamings + 1};
+        memo->hashes = memo->types = (struct Table){0, 0, 0}, memo->renamings++;
+        for (unsigned j = 0; j < 1 << QUICK_BITS; j++) memo->quick[j].key = 0;
         return;
     }
 }

@@ -153,7 +153,7 @@ static uint64 new_name_hash(struct Walk *walk, enum Names_of what, unsigned numb
     return remembered(walk, key);
 }
 
-static inline uint64 name_hash(struct Walk *walk, enum Names_of what, unsigned number, unsigned first) {
+static ALWAYS_INLINE uint64 name_hash(struct Walk *walk, enum Names_of what, unsigned number, unsigned first) {
     return number < first ? number : new_name_hash(walk, what, number, first);
 }
 
@@ -433,20 +433,17 @@ static uint64 attachment_hash(struct Walk *walk, unsigned kind, ref node, uint64
     return spread(hash ^ K2 * (name_hash(walk, KINDS, kind, walk->layout->first_kind) + 1) ^ K1 * before);
 }
 
-/* Uses a C++ function, because the C API copies to the heap each time. */
-static void mix_attachments(struct Walk *walk, ref value) {
-    const struct Llvm *llvm = walk->llvm;
-    struct Attachments found;
-    uint64 sum = 0, same = 0;
-    if (!(((struct Value *)value)->more & HAS_METADATA)) return;
-    found.begin = found.own, found.count = 0, found.capacity = FEW;
-    if (llvm->_ZNK4llvm5Value14getAllMetadataERNS_15SmallVectorImplISt4pairIjPNS_6MDNodeEEEE) /* with libstdc++ */
-        llvm->_ZNK4llvm5Value14getAllMetadataERNS_15SmallVectorImplISt4pairIjPNS_6MDNodeEEEE(value, &found);
-    else llvm->_ZNK4llvm5Value14getAllMetadataERNS_15SmallVectorImplINSt3__14pairIjPNS_6MDNodeEEEEE(value, &found);
-    for (unsigned i = 0; i < found.count; i++) {
-        same = i && found.begin[i].kind == found.begin[i - 1].kind ? same + 1 : 0;
-        sum += attachment_hash(walk, found.begin[i].kind, found.begin[i].node, same);
+static __attribute__((noinline)) void mix_found_attachments(struct Walk *walk, ref value) {
+    const struct Attached *found = dense(walk->attachments, sizeof *found, value);
+    uint64 sum = 0;
+    for (uint32 i = 0; i < found->count; i++) {
+        uint64 before = 0;
+        for (uint32 j = 0; j < i; j++) before += found->nodes[j].kind == found->nodes[i].kind;
+        sum += attachment_hash(walk, found->nodes[i].kind, found->nodes[i].node, before);
     }
-    mix(walk, found.count), mix(walk, sum);
-    if (found.begin != found.own) llvm->free(found.begin);
+    mix_two(walk, found->count, sum);
+}
+
+static inline void mix_attachments(struct Walk *walk, ref value) {
+    if (((struct Value *)value)->more & HAS_METADATA) mix_found_attachments(walk, value);
 }

@@ -96,11 +96,12 @@ static unsigned integer_traits(const struct Llvm *llvm, ref constant) {
     return traits | (constant == llvm->LLVMConstInt(type, 1, 0) ? IS_ONE : 0); /* constants are unique */
 }
 
-static inline void count_integer(unsigned traits, int64 *out) {
-    out[CONST_32_BIT] += (traits & OF_32_BITS) != 0;
-    out[CONST_64_BIT] += (traits & OF_64_BITS) != 0;
-    out[NUM_CONST_ZEROES] += (traits & IS_ZERO) != 0;
-    out[NUM_CONST_ONES] += (traits & IS_ONE) != 0;
+/* Counts `many` integers with the same traits. */
+static inline void count_integers(unsigned traits, int64 many, int64 *out) {
+    if (traits & OF_32_BITS) out[CONST_32_BIT] += many;
+    if (traits & OF_64_BITS) out[CONST_64_BIT] += many;
+    if (traits & IS_ZERO) out[NUM_CONST_ZEROES] += many;
+    if (traits & IS_ONE) out[NUM_CONST_ONES] += many;
 }
 
 /* Since LLVM 22 the case values of a switch are not operands; they are counted like operands. */
@@ -109,7 +110,7 @@ static int count_switch_cases(const struct Llvm *llvm, ref instruction, unsigned
     if (successors < 2 || operands != successors + 1) return DONE;
     if (!llvm->LLVMGetSwitchCaseValue) return SWITCH_CASES_OUT_OF_REACH;
     for (unsigned i = 1; i < successors; i++)
-        count_integer(integer_traits(llvm, llvm->LLVMGetSwitchCaseValue(instruction, i)), out);
+        count_integers(integer_traits(llvm, llvm->LLVMGetSwitchCaseValue(instruction, i)), 1, out);
     return DONE;
 }
 

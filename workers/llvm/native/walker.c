@@ -98,7 +98,7 @@ static int autophase_block(const struct Llvm *llvm, ref block, int64 *out) {
         int constant = 0;
         for (unsigned i = 0; i < operands; i++) {
             ref operand = llvm->LLVMGetOperand(instruction, i);
-            if (llvm->LLVMIsAConstantInt(operand)) count_integer(integer_traits(llvm, operand), out), constant = 1;
+            if (llvm->LLVMIsAConstantInt(operand)) count_integers(integer_traits(llvm, operand), 1, out), constant = 1;
             else if (binary) constant |= llvm->LLVMIsConstant(operand);
         }
         count_instructions(opcode, 1, out);
