@@ -246,10 +246,10 @@ async def test_a_proposal_knows_all_results_but_the_last_window_s(make: Make, la
 
 async def test_workers_killed_at_random_do_not_change_the_result(make: Make, killer: Callable[..., Any]) -> None:
     budget = Budget(evaluations=60)
-    undisturbed = await random(await make(), budget=budget, seed=8)
+    undisturbed = await random(await make(), budget=budget, seed=SEED)
     async with killer() as killed:
         while len(killed) < 2:
-            assert essence(await random(await make(), budget=budget, seed=8, lanes=3)) == essence(undisturbed)
+            assert essence(await random(await make(), budget=budget, seed=SEED, lanes=3)) == essence(undisturbed)
 
 
 # -------------------------------------------------------------------------------------------------- what is refused
