@@ -88,7 +88,18 @@ def _passing_folder(config: pytest.Config) -> str:
     return folder
 
 
-def pytest_collection(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collect without the garbage collector, which would go through all that is collected again and again."""
+    gc.disable()
+    try:
+        _import_a_part(session)
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def _import_a_part(session: pytest.Session) -> None:
     """Begin with another part of the test modules in each of several processes.
 
     To compile them with their assertions takes most of the time that collecting takes. So each process finds most of

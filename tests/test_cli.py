@@ -184,7 +184,7 @@ def test_search_in_another_action_space_is_replayed(aiocg: Run, space: str) -> N
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     "words",
-    [("greedy",), ("random", "--evaluations", "60"), ("beam", "--width", "2", "--depth", "2")],
+    [("random", "--evaluations", "60"), ("greedy",), ("beam", "--width", "2", "--depth", "2")],
     ids=lambda words: words[0],
 )
 def test_search_prints_a_table_that_ends_with_what_it_took(aiocg: Run, words: tuple[str, ...]) -> None:

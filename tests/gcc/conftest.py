@@ -1,5 +1,6 @@
 """A runtime of real GCC workers, and a container engine, shared by the tests of this folder that ask for them."""
 
+import contextlib
 import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest_asyncio
 import aiocg
 from aiocg.datasets.cache import cache_directory
 from aiocg.fleet.supervision import Policy
+from aiocg.workers.gcc.discovery import discover
+from aiocg.workers.gcc.local import LocalRunner
 
 from .engine import client, engine, gcc_image
 from .written import LOOP, program
@@ -30,8 +33,10 @@ def gcc() -> str:
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache that knows nothing but which options compilers have, since finding that takes seconds."""
-    folder = tmp_path_factory.mktemp("cache")
-    known = cache_directory()
+    folder, known = tmp_path_factory.mktemp("cache"), cache_directory()
+    if shutil.which("gcc"):
+        with contextlib.closing(LocalRunner("gcc")) as runner:
+            discover(runner, str(known))  # by the first of the processes that run tests, for all of them
     for path in known.glob("gcc-options-*.json"):
         shutil.copy(path, folder)
     return folder

@@ -39,6 +39,7 @@ Make = Callable[..., Awaitable[aiocg.Env]]
 SMALLEST = "programs-v0/gcd"
 REWARD = "obj_text_size_Os"
 FEW = 40  # evaluations; more than the window
+SEED = 5  # of most searches, so that each command line is compiled for the first of them, and known to the others
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -78,25 +79,26 @@ def essence(result: SearchResult) -> tuple[Any, ...]:
 @pytest.mark.few(1)
 async def test_the_result_does_not_depend_on_the_number_of_lanes(make: Make, search: Search) -> None:
     results = [
-        await search(await make(), budget=Budget(evaluations=FEW), seed=5, lanes=lanes) for lanes in (1, 2, WINDOW + 3)
+        await search(await make(), budget=Budget(evaluations=FEW), seed=SEED, lanes=lanes)
+        for lanes in (1, 2, WINDOW + 3)
     ]
     assert essence(results[0]) == essence(results[1]) == essence(results[2])
     assert results[0].evaluations == len(results[0].state.outcomes) == FEW
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 async def test_another_seed_is_another_search(make: Make, search: Search) -> None:
     budget = Budget(evaluations=30 if search is not genetic else 60)
-    results = {(await search(await make(), budget=budget, seed=seed)).state.outcomes for seed in range(2)}
+    results = {(await search(await make(), budget=budget, seed=seed)).state.outcomes for seed in (SEED, SEED + 1)}
     assert len(results) == 2
 
 
 @pytest.mark.few(2)
 async def test_a_search_that_is_resumed_again_and_again_gives_the_same(make: Make, search: Search) -> None:
-    through = await search(await make(), budget=Budget(evaluations=FEW), seed=2)
+    through = await search(await make(), budget=Budget(evaluations=FEW), seed=SEED)
     state = None
     for piece in (1, 0, 20, FEW - 21):
-        result = await search(await make(), budget=Budget(evaluations=piece), seed=2, resume=state)
+        result = await search(await make(), budget=Budget(evaluations=piece), seed=SEED, resume=state)
         state = SearchState.from_json(result.state.to_json())
     assert essence(result) == essence(through)
     assert not result.complete
@@ -107,7 +109,7 @@ async def test_a_search_that_is_resumed_again_and_again_gives_the_same(make: Mak
 async def test_outside_tuners_choose_options(make: Make, name: str) -> None:
     pytest.importorskip("sklearn" if name == "lamcts" else name, reason=f"this search needs the extra {name}")
     search = getattr(aiocg.search, name)
-    results = [await search(await make(), budget=Budget(evaluations=FEW), seed=5, lanes=lanes) for lanes in (1, 2)]
+    results = [await search(await make(), budget=Budget(evaluations=FEW), seed=SEED, lanes=lanes) for lanes in (1, 2)]
     assert essence(results[0]) == essence(results[1])
     outcomes = results[0].state.outcomes
     assert len(outcomes) == FEW > 2 * outcomes.count(None)  # most of them compile
@@ -117,7 +119,7 @@ async def test_outside_tuners_choose_options(make: Make, name: str) -> None:
 async def test_a_front_of_command_lines(make: Make) -> None:
     pytest.importorskip("pymoo", reason="a front needs pymoo, of the extra search")
     env, costs = await make(), ("obj_text_size", "asm_size")
-    found = await pareto(env, costs, budget=Budget(evaluations=FEW), seed=3)
+    found = await pareto(env, costs, budget=Budget(evaluations=FEW), seed=SEED)
     assert found.search.evaluations == FEW and set(found.baselines) == set(baselines(env))
     for point in found.points:
         await env.reset()
@@ -128,7 +130,7 @@ async def test_a_front_of_command_lines(make: Make) -> None:
 
 async def test_the_command_line_found_earns_what_the_search_says(make: Make, search: Search) -> None:
     env = await make()
-    result = await search(env, budget=Budget(evaluations=FEW), seed=1)
+    result = await search(env, budget=Budget(evaluations=FEW), seed=SEED)
     (line,) = result.actions
     assert await env.observe("command_line") == line
     await env.reset()
@@ -173,7 +175,7 @@ async def test_searches_of_whole_lines_choose_the_space_for_it(make: Make) -> No
 @pytest.mark.parametrize("space", ["options", "command_line"])
 async def test_all_spaces_of_whole_lines_are_searched_alike(make: Make, space: str) -> None:
     budget = Budget(evaluations=25)
-    other, usual = [await random(await make(name), budget=budget, seed=4) for name in (space, "choices")]
+    other, usual = [await random(await make(name), budget=budget, seed=SEED) for name in (space, "choices")]
     assert essence(other) == essence(usual)
 
 
@@ -186,7 +188,7 @@ async def test_among_edits_random_walks(make: Make) -> None:
 
 async def test_every_new_best_is_told(make: Make) -> None:
     seen: list[Progress] = []
-    result = await hill_climb(await make(), budget=Budget(evaluations=FEW), lanes=1, progress=seen.append)
+    result = await hill_climb(await make(), budget=Budget(evaluations=FEW), lanes=1, progress=seen.append, seed=SEED)
     best = max(result.baselines.values())
     bests = {best}
     for reward in result.state.outcomes:
@@ -244,10 +246,10 @@ async def test_a_proposal_knows_all_results_but_the_last_window_s(make: Make, la
 
 async def test_workers_killed_at_random_do_not_change_the_result(make: Make, killer: Callable[..., Any]) -> None:
     budget = Budget(evaluations=60)
-    undisturbed = await random(await make(), budget=budget, seed=8)
+    undisturbed = await random(await make(), budget=budget, seed=SEED)
     async with killer() as killed:
         while len(killed) < 2:
-            assert essence(await random(await make(), budget=budget, seed=8, lanes=3)) == essence(undisturbed)
+            assert essence(await random(await make(), budget=budget, seed=SEED, lanes=3)) == essence(undisturbed)
 
 
 # -------------------------------------------------------------------------------------------------- what is refused

@@ -50,17 +50,17 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("codec", "messages"), [(request_codec, requests), (reply_codec, replies)])
-def test_what_we_write_is_read_by_others(codec: Any, messages: st.SearchStrategy[Any]) -> None:
-    @settings(max_examples=100, deadline=None)
-    @given(st.lists(messages, min_size=1, max_size=5))
-    def check(batch: list[Any]) -> None:
-        assert read(codec().encode(batch)) == plain(batch)
-
-    check()
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_what_we_write_is_read_by_others(codec: Any, messages: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    batch = data.draw(st.lists(messages, min_size=1, max_size=5))
+    assert read(codec().encode(batch)) == plain(batch)
 
 
 @pytest.mark.parametrize(("codec", "messages"), [(request_codec, requests), (reply_codec, replies)])
-def test_what_others_write_is_read_by_us(codec: Any, messages: st.SearchStrategy[Any]) -> None:
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_what_others_write_is_read_by_us(codec: Any, messages: st.SearchStrategy[Any], data: st.DataObject) -> None:
     def form(value: Any, frames: list[bytes]) -> Any:
         if isinstance(value, Array):
             header = struct.pack(f"<BB{len(value.shape)}Q", {v: k for k, v in CODES.items()}[value.dtype],
@@ -78,11 +78,7 @@ def test_what_others_write_is_read_by_us(codec: Any, messages: st.SearchStrategy
             return msgpack.ExtType(3, struct.pack("<I", len(frames)))
         return value
 
-    @settings(max_examples=100, deadline=None)
-    @given(st.lists(messages, min_size=1, max_size=5))
-    def check(batch: list[Any]) -> None:
-        frames: list[bytes] = []
-        head = msgpack.packb([form(message, frames) for message in batch])
-        assert comparable(codec().decode([head, *frames])) == comparable(codec().decode(codec().encode(batch)))
-
-    check()
+    batch = data.draw(st.lists(messages, min_size=1, max_size=5))
+    frames: list[bytes] = []
+    head = msgpack.packb([form(message, frames) for message in batch])
+    assert comparable(codec().decode([head, *frames])) == comparable(codec().decode(codec().encode(batch)))
