@@ -1,6 +1,5 @@
 """The board: entries that were checked, their scores, and which are better than which."""
 
-import hashlib
 import math
 import shutil
 from collections import defaultdict
@@ -92,6 +91,8 @@ def read_entries(board: Path, track: Track) -> list[Entry]:
     found = []
     for folder in sorted((board / "entries" / track.name).glob("[!.]*")):
         about = Submission(folder).about
+        if (about.track, about.name) != (track.name, folder.name):
+            raise Refused(Kind.FORMAT, f"{folder} is the entry {about.name} of track {about.track}")
         if about.track_sha256 != track.sha256:
             raise Refused(Kind.TRACK, f"{folder} is of another version of track {track.name}")
         rows = tuple(read_checked(folder / CHECKED))
@@ -120,9 +121,3 @@ def standings(track: Track, entries: Sequence[Entry]) -> list[Standing]:
             )
         )
     return sorted(found, key=lambda one: (one.rank, -one.scores[ALL].mean, one.entry.about.name))
-
-
-def colour_of(name: str) -> str:
-    """Return the colour of an entry in plots."""
-    colours = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#17becf", "#bcbd22")
-    return colours[hashlib.sha256(name.encode()).digest()[0] % len(colours)]

@@ -152,7 +152,7 @@ def _stranger(row: Row) -> Problem:
 
 
 def _in_time(track: Track, rows: Iterable[Row]) -> list[Problem]:
-    limit = track.budget.seconds + track.budget.grace
+    limit = track.budget.limit
     return [
         Problem(
             kind=Kind.BUDGET,

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -11,6 +12,8 @@ from aiocg.leaderboard.problems import Kind, Refused
 from aiocg.leaderboard.submission import Row
 from aiocg.leaderboard.track import Program
 from aiocg.states.result import ValidationResult
+
+Positive = Annotated[float, msgspec.Meta(gt=0, lt=1e9)]  # no NaN either
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -27,7 +30,7 @@ class Checked(msgspec.Struct, frozen=True):
 
     benchmark: str
     seed: int
-    ratio: float
+    ratio: Positive
     low: float
     high: float
     walltime: float
@@ -62,7 +65,10 @@ def read_checked(path: Path) -> list[Checked]:
         Refused: when it is none.
     """
     try:
-        rows = list(csv.DictReader(line for _, line in lines_of(path, 64 << 10)))
+        reader = csv.DictReader((line for _, line in lines_of(path, 64 << 10)), strict=True)
+        rows = list(reader)
+        if reader.fieldnames != list(Checked.__struct_fields__):
+            raise Refused(Kind.FORMAT, f"the first line of {path.name} is {','.join(Checked.__struct_fields__)}")
         return [msgspec.convert({**row, "executed": row["executed"] == "True"}, Checked, strict=False) for row in rows]
     except (csv.Error, KeyError, msgspec.ValidationError) as error:
         raise Refused(Kind.FORMAT, f"{path.name} is malformed: {error}") from None

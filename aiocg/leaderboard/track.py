@@ -66,6 +66,11 @@ class Budget(_Part, frozen=True, kw_only=True):
     cores: int
     grace: float
 
+    @property
+    def limit(self) -> float:
+        """The seconds that a row may say at most."""
+        return self.seconds + self.grace
+
 
 class Program(_Part, frozen=True, kw_only=True):
     """A program of a suite.
