@@ -1,8 +1,7 @@
 """Was a search trained on what it is tested on? By names, by content, and by functions that programs share."""
 
-import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from aiocg.datasets.errors import DatasetError, InvalidBenchmarkUri
@@ -13,8 +12,10 @@ from aiocg.leaderboard.track import Track
 
 if TYPE_CHECKING:
     from aiocg import Runtime
+    from aiocg.datasets import Dataset
 
 NEAR = 0.5  # the part of a test program, in lines of functions, that makes it one that was trained on
+MOST_NOTES = 20  # of training programs that cannot be loaded
 MOST_LOADED = 1_000  # training programs that are looked into
 _RANGE = re.compile(r"(\d{1,10})-(\d{1,10})")
 
@@ -31,38 +32,56 @@ async def leaks(
         tests: what the programs of the track are.
     """
     problems: list[Problem] = []
-    notes: list[str] = []
-    names = {_plain(BenchmarkUri.from_string(uri)): uri for uri in tests}
-    single: list[str] = []
+    names = {uri: BenchmarkUri.from_string(uri) for uri in tests}
+    single: dict[str, BenchmarkUri] = {}
     for text in training:
         try:
             uri = BenchmarkUri.from_string(text)
-        except InvalidBenchmarkUri as error:
+            if uri.scheme == "file":
+                raise InvalidBenchmarkUri(text, "this is a path, which nobody else has")
+            among = _membership(runtime, uri)
+        except DatasetError as error:
             problems.append(Problem(kind=Kind.FORMAT, detail=f"training: {error}"))
             continue
-        if uri.scheme == "file":
-            problems.append(Problem(kind=Kind.FORMAT, detail=f"training: {text} is a path, which nobody else has"))
-            continue
-        hit = [test for name, test in names.items() if name[0] == uri.dataset]
+        problems += [_leak(test, f"{text} is in the training set") for test, name in names.items() if among(name)]
         if uri.path and not _RANGE.fullmatch(uri.path):
-            single.append(text)
-            hit = [test for name, test in names.items() if name == _plain(uri)]
-        elif uri.path:
-            low, high = map(int, uri.path.split("-"))
-            hit = [test for test in hit if low <= int(BenchmarkUri.from_string(test).path) <= high]
-        elif hit and (split := uri.param("split")):
-            try:
-                members = {str(one) for one in runtime.datasets[uri.dataset].split()[split[0]].benchmark_uris()}
-            except (DatasetError, KeyError) as error:
-                notes.append(f"training: the programs of {text} are not known: {error}")
-                continue
-            hit = [test for test in hit if test in members]
-        problems += [_leak(test, f"{text} is in the training set") for test in hit]
-    if len(single) > MOST_LOADED:
-        notes.append(f"training: of {len(single)} programs the first {MOST_LOADED} were looked into")
-    known, missing = await facts_of(runtime, track, itertools.islice(single, MOST_LOADED), measured=False)
-    notes += [f"training: {one.benchmark} was not looked into: {one.detail}" for one in missing]
+            single[text] = uri
+    at_hand = [
+        text for text, uri in single.items() if uri.dataset in runtime.datasets and _dataset(runtime, uri).installed
+    ]
+    known, missing = await facts_of(runtime, track, at_hand[:MOST_LOADED], measured=False)
+    notes = [f"training: {one.benchmark} was not looked into: {one.detail}" for one in missing[:MOST_NOTES]]
+    if len(known) < len(single):
+        notes.append(
+            f"training: {len(single) - len(known)} of {len(single)} programs were compared by their names only"
+        )
     return problems + _near(known, tests, {one.benchmark for one in problems}), notes
+
+
+def _membership(runtime: "Runtime", uri: BenchmarkUri) -> Callable[[BenchmarkUri], bool]:
+    """Return whether a program is among those that a URI stands for, whatever it is compiled with.
+
+    Raises:
+        DatasetError: when it is not known what these are.
+    """
+    if found := _RANGE.fullmatch(uri.path):
+        low, high = map(int, found.groups())
+        return lambda test: test.dataset == uri.dataset and test.path.isdecimal() and low <= int(test.path) <= high
+    if uri.path:
+        return lambda test: (test.dataset, test.path) == (uri.dataset, uri.path)
+    if not (split := uri.param("split")):
+        return lambda test: test.dataset == uri.dataset
+    parts = _dataset(runtime, uri).split()
+    if split[0] not in parts or not _dataset(runtime, uri).size:
+        raise InvalidBenchmarkUri(
+            str(uri), f"a dataset that ends has {', '.join(parts)}; of others name a range of seeds"
+        )
+    members = {(one.dataset, one.path) for one in parts[split[0]].benchmark_uris()}
+    return lambda test: (test.dataset, test.path) in members
+
+
+def _dataset(runtime: "Runtime", uri: BenchmarkUri) -> "Dataset":
+    return runtime.datasets[uri.dataset]
 
 
 def _near(known: Mapping[str, Facts], tests: Mapping[str, Facts], found: set[str]) -> list[Problem]:
@@ -75,11 +94,6 @@ def _near(known: Mapping[str, Facts], tests: Mapping[str, Facts], found: set[str
             elif (share := test.share_in(trained.functions)) >= NEAR:
                 problems.append(_leak(uri, f"{share:.0%} of it is in functions of the training program {name}"))
     return problems
-
-
-def _plain(uri: BenchmarkUri) -> tuple[str, str]:
-    """Return what names a program whatever it is compiled with."""
-    return uri.dataset, uri.path
 
 
 def _leak(benchmark: str, detail: str) -> Problem:

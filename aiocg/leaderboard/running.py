@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 import aiocg
 from aiocg import search as searches
 from aiocg.leaderboard.problems import Kind, Refused
@@ -102,6 +104,10 @@ def begin(about: About, track: Track, folder: Path) -> dict[tuple[str, int], Row
     Raises:
         Refused: when it has another submission.
     """
+    try:
+        msgspec.convert(msgspec.to_builtins(about), About)
+    except msgspec.ValidationError as error:
+        raise Refused(Kind.FORMAT, f"this is no submission: {error}") from None
     folder.mkdir(parents=True, exist_ok=True)
     results, header = folder / RESULTS, ",".join(COLUMNS) + "\n"
     if (folder / ABOUT).exists():

@@ -93,13 +93,14 @@ def _score_and_time(found: Sequence[Standing]) -> Figure:
         score = one.scores[ALL]
         whiskers = None if math.isnan(score.low) else [[score.mean - score.low], [score.high - score.mean]]
         seconds = max(one.seconds, 1e-4)
-        axes.errorbar(seconds, score.mean, whiskers, fmt="o", color=COLOURS[index % len(COLOURS)], capsize=3)
-        axes.annotate(one.entry.about.name, (seconds, score.mean), (6, 5), textcoords="offset points", fontsize=8)
+        colour, name = COLOURS[index % len(COLOURS)], one.entry.about.name
+        axes.errorbar(seconds, score.mean, whiskers, fmt="o", color=colour, label=name, capsize=3)
     front = front_of(ParetoPoint((), (max(one.seconds, 1e-4), -one.scores[ALL].mean)) for one in found)
     axes.step(*zip(*((x, -y) for x, y in (one.costs for one in front)), strict=True), where="post", color="#999999")
     axes.set_xscale("log")
     axes.set_xlabel("seconds for a program, mean")
     axes.set_ylabel("baseline / found, geometric mean")
+    figure.legend(loc="outside right upper", fontsize=8)
     axes.grid(alpha=0.3)
     return figure
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from aiocg.cli.app import app
 from aiocg.leaderboard import Kind, Problem, Refused, Report, add_entry, read_entries, standings
 from aiocg.leaderboard.results import Checked, read_checked, write_checked
+from aiocg.leaderboard.running import begin
 from aiocg.leaderboard.site import pages, write_site
 from aiocg.leaderboard.track import Program, Suite, Track
 
@@ -71,14 +72,9 @@ def test_entries_that_programs_cannot_tell_apart_have_the_same_rank(forge: Forge
     entered(forge, "best", {uri: 1.2 + 0.001 * n for n, uri in enumerate(uris)})
     entered(forge, "first", {uri: 1.0 + 0.1 * (n % 2) for n, uri in enumerate(uris)})
     entered(forge, "second", {uri: 1.0 + 0.1 * (n % 2 == 0) for n, uri in enumerate(uris)})
-    found = standings(track, read_entries_of(forge, track))
+    found = standings(track, read_entries(forge.board, track))
     assert [(one.rank, one.entry.about.name) for one in found] == [(1, "best"), (2, "first"), (2, "second")]
     assert found[1].scores["all"].mean == pytest.approx(1.1**0.5)
-
-
-def read_entries_of(forge: Forge, track: Track) -> list:  # type: ignore[type-arg]
-    """Return the entries of a track that is not in a file."""
-    return read_entries(forge.board, track)
 
 
 def test_entry_of_another_version_of_the_track_is_refused(forge: Forge) -> None:
@@ -114,6 +110,12 @@ def test_pages_of_a_folder_without_a_track_are_refused(forge: Forge) -> None:
     (forge.board / "entries" / "other").mkdir(parents=True)
     with pytest.raises(Refused, match="no track"):
         pages(forge.board)
+
+
+def test_name_that_is_none_is_refused_before_anything_is_written(forge: Forge, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="name"):
+        begin(msgspec.structs.replace(forge.about, name="No Name"), forge.track, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_our_own_board_can_be_shown() -> None:

@@ -122,6 +122,10 @@ async def test_program_that_is_another_one_than_that_of_the_track(real: Forge, c
         ("benchmark://programs-v0/qsort", None),
         ("generator://aiocg-v0/0-10", None),
         ("benchmark://programs-v0/no-such-program", None),
+        ("benchmark://sdist-v0?split=train", None),
+        ("benchmark://programs-v0/0-5", None),
+        ("generator://aiocg-v0?split=train", Kind.FORMAT),
+        ("benchmark://programs-v0?split=no-such-split", Kind.FORMAT),
         ("file:///home/me/train.c", Kind.FORMAT),
         ("benchmark://programs-v0/../gcd", Kind.FORMAT),
     ],
@@ -158,6 +162,25 @@ async def test_leak_is_found_by_a_check(real: Forge, compiler: aiocg.Runtime) ->
     real.hide()
     report = await checked(real, compiler)
     assert [(one.kind, one.benchmark) for one in report.problems] == [(Kind.LEAK, URIS[0])]
+
+
+async def test_times_are_measured_anew(tmp_path: Path, compiler: aiocg.Runtime) -> None:
+    """What a row says of its time does not count, and the program as it came is certainly slower than -O3."""
+    text = TRACK.replace('reward = "IrInstructionCountOzMinsize"', 'reward = "runtime"\nmetric = "time"')
+    text = text.replace('["mark<minsize>", "default<Oz>"]', '["default<O3>"]').replace("seeds = 2", "seeds = 1")
+    text = re.sub(r"hidden = .*|  { uri = .*gcd.*", "", text).replace("/nqueens", "/nbody")
+    track = Forge(tmp_path / "made", text).track
+    (uri,) = track.programs
+    facts, _ = await facts_of(compiler, track, [uri])
+    pinned = re.sub(r"sha256 = .*}", f'sha256 = "{facts[uri].program.sha256}" }}', text)
+    forge = Forge(tmp_path, pinned)
+    forge.about = msgspec.structs.replace(forge.about, seeds=1)
+    forge.rows = [forge.row(uri, reward=1e9, actions=("globaldce",))]
+    forge.write()
+    report = await checked(forge, compiler)
+    assert report.problems == []
+    (row,) = report.checked
+    assert 0 < row.low <= row.ratio <= row.high < 1
 
 
 # --------------------------------------------------------------------------------------------------- runs
