@@ -12,7 +12,6 @@ from aiocg.leaderboard.track import Track
 
 if TYPE_CHECKING:
     from aiocg import Runtime
-    from aiocg.datasets import Dataset
 
 NEAR = 0.5  # the part of a test program, in lines of functions, that makes it one that was trained on
 MOST_NOTES = 20  # of training programs that cannot be loaded
@@ -46,9 +45,8 @@ async def leaks(
         problems += [_leak(test, f"{text} is in the training set") for test, name in names.items() if among(name)]
         if uri.path and not _RANGE.fullmatch(uri.path):
             single[text] = uri
-    at_hand = [
-        text for text, uri in single.items() if uri.dataset in runtime.datasets and _dataset(runtime, uri).installed
-    ]
+    here = runtime.datasets
+    at_hand = [text for text, uri in single.items() if uri.dataset in here and here[uri.dataset].installed]
     known, missing = await facts_of(runtime, track, at_hand[:MOST_LOADED], measured=False)
     notes = [f"training: {one.benchmark} was not looked into: {one.detail}" for one in missing[:MOST_NOTES]]
     if len(known) < len(single):
@@ -71,17 +69,13 @@ def _membership(runtime: "Runtime", uri: BenchmarkUri) -> Callable[[BenchmarkUri
         return lambda test: (test.dataset, test.path) == (uri.dataset, uri.path)
     if not (split := uri.param("split")):
         return lambda test: test.dataset == uri.dataset
-    parts = _dataset(runtime, uri).split()
-    if split[0] not in parts or not _dataset(runtime, uri).size:
-        raise InvalidBenchmarkUri(
-            str(uri), f"a dataset that ends has {', '.join(parts)}; of others name a range of seeds"
-        )
+    dataset = runtime.datasets[uri.dataset]
+    parts = dataset.split()
+    if split[0] not in parts or not dataset.size:
+        reason = f"its splits are {', '.join(parts)}" if dataset.size else "name a range of seeds, such as /0-9999"
+        raise InvalidBenchmarkUri(str(uri), reason)
     members = {(one.dataset, one.path) for one in parts[split[0]].benchmark_uris()}
     return lambda test: (test.dataset, test.path) in members
-
-
-def _dataset(runtime: "Runtime", uri: BenchmarkUri) -> "Dataset":
-    return runtime.datasets[uri.dataset]
 
 
 def _near(known: Mapping[str, Facts], tests: Mapping[str, Facts], found: set[str]) -> list[Problem]:
