@@ -46,8 +46,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for field in ("detail", "benchmark"):
             text = getattr(self, field)
-            if len(text) > LONGEST:
-                msgspec.structs.force_setattr(self, field, f"{text[:LONGEST]}...")
+            plain = "".join(one if one.isprintable() else "?" for one in text[:LONGEST])  # not for a terminal to obey
+            msgspec.structs.force_setattr(self, field, plain if len(text) <= LONGEST else f"{plain}...")
 
     def __str__(self) -> str:
         place = ", ".join(part for part in (f"line {self.line}" if self.line else "", self.benchmark) if part)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiocg.leaderboard import Kind, Refused, Track, read_track
+from aiocg.leaderboard import Kind, Problem, Refused, Track, read_track
 from aiocg.leaderboard.checks import _judged
 from aiocg.leaderboard.programs import Facts
 from aiocg.leaderboard.submission import Row
@@ -28,6 +28,12 @@ async def test_nothing_is_wrong_with_what_is_not_forged(forge: Forge, monkeypatc
 
 def test_classes_have_exit_statuses_of_their_own() -> None:
     assert sorted(kind.exit_status for kind in Kind) == [*range(10, 19)]
+
+
+def test_what_a_submission_says_is_short_and_no_command_for_a_terminal() -> None:
+    problem = Problem(kind=Kind.FORMAT, detail="\x1b[2J" + "x" * 10_000, benchmark="a\nb")
+    assert str(problem).isprintable()
+    assert len(str(problem)) < 400
 
 
 # --------------------------------------------------------------------------------------------------- rows
