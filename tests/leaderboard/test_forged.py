@@ -88,11 +88,15 @@ async def test_path_in_a_uri(forge: Forge, uri: str) -> None:
     assert (await forge.check()).exit_status == Kind.FORMAT.exit_status
 
 
-@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e999", "NaN", "", "one"])
-@pytest.mark.parametrize("column", [2, 3])
-async def test_number_that_is_none(forge: Forge, number: str, column: int) -> None:
-    if (number, column) == ("", 3):
-        pytest.skip("no wall time is none")
+@pytest.mark.parametrize(
+    ("column", "number"),
+    [
+        *((column, one) for column in (2, 3) for one in ("nan", "inf", "-inf", "1e999", "NaN", "one")),
+        (2, ""),
+        (3, "-1"),
+    ],
+)
+async def test_number_that_is_none(forge: Forge, column: int, number: str) -> None:
     lines = forge.texts()
     cells = lines[0].split(",")
     cells[column] = number
