@@ -4,6 +4,7 @@ The pages here link to files of the repository (`../examples/custom_reward.py`),
 and on a server for repositories. The site has a page for each of those, and the links are made to lead there.
 """
 
+import functools
 import posixpath
 import re
 import subprocess
@@ -17,6 +18,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".toml": "toml", ".md": "markdown", "": "make"}
+BOARD = "<!-- leaderboard -->"  # where its tables are put
 FENCED = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 FOR_TESTS = re.compile(r"^<!-- test:.*?-->\n", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")
@@ -30,6 +32,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "settings.md": settings(),
         "reference/cli.md": command_line(),
         **example_pages(),
+        **leaderboard()[1],
     }
     for uri, content in pages.items():
         files.append(File.generated(config, uri, content=content))
@@ -41,6 +44,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.generated_by is not None:
         return markdown
     return links_from(f"docs/{page.file.src_uri}", FOR_TESTS.sub("", markdown))
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put the tables of the leaderboard into its page."""
+    return html.replace(BOARD, leaderboard()[0]) if page.file.src_uri == "leaderboard.md" else html
+
+
+@functools.cache
+def leaderboard() -> tuple[str, dict[str, str]]:
+    """Return the tables of the leaderboard, and the plots and badges that they show."""
+    from aiocg.leaderboard.site import pages
+
+    return pages(ROOT / "leaderboard")
 
 
 def links_from(path: str, markdown: str) -> str:

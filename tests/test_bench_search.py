@@ -16,9 +16,10 @@ from aiocg.search import Progress
 CHECKOUT = Path(__file__).resolve().parent.parent
 with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
     patch.syspath_prepend(str(CHECKOUT))
+    from aiocg.search.metrics import mean_of_ratios
     from bench.search import protocol
     from bench.search.__main__ import parse, programs
-    from bench.search.means import anytime, by_program, interval, ratio, shares_best
+    from bench.search.means import anytime, by_program, ratio, shares_best
     from bench.search.report import report
     from bench.search.runs import Curve
     from bench.search.stored import Job, append, read
@@ -92,13 +93,13 @@ def test_seeds_of_a_program_are_averaged_before_programs_are() -> None:
     rows = [row(found=50, seed=0), row(found=200, seed=1), row("suite/two", found=50)]
     logs = by_program(rows)
     assert logs == pytest.approx({"suite/one": 0.0, "suite/two": math.log(2)})
-    assert interval([*logs.values()]).mean == pytest.approx(math.sqrt(2))
+    assert mean_of_ratios([*logs.values()]).mean == pytest.approx(math.sqrt(2))
 
 
 def test_interval_is_the_same_each_time_and_contains_the_mean() -> None:
     logs = [math.log(value) for value in (1.0, 1.1, 1.3, 1.05, 1.2)]
-    found = interval(logs)
-    assert found == interval(logs) != interval(logs, seed=1)
+    found = mean_of_ratios(logs)
+    assert found == mean_of_ratios(logs) != mean_of_ratios(logs, seed=1)
     assert 1 < found.low < found.mean < found.high < 1.3
 
 

@@ -33,6 +33,7 @@ PUBLIC = (
     "aiocg.gym.vector",
     "aiocg.gym.wrappers",
     "aiocg.gym.wrappers.vector",
+    "aiocg.leaderboard",
     "aiocg.llvm",
     "aiocg.loops",
     "aiocg.search.metrics",

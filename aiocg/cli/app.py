@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from aiocg import __version__
-from aiocg.cli import dataset, dataset_list, describe, gcc, keys, llvm, replay, search, serve, transitions, validate
+from aiocg.cli import (
+    dataset,
+    dataset_list,
+    describe,
+    gcc,
+    keys,
+    leaderboard,
+    llvm,
+    replay,
+    search,
+    serve,
+    transitions,
+    validate,
+)
 from aiocg.cli.output import CommandError, console, fail, print_json_error
 from aiocg.cli.shell import entry as shell
 
@@ -25,6 +38,7 @@ app.add_typer(llvm.app, name="llvm")
 app.add_typer(gcc.app, name="gcc")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(transitions.app, name="transitions")
+app.add_typer(leaderboard.app, name="leaderboard")
 app.add_typer(keys.app, name="keys")
 app.command("envs")(describe.envs)
 app.command("datasets")(dataset_list.datasets)

@@ -17,10 +17,14 @@ saves less, the same return means less. All of them depend on what -Oz is: here,
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-__all__ = ["Comparison", "geometric_mean", "percent_over", "ratio", "reward_units"]
+import numpy as np
+
+__all__ = ["Comparison", "Mean", "geometric_mean", "mean_of_ratios", "percent_over", "ratio", "reward_units"]
+
+SAMPLES = 2_000
 
 
 def reward_units(unoptimised: float, baseline: float, found: float) -> float:
@@ -56,6 +60,29 @@ def geometric_mean(values: Iterable[float]) -> float:
     if not numbers or min(numbers) <= 0:
         raise ValueError("a geometric mean is of one or more positive numbers")
     return math.exp(math.fsum(map(math.log, numbers)) / len(numbers))
+
+
+class Mean(NamedTuple):
+    """A geometric mean over programs, and its 95 % interval; NaN of a single program, which has none."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def mean_of_ratios(logs: Sequence[float], seed: int = 0) -> Mean:
+    """Return the mean of logarithms as a ratio, and the 2.5 % and 97.5 % points of its bootstrap distribution.
+
+    Args:
+        logs: one of each program, which is what is drawn: seeds of a program are not independent of one another.
+        seed: of the 2,000 samples.
+    """
+    mean = float(np.exp(np.mean(logs)))
+    if len(logs) < 2:
+        return Mean(mean, math.nan, math.nan)
+    samples = np.random.default_rng(seed).choice(logs, (SAMPLES, len(logs))).mean(axis=1)
+    low, high = np.exp(np.quantile(samples, (0.025, 0.975)))
+    return Mean(mean, float(low), float(high))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,9 +1,7 @@
 """What results mean: ratios, their means over programs with intervals, and the best cost over time."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,19 +9,9 @@ from numpy.typing import NDArray
 from bench.search.runs import RUNTIME
 from bench.search.stored import Row
 
-SAMPLES = 2_000
-
 STRONGER, USUAL = ("OzMinsize", "found"), ("Oz", "found_usual")
 CODE, CODE_USUAL = ("code_OzMinsize", "code"), ("code_Oz", "code_usual")
 """Keys of a baseline and of what is compared with it; the last two are of machine code without any data."""
-
-
-class Mean(NamedTuple):
-    """A geometric mean over programs, and its 95 % interval; NaN of a single program, which has none."""
-
-    mean: float
-    low: float
-    high: float
 
 
 def compares(row: Row) -> bool:
@@ -52,21 +40,6 @@ def by_program(rows: Iterable[Row], names: tuple[str, str] = STRONGER) -> dict[s
     for row in rows:
         logs[row["program"]].append(float(np.log(ratio(row, names))))
     return {program: float(np.mean(found)) for program, found in logs.items()}
-
-
-def interval(logs: Sequence[float], seed: int = 0) -> Mean:
-    """Return the mean of logarithms as a ratio, and the 2.5 % and 97.5 % points of its bootstrap distribution.
-
-    Args:
-        logs: one of each program, which is what is drawn: seeds of a program are not independent of one another.
-        seed: of the 2,000 samples.
-    """
-    mean = float(np.exp(np.mean(logs)))
-    if len(logs) < 2:
-        return Mean(mean, math.nan, math.nan)
-    samples = np.random.default_rng(seed).choice(logs, (SAMPLES, len(logs))).mean(axis=1)
-    low, high = np.exp(np.quantile(samples, (0.025, 0.975)))
-    return Mean(mean, float(low), float(high))
 
 
 def shares_best(searches: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

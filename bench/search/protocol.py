@@ -7,8 +7,9 @@ import tokenize
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from aiocg.search.metrics import mean_of_ratios
 from bench.plots.page import table
-from bench.search.means import STRONGER, USUAL, by_program, compares, interval
+from bench.search.means import STRONGER, USUAL, by_program, compares
 from bench.search.report import spread, suite
 from bench.search.runs import RACING, RUNTIME
 from bench.search.stored import Row
@@ -46,7 +47,9 @@ def _section(rows: Sequence[Row], seconds: float) -> list[str]:
         cells = []
         for goal, compared in goals.items():
             group = [row for row in mine if row["goal"] == goal]
-            cells += [spread(interval([*by_program(group, names).values()])) if group else "" for names in compared]
+            cells += [
+                spread(mean_of_ratios([*by_program(group, names).values()])) if group else "" for names in compared
+            ]
         if mine:
             body.append([search, str(lines_of_code(search)), *cells])
     head = ["search", "lines", "instructions, usual -Oz", "stronger", "bytes, usual -Oz", "stronger", "running time"]

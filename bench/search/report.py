@@ -6,17 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from aiocg.search.metrics import Mean, mean_of_ratios
 from bench.plots.page import table
 from bench.search.means import (
     CODE,
     CODE_USUAL,
     STRONGER,
     USUAL,
-    Mean,
     by_program,
     compares,
     counts,
-    interval,
     ratio,
     shares_best,
 )
@@ -110,7 +109,7 @@ def _summary(rows: Sequence[Row]) -> str:
             lines.append([
                 name, search, f"{seconds:g}", f"{np.mean(used):.1f}" if used else "", str(len(logs)),
                 str(len({row["seed"] for row in group})), str(len(group)),
-                *(spread(interval([*by_program(group, names).values()])) for names in ratios.values()),
+                *(spread(mean_of_ratios([*by_program(group, names).values()])) for names in ratios.values()),
                 f"{percent.mean():.1f}", f"{min(map(ratio, group)):.3f}",
                 f"{100 * best[search]:.0f} %" if len(searches) > 1 else "", *map(str, _verdicts(group)),
             ])  # fmt: skip

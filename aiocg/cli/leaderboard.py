@@ -1,0 +1,191 @@
+"""`aiocg leaderboard`: make a submission, check it, add it to the board, and build the pages."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aiocg.cli.output import Json, Workers, console, counted, fail, print_json, print_line, run
+
+if TYPE_CHECKING:
+    from aiocg.leaderboard import Report
+    from aiocg.leaderboard.submission import Row
+
+SHOWN = 20  # problems that are printed, without --json
+
+app = typer.Typer(help="Compare searches: tracks, submissions, checks and pages.", no_args_is_help=True)
+
+Board = Annotated[Path, typer.Option(help="The folder of the leaderboard, with `tracks` and `entries`.")]
+Folder = Annotated[Path, typer.Argument(help="The folder of a submission.", show_default=False)]
+Thorough = Annotated[
+    bool, typer.Option("--thorough", help="Let sanitizers watch all results, not only the best of each program.")
+]
+
+
+@app.command("run")
+def run_(
+    search: Annotated[
+        str,
+        typer.Argument(
+            help="A search of aiocg.search, such as functionwise; level:Oz; or your own, as module:function.",
+            show_default=False,
+        ),
+    ],
+    track: Annotated[str, typer.Option(help="The name of a track, or its file.", show_default=False)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to make, or to go on with.")],
+    board: Board = Path("leaderboard"),
+    name: Annotated[str | None, typer.Option(help="Of the entry.", show_default="the folder's")] = None,
+    author: Annotated[list[str] | None, typer.Option(help="Who has made it. Repeatable.", show_default=False)] = None,
+    licence: Annotated[str, typer.Option(help="Of its code.")] = "not said",
+    code: Annotated[str, typer.Option(help="Where it can be had, with a commit.", show_default=False)] = "",
+    hardware: Annotated[str, typer.Option(help="What it ran on.", show_default="the processor")] = "",
+    training: Annotated[
+        list[str] | None, typer.Option(help="URI of what it was trained on. Repeatable.", show_default=False)
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs of each program.", show_default="the track's", min=1)] = None,
+) -> None:
+    """Run a search on all programs of a track, and write a submission. What the folder has is not done again.
+
+    Example: aiocg leaderboard run functionwise --track size-1s-1core -o my-entry
+    """
+    import aiocg
+    from aiocg.datasets.progress import progress
+    from aiocg.leaderboard import find_search, read_track, run_search
+    from aiocg.leaderboard.programs import calibration
+    from aiocg.leaderboard.submission import About
+
+    found, chosen = find_search(search), read_track(board, track)
+    about = About(
+        name=name or output.name,
+        authors=tuple(author or ["not said"]),
+        licence=licence,
+        hardware=hardware or _processor(),
+        code=code or f"aiocg {aiocg.__version__}",
+        search=search,
+        track=chosen.name,
+        track_sha256=chosen.sha256,
+        seconds=chosen.budget.seconds,
+        cores=chosen.budget.cores,
+        seeds=seeds or chosen.seeds,
+        calibration=calibration(),
+        training=tuple(training or ()),
+    )
+
+    with progress("Searching", unit="programs") as advance:
+
+        def tell(done: int, total: int, row: "Row") -> None:
+            advance(1)
+            if not console.is_terminal:
+                print_line(f"{done} of {total}  {row.key[0]}  seed {row.seed}  {row.state.reward:.4f}")
+
+        run(run_search(found, chosen, about, output, tell))
+    print_line(f"{output} is complete: see what `aiocg leaderboard check {output}` says of it")
+
+
+@app.command()
+def check(
+    folder: Folder,
+    board: Board = Path("leaderboard"),
+    thorough: Thorough = False,
+    workers: Workers = None,
+    json: Json = False,
+) -> None:
+    """Check a submission: do again what it says, compare costs exactly, run the programs. None of its code is run.
+
+    The exit status says what is wrong; of several, the first of these: 10 the files, 11 the track, 12 missing rows or
+    too many, 13 the budget, 14 training on test programs, 15 actions, 16 rewards, 17 what programs do. 18 is that this
+    machine lacks the compiler or a program.
+
+    Example: aiocg leaderboard check my-entry --json
+    """
+    report = _checked(folder, board, thorough, workers)
+    _show(report, json)
+    sys.exit(report.exit_status)
+
+
+@app.command()
+def add(
+    folder: Folder,
+    board: Board = Path("leaderboard"),
+    thorough: Thorough = False,
+    workers: Workers = None,
+    json: Json = False,
+) -> None:
+    """Check a submission and, if nothing is wrong with it, copy it to the board.
+
+    Example: aiocg leaderboard add my-entry
+    """
+    from aiocg.leaderboard import add_entry
+
+    report = _checked(folder, board, thorough, workers)
+    if not report.problems:
+        added = add_entry(board, folder, report)
+        print_line(f"added as {added}")
+    _show(report, json)
+    sys.exit(report.exit_status)
+
+
+@app.command()
+def build(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")],
+    board: Board = Path("leaderboard"),
+) -> None:
+    """Write the pages of all tracks: tables, plots, badges. They are files that need no server.
+
+    Needs an extra: pip install 'aiocg\\[leaderboard]'.
+
+    Example: aiocg leaderboard build -o site
+    """
+    try:
+        from aiocg.leaderboard.site import write_site
+    except ImportError as error:
+        fail(f"pages take Jinja2 and matplotlib: pip install 'aiocg[leaderboard]' ({error})")
+    print_line(f"wrote {counted(write_site(board, output), 'track')} to {output}")
+
+
+def _checked(folder: Path, board: Path, thorough: bool, workers: int | None) -> "Report":
+    import aiocg
+    from aiocg.datasets.progress import progress
+    from aiocg.leaderboard import check as check_submission
+
+    @contextlib.contextmanager
+    def advance(total: int) -> Iterator[Any]:
+        with progress("Checking", total, unit="programs") as advance:
+            yield advance
+
+    return run(
+        check_submission(
+            folder, board, lambda: aiocg.Runtime(workers=workers), thorough=thorough, advance=advance
+        )
+    )  # fmt: skip
+
+
+def _show(report: "Report", json: bool) -> None:
+    import msgspec
+
+    if json:
+        print_json({**msgspec.to_builtins(report), "exit_status": report.exit_status})
+        return
+    for note in report.notes:
+        print_line(f"note: {note}")
+    for problem in report.problems[:SHOWN]:
+        print_line(str(problem))
+    if len(report.problems) > SHOWN:
+        print_line(f"... and {counted(len(report.problems) - SHOWN, 'problem')} more; --json has all")
+    verdict = "nothing is wrong" if not report.problems else counted(len(report.problems), "problem")
+    print_line(
+        f"{report.submission or 'the submission'}: {verdict}; {counted(report.rows, 'row')}, {report.replayed} "
+        f"replayed, {report.executed} run, in {report.seconds:.1f} s on a machine of calibration {report.calibration:g}"
+    )
+
+
+def _processor() -> str:
+    """Return the model of the processor, where Linux says it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return "not said"

