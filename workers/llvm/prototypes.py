@@ -31,6 +31,7 @@ PROTOTYPES: dict[str, Prototype] = {
     "LLVMCreatePassBuilderOptions": (c_void_p, ()),
     "LLVMCreateTargetDataLayout": (c_void_p, (c_void_p,)),
     "LLVMCreateTargetMachine": (c_void_p, (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int)),
+    "LLVMDeleteFunction": (None, (c_void_p,)),
     "LLVMDeleteGlobal": (None, (c_void_p,)),
     "LLVMDisposeErrorMessage": (None, (c_void_p,)),
     "LLVMDisposeMemoryBuffer": (None, (c_void_p,)),
