@@ -29,15 +29,13 @@ LISTS = (
     "-mem2reg -inline -sroa -gvn -loop-rotate -loop-unroll -loop-vectorize -instcombine -globaldce",
 )
 PROGRAMS = ("rbtree", "fft")  # of programs-v0, after the first two lists only
+VENVS = Path.home() / ".cache" / "aiocg" / "versus"
 TIME = 300.0  # seconds for one program
 
 
 def main(
     python: Annotated[Path | None, typer.Option(help="A Python 3.8 to 3.10; one is looked for.")] = None,
-    venvs: Annotated[Path, typer.Option(help="Folder where the original is installed, and kept.")] = Path.home()
-    / ".cache"
-    / "aiocg"
-    / "versus",
+    venvs: Annotated[Path, typer.Option(help="Folder where the original is installed, and kept.")] = VENVS,
 ) -> None:
     """Write the files."""
     clang = bitcode.old_clang()

@@ -64,10 +64,15 @@ class Rewriter:
     Args:
         lines: the module's text, one line per statement.
         llvm: 6, or 10.
+
+    Attributes:
+        evidence: what is known of the module's pointers.
+        locals: the pointers of each function that has a body.
     """
 
     def __init__(self, lines: list[str], llvm: int = 6) -> None:
         self.llvm = llvm
+        self.locals: list[dict[str, Pointee]] = []
         self._new_attributes = _NEW_ATTRIBUTES[llvm]
         self.evidence = known = Evidence()
         self.types = known.types
@@ -110,6 +115,7 @@ class Rewriter:
                     yield {}, "", ir.METADATA.sub("", line), None, None
             elif line.startswith("define ") and (match := ir.FUNCTION.match(self._new_attributes.sub("", line))):
                 self.evidence.enter(match)
+                self.locals.append(self.evidence.names)
                 yield self.evidence.names, "", line, match, self._head
             elif label := ir.LABEL.match(line):
                 yield {}, "", line, label, _label
@@ -205,6 +211,7 @@ class Rewriter:
         head = match[1]
         if "ptr" in head:
             head = _ANY_POINTER.sub("i8*", _RESULT.sub(self._result(function), head))
+
         def unnamed(argument: str) -> str:
             return _UNNAMED.sub("", argument) if self.llvm == 6 else argument
 

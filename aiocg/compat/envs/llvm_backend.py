@@ -173,10 +173,13 @@ _SPACES: dict[str, tuple[Callable[[str], Space[Any]] | None, Translate]] = {  # 
 NAMES = tuple(_SPACES)
 """The names of the observations, in CompilerGym's order."""
 
+NATIVE_NAMES = tuple(f"{name}Llvm10" if name.startswith(("Programl", "Inst2vec")) else name for name in NAMES)
+"""Our names of the same: what models were trained on must still have the form that LLVM 10 gave it."""
+
 
 def declared_observations(known: Mapping[str, ObservationSpace]) -> list[ObservationSpaceSpec]:
     """Return the specs of CompilerGym's observations in its order."""
-    return [_spec(index, name, known[name]) for index, name in enumerate(NAMES)]
+    return [_spec(index, name, known[NATIVE_NAMES[index]]) for index, name in enumerate(NAMES)]
 
 
 def _spec(index: int, name: str, native: ObservationSpace) -> ObservationSpaceSpec:
@@ -200,7 +203,7 @@ def compute_observation(observation_space: ObservationSpaceSpec, bitcode: str | 
     if not path.is_file():
         raise FileNotFoundError(str(path))
     try:
-        value = aiocg.llvm.compute_observation(NAMES[observation_space.index], path, timeout=timeout)
+        value = aiocg.llvm.compute_observation(NATIVE_NAMES[observation_space.index], path, timeout=timeout)
     except DeadlineExceeded as error:
         raise TimeoutError(
             f"Failed to compute {observation_space.id} observation in {timeout:.1f} "
@@ -222,7 +225,7 @@ _copies = itertools.count()
 class LlvmSession(NativeSession[NativeEnv]):
     """A session of the LLVM service."""
 
-    names = NAMES
+    names = NATIVE_NAMES
 
     def open(self, benchmark: Any, action_space: int, timeout: float) -> None:
         super().open(benchmark, action_space, timeout)
