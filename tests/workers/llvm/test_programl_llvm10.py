@@ -68,7 +68,7 @@ def test_but_for_types_and_places_the_graph_is_the_same(
 ) -> None:
     with Module.parse(library, compile_program(name)) as module:
         plain, made = graphs.build(module.pointer), Llvm10Graph(graphs, module)
-    assert not [text for text in made.graph.texts if "{" in text or text.startswith("ptr") and text != "ptrtoint"]
+    assert not [text for text in made.graph.texts if "{" in text or (text.startswith("ptr") and text != "ptrtoint")]
     assert max(made.graph.node_kind.elements()) == 2
     assert set(made.graph.texts) & {"i8*", "i32*", "double*"}
     for opcode in plain.texts:
