@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -139,6 +140,13 @@ def test_folders_are_compiler_gyms_if_it_has_been_set_up(tmp_path: Path, monkeyp
     for function in (runfiles_path.cache_path, runfiles_path.transient_cache_path, runfiles_path.site_data_path):
         assert function("b") == tmp_path / "b"
     assert runfiles_path.runfiles_path("compiler_gym/third_party/cbench/benchmarks.txt").is_file()
+
+
+def test_temporary_files_can_be_made_among_the_short_lived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an example of CompilerGym's repository does."""
+    monkeypatch.setenv("COMPILER_GYM_TRANSIENT_CACHE", str(tmp_path / "new"))
+    with tempfile.TemporaryDirectory(dir=runfiles_path.transient_cache_path(".")) as folder:
+        assert Path(folder).parent == tmp_path / "new"
 
 
 def test_log_folders_are_distinct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
