@@ -36,7 +36,7 @@ from aiocg.compat.compiler_gym.util.tabulate import tabulate
 from aiocg.compat.compiler_gym.util.thread_pool import get_thread_pool_executor
 from aiocg.compat.compiler_gym.util.timer import Timer, humanize_duration, humanize_duration_hms
 from aiocg.compat.compiler_gym.util.truncate import truncate, truncate_lines
-from aiocg.compat.programs.flags import Flags, OwnUsageError
+from aiocg.compat.programs.flags import Flags, UsageError
 
 # ------------------------------------------------------------------------------------------------------- texts
 
@@ -332,7 +332,7 @@ def test_flags_are_read_as_absl_reads_them() -> None:
     flags.unparse_flags()
     assert (flags.env, flags.n, flags.x, flags.v) == (None, 3, 0.5, True)
     for wrong in (["--nothing"], ["--n=x"], ["--env"], ["--v=perhaps"]):
-        with pytest.raises(OwnUsageError):
+        with pytest.raises(UsageError):
             flags(["program", *wrong])
     with pytest.raises(AttributeError, match="no flag --other"):
         _ = flags.other
