@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from aiocg.compat import compiler_gym
-from aiocg.compat.compiler_gym.errors import ServiceError
+from aiocg.compat.compiler_gym.errors import DownloadFailed
 
 FOLDER = Path(__file__).with_name("goldens")
 CASES = {"crc32": 5, "rbtree": 2, "fft": 2}  # lists of actions
@@ -72,7 +72,7 @@ def test_numbers_of_statements_are_equal_where_statements_are(case: Any, env: An
     name, number, theirs, _ = case
     try:
         numbers = env.observation["Inst2vecEmbeddingIndices"]
-    except ServiceError as error:
+    except DownloadFailed as error:
         pytest.skip(f"no package index: {error}")
     pairs = list(zip(theirs["Inst2vecEmbeddingIndices"], numbers, strict=True))
     assert sum(one != other for one, other in pairs) == (NUMBERS[number] if name == "crc32" else 0)

@@ -127,7 +127,8 @@ class Llvm10Graph:
     def _constant(self, number: int, user: str, variables: list[str]) -> str:
         """Return the text of a constant pointer for an instruction with certain variables."""
         types = self._evidence.types
-        raw = self._evidence.globals.get(self._printed(self._values[number]).partition(" = ")[0])
+        name, known = self._module.name_of(self._values[number]), self._evidence.globals
+        raw = known.get(f"@{name}") or known.get(f'@"{name}"')
         if raw is not None:
             decays = raw.startswith("[") and user not in _NO_DECAY
             return _shortened(types.typed(types.parts(raw)[0] if decays else raw)) + "*"
@@ -146,10 +147,17 @@ class Llvm10Graph:
         casts: dict[int, list[int]] = {}  # of each variable in memory, those that nothing uses
         for number in self._unused_casts():
             casts.setdefault(self._c.LLVMGetOperand(self._values[number], 0), []).append(number)
+        marked = {
+            edge
+            for edge in self._edges
+            if self._nodes[edge.source].kind == _VARIABLE
+            and edge.flow == _DATA
+            and _LIFETIME.match(self._lines.get(self._values[edge.target], ""))
+        }
         moved: dict[int, int] = {}  # variable: the cast that makes it
         edges = []
         for edge in self._edges:
-            if edge.flow == _DATA and _LIFETIME.match(self._lines.get(self._values[edge.target], "")):
+            if edge in marked:
                 value = self._values[edge.source]
                 before = [number for number in casts.get(value, ()) if number < edge.target]
                 if before:

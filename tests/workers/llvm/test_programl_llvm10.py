@@ -20,6 +20,7 @@ declare void @llvm.lifetime.start.p0(ptr)
 define ptr @"an odd (name)"(ptr %list, i64 %i) {
   %kept = alloca [3 x i16]
   call void @llvm.lifetime.start.p0(ptr %kept)
+  call void @llvm.lifetime.start.p0(ptr poison)
   %next = getelementptr %"struct.a b", ptr %list, i64 0, i32 1
   store ptr null, ptr %next
   %place = getelementptr [4 x i64], ptr @table, i64 0, i64 %i
@@ -58,7 +59,7 @@ def test_pointers_have_the_types_that_their_users_want(library: Library, graphs:
     assert uses(made.graph, "store") == [[(0, "i8*"), (1, "i8**")]]
     assert uses(made.graph, "icmp") == [[(0, "i64*"), (1, "i64*")]]
     assert uses(made.graph, "ret") == [[(0, "struct*")]]
-    assert uses(made.graph, "call") == [[(0, "i64"), (1, "i8*")], [(0, "i8*")]]
+    assert uses(made.graph, "call") == [[(0, "i64"), (1, "i8*")], [(0, "i8*")], [(0, "i8*")]]
     assert made.origins[-1] == "i64 6", "of three i16"
 
 
