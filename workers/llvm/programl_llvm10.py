@@ -1,6 +1,7 @@
 """ProGraML graphs as LLVM 10 would have given them, and CompilerGym has them.
 
-Pointers are typed, types are no nodes, and the edges to the successors of a block all have position 0.
+Pointers are typed, types are no nodes, the edges to the successors of a block all have position 0, and all nodes have a
+function and a block.
 The types come from `typed_ir`. Markers of lifetimes have got back the size that LLVM 22 takes from them.
 """
 
@@ -70,6 +71,7 @@ class Llvm10Graph:
         self._type_variables()
         self._type_constants()
         self._restore_lifetimes()
+        self._place()
         self.graph = _packed(graph, self._nodes, self._edges)
 
     def _loosen_blocks(self) -> None:
@@ -170,6 +172,21 @@ class Llvm10Graph:
                 edge = edge._replace(position=1)
             edges.append(edge)
         self._edges = [edge._replace(source=moved.get(edge.target, edge.source)) for edge in edges]
+
+    def _place(self) -> None:
+        """Give all nodes a function and a block, which are those that CompilerGym's builder had come to."""
+        reached: dict[int, int] = {}  # after each function, this many blocks
+        for node in self._nodes:
+            if node.kind == _INSTRUCTION:
+                reached[node.function] = node.block + 1
+        last = max(reached.values(), default=0)
+        for number, node in enumerate(self._nodes):
+            function, block = max(node.function, 0), max(node.block, 0)
+            if node.kind == _CONSTANT:
+                block = last
+            elif node.kind == _VARIABLE and node.block == _NOWHERE:
+                block = reached[function]
+            self._nodes[number] = node._replace(function=function, block=block)
 
     def _add(self, node: _Node, origin: int | str) -> int:
         self._nodes.append(node)
