@@ -143,27 +143,31 @@ def _prepare_vectors() -> None:
 
 
 def spaces() -> list[ObservationSpace]:
-    """Return the observation spaces that are derived from `Inst2vecPreprocessedText`."""
+    """Return the observation spaces derived from `Inst2vecPreprocessedText` and `Inst2vecPreprocessedTextLlvm10`."""
+    return [*_spaces("", ""), *_spaces("Llvm10", ", as CompilerGym has it")]
+
+
+def _spaces(suffix: str, how: str) -> list[ObservationSpace]:
     common: dict[str, Any] = {
         "deterministic": True,
         "platform_dependent": False,
-        "sources": ("Inst2vecPreprocessedText",),
+        "sources": (f"Inst2vecPreprocessedText{suffix}",),
     }
     return [
         ObservationSpace(
-            name="Inst2vecEmbeddingIndices",
+            name=f"Inst2vecEmbeddingIndices{suffix}",
             space=VariableArray(0, WORDS - 1, (-1,), "int64"),
             default=np.zeros(0, np.int64),
-            description="The number of each statement in inst2vec's dictionary.",
+            description=f"The number of each statement in inst2vec's dictionary{how}.",
             translate=encode,
             prepare=dictionary,
             **common,
         ),
         ObservationSpace(
-            name="Inst2vec",
+            name=f"Inst2vec{suffix}",
             space=VariableArray(None, None, (-1, DIMENSIONS), "float32"),
             default=np.zeros((0, DIMENSIONS), np.float32),
-            description="The embedding of each statement after inst2vec.",
+            description=f"The embedding of each statement after inst2vec{how}.",
             translate=_vectors,
             prepare=_prepare_vectors,
             **common,

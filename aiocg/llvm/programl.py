@@ -153,28 +153,32 @@ class _Graphs(ObservationSpace):
 
 
 def spaces() -> list[ObservationSpace]:
-    """Return the observation spaces that are made of `ProgramlArrays`."""
+    """Return the observation spaces that are made of `ProgramlArrays` and `ProgramlArraysLlvm10`."""
+    return [*_spaces("", ""), *_spaces("Llvm10", ", as CompilerGym has it")]
+
+
+def _spaces(suffix: str, how: str) -> list[ObservationSpace]:
     nothing = {"directed": True, "multigraph": True, "graph": {"function": [], "module": []}, "nodes": [], "links": []}
     return [
         _Graphs(
-            "Programl",
+            f"Programl{suffix}",
             ProgramGraphSpace(),
             deterministic=True,
             platform_dependent=False,
             default=None,
-            description="The ProGraML graph of the program, for networkx.",
-            sources=("ProgramlArrays",),
+            description=f"The ProGraML graph of the program, for networkx{how}.",
+            sources=(f"ProgramlArrays{suffix}",),
             translate=to_networkx,
             prepare=_import_networkx,
         ),
         ObservationSpace(
-            "ProgramlJson",
+            f"ProgramlJson{suffix}",
             Json(),
             deterministic=True,
             platform_dependent=False,
             default=nothing,
-            description="The ProGraML graph of the program, as JSON in networkx's node-link form.",
-            sources=("ProgramlArrays", "ProgramlFullText"),
+            description=f"The ProGraML graph of the program, as JSON in networkx's node-link form{how}.",
+            sources=(f"ProgramlArrays{suffix}", f"ProgramlFullText{suffix}"),
             translate=to_node_link,
         ),
     ]

@@ -121,6 +121,7 @@ def test_shell_reads_commands(tmp_path: Path) -> None:
 def test_benchmark_of_the_flags_can_be_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.ll"
     path.write_text("; nothing")
+    FLAGS(["program"])  # absl's have no values before
     monkeypatch.setattr(FLAGS, "benchmark", f"file:///{path}", raising=False)
     benchmark = benchmark_from_flags()
     assert benchmark is not None

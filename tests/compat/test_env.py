@@ -525,6 +525,8 @@ def test_states_are_validated(env: Any, monkeypatch: Any) -> None:
 def test_environments_share_a_service_by_its_url() -> None:
     service = CompilerGymServiceConnection(llvm.LLVM_SERVICE_BINARY, ConnectionOpts())
     try:
+        folder = service.connection.working_dir
+        assert folder.is_dir() and folder == service.connection.working_dir
         with LlvmEnv(service=service.connection.url, benchmark=GCD) as one, LlvmEnv(benchmark=GCD) as other:
             one.reset()
             other.reset()
@@ -534,7 +536,7 @@ def test_environments_share_a_service_by_its_url() -> None:
             assert env.service is service
     finally:
         service.close()
-    assert service.closed
+    assert service.closed and not folder.exists()
     with pytest.raises(TypeError, match="No endpoint provided for service connection"):
         CompilerGymServiceConnection("")
 

@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -35,7 +36,7 @@ from aiocg.compat.compiler_gym.util.tabulate import tabulate
 from aiocg.compat.compiler_gym.util.thread_pool import get_thread_pool_executor
 from aiocg.compat.compiler_gym.util.timer import Timer, humanize_duration, humanize_duration_hms
 from aiocg.compat.compiler_gym.util.truncate import truncate, truncate_lines
-from aiocg.compat.programs.flags import Flags, OwnUsageError
+from aiocg.compat.programs.flags import Flags, UsageError
 
 # ------------------------------------------------------------------------------------------------------- texts
 
@@ -139,6 +140,13 @@ def test_folders_are_compiler_gyms_if_it_has_been_set_up(tmp_path: Path, monkeyp
     for function in (runfiles_path.cache_path, runfiles_path.transient_cache_path, runfiles_path.site_data_path):
         assert function("b") == tmp_path / "b"
     assert runfiles_path.runfiles_path("compiler_gym/third_party/cbench/benchmarks.txt").is_file()
+
+
+def test_temporary_files_can_be_made_among_the_short_lived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an example of CompilerGym's repository does."""
+    monkeypatch.setenv("COMPILER_GYM_TRANSIENT_CACHE", str(tmp_path / "new"))
+    with tempfile.TemporaryDirectory(dir=runfiles_path.transient_cache_path(".")) as folder:
+        assert Path(folder).parent == tmp_path / "new"
 
 
 def test_log_folders_are_distinct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +332,7 @@ def test_flags_are_read_as_absl_reads_them() -> None:
     flags.unparse_flags()
     assert (flags.env, flags.n, flags.x, flags.v) == (None, 3, 0.5, True)
     for wrong in (["--nothing"], ["--n=x"], ["--env"], ["--v=perhaps"]):
-        with pytest.raises(OwnUsageError):
+        with pytest.raises(UsageError):
             flags(["program", *wrong])
     with pytest.raises(AttributeError, match="no flag --other"):
         _ = flags.other

@@ -147,6 +147,6 @@ async def test_the_published_dictionary_is_fetched(
 
 
 def test_the_spaces_say_what_their_values_are() -> None:
-    numbers, vectors = inst2vec.spaces()
+    numbers, vectors, *_ = inst2vec.spaces()
     assert numbers.space.contains(numbers.default) and vectors.space.contains(vectors.default)
     assert isinstance(numbers, aiocg.spaces.ObservationSpace)

@@ -33,6 +33,20 @@ async def test_forms_of_the_graph_agree_along_a_walk(make, name) -> None:  # typ
         assert int((arrays["node_kind"] == 0).sum()) == 1 + await env.observe("IrInstructionCount") + undefined(arrays)
 
 
+async def test_forms_of_the_graph_that_llvm_10_gave_agree(make) -> None:  # type: ignore[no-untyped-def]
+    env = await make("gcd")
+    await env.step("mem2reg")
+    forms = [f"{form}Llvm10" for form in FORMS]
+    arrays, texts, graph, link = await env.observe(*forms)
+    for form, value in zip(forms, (arrays, texts, graph, link), strict=True):
+        assert env.observation_spaces[form].space.contains(value), form
+    assert networkx.utils.graphs_equal(graph, by_public_methods(arrays))
+    check_link(link, graph, texts)
+    assert set(arrays["node_kind"].tolist()) == {0, 1, 2} and "ptr" not in arrays["texts"]
+    plain = await env.observe("ProgramlFullText")
+    assert texts[: arrays["node_kind"].size] == plain[: len(texts)], "gcd has no marker of lifetimes, and one null"
+
+
 def by_public_methods(arrays: Any) -> "networkx.MultiDiGraph[int]":
     """Make the graph as anyone would."""
     functions = [{"name": name, "module": 0} for name in arrays["functions"]]

@@ -29,15 +29,16 @@ _ON_ELEMENTS = re.compile(r"<%ID> = (?:extract|insert)element")
 _INDEX_TYPE = re.compile(r"i\d+ ")
 
 
-def statements(text: str) -> list[str]:
+def statements(text: str, llvm: int = 6) -> list[str]:
     """Return the statements of a program, in the order of its text.
 
     Args:
         text: textual IR as LLVM prints it, from any version since 14.
+        llvm: 6, whose statements the dictionary has, or 10, whose labels are statements, too: what CompilerGym has.
     """
     known: dict[str, str] = {}
     found = []
-    for line in Rewriter(list(joined_lines(text))).lines():
+    for line in Rewriter(list(joined_lines(text, labels=llvm == 10)), llvm).lines():
         shape = _LOCAL.sub("<%ID>", line)
         statement = known.get(shape)
         if statement is None:

@@ -19,6 +19,7 @@ TYPE_DEFINITION = re.compile(rf"(%{NAME}) = type (.*)")
 GLOBAL = re.compile(rf"(@{NAME}) = (.*?\b)(global|constant) (.*)")
 ALIAS = re.compile(rf"@{NAME} = .*\b(?:alias|ifunc) ")
 FUNCTION = re.compile(rf"(.*?)(@{NAME})({PARENTHESES})")
+LABEL = re.compile(rf"{NAME}:( +; .*[^!])?")
 METADATA = re.compile(r",? (?:![\w.$]+ !.*|#\d+(?:,? [!{\[].*)?)$")
 
 LOAD = re.compile(rf"(%{NAME}) = load ((?:atomic |volatile )*)(.+?), {POINTER} ({OPERAND})(.*)")
@@ -50,10 +51,10 @@ _LEADING_NAME = re.compile(rf"%{NAME}\**")
 _CONTINUATION = re.compile(r"    +(?:to label|unwind label|cleanup$|catch |filter |i\d+ -?\d+, label)|  +\]")
 
 
-def joined_lines(text: str) -> Iterator[str]:
+def joined_lines(text: str, *, labels: bool = False) -> Iterator[str]:
     """Return one line for each definition of a type, variable or function, and for each instruction.
 
-    An instruction is indented, without its attributes and metadata.
+    An instruction is indented, without its attributes and metadata. With `labels`, these have lines, too.
     """
     current = ""
     for line in text.split("\n"):
@@ -67,7 +68,7 @@ def joined_lines(text: str) -> Iterator[str]:
                 continue
             if line[2:3] in ("#", ";", ""):  # a debug record or a comment
                 continue
-        elif start[:1] not in ("@", "%", "d"):
+        elif start[:1] not in ("@", "%", "d") and not (labels and LABEL.match(line)):
             continue
         if current:
             yield current

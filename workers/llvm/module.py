@@ -18,6 +18,8 @@ from aiocg.workers.llvm.prototypes import DIAGNOSTIC_HANDLER
 BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # raw, and in the wrapper of Apple's tools
 MOST_RUNS = 512  # in one context for each of its modules; a context never frees its types and constants
 NAME = b"<stdin>"  # what `opt` calls a module that it reads from a pipe
+# LLVM 22 declares these, and uses others, when it reads lifetime markers that still have a size.
+_LEFT_BY_UPGRADE = (b"llvm.lifetime.start.i64", b"llvm.lifetime.end.i64")
 _ERROR = 0  # LLVMDSError
 _RETURN_STATUS = 2  # LLVMReturnStatusAction
 
@@ -118,6 +120,9 @@ class Context:
         errors = self.take_errors()
         if failed or not module.value:
             raise LlvmError(text.strip() or "; ".join(errors) or "LLVM gave no reason")
+        for name in _LEFT_BY_UPGRADE:
+            if (function := c.LLVMGetNamedFunction(module, name)) and not c.LLVMGetFirstUse(function):
+                c.LLVMDeleteFunction(function)
         return Module(self, module.value)
 
     def take_errors(self) -> list[str]:

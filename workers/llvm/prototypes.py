@@ -1,7 +1,7 @@
 """The prototypes of the functions of LLVM's C API that our Python code calls."""
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_longlong, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
 DIAGNOSTIC_HANDLER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
@@ -11,6 +11,7 @@ Prototype = tuple[Any, tuple[Any, ...]]
 
 # Strings that LLVM allocates and we must free are typed c_void_p: c_char_p would lose the pointer.
 PROTOTYPES: dict[str, Prototype] = {
+    "LLVMABISizeOfType": (c_ulonglong, (c_void_p, c_void_p)),
     "LLVMAddAttributeAtIndex": (None, (c_void_p, c_uint, c_void_p)),
     "LLVMAddCallSiteAttribute": (None, (c_void_p, c_uint, c_void_p)),
     "LLVMAddFunction": (c_void_p, (c_void_p, c_char_p, c_void_p)),
@@ -19,6 +20,7 @@ PROTOTYPES: dict[str, Prototype] = {
     "LLVMAliasGetAliasee": (c_void_p, (c_void_p,)),
     "LLVMBasicBlockAsValue": (c_void_p, (c_void_p,)),
     "LLVMCloneModule": (c_void_p, (c_void_p,)),
+    "LLVMConstIntGetSExtValue": (c_longlong, (c_void_p,)),
     "LLVMConstIntGetZExtValue": (c_ulonglong, (c_void_p,)),
     "LLVMContextCreate": (c_void_p, ()),
     "LLVMContextDispose": (None, (c_void_p,)),
@@ -31,6 +33,7 @@ PROTOTYPES: dict[str, Prototype] = {
     "LLVMCreatePassBuilderOptions": (c_void_p, ()),
     "LLVMCreateTargetDataLayout": (c_void_p, (c_void_p,)),
     "LLVMCreateTargetMachine": (c_void_p, (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int)),
+    "LLVMDeleteFunction": (None, (c_void_p,)),
     "LLVMDeleteGlobal": (None, (c_void_p,)),
     "LLVMDisposeErrorMessage": (None, (c_void_p,)),
     "LLVMDisposeMemoryBuffer": (None, (c_void_p,)),
@@ -40,6 +43,7 @@ PROTOTYPES: dict[str, Prototype] = {
     "LLVMDisposeTargetData": (None, (c_void_p,)),
     "LLVMDisposeTargetMachine": (None, (c_void_p,)),
     "LLVMFunctionType": (c_void_p, (c_void_p, c_void_p, c_uint, c_int)),
+    "LLVMGetAllocatedType": (c_void_p, (c_void_p,)),
     "LLVMGetBasicBlockParent": (c_void_p, (c_void_p,)),
     "LLVMGetBufferSize": (c_size_t, (c_void_p,)),
     "LLVMGetBufferStart": (c_void_p, (c_void_p,)),
@@ -70,6 +74,7 @@ PROTOTYPES: dict[str, Prototype] = {
     "LLVMGetLinkage": (c_int, (c_void_p,)),
     "LLVMGetMDKindIDInContext": (c_uint, (c_void_p, c_char_p, c_uint)),
     "LLVMGetMetadata": (c_void_p, (c_void_p, c_uint)),
+    "LLVMGetModuleDataLayout": (c_void_p, (c_void_p,)),
     "LLVMGetNamedFunction": (c_void_p, (c_void_p, c_char_p)),
     "LLVMGetNamedGlobal": (c_void_p, (c_void_p, c_char_p)),
     "LLVMGetNamedGlobalAlias": (c_void_p, (c_void_p, c_char_p, c_size_t)),
@@ -94,6 +99,7 @@ PROTOTYPES: dict[str, Prototype] = {
     "LLVMGlobalGetValueType": (c_void_p, (c_void_p,)),
     "LLVMIsABlockAddress": (c_void_p, (c_void_p,)),
     "LLVMIsACallInst": (c_void_p, (c_void_p,)),
+    "LLVMIsAConstantInt": (c_void_p, (c_void_p,)),
     "LLVMIsAFunction": (c_void_p, (c_void_p,)),
     "LLVMIsAGlobalAlias": (c_void_p, (c_void_p,)),
     "LLVMIsAGlobalObject": (c_void_p, (c_void_p,)),

@@ -1,9 +1,10 @@
-"""Today's textual IR, line by line, as LLVM 6 would have printed it.
+"""Today's textual IR, line by line, as LLVM 6 or 10 would have printed it.
 
-The differences: pointers have types (see `pointer_evidence`), arrays decay to pointers by a `getelementptr`, `memcpy`
-and similar functions take their alignment as an argument, and flags and attributes that did not exist are left out.
-Some information is lost: casts between pointer types are no longer instructions, and byte offsets replace some field
-indices.
+The differences: pointers have types (see `pointer_evidence`), arrays decay to pointers by a `getelementptr`, and flags
+and attributes that did not exist are left out. In LLVM 6 `memcpy` and similar functions take their alignment as an
+argument, and `fneg` is a subtraction; what its dictionary does not have is left out, too: names of parameters,
+`dso_local`, and how many bytes of an argument can be read. Some information is lost: casts between pointer types are
+no longer instructions, and byte offsets replace some field indices.
 """
 
 import functools
@@ -20,20 +21,23 @@ __all__ = ["Rewriter"]
 Match = re.Match[str]
 
 _TYPED_ATTRIBUTE = re.compile(r"\b(sret|byval)\([^()]*\)")
-_NEW_ATTRIBUTES = re.compile(
-    r" (?:noundef|noext|immarg|writable|dead_on_unwind|dead_on_return|allocptr|allocalign|dso_local"
-    rf"|align \d+(?=[ ,)])|(?:range|nofpclass|initializes){ir.PARENTHESES})"
-)
+_NEW = rf"noundef|noext|writable|dead_on_unwind|dead_on_return|allocptr|(?:range|nofpclass|initializes){ir.PARENTHESES}"
+_NEW_ATTRIBUTES = {
+    6: re.compile(rf" (?:{_NEW}|immarg|allocalign|dso_local|align \d+(?=[ ,)]))"),
+    10: re.compile(rf" (?:{_NEW}|allocalign)"),
+}
 _NEW_FLAGS = re.compile(r"\b(?:(zext|uitofp) nneg|(or) disjoint|(trunc)(?: nuw| nsw)+|(icmp) samesign) ")
 _FLAGGED = frozenset({"zext", "uitofp", "or", "trunc", "icmp"})
 _SPLAT = re.compile(r"splat \(([^()]*)\)")
 _LANES = re.compile(r"<(\d+) x ")
 _FNEG = re.compile(r" fneg (.*)(?<=[\w>]) (\S+)$")
 _TYPE_NAME = re.compile(rf"%{ir.NAME}")
+_PREDECESSORS = re.compile(r" +; preds")
 _UNNAMED = re.compile(r" %\d+$")
 _RESULT = re.compile(rf"{ir.POINTER}(?= (?:\(.*\) )?$)")
 _REFERENCE = re.compile(r" dereferenceable(?:_or_null)?\(\d+\)")
 _ANY_POINTER = re.compile(rf"\b{ir.POINTER}\b")
+_ALIGNMENT, _ALIGNED_ATTRIBUTE = re.compile(r"\balign (\d+)"), re.compile(r"\balign\((\d+)\)")
 _ALIGNED = re.compile(r", align \d+$")
 _HEAD_END = re.compile(r" (?:#\d|\{$|personality |comdat|!|section |gc |prefix ).*")
 _INTRINSIC = re.compile(r"@llvm\.(memcpy|memmove|memset|lifetime)\.")
@@ -59,9 +63,17 @@ class Rewriter:
 
     Args:
         lines: the module's text, one line per statement.
+        llvm: 6, or 10.
+
+    Attributes:
+        evidence: what is known of the module's pointers.
+        locals: the pointers of each function that has a body.
     """
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], llvm: int = 6) -> None:
+        self.llvm = llvm
+        self.locals: list[dict[str, Pointee]] = []
+        self._new_attributes = _NEW_ATTRIBUTES[llvm]
         self.evidence = known = Evidence()
         self.types = known.types
         self._parsers: dict[str, _Parser] = {
@@ -82,7 +94,7 @@ class Rewriter:
         }
         for line in lines:
             if line[0] in "%@d":
-                known.declare(_NEW_ATTRIBUTES.sub("", line) if line[0] == "d" else line)
+                known.declare(self._new_attributes.sub("", line) if line[0] == "d" else line)
         self._prefixes = tuple({name.split(".")[0] for name in self.types.bodies})
         self._statements = list(self._parse(lines))
 
@@ -101,9 +113,12 @@ class Rewriter:
             elif start == "@":
                 if not ir.ALIAS.match(line):
                     yield {}, "", ir.METADATA.sub("", line), None, None
-            elif line.startswith("define ") and (match := ir.FUNCTION.match(_NEW_ATTRIBUTES.sub("", line))):
+            elif line.startswith("define ") and (match := ir.FUNCTION.match(self._new_attributes.sub("", line))):
                 self.evidence.enter(match)
+                self.locals.append(self.evidence.names)
                 yield self.evidence.names, "", line, match, self._head
+            elif label := ir.LABEL.match(line):
+                yield {}, "", line, label, _label
 
     def _instruction(self, line: str) -> _Statement | None:
         start = line.find(" = ") + 3 if line[0] == "%" else 0
@@ -117,7 +132,7 @@ class Rewriter:
         if opcode in _CALLS:
             if "@llvm.dbg." in line or "call void asm" in line:
                 return None
-            line = _NEW_ATTRIBUTES.sub("", line)
+            line = self._new_attributes.sub("", line)
         match = pattern.match(line)
         if match is not None and see:
             see(match)
@@ -196,14 +211,18 @@ class Rewriter:
         head = match[1]
         if "ptr" in head:
             head = _ANY_POINTER.sub("i8*", _RESULT.sub(self._result(function), head))
+
+        def unnamed(argument: str) -> str:
+            return _UNNAMED.sub("", argument) if self.llvm == 6 else argument
+
         arguments = []
         for argument, pointee in zip(split(match[3][1:-1]), function.parameters, strict=False):
             parsed = ir.POINTER_ARGUMENT.match(argument) if pointee is not None else None
             if pointee is None or parsed is None:
-                arguments.append(_ANY_POINTER.sub("i8*", _UNNAMED.sub("", argument)))
+                arguments.append(_ANY_POINTER.sub("i8*", unnamed(argument)))
             else:
                 name = f" {parsed[2]}" if parsed[2] else ""
-                arguments.append(f"{self.types.text(pointee)}*{_attributes(parsed[1])}{_UNNAMED.sub('', name)}")
+                arguments.append(f"{self.types.text(pointee)}*{_attributes(parsed[1], self.llvm)}{unnamed(name)}")
         rest = _HEAD_END.sub("", match.string[match.end() :])
         return f"{head}{match[2]}({', '.join(arguments)}){rest}"
 
@@ -284,16 +303,16 @@ class Rewriter:
                 self._argument(function, place, argument) for place, argument in enumerate(split(arguments))
             )
         if intrinsic := _INTRINSIC.match(match[3]):
-            arguments = _intrinsic_arguments(intrinsic[1], arguments)
+            arguments = self._intrinsic_arguments(intrinsic[1], arguments)
         result = f"{match[1]} = " if match[1] else ""
-        return _modern(f"{result}{head}{match[3]}({arguments}){match[5]}")
+        return self._modern(f"{result}{head}{match[3]}({arguments}){match[5]}")
 
     def _call_head(self, match: Match, function: Function | None) -> str:
         """Write the type before the callee: the result type, or the whole function type."""
         head = match[2]
         if function is not None:
             result = self._result(function)
-            if not function.returns_reference:
+            if self.llvm == 6 and not function.returns_reference:
                 head = _REFERENCE.sub("", head)
         else:
             result = self.evidence.text(match[1]) + "*" if match[1] else "i8*"
@@ -309,44 +328,50 @@ class Rewriter:
             parameter = function.parameters[place] if declared and function.is_defined else None
             # A function that is only declared usually belongs to a library, and takes `void *` or `char *`.
             wanted = self.types.text(parameter) if parameter is not None else "i8"
-            if not declared or not function.references[place]:  # which later LLVMs infer
+            if self.llvm == 6 and not (declared and function.references[place]):  # which later LLVMs infer
                 attributes = _REFERENCE.sub("", attributes)
         pointer = self._pointer(parsed[2], wanted)
         type = f"{wanted}*" if wanted else leading_pointer(pointer)
-        return f"{type}{_attributes(attributes)}{pointer[len(type) :]}"
+        return f"{type}{_attributes(attributes, self.llvm)}{pointer[len(type) :]}"
 
     def _other(self, opcode: str, line: str) -> str:
         """Write a line that has no method of its own."""
-        line = _modern(line)
+        line = self._modern(line)
         if opcode in _FLAGGED:
             line = _NEW_FLAGS.sub(lambda match: f"{match[match.lastindex or 0]} ", line)
-        elif opcode == "fneg":
+        elif opcode == "fneg" and self.llvm == 6:
             line = _FNEG.sub(r" fsub \1 -0.0, \2", line)
         if "ptr" in line:
             line = ir.PAIR.sub(lambda match: self._pointer(match[1]), line)
             line = ir.BARE_POINTER.sub("i8*", line)
         return line
 
+    def _modern(self, line: str) -> str:
+        """Remove or respell newer syntax that may occur in any line."""
+        if "splat (" in line and (lanes := _LANES.search(line)):
+            line = _SPLAT.sub(lambda match: f"<{', '.join([match[1]] * int(lanes[1]))}>", line)
+        if self.llvm == 6:
+            line = line.replace("dso_local ", "")
+        return line.replace("poison", "undef")
 
-def _modern(line: str) -> str:
-    """Remove or respell newer syntax that may occur in any line."""
-    if "splat (" in line and (lanes := _LANES.search(line)):
-        line = _SPLAT.sub(lambda match: f"<{', '.join([match[1]] * int(lanes[1]))}>", line)
-    return line.replace("dso_local ", "").replace("poison", "undef")
+    def _intrinsic_arguments(self, name: str, arguments: str) -> str:
+        """Return an intrinsic's arguments, with those that it does not have any more."""
+        if name == "lifetime":  # its size is no longer stated
+            return arguments if arguments.startswith("i64") else f"i64 1, {arguments}"
+        head, _, volatile = arguments.rpartition(", ")
+        return f"{head}, i32 1, {volatile}" if self.llvm == 6 else arguments
+
+
+def _label(match: Match) -> str:
+    """Write the label of a block as CompilerGym does, which leaves the spaces where there is no predecessor."""
+    return "<LABEL>:" + _TYPE_NAME.sub("<LABEL>", _PREDECESSORS.sub(" ; preds", match[1] or ""))
 
 
 @functools.lru_cache(4096)
-def _attributes(text: str) -> str:
-    """Return the pointer attributes that LLVM 6 had, in its order."""
-    text = _TYPED_ATTRIBUTE.sub(r"\1", text).replace("captures(none)", "nocapture")
-    kept = [one for one in text.split(" ") if one.split("(")[0] in _KNOWN_ATTRIBUTES]
+def _attributes(text: str, llvm: int) -> str:
+    """Return the pointer attributes that an LLVM had, in its order."""
+    known = _KNOWN_ATTRIBUTES if llvm == 6 else _KNOWN_ATTRIBUTES | {"align"}
+    text = _TYPED_ATTRIBUTE.sub(r"\1", _ALIGNMENT.sub(r"align(\1)", text)).replace("captures(none)", "nocapture")
+    kept = [one for one in text.split(" ") if one.split("(")[0] in known]
     kept.sort(key=lambda one: ("(" in one, one))
-    return "".join(f" {one}" for one in kept)
-
-
-def _intrinsic_arguments(name: str, arguments: str) -> str:
-    """Return the intrinsic's arguments as in LLVM 6."""
-    if name == "lifetime":  # its size is no longer stated
-        return arguments if arguments.startswith("i64") else f"i64 1, {arguments}"
-    head, _, volatile = arguments.rpartition(", ")
-    return f"{head}, i32 1, {volatile}"
+    return _ALIGNED_ATTRIBUTE.sub(r"align \1", "".join(f" {one}" for one in kept))

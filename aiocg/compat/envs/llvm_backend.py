@@ -8,7 +8,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import networkx
 import numpy as np
 
 import aiocg.llvm
@@ -34,37 +33,6 @@ class LexedToken(NamedTuple):
     kind: str
     category: str
     value: str
-
-
-TYPE = 3  # a kind of node that ProGraML did not have yet
-
-
-def as_networkx(graph: "networkx.MultiDiGraph[Any]") -> "networkx.MultiDiGraph[Any]":
-    """Convert a graph to the form that CompilerGym has, with nodes numbered from 0."""
-    kept = [node for node, data in graph.nodes(data=True) if data["type"] != TYPE]
-    numbers = {node: number for number, node in enumerate(kept)}
-    other: networkx.MultiDiGraph[int] = networkx.MultiDiGraph(**graph.graph)
-    other.add_nodes_from((numbers[node], _placed(graph.nodes[node])) for node in kept)
-    for source, target, key, data in graph.edges(keys=True, data=True):
-        if source in numbers and target in numbers:
-            other.add_edge(numbers[source], numbers[target], key, **data)
-    return other
-
-
-def as_json(graph: Mapping[str, Any]) -> dict[str, Any]:
-    """Do the same for a graph as JSON."""
-    kept = [node for node in graph["nodes"] if node["type"] != TYPE]
-    numbers = {node["id"]: number for number, node in enumerate(kept)}
-    links = [
-        {**link, "source": numbers[link["source"]], "target": numbers[link["target"]]}
-        for link in graph["links"]
-        if link["source"] in numbers and link["target"] in numbers
-    ]
-    return {**graph, "nodes": [{**_placed(node), "id": numbers[node["id"]]} for node in kept], "links": links}
-
-
-def _placed(node: Mapping[str, Any]) -> dict[str, Any]:
-    return {**node, "function": max(node["function"], 0), "block": max(node["block"], 0)}
 
 
 ANY = (0, int(np.iinfo(np.int64).max))  # the range that the service declares for unlimited lengths
@@ -144,8 +112,8 @@ _SPACES: dict[str, tuple[Callable[[str], Space[Any]] | None, Translate]] = {  # 
     "BitcodeFile": (_sequence(str, (0, 4096)), _same),
     "InstCount": (_int64(70), _same),
     "Autophase": (_int64(56), _same),
-    "Programl": (_sequence(str, ANY, "json://networkx/MultiDiGraph"), as_networkx),
-    "ProgramlJson": (_sequence(str, ANY, "json://"), as_json),
+    "Programl": (_sequence(str, ANY, "json://networkx/MultiDiGraph"), _same),
+    "ProgramlJson": (_sequence(str, ANY, "json://"), _same),
     "CpuInfo": (_cpu_space, _cpu),
     **{f"IrInstructionCount{level}": (_number(), _same) for level in ("", "O0", "O3", "Oz")},
     **{f"ObjectTextSize{level}": (_number(), _same) for level in ("Bytes", "O0", "O3", "Oz")},
@@ -173,10 +141,13 @@ _SPACES: dict[str, tuple[Callable[[str], Space[Any]] | None, Translate]] = {  # 
 NAMES = tuple(_SPACES)
 """The names of the observations, in CompilerGym's order."""
 
+NATIVE_NAMES = tuple(f"{name}Llvm10" if name.startswith(("Programl", "Inst2vec")) else name for name in NAMES)
+"""Our names of the same: what models were trained on must still have the form that LLVM 10 gave it."""
+
 
 def declared_observations(known: Mapping[str, ObservationSpace]) -> list[ObservationSpaceSpec]:
     """Return the specs of CompilerGym's observations in its order."""
-    return [_spec(index, name, known[name]) for index, name in enumerate(NAMES)]
+    return [_spec(index, name, known[NATIVE_NAMES[index]]) for index, name in enumerate(NAMES)]
 
 
 def _spec(index: int, name: str, native: ObservationSpace) -> ObservationSpaceSpec:
@@ -200,7 +171,7 @@ def compute_observation(observation_space: ObservationSpaceSpec, bitcode: str | 
     if not path.is_file():
         raise FileNotFoundError(str(path))
     try:
-        value = aiocg.llvm.compute_observation(NAMES[observation_space.index], path, timeout=timeout)
+        value = aiocg.llvm.compute_observation(NATIVE_NAMES[observation_space.index], path, timeout=timeout)
     except DeadlineExceeded as error:
         raise TimeoutError(
             f"Failed to compute {observation_space.id} observation in {timeout:.1f} "
@@ -222,7 +193,7 @@ _copies = itertools.count()
 class LlvmSession(NativeSession[NativeEnv]):
     """A session of the LLVM service."""
 
-    names = NAMES
+    names = NATIVE_NAMES
 
     def open(self, benchmark: Any, action_space: int, timeout: float) -> None:
         super().open(benchmark, action_space, timeout)

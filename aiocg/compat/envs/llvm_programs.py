@@ -85,7 +85,7 @@ class Inst2vecEncoder:
     def preprocess(self, ir: str) -> list[str]:
         """Return the statements of a program, given as textual IR of the LLVM in use."""
         with translated("textual IR"):
-            return list(compute_observation("Inst2vecPreprocessedText", ir.encode()))
+            return list(compute_observation("Inst2vecPreprocessedTextLlvm10", ir.encode()))
 
     def encode(self, preprocessed: list[str]) -> list[int]:
         """Return the indices of statements."""

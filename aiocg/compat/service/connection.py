@@ -2,17 +2,19 @@
 
 import itertools
 import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from aiocg.compat.classic.registration import load
 from aiocg.compat.classic.spaces import Space
 from aiocg.compat.errors import ServiceInitError, SessionNotFound
+from aiocg.compat.tools.files import transient_cache_path
 
 if TYPE_CHECKING:
     from aiocg.compat.service.views import ObservationSpaceSpec
@@ -118,11 +120,36 @@ _numbers = itertools.count()
 _connections: "WeakValueDictionary[str, CompilerGymServiceConnection]" = WeakValueDictionary()
 
 
+class Connected:
+    """A connection while it is open.
+
+    Attributes:
+        url: its name.
+    """
+
+    def __init__(self) -> None:
+        self.url = f"aiocg:{os.getpid()}-{next(_numbers)}"
+
+    @cached_property
+    def _folder(self) -> "tempfile.TemporaryDirectory[str]":
+        return tempfile.TemporaryDirectory(prefix="service-", dir=transient_cache_path("."))
+
+    @property
+    def working_dir(self) -> Path:
+        """A folder for files of the connection's user, removed with the connection."""
+        return Path(self._folder.name)
+
+    def close(self) -> None:
+        """Remove the folder, if there is one."""
+        if "_folder" in self.__dict__:
+            self._folder.cleanup()
+
+
 class CompilerGymServiceConnection:
     """A connection to a service, with its sessions by number."""
 
     def __init__(self, endpoint: str | Path, opts: ConnectionOpts | None = None) -> None:
-        self.connection: SimpleNamespace | None = None
+        self.connection: Connected | None = None
         if not endpoint:
             raise TypeError("No endpoint provided for service connection")
         self.endpoint = endpoint
@@ -136,7 +163,7 @@ class CompilerGymServiceConnection:
     def _establish(self) -> None:
         self._shared: CompilerGymServiceConnection | None = None
         self.backend: Backend = self._backend()
-        self.connection = SimpleNamespace(url=f"aiocg:{os.getpid()}-{next(_numbers)}")
+        self.connection = Connected()
         _connections[self.connection.url] = self
 
     def _backend(self) -> Backend:
@@ -210,6 +237,7 @@ class CompilerGymServiceConnection:
         """End the service and its sessions. Idempotent; using the connection starts the service again."""
         if self.connection is None:
             return
+        self.connection.close()
         self.connection = None
         sessions, self.sessions = self.sessions, {}
         for session in sessions.values():

@@ -43,9 +43,11 @@ def cache_path(relpath: str) -> Path:
 
 
 def transient_cache_path(relpath: str) -> Path:
-    """Return a path for short-lived files: in `COMPILER_GYM_TRANSIENT_CACHE`, or in memory."""
+    """Return a path for short-lived files, in a folder that exists: `COMPILER_GYM_TRANSIENT_CACHE`, or in memory."""
     memory = f"/dev/shm/compiler_gym_{getuser()}" if Path("/dev/shm").is_dir() else cache_path(".")
-    return Path(os.environ.get("COMPILER_GYM_TRANSIENT_CACHE") or memory, relpath)
+    folder = Path(os.environ.get("COMPILER_GYM_TRANSIENT_CACHE") or memory)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / relpath
 
 
 def create_user_logs_dir(name: str, dir: Path | None = None) -> Path:

@@ -94,6 +94,36 @@ def test_an_index_leads_to_the_type_of_the_part() -> None:
     ]
 
 
+def test_statements_are_those_of_llvm_10_where_it_is_asked_for() -> None:
+    text = """
+@g = external dso_local global i32, align 4
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+define dso_local double @f(ptr noundef %0, double %1, i1 %2) {
+  call void @llvm.memcpy.p0.p0.i64(ptr nonnull align 8 dereferenceable(16) %0, ptr align 4 @g, i64 16, i1 false)
+  br i1 %2, label %4, label %6
+
+4:                                                ; preds = %4, %3
+  %5 = fneg double %1
+  br label %4
+
+6:                                                ; No predecessors!
+  ret double %1
+}
+"""
+    assert statements(text, 10) == [
+        "<@ID> = external dso_local global i32, align 4",
+        "define dso_local double <@ID>(i8* <%ID>, double <%ID>, i1 <%ID>)",
+        "call void <@ID>(i8* nonnull align 8 dereferenceable(16) <%ID>, i8* align 4 bitcast (i32* <@ID> to i8*), "
+        "i64 <INT>, i1 false)",
+        "br i1 <%ID>, label <%ID>, label <%ID>",
+        "<LABEL>: ; preds = <LABEL>, <LABEL>",
+        "<%ID> = fneg double <%ID>",
+        "br label <%ID>",
+        "<LABEL>:                                                ; No predecessors",
+        "ret double <%ID>",
+    ]
+
+
 def test_pointers_that_join_are_of_one_type() -> None:
     assert body(
         "%3 = select i1 %2, ptr %0, ptr null",

@@ -1,6 +1,10 @@
 """Modules in memory: reading, writing, verifying, running passes, and being closed."""
 
+import base64
+import json
+import lzma
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +12,7 @@ from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Context, LlvmError, Module, TargetMachine
 
 Compile = Callable[..., bytes]
+GOLDEN = Path(__file__).parents[2] / "compat" / "goldens" / "crc32.json.xz"
 
 
 def test_bitcode_survives_reading_and_writing(library: Library, compile_program: Compile) -> None:
@@ -17,6 +22,14 @@ def test_bitcode_survives_reading_and_writing(library: Library, compile_program:
     with Module.parse(library, content) as again:
         assert again.to_text() == text
         assert again.write_bitcode() == content
+
+
+def test_declarations_that_only_llvms_upgrade_of_old_bitcode_makes_are_dropped(library: Library) -> None:
+    old = json.loads(lzma.decompress(GOLDEN.read_bytes()))[0]  # LLVM 10's, with fifteen functions
+    with Module.parse(library, base64.b64decode(old["bitcode"])) as module:
+        names = [module.name_of(function) for function in module.listed("Function")]
+    assert len(names) == 15
+    assert [name for name in names if "lifetime" in name] == ["llvm.lifetime.start.p0", "llvm.lifetime.end.p0"]
 
 
 def test_names_of_values_are_kept(library: Library, simple: bytes) -> None:

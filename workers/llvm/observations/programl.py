@@ -1,10 +1,15 @@
 """The program as a ProGraML graph in flat form. `docs/observations.md` explains the graph."""
 
+from typing import TYPE_CHECKING
+
 from aiocg.transport.arrays import Array
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.llvm.observations.observation import Observation, Subject
 from aiocg.workers.llvm.programl import ProgramGraphs, program_graphs
 from aiocg.workers.llvm.programl_text import full_texts
+
+if TYPE_CHECKING:
+    from aiocg.workers.llvm.programl_llvm10 import Llvm10Graph
 
 
 def _graphs(subject: Subject) -> ProgramGraphs:
@@ -19,6 +24,21 @@ def _arrays(subject: Subject) -> dict[str, object]:
 def _full_texts(subject: Subject) -> list[str]:
     instructions = subject.state.instructions
     return full_texts(_graphs(subject), subject.engine.module(subject.state), instructions)
+
+
+def _llvm10(subject: Subject) -> "Llvm10Graph":
+    from aiocg.workers.llvm.programl_llvm10 import Llvm10Graph  # its regular expressions are slow to compile
+
+    return Llvm10Graph(_graphs(subject), subject.engine.module(subject.state), subject.state.instructions)
+
+
+def _llvm10_arrays(subject: Subject) -> dict[str, object]:
+    return _llvm10(subject).graph._asdict()
+
+
+def _llvm10_full_texts(subject: Subject) -> list[str]:
+    full = _full_texts(subject)
+    return [full[origin] if isinstance(origin, int) else origin for origin in _llvm10(subject).origins]
 
 
 def _numbers(
@@ -51,6 +71,8 @@ _FIELDS = (
     ObservationSpec("module", "text", "Name of the source file."),
 )
 
+_NOTHING = {field.name: _nothing(field) for field in _FIELDS}
+
 OBSERVATIONS = (
     Observation(
         ObservationSpec(
@@ -58,9 +80,28 @@ OBSERVATIONS = (
             "record",
             "The ProGraML graph of the program as flat arrays.",
             fields=_FIELDS,
-            default={field.name: _nothing(field) for field in _FIELDS},
+            default=_NOTHING,
         ),
         _arrays,
+    ),
+    Observation(
+        ObservationSpec(
+            "ProgramlArraysLlvm10",
+            "record",
+            "The same with typed pointers, without nodes for types, as CompilerGym has it.",
+            fields=_FIELDS,
+            default=_NOTHING,
+        ),
+        _llvm10_arrays,
+    ),
+    Observation(
+        ObservationSpec(
+            "ProgramlFullTextLlvm10",
+            "texts",
+            "For each node of ProgramlArraysLlvm10, its text in the program.",
+            default=[],
+        ),
+        _llvm10_full_texts,
     ),
     Observation(
         ObservationSpec(
