@@ -16,7 +16,11 @@ class WorkerLoad:
 def choose_worker(loads: Sequence[WorkerLoad]) -> int | None:
     """Return the index of the least loaded usable worker, None if there is none.
 
-    Sessions weigh first, since each will bring requests; requests in flight break ties.
+    Sessions weigh first, since each will bring requests, then requests in flight. Ties are broken by the order of the
+    workers, forwards and backwards in turn (0, 1, 1, 0, 0, 1 ...), so that of programs that are dealt out to environments
+    in turn, or by size, no worker always gets the same ones.
     """
     candidates = [index for index, load in enumerate(loads) if load.usable]
-    return min(candidates, key=lambda i: (loads[i].sessions, loads[i].pending, i), default=None)
+    fewest = min((loads[index].sessions for index in candidates), default=0)
+    order = -1 if fewest % 2 else 1
+    return min(candidates, key=lambda i: (loads[i].sessions, loads[i].pending, order * i), default=None)

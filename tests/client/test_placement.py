@@ -22,6 +22,16 @@ def test_requests_in_flight_break_ties_and_then_the_order() -> None:
     assert choose_worker([WorkerLoad(True, 2, 5), WorkerLoad(True, 2, 5)]) == 0
 
 
+def test_ties_are_broken_forwards_and_backwards_in_turn() -> None:
+    counts, chosen = [0, 0, 0], []
+    for _ in range(9):
+        index = choose_worker([WorkerLoad(True, count, 0) for count in counts])
+        assert index is not None
+        chosen.append(index)
+        counts[index] += 1
+    assert chosen == [0, 1, 2, 2, 1, 0, 0, 1, 2]
+
+
 def test_an_idle_worker_that_is_given_up_is_passed_over() -> None:
     assert choose_worker([WorkerLoad(False, 0, 0), WorkerLoad(True, 100, 100)]) == 1
 
