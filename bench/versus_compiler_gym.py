@@ -71,6 +71,7 @@ def main(
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     folder = venvs or Path(os.environ.get("AIOCG_CACHE") or Path.home() / ".cache" / "aiocg") / "versus"
     files = [path.resolve() for path in bitcode_files or []]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored where it runs in the background
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # ended, it cleans up as for Ctrl-C
     try:
         found = asyncio.run(_run(console, files, python, folder, Effort(quick)))

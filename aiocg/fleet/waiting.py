@@ -31,9 +31,10 @@ def overdue(requests: Iterable[Pending], now: float) -> list[Pending]:
 
 
 def movable(backlog: Sequence[Pending]) -> "set[Rebuildable]":
-    """Return the sessions with overdue requests, and the sessions that must stay together with them.
+    """Return half of the sessions with overdue requests, and the sessions that must stay together with them.
 
-    Sessions that have cost a worker stay, so that they do not harm another one.
+    The other half stays for the next process, which would have nothing to do otherwise. Sessions that have cost a worker
+    stay, too, so that they do not harm another one.
     """
     groups: list[set[Rebuildable]] = []
     for request in backlog:
@@ -44,11 +45,11 @@ def movable(backlog: Sequence[Pending]) -> "set[Rebuildable]":
         groups.append(group)
     long = {session for request in backlog if request.is_overdue for session in request.binds()}
     harmful = {session for request in backlog if request.attempts for session in request.binds()}
-    return {
-        session
+    moving = [
+        group
         for group in groups
         if not group.isdisjoint(long)
         and group.isdisjoint(harmful)
         and not any(one.kills or one.crashes or one.error is not None for one in group)
-        for session in group
-    }
+    ]
+    return set().union(*moving[::2])
