@@ -17,8 +17,8 @@ def choose_worker(loads: Sequence[WorkerLoad]) -> int | None:
     """Return the index of the least loaded usable worker, None if there is none.
 
     Sessions weigh first, since each will bring requests, then requests in flight. Ties are broken by the order of the
-    workers, forwards and backwards in turn (0, 1, 1, 0, 0, 1 ...), so that of programs that are dealt out to environments
-    in turn, or by size, no worker always gets the same ones.
+    workers, forwards and backwards in turn (0, 1, 1, 0, 0, 1 ...). So no worker always gets the same programs
+    where these are dealt out to environments in turn, or by size.
     """
     candidates = [index for index, load in enumerate(loads) if load.usable]
     fewest = min((loads[index].sessions for index in candidates), default=0)

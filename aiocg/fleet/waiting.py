@@ -33,8 +33,8 @@ def overdue(requests: Iterable[Pending], now: float) -> list[Pending]:
 def movable(backlog: Sequence[Pending]) -> "set[Rebuildable]":
     """Return half of the sessions with overdue requests, and the sessions that must stay together with them.
 
-    The other half stays for the next process, which would have nothing to do otherwise. Sessions that have cost a worker
-    stay, too, so that they do not harm another one.
+    The other half stays for the next process, which would have nothing to do otherwise. Sessions that have cost a
+    worker stay, too, so that they do not harm another one.
     """
     groups: list[set[Rebuildable]] = []
     for request in backlog:
