@@ -179,7 +179,9 @@ class Llvm10Graph:
         for node in self._nodes:
             if node.kind == _INSTRUCTION:
                 reached[node.function] = node.block + 1
-        last = max(reached.values(), default=0)
+        if max(reached) < 0:
+            return  # there is no function, in which the root could be
+        last = max(reached.values())
         for number, node in enumerate(self._nodes):
             function, block = max(node.function, 0), max(node.block, 0)
             if node.kind == _CONSTANT:
