@@ -25,16 +25,16 @@ def observation_of(env: "Env", path: Path) -> str | None:
         CommandError: when the environment cannot write such a file.
     """
     wanted = _OBSERVED.get(path.suffix)
-    if wanted is None and path.suffix not in _EXECUTABLE:
+    if wanted is not None:
+        found = next((name for name in wanted if name in env.observation_spaces), None)
+        if found is None:
+            raise CommandError(f"{env.spec.id} has no observation {' or '.join(wanted)}, so there is nothing to write")
+        return found
+    if path.suffix not in _EXECUTABLE:
         raise CommandError(
             f"{path} should end in .bc or .ll, for LLVM's code, in .s, for GCC's, or in .o; an executable has no suffix"
         )
-    found = next((name for name in wanted or ("Bitcode",) if name in env.observation_spaces), None)
-    if found is None and wanted is not None:
-        raise CommandError(f"{env.spec.id} has no observation {' or '.join(wanted)}, so there is nothing to write")
-    if wanted is not None:
-        return found
-    if found is None:
+    if "Bitcode" not in env.observation_spaces:
         raise CommandError(f"{env.spec.id} links no executable {path}: give it a suffix, such as .o")
     if env.benchmark.program is None:
         raise CommandError(
