@@ -373,6 +373,8 @@ def test_an_action_that_was_done_twice_is_found_without_another_run(lines: Lines
     [
         ("DeadlineExceeded", 6.2, True, []),
         ("DeadlineExceeded", 6.4, True, ["late error"]),
+        ("WorkerCrashed", 15.2, True, []),
+        ("WorkerCrashed", 15.4, True, ["late error"]),
         ("", 6.2, True, ["wrong error"]),
         ("SessionLost", 6.2, True, ["wrong error"]),
         ("DeadlineExceeded", 6.2, False, ["harmed others"]),

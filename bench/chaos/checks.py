@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.chaos.faults import MISDEEDS, SENT
-from bench.chaos.ledger import Key, Ledger, microseconds
+from bench.chaos.ledger import Key, Ledger, Trespass, microseconds
 from bench.chaos.remains import Remains
 from bench.chaos.witness import Sample, Sighting
 from bench.chaos.world import Form, Turn, Walk, value_after
@@ -120,9 +120,11 @@ def _requests(
 
 
 def misdeeds_became_errors(ledger: Ledger, sightings: dict[int, Sighting], grace: float) -> list[Violation]:
-    """Each misdeed got the kind of error that it should, within its deadline and some seconds of grace.
+    """Each misdeed got the kind of error that it should, in time.
 
-    A deadline counts from when a worker last began; where nobody saw that, there is nothing to go by.
+    A deadline counts from when a worker last began, and leaves some seconds of grace. What dies before its deadline may
+    be executed several times until the guilty one is found, so that only the delay after the last time is judged. Where
+    nobody saw a worker begin, there is nothing to go by.
     """
     found = []
     kinds = {one.name: one for one in MISDEEDS}
@@ -134,12 +136,20 @@ def misdeeds_became_errors(ledger: Ledger, sightings: dict[int, Sighting], grace
         if trespass.error not in kinds[trespass.name].errors:
             found.append(Violation("wrong error", who, f"{trespass.error or 'none'} came of it: {trespass.words}"))
         if not trespass.harmless:
-            found.append(Violation("harmed others", who, "not only the guilty candidate failed"))
+            text = f"more than the guilty one failed: {trespass.error or 'no error'}, {trespass.words}"
+            found.append(Violation("harmed others", who, text))
         sighting = sightings.get(key)
-        if sighting is not None and trespass.told > sighting.started + trespass.timeout + grace:
-            late = trespass.told - sighting.started
-            found.append(Violation("late error", who, f"after {late:.2f} s, its deadline was {trespass.timeout:.2f} s"))
+        if sighting is not None and trespass.told > _latest(trespass, sighting, grace):
+            text = f"{trespass.error} {trespass.told - sighting.started:.2f} s after its last execution had begun"
+            found.append(Violation("late error", who, f"{text}, its deadline was {trespass.timeout:.2f} s"))
     return found
+
+
+def _latest(trespass: Trespass, sighting: Sighting, grace: float) -> float:
+    """Return when there must be an error at the latest."""
+    if trespass.error == "DeadlineExceeded":
+        return sighting.started + trespass.timeout + grace
+    return max(sighting.started + trespass.timeout + grace, sighting.seen + DELAY)
 
 
 def waits(ledger: Ledger) -> dict[Key, float]:

@@ -84,7 +84,7 @@ MISDEEDS = (
         expand=True,
     ),
     Misdeed("detach", "an action that leaves a daemon", SCRIPTED, ("double", "detach"), 60.0, frozenset({""})),
-    Misdeed("halt", "an action that stops its worker", SCRIPTED, ("stop",), 60.0),
+    Misdeed("halt", "an action that stops its worker", SCRIPTED, ("stop",), 60.0, DEATH | {""}),  # a `Pause` may end it
     Misdeed(
         "hoard", "actions that keep 512 MiB for good", SCRIPTED, ("hoard",) * 8, 60.0, frozenset({"", "WorkerFailure"})
     ),

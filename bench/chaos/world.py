@@ -25,6 +25,7 @@ PROGRAMS = (
     *("strsearch", "lz77", "huffman", "chacha20", "fir"),
 )
 ARITHMETIC = ("increment", "double", "square", "nap")  # each but `nap` gives another number when it is done twice
+STEPS = tuple(name for name in PASSES if name != "newgvn")  # which now and then takes all memory there is, by itself
 MODULUS = 2**61 - 1  # of the scripted compiler's numbers
 
 TURNS = 16  # in an episode
@@ -158,7 +159,7 @@ def _program(rng: random.Random) -> str:
 
 
 def _turns(rng: random.Random, count: int, scripted: bool) -> Iterator[Turn]:
-    names: Sequence[str] = ARITHMETIC if scripted else PASSES
+    names: Sequence[str] = ARITHMETIC if scripted else STEPS
     for number in range(count):
         (form,) = rng.choices(list(Form), (6, 2, 1, 1))
         longest = 10 if scripted and form is Form.BURST else 4  # so that there is something to interrupt
