@@ -51,6 +51,7 @@ def test_transport_is_measured_beside_zmq_asyncio(tmp_path: Path) -> None:
     assert any("zmq.asyncio" in row["what"] for row in results["measurements"][0]["rows"])
 
 
+@pytest.mark.slow
 def test_unknown_measurement_is_refused_with_the_known_ones() -> None:
     done = bench("--only", "nonesuch")
     assert done.returncode != 0

@@ -207,6 +207,7 @@ def test_tensor_expression_is_shown_as_its_text_and_not_compiled(aiocg: Run) -> 
     assert "loops-v0 has no programs that LLVM could load" in aiocg("index", "loops-v0").err
 
 
+@pytest.mark.slow
 def test_own_dataset_is_measured_in_parts_and_then_selected_from(aiocg: Run, own: str) -> None:
     first = aiocg("index", own, "--limit", "3", "--workers", "1", "--json").json
     assert (first["measured"], first["skipped"], first["statuses"]) == (3, 0, {"ok": 3})
@@ -270,6 +271,7 @@ def test_program_that_fails_is_shown_with_its_reason(aiocg: Run, tiny: Published
     assert "fails" in aiocg("show", "tiny-v0/two").out
 
 
+@pytest.mark.slow
 def test_one_program_is_told_about_whether_it_was_measured_or_not(aiocg: Run, tmp_path: Path) -> None:
     found = aiocg("show", "programs-v0/gcd", "--json").json
     assert found["runs"] == ["small", "medium", "large"]

@@ -78,6 +78,7 @@ def test_example_runs(name: str, place: Any) -> None:
         assert written.read_bytes().startswith(b"BC\xc0\xde")
 
 
+@pytest.mark.slow
 def test_compiler_of_ones_own_is_found_by_its_entry_point_and_searched(place: Any, peephole_path: Path) -> None:
     place.environment["PYTHONPATH"] = str(peephole_path)
     done = place.run(sys.executable, "-P", str(EXAMPLES / "peephole/optimise.py"))

@@ -126,6 +126,7 @@ def test_only_actions_that_both_have_are_tried() -> None:
     assert rounds.common_actions({"ours": ours}) == ["-c", "-a", "-d"]
 
 
+@pytest.mark.slow
 def test_processor_time_is_of_children_too_living_and_ended() -> None:
     program = """if True:
         import subprocess, sys

@@ -102,6 +102,7 @@ LIBRARY = {
 }
 
 
+@pytest.mark.slow
 async def test_makefile_with_a_static_library_becomes_a_dataset_that_needs_no_project(
     write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

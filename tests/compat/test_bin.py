@@ -103,6 +103,7 @@ def test_flags_that_are_missing_are_asked_for(tmp_path: Path, program: str, argu
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_environments_are_listed_and_described(tmp_path: Path) -> None:
     done = run(tmp_path, "service", "--ls_env")
     assert "llvm-autophase-ic-v0" in done.stdout.split()
@@ -112,6 +113,7 @@ def test_environments_are_listed_and_described(tmp_path: Path) -> None:
         assert text in done.stdout
 
 
+@pytest.mark.slow
 def test_shell_reads_commands(tmp_path: Path) -> None:
     done = run(tmp_path, "manual_env", "--env=llvm-ic-v0", f"--benchmark={GCD}", stdin="action -mem2reg\nexit\n")
     assert done.returncode == 0, done.stderr

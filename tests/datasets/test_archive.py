@@ -338,6 +338,7 @@ def test_a_bomb_is_refused(tmp_path: Path, target: Path, kind: str, monkeypatch:
         assert "zeros" in message
 
 
+@pytest.mark.slow
 def test_a_header_that_fills_the_memory_is_refused(tmp_path: Path, target: Path) -> None:
     member = _member("a", b"x", pax_headers={"comment": "x" * (64 << 20)})
     archive = _tar(tmp_path / "archive", [member])

@@ -234,6 +234,7 @@ def test_without_network_it_says_what_to_install(
     assert dataset["1"].description.startswith("csmith --seed 1 (csmith 2.3.0")
 
 
+@pytest.mark.slow
 def test_a_csmith_that_fails_is_reported_in_its_words(dataset: CsmithDataset, installation: Installation) -> None:
     installation.write("echo error: conflicting options >&2; exit 3")
     with pytest.raises(BenchmarkInitError, match=r"exit status 3.*take another seed") as caught:

@@ -77,6 +77,7 @@ def usual_headers() -> Path:
     return headers_directory().parent
 
 
+@pytest.mark.slow
 def test_what_includes_them_is_compiled_once(usual_headers: Path, logging_clang: Any, own_cache: Path) -> None:
     (own_cache / "headers").symlink_to(usual_headers)
     text = "#include <map>\n#include <string>\nstd::map<std::string, int> table;\n"

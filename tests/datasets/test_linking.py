@@ -315,6 +315,7 @@ def test_nothing_of_the_host_is_read(tmp_path: Path, own_cache: Path) -> None:
     assert [path for path in read if not any(path.is_relative_to(folder) for folder in allowed)] == []
 
 
+@pytest.mark.slow
 def test_runtime_is_compiled_once(logging_clang: object, tmp_path: Path) -> None:
     bitcode = compile_source("int main(void) { return 3; }")
     link(bitcode, tmp_path / "first", find_toolchain())

@@ -118,6 +118,7 @@ def leftovers(own_cache: Path, tmp_path: Path) -> list[Path]:
     return [path for root in (own_cache, tmp_path / "temporary") for path in root.rglob("*") if path.is_file()]
 
 
+@pytest.mark.slow
 def test_a_member_is_fetched_once_and_kept(index: Wheel, own_cache: Path, tmp_path: Path) -> None:
     place = fetch_members(index)["words.txt"]
     assert place.read_bytes() == CONTENT and place.is_relative_to(own_cache)

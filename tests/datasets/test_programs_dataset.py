@@ -39,6 +39,7 @@ def test_every_program_is_described(benchmark: Benchmark) -> None:
     assert source.contents == (PROGRAMS_DIRECTORY / source.filename).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_program_is_compiled_once_and_kept(logging_clang: Any) -> None:
     assert is_bitcode(ProgramsDataset()["matmul"].content)
     assert is_bitcode(ProgramsDataset()["matmul"].content)

@@ -71,6 +71,7 @@ async def test_a_program_is_timed_as_often_as_one_asks_for(env: aiocg.Env) -> No
     assert await env.observe("is_runnable") == 1
 
 
+@pytest.mark.slow
 async def test_an_optimised_program_that_does_what_it_should_is_valid(env: aiocg.Env) -> None:
     await env.reset(benchmark="programs-v0/gcd")
     await env.step_texts(["gcc -O3 -funroll-all-loops"])

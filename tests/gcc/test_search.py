@@ -116,6 +116,7 @@ async def test_outside_tuners_choose_options(make: Make, name: str) -> None:
     assert len(results[0].actions) == 1 and results[0].reward >= max(results[0].baselines.values())
 
 
+@pytest.mark.slow
 async def test_a_front_of_command_lines(make: Make) -> None:
     pytest.importorskip("pymoo", reason="a front needs pymoo, of the extra search")
     env, costs = await make(), ("obj_text_size", "asm_size")
@@ -244,6 +245,7 @@ async def test_a_proposal_knows_all_results_but_the_last_window_s(make: Make, la
     assert recorder.told[: len(recorder.starts)] == recorder.told[len(recorder.starts) : 2 * len(recorder.starts)]
 
 
+@pytest.mark.slow
 async def test_workers_killed_at_random_do_not_change_the_result(make: Make, killer: Callable[..., Any]) -> None:
     budget = Budget(evaluations=60)
     undisturbed = await random(await make(), budget=budget, seed=SEED)

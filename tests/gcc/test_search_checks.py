@@ -66,6 +66,7 @@ async def test_a_smaller_program_that_does_something_else_is_not_believed(runtim
     assert "-Wreturn-type" in signs and "at -O2" in signs and "UndefinedBehaviorSanitizer" in signs
 
 
+@pytest.mark.slow
 async def test_a_search_that_is_resumed_believes_the_same(runtime: aiocg.Runtime) -> None:
     target = program(UNDEFINED, only=ProgramRun())
     async with await runtime.make("gcc-v0", benchmark=target, reward_space="obj_text_size_Os") as env:
@@ -102,6 +103,7 @@ async def test_a_program_that_varies_is_unvalidated(runtime: aiocg.Runtime) -> N
     assert not checks.validated and "differs from one time to the next" in checks.reason
 
 
+@pytest.mark.slow
 async def test_searches_of_passes_run_what_they_find(runtime: aiocg.Runtime) -> None:
     target = program(UNDEFINED, only=ProgramRun())
     async with await runtime.make("llvm-v0", benchmark=target, reward_space="IrInstructionCountOz") as env:

@@ -287,6 +287,7 @@ def test_snapshot_has_what_wrappers_know_of_the_episode(scripted: aiocg.gym.Comp
         env.restore(snapshot)
 
 
+@pytest.mark.slow
 def test_chain_can_be_pickled(llvm: aiocg.gym.LlvmEnv) -> None:
     with gymnasium.make("llvm-ic-v0", benchmark="programs-v0/gcd", runtime=llvm.runtime) as bare:
         env: Any = ours.TimeLimit(ours.ConstrainedCommandline(Negated(bare), ["mem2reg", "gvn"]), 5)

@@ -86,6 +86,7 @@ def test_entry_of_another_version_of_the_track_is_refused(forge: Forge) -> None:
         read_entries(forge.board, forge.track)
 
 
+@pytest.mark.slow
 def test_pages_say_what_entries_say_and_execute_none_of_it(forge: Forge, tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     ratios = {**dict.fromkeys(forge.track.programs, 1.25), "generator://aiocg-v0/7": 1.5}

@@ -270,6 +270,7 @@ def test_a_file_whose_levels_alone_take_the_budget_is_not_searched(cc: Driver) -
     assert ours == min(plain, oz) and "greedy" not in report and f"{ours} bytes of code as -Oz alone" in report
 
 
+@pytest.mark.slow
 def test_a_search_that_is_cut_off_keeps_what_it_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it has found something by then depends on the machine; what it has found is a program."""
     program = default_datasets().benchmark("programs-v0/lisp").content

@@ -48,6 +48,7 @@ async def test_exact_line_does_what_opt_cannot(runtime: aiocg.Runtime, tmp_path:
     await env.close()
 
 
+@pytest.mark.slow
 @on_functions
 async def test_passes_may_be_given_one_by_one_and_the_result_be_text(runtime: aiocg.Runtime) -> None:
     env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd", action_space="PipelineText")
@@ -61,6 +62,7 @@ async def test_passes_may_be_given_one_by_one_and_the_result_be_text(runtime: ai
     await env.close()
 
 
+@pytest.mark.slow
 @on_functions
 async def test_more_actions_than_a_command_line_holds_are_applied() -> None:
     program = b"define i32 @f(i32 %x) {\n  %y = add i32 %x, 0\n  ret i32 %y\n}\n"

@@ -21,6 +21,7 @@ async def test_greedy_beats_oz_on_qsort(make) -> None:  # type: ignore[no-untype
     assert await env.observe("IrInstructionCount") == found
 
 
+@pytest.mark.slow
 async def test_greedy_takes_the_best_action_each_time(make) -> None:  # type: ignore[no-untyped-def]
     env = await make("qsort", reward_space="IrInstructionCount")
     result = await greedy(env, lanes=2)

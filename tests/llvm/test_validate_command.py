@@ -59,6 +59,7 @@ def test_states_in_json_and_csv_are_validated_and_a_bad_one_decides_the_exit_sta
     assert [one["reward_validation_failed"] for one in value["results"]] == [False, False, True, True]
 
 
+@pytest.mark.slow
 def test_good_states_are_told_line_by_line(tmp_path: Path) -> None:
     path = write(tmp_path / "good.csv", GOOD)
     result = run("validate", path, "--run", "small", "--no-sanitizers")
@@ -147,6 +148,7 @@ def test_rewards_become_one_number_by_either_mean() -> None:
 # ---------------------------------------------------------------------------------------------------- replay
 
 
+@pytest.mark.slow
 def test_a_line_of_a_table_is_replayed(tmp_path: Path) -> None:
     path = write(tmp_path / "two.csv", GOOD, BAD)
     result = run("replay", f"{path}:2")

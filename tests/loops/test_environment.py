@@ -118,6 +118,7 @@ async def test_the_roof_is_above_what_is_measured_and_a_reward_of_its_own(make: 
 # ----------------------------------------------------------------------------------------------- when it goes wrong
 
 
+@pytest.mark.slow
 async def test_a_kernel_that_takes_too_long_ends_its_episode_only(make: Make) -> None:
     other, slow = await make(SMALL), await make(SMALL)
     await other.step("split<loop=0;factor=8>")

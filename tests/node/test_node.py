@@ -229,6 +229,7 @@ async def test_after_the_lease_the_workers_are_gone_and_a_client_that_comes_back
         assert not set(runtime.worker_pids()) & set(before)
 
 
+@pytest.mark.slow
 async def test_a_long_action_is_not_blamed_for_an_interruption(serve: Serve) -> None:
     async with serve() as site, through(site) as line, site.runtime(through=HERE) as runtime:
         env = await scripted(runtime)
@@ -264,6 +265,7 @@ async def test_when_the_node_is_away_for_too_long_everything_fails_and_says_so(s
         line.release()
 
 
+@pytest.mark.slow
 async def test_closing_does_not_wait_for_a_node_that_is_away(serve: Serve) -> None:
     async with serve(lease=2.0) as site, through(site) as line:
         async with site.runtime(through=HERE) as runtime:

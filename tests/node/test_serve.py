@@ -249,6 +249,7 @@ async def test_any_command_runs_on_a_node(start: Start, keys: KeyFolder, place: 
     assert log.count("client attached") == 2 and "client=me" in log
 
 
+@pytest.mark.slow
 def test_the_first_start_makes_keys_and_says_what_is_to_be_done(place: Any) -> None:
     place.environment["AIOCG_KEYS"] = str(place.folder / "keys")
     lines: queue.Queue[str] = queue.Queue()

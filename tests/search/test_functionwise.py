@@ -134,6 +134,7 @@ async def test_the_result_does_not_depend_on_the_number_of_lanes(runtime: aiocg.
     assert len({(result.actions, result.reward, result.evaluations) for result in results}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="session")
 async def test_without_a_budget_the_answer_is_the_best_level_and_one_evaluation_may_improve_it(
     runtime: aiocg.Runtime,

@@ -97,6 +97,7 @@ async def test_a_front_does_not_depend_on_the_number_of_lanes_nor_on_being_resum
     assert state is not None and len(state.costs) == 80
 
 
+@pytest.mark.slow
 async def test_what_was_measured_is_measured_again(runtime) -> None:  # type: ignore[no-untyped-def]
     env = await runtime.make("llvm-v0", benchmark=PROGRAM)
     found = await pareto(env, ("IrInstructionCount", "runtime"), budget=Budget(evaluations=4), start="Oz", lanes=1)

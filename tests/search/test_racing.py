@@ -105,6 +105,7 @@ def check_answer(result: SearchResult) -> None:
 # --------------------------------------------------------------------------------------------------------- the answer
 
 
+@pytest.mark.slow
 async def test_the_answer_is_a_level_unless_the_last_measurement_says_that_something_is_faster(make) -> None:  # type: ignore[no-untyped-def]
     env, told = await make(), list[Progress]()
     result = await racing(env, seed=1, budget=Budget(evaluations=4), progress=told.append)
@@ -156,6 +157,7 @@ async def test_what_cannot_be_raced_is_told_what_to_do(make, runtime, tmp_path: 
 # ----------------------------------------------------------------------------------------------------------- the race
 
 
+@pytest.mark.slow
 async def test_contenders_are_run_in_turns_alone_on_the_machine(make, runs) -> None:  # type: ignore[no-untyped-def]
     env = await make()
     async with measuring(env, ALONE_AND_ONCE):
@@ -193,6 +195,7 @@ async def test_a_candidate_that_is_clearly_slower_is_given_up_after_its_first_ru
         await race.close()
 
 
+@pytest.mark.slow
 async def test_a_winner_that_fails_in_the_last_measurement_is_no_answer(make, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     env, run = await make(), Contender.run
 

@@ -14,6 +14,7 @@ def essence(result):  # type: ignore[no-untyped-def]
     return result.actions, result.reward, result.evaluations
 
 
+@pytest.mark.slow
 async def test_the_best_state_of_all_walks_is_found(calm) -> None:  # type: ignore[no-untyped-def]
     env = await calm(3, 50)
     result = await random(env, budget=Budget(evaluations=3000), patience=8)
@@ -75,6 +76,7 @@ async def test_what_was_found_before_is_kept_when_resumed(calm) -> None:  # type
         await random(await calm(), resume=state)
 
 
+@pytest.mark.slow
 async def test_actions_that_crash_hang_or_fail_end_their_walk_only(world, sessions) -> None:  # type: ignore[no-untyped-def]
     env = await world(3, 50)
     result = await random(env, budget=Budget(evaluations=25), seed=1)

@@ -88,6 +88,7 @@ def test_a_shell_that_cannot_begin_says_why(place: Any, words: tuple[str, ...], 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupted_script_ends_with_130_and_leaves_nothing(place: Any) -> None:
     command = [*SCRIPTED, "-c", "action increment; action hang; action increment"]
     process = subprocess.Popen(

@@ -20,6 +20,7 @@ def aiocg(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
     return runner(monkeypatch, capfd)
 
 
+@pytest.mark.slow
 def test_a_search_is_logged_told_merged_exported_and_checked(aiocg: Run) -> None:
     found = aiocg("search", "random", "programs-v0/gcd", "--evaluations", 60, "--log", "t.db", "--json")
     assert found.status == 0

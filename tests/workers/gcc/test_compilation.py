@@ -149,6 +149,7 @@ def test_another_compiler_has_other_results(make, script, tmp_path: Path) -> Non
     assert compiler.compiles == 1
 
 
+@pytest.mark.slow
 def test_several_units_are_one_object_file(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     compiler = make()
     one = compilation(compiler, benchmark(("src/main.c", "src/part.c")), "-O2")

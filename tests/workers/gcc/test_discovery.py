@@ -67,6 +67,7 @@ def test_what_the_help_names_is_an_option_or_has_a_reason(runner: LocalRunner, f
     assert found.version.startswith("gcc")
 
 
+@pytest.mark.slow
 def test_each_word_of_each_option_and_both_ends_of_its_range_are_taken(
     runner: LocalRunner, found: CompilerOptions
 ) -> None:

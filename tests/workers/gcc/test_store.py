@@ -251,6 +251,7 @@ def test_many_small_values_in_one_count_in_memory() -> None:
     assert len(results) <= 10
 
 
+@pytest.mark.slow
 def test_large_values_do_not_wait_for_many(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for number in range(20):

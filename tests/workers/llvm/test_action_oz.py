@@ -92,6 +92,7 @@ def test_level_is_one_action(oz: str, sessions: list[LlvmSession]) -> None:
         assert session.get_observation("IrInstructionCount") == session.get_observation("IrInstructionCountOz")
 
 
+@pytest.mark.slow
 def test_nested_text_of_its_passes_leads_to_the_very_same_program(oz: str, sessions: list[LlvmSession]) -> None:
     for session in sessions:
         assert session.apply_action(oz)

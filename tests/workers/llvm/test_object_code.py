@@ -180,6 +180,7 @@ def test_generating_code_changes_nothing(engine: Engine) -> None:
     assert (engine.text(state), state.hash) == before
 
 
+@pytest.mark.slow
 def test_what_one_program_keeps_is_not_kept_in_the_next(engine: Engine) -> None:
     """Functions of `llvm.used`, such as the constructors of sanitizers, have sections of their own; others do not."""
     names = [f"@f{number}" for number in range(300)]

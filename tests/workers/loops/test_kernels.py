@@ -33,6 +33,7 @@ print("freed")
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_that_the_garbage_collector_finds_is_freed_in_order() -> None:
     done = subprocess.run([sys.executable, "-P", "-c", FREEING], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "freed\n"), done.stderr
