@@ -7,8 +7,10 @@
 ARG BASE=python:3.13-slim
 FROM $BASE
 COPY . /src
-RUN python3 -m venv /opt/aiocg && /opt/aiocg/bin/pip install --no-cache-dir /src && rm -rf /src \
-    && useradd --create-home --uid 1000 aiocg && mkdir -p /work && chown aiocg /work
+# The first start of Python links LLVM's files; whoever installs them must be the one who starts it.
+RUN python3 -m venv /opt/aiocg && /opt/aiocg/bin/pip install --no-cache-dir /src && /opt/aiocg/bin/aiocg --version \
+    && rm -rf /src && useradd --create-home --uid 1000 aiocg \
+    && mkdir -p /work && chown aiocg /work
 ENV PATH=/opt/aiocg/bin:$PATH
 USER aiocg
 WORKDIR /work

@@ -242,7 +242,9 @@ class Walker:
             harmless = not self._walk.scripted or state == value_after(before, chosen.actions)
         else:
             harmless = done == 0 and state == before
-        return error, f"{done} of {len(chosen.actions)} actions were done", harmless and self._env.in_episode
+        failed = not self._env.in_episode  # as endless unrolling may do in the very moment in which it is cancelled
+        words = f"{done} of {len(chosen.actions)} actions were done{', and the episode ended' if failed else ''}"
+        return error, words, harmless and not (failed and self._walk.scripted)
 
     async def keep_busy(self, rng: random.Random) -> None:
         """Make requests without end, some of which would take for ever."""
