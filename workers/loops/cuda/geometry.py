@@ -35,6 +35,20 @@ class Launch(NamedTuple):
         return math.prod(self.block)
 
 
+class KernelCall(NamedTuple):
+    """The launch of one stage's kernel.
+
+    Attributes:
+        function: the kernel's name.
+        launch: the geometry.
+        arguments: the tensors it takes, by their position in `Computation.tensors`. The last is the one it writes.
+    """
+
+    function: str
+    launch: Launch
+    arguments: tuple[int, ...]
+
+
 def launch(nest: Nest) -> Launch:
     """Return the launch configuration of a nest's kernel.
 

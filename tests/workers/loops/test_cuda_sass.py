@@ -1,0 +1,40 @@
+"""Machine code of generated kernels: as many instructions of each kind as the loops call for."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiocg.workers.loops.schedule import Schedule
+
+HERE = Path(__file__)
+NVRTC: Any = runpy.run_path(str(HERE.with_name("nvrtc.py")))
+SASS: Any = runpy.run_path(str(HERE.with_name("sass.py")))
+SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
+
+
+@pytest.fixture(scope="module")
+def nvrtc() -> Any:
+    SASS["disassembler"]()
+    return NVRTC["compiler"]()
+
+
+def code(nvrtc: Any, schedule: Schedule) -> Any:
+    return SASS["read"](nvrtc.compile(SCHEDULES["program"](schedule).source, "sm_90"))
+
+
+@pytest.mark.parametrize("size", [512, 500, 511])
+def test_a_product_of_any_size_has_vector_loads_and_no_guard_around_a_multiply_add(nvrtc: Any, size: int) -> None:
+    found = code(nvrtc, SCHEDULES["register_matmul"](size, size, size))
+    assert found.count("FFMA.*") == 4 * 4 * 16
+    assert found.count(r"LDS\.128") == (4 + 4) * 16 // 4
+    assert found.count("LDS") == 0
+    assert found.count(r".*SETP\..*") < 50
+    assert found.count(r"BAR\..*") == 2
+
+
+def test_the_table_names_each_kind_once(nvrtc: Any) -> None:
+    rows = SASS["table"](code(nvrtc, SCHEDULES["register_matmul"](500, 512, 512))).splitlines()
+    assert "| multiply-adds | 256 |" in rows
+    assert len({row.split("|")[1] for row in rows}) == len(rows)
