@@ -17,6 +17,8 @@ LONGEST_BOUND: Mapping[str, int] = {
     "block.x": 2**31 - 1, "block.y": 65535, "block.z": 65535, "thread.x": 1024, "thread.y": 1024, "thread.z": 64,
 }  # fmt: skip
 
+MOST_SHARED = 227 * 1024  # bytes that a block can have on some device
+
 
 class Rules(NamedTuple):
     """The capabilities of a target.
@@ -24,7 +26,7 @@ class Rules(NamedTuple):
     Attributes:
         target: its name.
         kinds: the kinds that loops can have.
-        shared_memory: the shared memory of a block in bytes; 0 without blocks.
+        shared_memory: the most shared memory of a block in bytes; 0 without blocks.
     """
 
     target: str
@@ -34,7 +36,7 @@ class Rules(NamedTuple):
 
 RULES: Mapping[str, Rules] = {
     "cpu": Rules("cpu", frozenset({"serial", "unrolled", "vectorized", "parallel"}), 0),
-    "cuda": Rules("cuda", frozenset({"serial", "unrolled", *BLOCKS, *THREADS}), 48 * 1024),
+    "cuda": Rules("cuda", frozenset({"serial", "unrolled", *BLOCKS, *THREADS}), MOST_SHARED),
 }
 
 

@@ -27,6 +27,15 @@ def pointwise(size: int, threads: int = 256, each: int = 4) -> Schedule:
     return scheduled(f"C[i:{size}] = A[i] + B[i]", steps)
 
 
+def neighbours(size: int, threads: int = 256, each: int = 4) -> Schedule:
+    """Return an addition of vectors: each thread adds some elements that lie side by side."""
+    steps = f"""
+        split<loop=0;factor={threads * each}> split<loop=1;factor={each}>
+        bind<loop=0;to=block.x> bind<loop=1;to=thread.x> unroll<loop=2>
+    """
+    return scheduled(f"C[i:{size}] = A[i] + B[i]", steps)
+
+
 def matmul(n: int, m: int, k: int, tile: int = 16, depth: int = 16) -> Schedule:
     """Return a product of matrices: a thread for each element of a tile of C, tiles of A and B in shared memory."""
     steps = f"""
@@ -59,6 +68,17 @@ def transpose(n: int, m: int, tile: int = 16, rows: int = 4) -> Schedule:
         stage<loop=4;tensor=0>
     """
     return scheduled(f"B[i:{n}, j:{m}] = A[j, i]", steps)
+
+
+def columns(n: int) -> Schedule:
+    """Return a transposition in tiles of 32 rows and columns, of which neighbouring threads read one column each."""
+    steps = """
+        split<loop=0;factor=32> split<loop=0;factor=4> split<loop=2;factor=4> split<loop=4;factor=32>
+        reorder<loop=3> reorder<loop=2> reorder<loop=1> reorder<loop=2> reorder<loop=4> reorder<loop=3>
+        bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
+        stage<loop=4;tensor=0>
+    """
+    return scheduled(f"B[i:{n}, j:{n}] = A[j, i]", steps)
 
 
 def softmax(rows: int, columns: int, threads: int = 32) -> Schedule:

@@ -15,15 +15,23 @@
 #define __forceinline__ inline
 #define __shared__ static
 #define __launch_bounds__(threads)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __syncthreads() shim::synchronize()
 
 struct dim3 {
     unsigned x, y, z;
 };
 
-struct float4 {
+struct __align__(8) float2 {
+    float x, y;
+};
+
+struct __align__(16) float4 {
     float x, y, z, w;
 };
+
+static inline float2 make_float2(float x, float y) { return {x, y}; }
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 static thread_local dim3 threadIdx, blockIdx;
 

@@ -51,7 +51,7 @@ def test_a_product_of_tiles_has_guards_only_around_its_stores(emulator: Any) -> 
     schedule = SCHEDULES["register_matmul"](21, 18, 13, tile=8, each=2, depth=4)
     lines = SCHEDULES["program"](schedule).source.splitlines()
     step = next(at for at, line in enumerate(lines) if "+=" in line)
-    stored = next(at for at, line in enumerate(lines) if " C[" in line)
+    stored = next(at for at, line in enumerate(lines) if "C[" in line)
     assert not any("if (" in line for line in lines[:step])
     assert [line.strip() for line in lines[step:stored] if "if (" in line] == [
         "if (i < 21 && j_0 * 8 + j_1_0 * 2 < 18) {"  # 18 is even, so it has both columns of a thread or none
@@ -108,7 +108,7 @@ def test_what_a_split_of_a_split_repeats_is_not_added_twice(emulator: Any) -> No
 @pytest.mark.slow
 def test_a_tile_that_ends_with_its_tensor_is_not_read_beyond_it(emulator: Any) -> None:
     schedule = rows("S[i:6] = sum(o:2, k:13) A[o, i, k]", "split<loop=3;factor=4> stage<loop=2;tensor=0>")
-    assert "__shared__ float A_tile[52];" in SCHEDULES["program"](schedule).source  # 4 x 13
+    assert "float A_tile[52];" in SCHEDULES["program"](schedule).source  # 4 x 13
     assert guards(schedule) == ["k < 13", "i < 6"]
     check(emulator, schedule)
 
@@ -142,3 +142,9 @@ def test_a_guard_outside_of_the_reduction_is_tested_there(emulator: Any) -> None
     assert guards(schedule) == ["i < 6"]
     assert "within" not in SCHEDULES["program"](schedule).source
     check(emulator, schedule)
+
+
+def test_a_guard_is_not_tested_outside_of_a_loop_that_it_does_not_depend_on() -> None:
+    schedule = SCHEDULES["scheduled"]("S[i:1, j:3] = sum(k:5) A[i, k] * V[j]", "split<loop=2;factor=2>")
+    lines = [line.strip() for line in SCHEDULES["program"](schedule).source.splitlines()]
+    assert lines.index("if (k < 5) {") > lines.index("for (int k_1 = 0; k_1 < 2; ++k_1) {")

@@ -34,6 +34,22 @@ def test_a_product_of_any_size_has_vector_loads_and_no_guard_around_a_multiply_a
     assert found.count(r"BAR\..*") == 2
 
 
+@pytest.mark.parametrize(
+    ("size", "pattern"), [(512, r"\.E\.128.*"), (500, r"\.E\.128.*"), (510, r"\.E\.64.*"), (511, r"\.E(\.CONSTANT)?")]
+)
+def test_rows_of_an_even_length_are_copied_and_stored_by_vectors(nvrtc: Any, size: int, pattern: str) -> None:
+    found = code(nvrtc, SCHEDULES["register_matmul"](size, size, size))
+    length = {0: 4, 2: 2}.get(size % 4, 1)
+    assert found.count("LDG.*") == found.count(f"LDG{pattern}") == 2 * 4 // length
+    assert found.count("STG.*") == found.count(f"STG{pattern}") == 16 // length
+
+
+def test_neighbours_that_a_thread_adds_are_vectors(nvrtc: Any) -> None:
+    found = code(nvrtc, SCHEDULES["neighbours"](1 << 20))
+    assert found.count(r"LDG\.E\.128\.CONSTANT") == found.count("LDG.*") == 2
+    assert found.count(r"STG\.E\.128") == found.count("STG.*") == 1
+
+
 def test_the_table_names_each_kind_once(nvrtc: Any) -> None:
     rows = SASS["table"](code(nvrtc, SCHEDULES["register_matmul"](500, 512, 512))).splitlines()
     assert "| multiply-adds | 256 |" in rows

@@ -1,15 +1,23 @@
-"""Tiles of tensors in shared memory: how all threads of a block copy them, and where a thread finds an element."""
+"""Tiles of tensors in shared memory: how all threads of a block copy them, and where a thread finds an element.
+
+Tiles are arrays of their own as long as a kernel may have them without being launched with more shared memory.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from aiocg.workers.loops.cuda.formulas import affine, at_start, flat, from_start, joined
+from aiocg.workers.loops.cuda.banks import row_length
+from aiocg.workers.loops.cuda.formulas import affine, at_start, flat, from_start, joined, product
 from aiocg.workers.loops.cuda.geometry import Launch, Lines, Names
-from aiocg.workers.loops.expression import Affine, Read, Tensor
+from aiocg.workers.loops.cuda.vectors import divisor, longest
+from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine, Read, Tensor
 from aiocg.workers.loops.nest import Loop, Nest
 from aiocg.workers.loops.tile import Tile, staged_tile
 
+ZEROS = {1: "0.0f", 2: "make_float2(0.0f, 0.0f)", 4: "make_float4(0.0f, 0.0f, 0.0f, 0.0f)"}
+STATIC = 48 * 1024  # bytes of shared memory that a kernel may have without asking for them
+ALIGNMENT = 4  # words
 COPIES_AT_ONCE = 4  # per thread, so that it waits for memory less often
 
 
@@ -21,28 +29,44 @@ class Copies:
         tensors: the kernel's tensors by name.
         launch: the kernel's threads.
         names: names for what the copies need.
+        most: the shared memory of a block in bytes.
 
     Attributes:
         tiles: the tiles by the names of their tensors.
+        shared: the shared memory that the kernel has to be launched with, in bytes.
     """
 
-    def __init__(self, nest: Nest, tensors: Mapping[str, Tensor], launch: Launch, names: Names) -> None:
+    def __init__(self, nest: Nest, tensors: Mapping[str, Tensor], launch: Launch, names: Names, most: int) -> None:
         self.tiles = {staging.tensor: staged_tile(nest, staging) for staging in nest.stagings}
         self._nest = nest
         self._tensors = tensors
         self._launch = launch
+        widths = {name: self._width(name) for name in self.tiles}
+        self._rows = {name: row_length(nest, tile, widths[name]) for name, tile in self.tiles.items()}
+        if self._bytes() > most:
+            self._rows = {name: tile.shape[-1] for name, tile in self.tiles.items()}
+        self._widths = {name: longest(self._rows[name], width) for name, width in widths.items()}
+        self.shared = self._bytes() if self._bytes() > STATIC else 0
         self._names = {name: names.take(f"{name}_tile") for name in self.tiles}
         self._places = {
             name: [names.take(f"{name}_{at}") for at in range(len(tile.shape))] for name, tile in self.tiles.items()
         }
         self._thread, self._index, self._element = map(names.take, ("thread", "index", "element"))
+        self._shared = names.take("shared")
 
     def declare(self, lines: Lines) -> None:
         """Write the definitions of the tiles, and of the thread's number in its block."""
         if not self.tiles:
             return
+        if self.shared:
+            lines.add(f"extern __shared__ __align__(16) float {self._shared}[];")
+        offset = 0
         for name, tile in self.tiles.items():
-            lines.add(f"__shared__ float {self._names[name]}[{math.prod(tile.shape)}];")
+            if self.shared:
+                lines.add(f"float *const {self._names[name]} = {joined([self._shared, str(offset)])};")
+            else:
+                lines.add(f"__shared__ __align__(16) float {self._names[name]}[{math.prod(self._shape(tile))}];")
+            offset += self._words(tile)
         x, y, _ = self._launch.block
         lines.add(f"const int {self._thread} = threadIdx.x + {x} * (threadIdx.y + {y} * (int)threadIdx.z);")
 
@@ -73,19 +97,33 @@ class Copies:
         for index, start in zip(read.indices, tile.start, strict=True):
             inside = {axis: from_start(self._nest, axis, tile.inside, values) for axis, _ in index.terms}
             places.append(affine(Affine(index.constant - start.constant, index.terms), inside))
-        return f"{self._names[read.tensor]}[{flat(places, tile.shape)}]"
+        return f"{self._names[read.tensor]}[{flat(places, self._shape(tile))}]"
+
+    def _shape(self, tile: Tile) -> tuple[int, ...]:
+        """Return a tile's shape with the words between its rows."""
+        return (*tile.shape[:-1], self._rows[tile.tensor])
+
+    def _words(self, tile: Tile) -> int:
+        """Return the words of a tile, and those to the next place where a vector may lie."""
+        return -(-math.prod(self._shape(tile)) // ALIGNMENT) * ALIGNMENT
+
+    def _bytes(self) -> int:
+        return ELEMENT_BYTES * sum(map(self._words, self.tiles.values()))
 
     def _copy(self, lines: Lines, name: str, values: Mapping[str, str], integer: str) -> None:
         tile, shape, places = self.tiles[name], self._tensors[name].shape, self._places[name]
         threads, size = self._launch.threads, math.prod(tile.shape)
         turn, element = self._index, self._element
+        width = self._widths[name]
         lines.add(f"#pragma unroll {COPIES_AT_ONCE}")
         with ExitStack() as inside:
-            inside.enter_context(lines.braces(f"for (int {turn} = 0; {turn} < {size}; {turn} += {threads})"))
-            lines.add(f"const int {element} = {turn} + {self._thread};")
-            if size % threads:
+            step = threads * width
+            inside.enter_context(lines.braces(f"for (int {turn} = 0; {turn} < {size}; {turn} += {step})"))
+            lines.add(f"const int {element} = {joined([turn, product(self._thread, width)])};")
+            if size % step:
                 inside.enter_context(lines.braces(f"if ({element} < {size})"))
-            for place, start, digit in zip(places, tile.start, _digits(element, tile.shape), strict=True):
+            digits = _digits(element, tile.shape)
+            for place, start, digit in zip(places, tile.start, digits, strict=True):
                 lines.add(f"const {integer} {place} = {joined([self._start(tile, start, values), digit])};")
             bounds = [
                 bound
@@ -93,8 +131,19 @@ class Copies:
                 for bound in self._bounds(place, extent, start)
             ]
             source = f"{values[name]}[{flat(places, shape)}]"
-            value = f"{' && '.join(bounds)} ? {source} : 0.0f" if bounds else source
-            lines.add(f"{self._names[name]}[{element}] = {value};")
+            at = element if tile.shape == self._shape(tile) else flat(digits, self._shape(tile))
+            target = f"{self._names[name]}[{at}]"
+            if width > 1:
+                source, target = f"*(const float{width} *)&{source}", f"*(float{width} *)&{target}"
+            value = f"{' && '.join(bounds)} ? {source} : {ZEROS[width]}" if bounds else source
+            lines.add(f"{target} = {value};")
+
+    def _width(self, name: str) -> int:
+        """Return how many elements of a tile are copied at once: all of them are in the tensor, or none."""
+        tile, last = self.tiles[name], self._tensors[name].shape[-1]
+        start = tile.start[-1]
+        multiples = (factor * divisor(self._nest, axis, tile.inside) for axis, factor in start.terms)
+        return longest(tile.shape[-1], last, start.constant, *multiples)
 
     def _start(self, tile: Tile, start: Affine, values: Mapping[str, str]) -> str:
         return affine(start, {axis: at_start(self._nest, axis, tile.inside, values) for axis, _ in start.terms})

@@ -10,7 +10,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest
 from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.rules import RULES, check
+from aiocg.workers.loops.rules import Rules, check
 
 COORDINATES: dict[Kind, str] = {
     **{kind: kind.replace("block", "blockIdx") for kind in BLOCKS},
@@ -42,21 +42,27 @@ class KernelCall(NamedTuple):
         function: the kernel's name.
         launch: the geometry.
         arguments: the tensors it takes, by their position in `Computation.tensors`. The last is the one it writes.
+        shared: the shared memory that is asked for at the launch, in bytes.
     """
 
     function: str
     launch: Launch
     arguments: tuple[int, ...]
+    shared: int = 0
 
 
-def launch(nest: Nest) -> Launch:
+def launch(nest: Nest, rules: Rules) -> Launch:
     """Return the launch configuration of a nest's kernel.
 
+    Args:
+        nest: the loops.
+        rules: those of the device.
+
     Raises:
-        CompilationError: with `FailureCode.ACTION` and the reason if no device can run it.
+        CompilationError: with `FailureCode.ACTION` and the reason if the device cannot run it.
     """
     try:
-        check(nest, RULES["cuda"])
+        check(nest, rules)
     except Refusal as refusal:
         raise CompilationError(FailureCode.ACTION, refusal.reason) from None
     extents = {loop.kind: loop.extent for loop in nest.loops if loop.kind in COORDINATES}

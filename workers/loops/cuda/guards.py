@@ -6,12 +6,12 @@ zero beyond it and is summed up: zeros fill what tiles have outside of their ten
 so all factors have to be zeros or constants.
 """
 
-import math
 from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 
+from aiocg.workers.loops.cuda.vectors import VECTORS, coefficient, divisor
 from aiocg.workers.loops.expression import Call, Expression, Number, Read
 from aiocg.workers.loops.nest import Guard, Loop, Nest, Split
 from aiocg.workers.loops.tile import Tile, span
@@ -63,46 +63,22 @@ def dropped(
     return Dropped(frozenset(found), frozenset(axes))
 
 
-def is_uniform(nest: Nest, guard: Guard, loop: Loop, turns: int) -> bool:
-    """Return whether a guard holds for all or none of each group of consecutive turns of a loop, other loops fixed.
+def uniform_turns(nest: Nest, guard: Guard, loop: Loop) -> int:
+    """Return for how many consecutive turns of a loop a guard holds for all or for none, other loops fixed.
+
+    That is the loop's extent, or a vector's length by which it can be divided; 1 if neither is known.
 
     Args:
         nest: the loops.
         guard: the guard; it depends on the loop.
         loop: the loop.
-        turns: the length of a group.
     """
     step = coefficient(nest, guard.variable, loop.variable)
-    if step is None:
-        return False
-    range_ = step * turns
-    return guard.bound % range_ == 0 == divisor(nest, guard.variable, {loop.variable}) % range_
-
-
-def coefficient(nest: Nest, variable: str, loop: str) -> int | None:
-    """Return by how much a variable grows in each turn of a loop; None if not by a constant."""
-    if variable == loop:
-        return 1
-    if loop not in nest.dependencies[variable]:
-        return 0
-    relation = nest.sources[variable]
-    if not isinstance(relation, Split):
-        return None
-    outer, inner = coefficient(nest, relation.outer, loop), coefficient(nest, relation.inner, loop)
-    return None if outer is None or inner is None else outer * relation.factor + inner
-
-
-def divisor(nest: Nest, variable: str, inside: Set[str]) -> int:
-    """Return a number that divides each value of a variable with the variables of the loops `inside` as 0.
-
-    It is 0 if all these values are.
-    """
-    if nest.dependencies[variable] <= inside:
-        return 0
-    relation = nest.sources.get(variable)
-    if not isinstance(relation, Split):
-        return 1
-    return math.gcd(divisor(nest, relation.outer, inside) * relation.factor, divisor(nest, relation.inner, inside))
+    first = divisor(nest, guard.variable, {loop.variable})
+    for turns in (loop.extent, *VECTORS):
+        if step and loop.extent % turns == guard.bound % (step * turns) == first % (step * turns) == 0:
+            return turns
+    return 1
 
 
 def _axes(read: Read) -> frozenset[str]:

@@ -7,6 +7,7 @@ from aiocg.workers.loops.cuda.geometry import KernelCall, launch
 from aiocg.workers.loops.cuda.kernel import Kernel
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.nest import Nest
+from aiocg.workers.loops.rules import RULES, Rules
 
 PREAMBLE = """\
 // NaN wins, as in NumPy.
@@ -27,18 +28,24 @@ class Program(NamedTuple):
     calls: tuple[KernelCall, ...]
 
 
-def generate(computation: Computation, nests: Sequence[Nest]) -> Program:
+def generate(computation: Computation, nests: Sequence[Nest], rules: Rules = RULES["cuda"]) -> Program:
     """Generate the kernels of a computation.
 
+    Args:
+        computation: what is computed.
+        nests: the loops of each stage.
+        rules: those of the device.
+
     Raises:
-        CompilationError: with `FailureCode.ACTION` and a sentence that says why when no device can carry it out.
+        CompilationError: with `FailureCode.ACTION` and a sentence that says why when the device cannot carry it out.
     """
     texts, calls = [PREAMBLE], []
     position = {tensor.name: index for index, tensor in enumerate(computation.tensors)}
     for number, nest in enumerate(nests):
         read = dict.fromkeys(one.tensor for one in nest.stage.reads())
         tensors = [computation.by_name[name] for name in (*read, nest.stage.tensor)]
-        call = KernelCall(f"stage_{number}", launch(nest), tuple(position[tensor.name] for tensor in tensors))
-        texts.append(Kernel(nest, call, tensors).text())
-        calls.append(call)
+        call = KernelCall(f"stage_{number}", launch(nest, rules), tuple(position[tensor.name] for tensor in tensors))
+        kernel = Kernel(nest, call, tensors, rules.shared_memory)
+        texts.append(kernel.text())
+        calls.append(kernel.call)
     return Program("\n".join(texts), tuple(calls))
