@@ -46,7 +46,8 @@ def matmul(n: int, m: int, k: int, tile: int = 16, depth: int = 16) -> Schedule:
     return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
 
 
-def register_matmul(n: int, m: int, k: int, tile: int = 64, each: int = 4, depth: int = 16) -> Schedule:
+def register_matmul(n: int, m: int, k: int, tile: int = 64, each: int = 4, depth: int = 16,
+                    more: str = "") -> Schedule:  # fmt: skip
     """Return a product of matrices in which each thread has several rows and columns of a tile of C in registers."""
     steps = f"""
         split<loop=0;factor={tile}> split<loop=1;factor={each}> split<loop=3;factor={tile}> split<loop=4;factor={each}>
@@ -55,6 +56,7 @@ def register_matmul(n: int, m: int, k: int, tile: int = 64, each: int = 4, depth
         reorder<loop=5> reorder<loop=4> reorder<loop=6> reorder<loop=5>
         bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
         stage<loop=4;tensor=0> stage<loop=4;tensor=1> unroll<loop=5> unroll<loop=6> unroll<loop=7>
+        {more}
     """
     return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
 

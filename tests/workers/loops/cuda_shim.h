@@ -4,6 +4,7 @@
 #include <atomic>
 #include <barrier>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -42,6 +43,12 @@ static inline float __int_as_float(int bits) {
 }
 
 namespace shim {
+
+struct Copy {
+    float *to, value;
+};
+
+static thread_local std::vector<Copy> pending;
 
 static int count;                // threads of a block
 static std::atomic<int> through;  // those that are done with the present block
@@ -97,3 +104,20 @@ static void write(float *array, std::size_t size) {
 }
 
 }  // namespace shim
+
+// As late as can be: until a thread has waited for them, what copies are to write is no number.
+template <int count> static void copy_later(float *to, const float *from, bool inside) {
+    if (reinterpret_cast<std::uintptr_t>(to) % (4 * count) || reinterpret_cast<std::uintptr_t>(from) % (4 * count)) {
+        std::fputs("a copy that is not aligned\n", stderr);
+        std::_Exit(7);
+    }
+    for (int i = 0; i < count; ++i) {
+        to[i] = NAN;
+        shim::pending.push_back({to + i, inside ? from[i] : 0.0f});
+    }
+}
+
+static void finish_copies() {
+    for (const auto &copy : shim::pending) *copy.to = copy.value;
+    shim::pending.clear();
+}

@@ -1,6 +1,7 @@
 """Tiles of tensors in shared memory: how all threads of a block copy them, and where a thread finds an element.
 
-Tiles are arrays of their own as long as a kernel may have them without being launched with more shared memory.
+Tiles are arrays of their own as long as a kernel may have them without being launched with more shared memory. A
+pipelined loop has two tiles of each tensor: a turn reads one, while the other is filled for the next turn.
 """
 
 import math
@@ -13,11 +14,10 @@ from aiocg.workers.loops.cuda.geometry import Launch, Lines, Names
 from aiocg.workers.loops.cuda.vectors import divisor, longest
 from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine, Read, Tensor
 from aiocg.workers.loops.nest import Loop, Nest
-from aiocg.workers.loops.tile import Tile, staged_tile
+from aiocg.workers.loops.tile import ALIGNMENT, Tile, staged_tile
 
 ZEROS = {1: "0.0f", 2: "make_float2(0.0f, 0.0f)", 4: "make_float4(0.0f, 0.0f, 0.0f, 0.0f)"}
 STATIC = 48 * 1024  # bytes of shared memory that a kernel may have without asking for them
-ALIGNMENT = 4  # words
 COPIES_AT_ONCE = 4  # per thread, so that it waits for memory less often
 
 
@@ -41,6 +41,12 @@ class Copies:
         self._nest = nest
         self._tensors = tensors
         self._launch = launch
+        pipelined = {loop.variable for loop in nest.loops if loop.kind == "pipelined"}
+        self._buffers = {
+            staging.tensor: names.take(f"{staging.tensor}_buffer")
+            for staging in nest.stagings
+            if staging.variable in pipelined
+        }
         widths = {name: self._width(name) for name in self.tiles}
         self._rows = {name: row_length(nest, tile, widths[name]) for name, tile in self.tiles.items()}
         if self._bytes() > most:
@@ -52,7 +58,7 @@ class Copies:
             name: [names.take(f"{name}_{at}") for at in range(len(tile.shape))] for name, tile in self.tiles.items()
         }
         self._thread, self._index, self._element = map(names.take, ("thread", "index", "element"))
-        self._shared = names.take("shared")
+        self._shared, self._inside = map(names.take, ("shared", "inside"))
 
     def declare(self, lines: Lines) -> None:
         """Write the definitions of the tiles, and of the thread's number in its block."""
@@ -65,8 +71,8 @@ class Copies:
             if self.shared:
                 lines.add(f"float *const {self._names[name]} = {joined([self._shared, str(offset)])};")
             else:
-                lines.add(f"__shared__ __align__(16) float {self._names[name]}[{math.prod(self._shape(tile))}];")
-            offset += self._words(tile)
+                lines.add(f"__shared__ __align__(16) float {self._names[name]}[{self._all_words(tile)}];")
+            offset += self._all_words(tile)
         x, y, _ = self._launch.block
         lines.add(f"const int {self._thread} = threadIdx.x + {x} * (threadIdx.y + {y} * (int)threadIdx.z);")
 
@@ -79,11 +85,32 @@ class Copies:
             values: the names of tensors and of the loops' variables.
             integer: the type of indices.
         """
+        if loop.kind == "pipelined":
+            turn = values[loop.variable]
+            lines.add("finish_copies();", "__syncthreads();")
+            for name in self._staged_in(loop):
+                lines.add(f"const int {self._buffers[name]} = {turn} % 2 * {self._words(self.tiles[name])};")
+            with lines.braces(f"if ({turn} < {loop.extent - 1})"):
+                self._copy_all(lines, loop, {**values, loop.variable: f"{turn} + 1"}, integer, f"({turn} + 1) % 2")
+            return
         lines.add("__syncthreads();")
-        for staging in self._nest.stagings:
-            if staging.variable == loop.variable:
-                self._copy(lines, staging.tensor, values, integer)
+        self._copy_all(lines, loop, values, integer)
         lines.add("__syncthreads();")
+
+    def begin(self, lines: Lines, loop: Loop, values: Mapping[str, str], integer: str, *, again: bool) -> None:
+        """Write what comes before a loop: if it is pipelined, the copies for its first turn.
+
+        Args:
+            lines: get the copies.
+            loop: the loop.
+            values: the names of tensors and of the loops' variables.
+            integer: the type of indices.
+            again: whether other threads may still be in the loop's last turn, because another loop is around it.
+        """
+        if loop.kind == "pipelined":
+            if again:
+                lines.add("__syncthreads();")
+            self._copy_all(lines, loop, {**values, loop.variable: "0"}, integer)
 
     def element(self, read: Read, values: Mapping[str, str]) -> str:
         """Return an element of a tile.
@@ -97,20 +124,34 @@ class Copies:
         for index, start in zip(read.indices, tile.start, strict=True):
             inside = {axis: from_start(self._nest, axis, tile.inside, values) for axis, _ in index.terms}
             places.append(affine(Affine(index.constant - start.constant, index.terms), inside))
-        return f"{self._names[read.tensor]}[{flat(places, self._shape(tile))}]"
+        place = flat(places, self._shape(tile))
+        if read.tensor in self._buffers:
+            place = joined([self._buffers[read.tensor], place])
+        return f"{self._names[read.tensor]}[{place}]"
+
+    def _staged_in(self, loop: Loop) -> list[str]:
+        return [staging.tensor for staging in self._nest.stagings if staging.variable == loop.variable]
+
+    def _copy_all(self, lines: Lines, loop: Loop, values: Mapping[str, str], integer: str, buffer: str = "0") -> None:
+        for name in self._staged_in(loop):
+            first = "0" if buffer == "0" else f"{buffer} * {self._words(self.tiles[name])}"
+            self._copy(lines, name, values, integer, first)
 
     def _shape(self, tile: Tile) -> tuple[int, ...]:
         """Return a tile's shape with the words between its rows."""
         return (*tile.shape[:-1], self._rows[tile.tensor])
 
     def _words(self, tile: Tile) -> int:
-        """Return the words of a tile, and those to the next place where a vector may lie."""
-        return -(-math.prod(self._shape(tile)) // ALIGNMENT) * ALIGNMENT
+        """Return the words from a tile to the next one, which begins where a vector may lie."""
+        return -(-ELEMENT_BYTES * math.prod(self._shape(tile)) // ALIGNMENT) * ALIGNMENT // ELEMENT_BYTES
+
+    def _all_words(self, tile: Tile) -> int:
+        return self._words(tile) * (2 if tile.tensor in self._buffers else 1)
 
     def _bytes(self) -> int:
-        return ELEMENT_BYTES * sum(map(self._words, self.tiles.values()))
+        return ELEMENT_BYTES * sum(map(self._all_words, self.tiles.values()))
 
-    def _copy(self, lines: Lines, name: str, values: Mapping[str, str], integer: str) -> None:
+    def _copy(self, lines: Lines, name: str, values: Mapping[str, str], integer: str, first: str) -> None:
         tile, shape, places = self.tiles[name], self._tensors[name].shape, self._places[name]
         threads, size = self._launch.threads, math.prod(tile.shape)
         turn, element = self._index, self._element
@@ -130,12 +171,18 @@ class Copies:
                 for place, extent, start in zip(places, shape, tile.start, strict=True)
                 for bound in self._bounds(place, extent, start)
             ]
+            condition = " && ".join(bounds)
             source = f"{values[name]}[{flat(places, shape)}]"
             at = element if tile.shape == self._shape(tile) else flat(digits, self._shape(tile))
-            target = f"{self._names[name]}[{at}]"
+            target = f"{self._names[name]}[{joined([first, at])}]"
+            if name in self._buffers:
+                lines.add(f"const bool {self._inside} = {condition or 'true'};")
+                source = f"{self._inside} ? &{source} : {values[name]}" if bounds else f"&{source}"
+                lines.add(f"copy_later<{width}>(&{target}, {source}, {self._inside});")
+                return
             if width > 1:
                 source, target = f"*(const float{width} *)&{source}", f"*(float{width} *)&{target}"
-            value = f"{' && '.join(bounds)} ? {source} : {ZEROS[width]}" if bounds else source
+            value = f"{condition} ? {source} : {ZEROS[width]}" if bounds else source
             lines.add(f"{target} = {value};")
 
     def _width(self, name: str) -> int:

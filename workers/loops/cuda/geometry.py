@@ -107,6 +107,7 @@ WORDS = """
     requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
     true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
     blockDim blockIdx gridDim threadIdx warpSize dim3 fabsf sqrtf expf logf tanhf maximum minimum
+    float2 float4 make_float2 make_float4 copy_later finish_copies
     size_t ptrdiff_t clock_t NULL INFINITY NAN linux unix i386
 """
 RESERVED = frozenset(WORDS.split())

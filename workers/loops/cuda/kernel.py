@@ -139,6 +139,9 @@ class Kernel:
                 if length > 1:
                     self._assign_vectors(inside, loop, guards, length, part.value)
                     return
+            if loop.variable in part.barriers:
+                again = loop is not [*self._outer, *self._inner][0]
+                self._copies.begin(self._lines, loop, self._names, self._integer, again=again)
             self._loop(inside, loop, self._names[loop.variable])
             if loop.variable in part.barriers:
                 self._copies.write(self._lines, loop, self._names, self._integer)
