@@ -20,6 +20,8 @@ import pytest
 HERE = Path(__file__)
 WHEEL = "nvidia-cuda-nvdisasm"
 INSTRUCTION = re.compile(r"\s+/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)")
+NEVER = "@!PT "
+FILLER = "NOP"
 REGISTERS = re.compile(r"EIATTR_REGCOUNT.*?index@.*?\.word\s+(0x[0-9a-f]+)", re.DOTALL)
 
 
@@ -54,12 +56,13 @@ def disassembler() -> str:
 
 
 def read(cubin: bytes) -> Code:
-    """Return the machine code in the output of NVRTC, of one kernel."""
+    """Return the machine code in the output of NVRTC, of one kernel, without what is never carried out."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
         text = subprocess.run([disassembler(), file.name], capture_output=True, text=True, check=True).stdout
-    found = [match for match in map(INSTRUCTION.match, text.splitlines()) if match]
+    matches = filter(None, map(INSTRUCTION.match, text.splitlines()))
+    found = [match for match in matches if match[1] != NEVER and match[2] != FILLER]
     registers = REGISTERS.search(text)
     assert registers, text[:3000]
     return Code(
@@ -97,5 +100,9 @@ def table(*kernels: Code) -> str:
 if __name__ == "__main__":
     nvrtc = runpy.run_path(str(HERE.with_name("nvrtc.py")))["compiler"]()
     schedules = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
-    made = [schedules["program"](schedules["register_matmul"](size, size, size)).source for size in (512, 500)]
+    made = [
+        schedules["program"](schedules["register_matmul"](size, size, size, more=more)).source
+        for more in ("", "pipeline<loop=4>")
+        for size in (512, 500)
+    ]
     print(table(*(read(nvrtc.compile(source, "sm_90")) for source in made)))

@@ -1,5 +1,6 @@
 """Machine code of generated kernels: as many instructions of each kind as the loops call for."""
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,25 @@ def test_neighbours_that_a_thread_adds_are_vectors(nvrtc: Any) -> None:
     found = code(nvrtc, SCHEDULES["neighbours"](1 << 20))
     assert found.count(r"LDG\.E\.128\.CONSTANT") == found.count("LDG.*") == 2
     assert found.count(r"STG\.E\.128") == found.count("STG.*") == 1
+
+
+def test_the_page_shows_what_the_script_counts(nvrtc: Any) -> None:
+    page = (HERE.parents[3] / "docs" / "loops_cuda.md").read_text(encoding="utf-8")
+    shown = {
+        cells[0]: cells[3:]
+        for cells in (line.strip("| ").split(" | ") for line in page.splitlines())
+        if len(cells) == 7
+    }
+    counted = SASS["table"](
+        *(
+            code(nvrtc, SCHEDULES["register_matmul"](size, size, size, more=more))
+            for more in ("", "pipeline<loop=4>")
+            for size in (512, 500)
+        )
+    )
+    for name, *cells in (line.strip("| ").split(" | ") for line in counted.splitlines()):
+        if name in {kind for kind in SASS["ROWS"] if re.match("multiply|shared|global|copies|barriers", kind)}:
+            assert shown[name] == cells, name  # how many registers and comparisons there are depends on the compiler
 
 
 def test_the_table_names_each_kind_once(nvrtc: Any) -> None:
