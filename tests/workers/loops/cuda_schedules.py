@@ -61,6 +61,36 @@ def register_matmul(n: int, m: int, k: int, tile: int = 64, each: int = 4, depth
     return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
 
 
+def warp_matmul(n: int, m: int, k: int) -> Schedule:
+    """Return a product of matrices in which a warp has a tile of 32 x 64 elements of C, a thread 8 x 8 of them."""
+    steps = """
+        split<loop=0;factor=128> split<loop=1;factor=32> split<loop=2;factor=16> split<loop=3;factor=4>
+        split<loop=5;factor=128> split<loop=6;factor=64> split<loop=7;factor=32> split<loop=8;factor=4>
+        split<loop=10;factor=8>
+        reorder<loop=4> reorder<loop=3> reorder<loop=2> reorder<loop=1>
+        reorder<loop=5> reorder<loop=4> reorder<loop=3> reorder<loop=4>
+        reorder<loop=7> reorder<loop=6> reorder<loop=5>
+        reorder<loop=9> reorder<loop=8> reorder<loop=7> reorder<loop=6>
+        reorder<loop=10> reorder<loop=9> reorder<loop=8> reorder<loop=7>
+        fuse<loop=2>
+        bind<loop=0;to=block.y> bind<loop=1;to=block.x>
+        bind<loop=2;to=thread.z> bind<loop=3;to=thread.y> bind<loop=4;to=thread.x>
+        stage<loop=5;tensor=0> stage<loop=5;tensor=1> pipeline<loop=5>
+        unroll<loop=6> unroll<loop=7> unroll<loop=8> unroll<loop=9> unroll<loop=10>
+    """
+    return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
+
+
+def deep_matmul(n: int, m: int, k: int) -> Schedule:
+    """Return a product of matrices whose tiles have 51,200 bytes."""
+    steps = """
+        split<loop=0;factor=8> split<loop=2;factor=8> reorder<loop=1> split<loop=4;factor=800>
+        bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
+        stage<loop=4;tensor=0> stage<loop=4;tensor=1>
+    """
+    return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
+
+
 def transpose(n: int, m: int, tile: int = 16, rows: int = 4) -> Schedule:
     """Return a transposition: a tile is read along rows, and written along columns of the source."""
     steps = f"""

@@ -42,12 +42,6 @@ def check(emulator: Any, schedule: Schedule) -> None:
     assert mismatch is None, mismatch
 
 
-def deep() -> Schedule:
-    """Return a product whose tiles have 51,200 bytes."""
-    text = "C[i:9, j:10] = sum(k:1001) A[i, k] * B[k, j]"
-    return SCHEDULES["scheduled"](text, f"{DEEP} stage<loop=4;tensor=1>")  # type: ignore[no-any-return]
-
-
 def read_by_a_warp(schedule: Schedule, tile: str, threads: tuple[int, int]) -> list[int]:
     """Return the word of a tile that each thread of a warp reads first, by the formula in the kernel."""
     source = SCHEDULES["program"](schedule).source
@@ -78,6 +72,7 @@ def test_words_in_one_bank_are_read_one_after_another() -> None:
         pytest.param(SCHEDULES["register_matmul"](512, 512, 512), "A_tile", (16, 16), 4, id="rows of A"),
         pytest.param(SCHEDULES["register_matmul"](512, 512, 512, depth=32), "A_tile", (16, 16), 4, id="long rows of A"),
         pytest.param(SCHEDULES["matmul"](512, 512, 512, tile=32, depth=32), "B_tile", (32, 32), 1, id="rows of B"),
+        pytest.param(SCHEDULES["warp_matmul"](512, 512, 512), "B_tile", (4, 8), 4, id="rows of B in a tile of a warp"),
         pytest.param(SCHEDULES["columns"](512), "A_tile", (8, 32), 1, id="columns"),
     ],
 )
@@ -106,9 +101,9 @@ def test_longer_rows_hold_the_same(emulator: Any) -> None:
 
 
 def test_a_kernel_asks_for_shared_memory_above_48_kib() -> None:
-    (call,) = SCHEDULES["program"](deep()).calls
+    (call,) = SCHEDULES["program"](SCHEDULES["deep_matmul"](9, 10, 1001)).calls
     assert call.shared >= 8 * 800 * 4 * 2
-    source = SCHEDULES["program"](deep()).source
+    source = SCHEDULES["program"](SCHEDULES["deep_matmul"](9, 10, 1001)).source
     assert f"<<<dim3(2, 2, 1), dim3(8, 8, 1), {call.shared}>>>" in source
     assert "extern __shared__ __align__(16) float shared[];" in source
     (call,) = SCHEDULES["program"](SCHEDULES["register_matmul"](512, 512, 512)).calls
@@ -117,7 +112,7 @@ def test_a_kernel_asks_for_shared_memory_above_48_kib() -> None:
 
 @pytest.mark.slow
 def test_tiles_above_48_kib_hold_the_same(emulator: Any) -> None:
-    check(emulator, deep())
+    check(emulator, SCHEDULES["deep_matmul"](9, 10, 1001))
 
 
 def test_how_large_tiles_may_be_depends_on_the_device() -> None:
@@ -126,7 +121,7 @@ def test_how_large_tiles_may_be_depends_on_the_device() -> None:
     with pytest.raises(Refusal, match=r"the tiles would have 51200 bytes, and a block shares 50000"):
         before.apply(Step("stage", 4, 1))
     with pytest.raises(CompilationError, match="50000"):
-        generate(deep().computation, deep().nests, small)
+        generate(SCHEDULES["deep_matmul"](9, 10, 1001).computation, SCHEDULES["deep_matmul"](9, 10, 1001).nests, small)
     large = "B[i:8, k:40000] = A[i, 0] + V[k]"
     with pytest.raises(Refusal, match="160000 bytes"):
         replace(SCHEDULES["scheduled"](large, ""), rules=small).apply(Step("stage", 0, 1))

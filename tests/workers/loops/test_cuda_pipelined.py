@@ -67,6 +67,7 @@ def around() -> Schedule:
         pytest.param(product(21, 19, 15), id="remainders, element by element"),
         pytest.param(product(16, 16, 8, more=""), id="not pipelined"),
         pytest.param(around(), id="a loop around it"),
+        pytest.param(SCHEDULES["warp_matmul"](130, 129, 20), id="tiles of warps"),
     ],
 )
 def test_pipelined_loops_compute_the_same(emulator: Any, race_detector: Any, schedule: Schedule) -> None:

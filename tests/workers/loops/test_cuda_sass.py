@@ -45,6 +45,17 @@ def test_rows_of_an_even_length_are_copied_and_stored_by_vectors(nvrtc: Any, siz
     assert found.count("STG.*") == found.count(f"STG{pattern}") == 16 // length
 
 
+@pytest.mark.parametrize("size", [512, 500])
+def test_a_tile_of_a_warp_has_twice_as_many_multiply_adds_for_what_it_loads(nvrtc: Any, size: int) -> None:
+    found = code(nvrtc, SCHEDULES["warp_matmul"](size, size, size))
+    assert found.count("FFMA.*") == 8 * 8 * 8
+    assert found.count("LDS.*") == found.count(r"LDS\.128") == (8 + 8) * 8 // 4
+    assert found.count(r"LDGSTS\.E\.BYPASS\.128") == found.count("LDGSTS.*") == 2 * 2
+    assert found.count("STG.*") == found.count(r"STG\.E\.128") == 8 * 8 // 4
+    assert found.count("(LDL|STL).*") == 0
+    assert found.registers <= 128
+
+
 def test_neighbours_that_a_thread_adds_are_vectors(nvrtc: Any) -> None:
     found = code(nvrtc, SCHEDULES["neighbours"](1 << 20))
     assert found.count(r"LDG\.E\.128\.CONSTANT") == found.count("LDG.*") == 2

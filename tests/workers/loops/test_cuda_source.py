@@ -194,6 +194,9 @@ def test_the_page_about_cuda_shows_the_schedule_that_is_tested() -> None:
     steps = page.partition('steps = """')[2].partition('"""')[0]
     schedule = SCHEDULES["scheduled"]("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", steps)
     assert schedule == SCHEDULES["register_matmul"](512, 512, 512)
+    steps = page.rpartition('steps = """')[2].partition('"""')[0]
+    warps = SCHEDULES["scheduled"]("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", steps)
+    assert warps == SCHEDULES["warp_matmul"](512, 512, 512)
     shown = page.partition("```c\n")[2].partition("```")[0]
     source = SCHEDULES["program"](schedule).source
     for part in re.split(r"\.\.\..*\n|\.\.\.", shown):

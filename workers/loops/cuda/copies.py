@@ -177,8 +177,7 @@ class Copies:
             target = f"{self._names[name]}[{joined([first, at])}]"
             if name in self._buffers:
                 lines.add(f"const bool {self._inside} = {condition or 'true'};")
-                source = f"{self._inside} ? &{source} : {values[name]}" if bounds else f"&{source}"
-                lines.add(f"copy_later<{width}>(&{target}, {source}, {self._inside});")
+                lines.add(f"copy_later<{width}>(&{target}, &{source}, {self._inside});")
                 return
             if width > 1:
                 source, target = f"*(const float{width} *)&{source}", f"*(float{width} *)&{target}"

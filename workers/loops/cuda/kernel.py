@@ -34,6 +34,8 @@ from aiocg.workers.loops.expression import REDUCERS, Affine, Read, Tensor
 from aiocg.workers.loops.nest import Guard, Loop, Nest, Split
 
 MAX_ACCUMULATORS = 256  # per thread, which has at most 255 registers
+REGISTERS = 65536  # of a multiprocessor
+ENOUGH = 128  # registers per thread, where half of them are accumulators
 LONGEST_INDEX = 2**31 - 1  # in 32 bits, which is cheaper than 64
 
 REDUCTIONS = {"sum": "{0} += {1};", "max": "{0} = maximum({0}, {1});", "min": "{0} = minimum({0}, {1});"}
@@ -91,7 +93,7 @@ class Kernel:
         ]
         launch = ", ".join([f"dim3{grid}", f"dim3{block}", *([str(self.call.shared)] if self.call.shared else [])])
         self._lines.add(f"// {self.call.function}<<<{launch}>>>({', '.join(self._tensors)})")
-        bounds = f"__launch_bounds__({self.call.launch.threads})"
+        bounds = f"__launch_bounds__({', '.join(map(str, self._launch_bounds()))})"
         with self._lines.braces(f'extern "C" __global__ void {bounds} {self.call.function}({", ".join(parameters)})'):
             self._copies.declare(self._lines)
             for loop in self._bound:
@@ -105,6 +107,13 @@ class Kernel:
             else:
                 self._assign(part, known, lambda values, read: self._expressions.value(stage.body, values, read))
         return self._lines.text
+
+    def _launch_bounds(self) -> list[int]:
+        """Return the threads of a block, and perhaps how many blocks a multiprocessor is to have registers for."""
+        threads, kept = self.call.launch.threads, math.prod(loop.extent for loop in self._kept)
+        if self._nest.stage.reducer and ENOUGH // 8 < kept <= ENOUGH // 2 <= threads <= REGISTERS // ENOUGH:
+            return [threads, REGISTERS // (ENOUGH * threads)]
+        return [threads]
 
     # ------------------------------------------------------------------------------------------------- loops
 
