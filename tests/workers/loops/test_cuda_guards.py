@@ -148,3 +148,11 @@ def test_a_guard_is_not_tested_outside_of_a_loop_that_it_does_not_depend_on() ->
     schedule = SCHEDULES["scheduled"]("S[i:1, j:3] = sum(k:5) A[i, k] * V[j]", "split<loop=2;factor=2>")
     lines = [line.strip() for line in SCHEDULES["program"](schedule).source.splitlines()]
     assert lines.index("if (k < 5) {") > lines.index("for (int k_1 = 0; k_1 < 2; ++k_1) {")
+
+
+def test_what_a_guard_asks_is_defined_where_a_loop_of_a_single_turn_follows() -> None:
+    schedule = SCHEDULES["scheduled"](
+        "S[i:2] = sum(k:5, r:1) A[i, k] * V[i]", "split<loop=1;factor=2> stage<loop=1;tensor=0>"
+    )
+    lines = [line.strip() for line in SCHEDULES["program"](schedule).source.splitlines()]
+    assert lines.index("const int k = k_0 * 2 + k_1;") + 1 == lines.index("if (k < 5) {")

@@ -8,7 +8,10 @@ A kernel looks like this; parts in brackets are optional:
         loops from the outermost reduction loop on
             [__syncthreads(), all threads of the block copy tiles, __syncthreads()]
             accumulators <- body
-        [the result = accumulators]
+        [the result = accumulators, by vectors where that is possible]
+
+A pipelined loop copies before it begins what its first turn reads; each turn waits for its copies, has a barrier, and
+begins those of the next one.
 
 There is one accumulator for each iteration of the result loops inside a reduction loop. Accumulators are registers if
 the compiler finds room and knows their indices, which it does if those loops are unrolled. If there are too many, the
@@ -226,7 +229,8 @@ class Kernel:
 
     def _uniform_turns(self, guard: Guard, loop: Loop, known: Set[str], barriers: Set[str]) -> int:
         """Return for how many turns of a loop a guard can be tested at once; 0 if it cannot be tested in it."""
-        if self._nest.dependencies[guard.variable] <= known | {loop.variable} and self._may_branch(guard, barriers):
+        loops = self._nest.dependencies[guard.variable]
+        if loop.variable in loops <= known | {loop.variable} and self._may_branch(guard, barriers):
             return uniform_turns(self._nest, guard, loop)
         return 0
 
