@@ -25,7 +25,8 @@ def code(nvrtc: Any, schedule: Schedule) -> Any:
     return SASS["read"](nvrtc.compile(SCHEDULES["program"](schedule).source, "sm_90"))
 
 
-@pytest.mark.parametrize("size", [512, 500, 511])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("size", [500, 512, 511])
 def test_a_product_of_any_size_has_vector_loads_and_no_guard_around_a_multiply_add(nvrtc: Any, size: int) -> None:
     found = code(nvrtc, SCHEDULES["register_matmul"](size, size, size))
     assert found.count("FFMA.*") == 4 * 4 * 16
@@ -35,6 +36,7 @@ def test_a_product_of_any_size_has_vector_loads_and_no_guard_around_a_multiply_a
     assert found.count(r"BAR\..*") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "pattern"), [(512, r"\.E\.128.*"), (500, r"\.E\.128.*"), (510, r"\.E\.64.*"), (511, r"\.E(\.CONSTANT)?")]
 )
@@ -45,6 +47,7 @@ def test_rows_of_an_even_length_are_copied_and_stored_by_vectors(nvrtc: Any, siz
     assert found.count("STG.*") == found.count(f"STG{pattern}") == 16 // length
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [512, 500])
 def test_a_tile_of_a_warp_has_twice_as_many_multiply_adds_for_what_it_loads(nvrtc: Any, size: int) -> None:
     found = code(nvrtc, SCHEDULES["warp_matmul"](size, size, size))
@@ -56,12 +59,14 @@ def test_a_tile_of_a_warp_has_twice_as_many_multiply_adds_for_what_it_loads(nvrt
     assert found.registers <= 128
 
 
+@pytest.mark.slow
 def test_neighbours_that_a_thread_adds_are_vectors(nvrtc: Any) -> None:
     found = code(nvrtc, SCHEDULES["neighbours"](1 << 20))
     assert found.count(r"LDG\.E\.128\.CONSTANT") == found.count("LDG.*") == 2
     assert found.count(r"STG\.E\.128") == found.count("STG.*") == 1
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_the_script_counts(nvrtc: Any) -> None:
     page = (HERE.parents[3] / "docs" / "loops_cuda.md").read_text(encoding="utf-8")
     shown = {
@@ -81,6 +86,7 @@ def test_the_page_shows_what_the_script_counts(nvrtc: Any) -> None:
             assert shown[name] == cells, name  # how many registers and comparisons there are depends on the compiler
 
 
+@pytest.mark.slow
 def test_the_table_names_each_kind_once(nvrtc: Any) -> None:
     rows = SASS["table"](code(nvrtc, SCHEDULES["register_matmul"](500, 512, 512))).splitlines()
     assert "| multiply-adds | 256 |" in rows
