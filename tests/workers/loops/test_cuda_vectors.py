@@ -18,6 +18,9 @@ SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
 THREADS = """
     split<loop=1;factor=16> split<loop=2;factor=8> bind<loop=0;to=block.x> bind<loop=1;to=thread.x> unroll<loop=3>
 """
+FUSED = """
+    fuse<loop=0> split<loop=0;factor=32> split<loop=1;factor=4> bind<loop=0;to=block.x> bind<loop=1;to=thread.x>
+"""
 CASES = {  # what is computed and how, and the vectors
     "whole vectors": ("C[i:3, j:64] = A[i, j] + B[j]", THREADS, ["A", "B", "C"]),
     "a remainder of whole vectors": ("C[i:3, j:44] = A[i, j] + B[j]", THREADS, ["A", "B", "C"]),
@@ -29,6 +32,16 @@ CASES = {  # what is computed and how, and the vectors
     "shifted by half a vector": ("C[i:3, j:44] = A[i, j + 2]", THREADS, ["C"]),
     "backwards": ("C[i:3, j:44] = A[i, 43 - j]", THREADS, ["C"]),
     "every other element": ("C[i:3, j:44] = A[i, 2*j]", THREADS, ["C"]),
+    "fused rows": ("C[i:3, j:44] = A[i, j] + B[j]", FUSED, ["A", "B", "C"]),
+    "fused rows, a remainder of halves": ("C[i:3, j:46] = A[i, j] * 2", FUSED, ["A", "C"]),
+    "fused rows of an odd length": ("C[i:4, j:43] = A[i, j] * 2", FUSED, []),
+    "fused rows, read backwards": ("C[i:4, j:44] = A[3 - i, j] + A[i, 43 - j]", FUSED, ["A", "C"]),
+    "fused rows, transposed": ("C[i:4, j:44] = A[j, i]", FUSED, ["C"]),
+    "fused rows of a fused block": (
+        "C[i:3, j:4, k:12] = A[i, j, k] + B[k] + D[j, k]",
+        "fuse<loop=0> " + FUSED,
+        ["A", "B", "C", "D"],
+    ),
     "rows of an odd length": ("C[i:3, j:44] = A[i, j] + A[i, j + 1]", THREADS, ["C"]),
 }
 

@@ -73,9 +73,9 @@ def uniform_turns(nest: Nest, guard: Guard, loop: Loop) -> int:
         guard: the guard; it depends on the loop.
         loop: the loop.
     """
-    step = coefficient(nest, guard.variable, loop.variable)
     first = divisor(nest, guard.variable, {loop.variable})
     for turns in (loop.extent, *VECTORS):
+        step = coefficient(nest, guard.variable, loop.variable, turns)
         if step and loop.extent % turns == guard.bound % (step * turns) == first % (step * turns) == 0:
             return turns
     return 1
