@@ -6,6 +6,7 @@ import runpy
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.rules import RULES
 from aiocg.workers.loops.schedule import Schedule, Step
+from aiocg.workers.loops.session import LoopsSession, initial_schedule
 
 HERE = Path(__file__)
 EMULATION: Any = runpy.run_path(str(HERE.with_name("emulation.py")))
@@ -126,3 +128,15 @@ def test_how_large_tiles_may_be_depends_on_the_device() -> None:
     with pytest.raises(Refusal, match="160000 bytes"):
         replace(SCHEDULES["scheduled"](large, ""), rules=small).apply(Step("stage", 0, 1))
     SCHEDULES["scheduled"](large, "stage<loop=0;tensor=1>")
+
+
+def test_a_session_refuses_tiles_that_its_device_has_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def staged(shared_memory: int) -> bool:
+        target = SimpleNamespace(rules=RULES["cuda"]._replace(shared_memory=shared_memory))
+        monkeypatch.setitem(LoopsSession._devices, "cuda", SimpleNamespace(target=target))
+        session = LoopsSession(initial_schedule(b"B[i:8, k:40000] = A[i, 0] + V[k]", "cuda"))
+        return session.apply_action("stage<loop=0;tensor=1>")
+
+    monkeypatch.setattr(LoopsSession, "target", "cuda")
+    assert staged(163 * 1024)  # of compute capability 8.0
+    assert not staged(99 * 1024)  # of 8.6
