@@ -33,6 +33,7 @@ _WHAT = {
     "vectorize": "do all turns of a loop at once, by vector instructions",
     "parallel": "distribute the turns of a loop over threads",
     "serial": "do the turns of a loop one after the other",
+    "pipeline": "copy what the next turn of a loop reads of the tensors staged in it while a turn is computed",
     "bind": "have each turn of a loop done by another block or thread of the device",
     "stage": "copy what each turn of a loop reads of a tensor to the memory that a block shares",
 }

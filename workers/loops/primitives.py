@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from aiocg.workers.loops.nest import Fusion, Kind, Loop, Nest, Relation, Split, Staging
 
+STAGING: tuple[Kind, ...] = ("serial", "pipelined")  # the kinds of loops that tensors can be staged in
 LONGEST_LOOP = 2**31 - 1  # iterations, which a device counts in 32 bits
 
 
@@ -97,11 +98,11 @@ def stage(nest: Nest, position: int, tensor: str) -> Nest:
     """In each iteration of a loop, copy what its body reads of a tensor to shared memory.
 
     Raises:
-        Refusal: if the loop is not serial, or the tensor is not read or is staged already.
+        Refusal: if the loop is neither serial nor pipelined, or the tensor is not read or is staged already.
     """
     loop = nest.loops[position]
-    if loop.kind != "serial":
-        raise Refusal(f"{loop.variable} is {loop.kind}, and tensors are staged in serial loops")
+    if loop.kind not in STAGING:
+        raise Refusal(f"{loop.variable} is {loop.kind}, and tensors are staged in {' and '.join(STAGING)} loops")
     if all(read.tensor != tensor for read in nest.stage.reads()):
         raise Refusal(f"{nest.stage.tensor} does not read {tensor}")
     if any(staging.tensor == tensor for staging in nest.stagings):

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest
-from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.tile import staged_tile
+from aiocg.workers.loops.primitives import STAGING, Refusal
+from aiocg.workers.loops.tile import staged_bytes
 
 LONGEST_UNROLLED = 64
 MOST_COPIES = 1024  # of a body, over all unrolled loops around it
@@ -17,6 +17,8 @@ LONGEST_BOUND: Mapping[str, int] = {
     "block.x": 2**31 - 1, "block.y": 65535, "block.z": 65535, "thread.x": 1024, "thread.y": 1024, "thread.z": 64,
 }  # fmt: skip
 
+MOST_SHARED = 227 * 1024  # bytes that a block can have on some device
+
 
 class Rules(NamedTuple):
     """The capabilities of a target.
@@ -24,7 +26,7 @@ class Rules(NamedTuple):
     Attributes:
         target: its name.
         kinds: the kinds that loops can have.
-        shared_memory: the shared memory of a block in bytes; 0 without blocks.
+        shared_memory: the most shared memory of a block in bytes; 0 without blocks.
     """
 
     target: str
@@ -34,7 +36,7 @@ class Rules(NamedTuple):
 
 RULES: Mapping[str, Rules] = {
     "cpu": Rules("cpu", frozenset({"serial", "unrolled", "vectorized", "parallel"}), 0),
-    "cuda": Rules("cuda", frozenset({"serial", "unrolled", *BLOCKS, *THREADS}), 48 * 1024),
+    "cuda": Rules("cuda", frozenset({"serial", "unrolled", "pipelined", *BLOCKS, *THREADS}), MOST_SHARED),
 }
 
 
@@ -55,7 +57,7 @@ def check(nest: Nest, rules: Rules) -> None:
         _check_vectorized(nest)
     if not kinds.isdisjoint(LONGEST_BOUND):
         _check_bound(nest)
-    if nest.stagings:
+    if nest.stagings or "pipelined" in kinds:
         _check_staged(nest, rules)
 
 
@@ -113,8 +115,12 @@ def _check_staged(nest: Nest, rules: Rules) -> None:
         raise Refusal(f"no memory is shared by the threads of a block on {rules.target}")
     kinds = {loop.variable: loop.kind for loop in nest.loops}
     for staging in nest.stagings:
-        if kinds[staging.variable] != "serial":
-            raise Refusal(f"{staging.tensor} is staged in {staging.variable}, which has to be serial")
-    size = sum(staged_tile(nest, staging).size for staging in nest.stagings)
+        if kinds[staging.variable] not in STAGING:
+            raise Refusal(f"{staging.tensor} is staged in {staging.variable}, which has to be {' or '.join(STAGING)}")
+    staged = {staging.variable for staging in nest.stagings}
+    for variable, kind in kinds.items():
+        if kind == "pipelined" and variable not in staged:
+            raise Refusal(f"nothing is staged in {variable}, which therefore cannot be pipelined")
+    size = staged_bytes(nest)
     if size > rules.shared_memory:
         raise Refusal(f"the tiles would have {size} bytes, and a block shares {rules.shared_memory}")

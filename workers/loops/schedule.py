@@ -6,7 +6,7 @@ second, and so on. A step is a primitive, the number of a loop, and the primitiv
     split<loop=3;factor=8>    loop 3 becomes two, the inner one of 8 turns
     reorder<loop=3>           loop 3 changes places with the next inner loop of its stage
     fuse<loop=3>              loop 3 and the next inner loop become one
-    unroll<loop=3> vectorize<loop=3> parallel<loop=3> serial<loop=3>
+    unroll<loop=3> vectorize<loop=3> parallel<loop=3> serial<loop=3> pipeline<loop=3>
     bind<loop=3;to=block.x>   the turns of loop 3 are those of a grid's blocks, or of a block's threads
     stage<loop=3;tensor=1>    what each turn of loop 3 reads of tensor 1, by `Computation.tensors`, is copied first
 """
@@ -38,6 +38,7 @@ MAKING = frozenset({"split", "fuse"})  # serial loops replace serial ones in the
 
 KINDS: Mapping[str, Kind] = {
     "unroll": "unrolled", "vectorize": "vectorized", "parallel": "parallel", "serial": "serial",
+    "pipeline": "pipelined",
 }  # fmt: skip
 ARGUMENTS: Mapping[str, str] = {"split": "factor", "bind": "to", "stage": "tensor"}
 TEXT = re.compile(r"(?P<primitive>[a-z]+)<loop=(?P<loop>[0-9]{1,6})(?:;(?P<name>[a-z]+)=(?P<value>[a-z0-9.]{1,16}))?>")
@@ -47,7 +48,8 @@ class Step(NamedTuple):
     """A change of a schedule.
 
     Attributes:
-        primitive: `split`, `reorder`, `fuse`, `unroll`, `vectorize`, `parallel`, `serial`, `bind` or `stage`.
+        primitive: `split`, `reorder`, `fuse`, `unroll`, `vectorize`, `parallel`, `serial`, `pipeline`, `bind` or
+            `stage`.
         loop: the number of a loop.
         argument: the factor of a split, the index that a loop is bound to, or the number of the tensor to stage.
     """

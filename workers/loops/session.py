@@ -1,6 +1,7 @@
 """Sessions of `loops-v0`: the schedule of a computation."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from aiocg.transport.messages import FailureCode
@@ -69,7 +70,7 @@ class LoopsSession(KernelSession):
 
     def __init__(self, benchmark: Schedule) -> None:
         super().__init__(self.target)
-        self.first = self._schedule = benchmark
+        self.first = self._schedule = replace(benchmark, rules=self.kernels.target.rules)
         self.cursor = 0
 
     @property

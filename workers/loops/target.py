@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.nest import Nest
+from aiocg.workers.loops.rules import Rules
 
 Arrays = Sequence[NDArray[np.float32]]  # one for each of `Computation.tensors`, in that order
 
@@ -90,11 +91,13 @@ class Target(Protocol):
         name: `cpu` or `cuda`.
         description: the device and its configuration, such as the model, the threads and the vector length.
         machine: what `templates` are made for; None where there are none.
+        rules: what loops it can carry out.
     """
 
     name: str
     description: str
     machine: Machine | None
+    rules: Rules
 
     def compile(self, computation: Computation, nests: Sequence[Nest]) -> Kernel:
         """Compile a nest for each stage. Several threads may do so at once.

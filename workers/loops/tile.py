@@ -8,6 +8,8 @@ from aiocg.workers.loops.expression import ELEMENT_BYTES, Affine
 from aiocg.workers.loops.nest import THREADS, Fusion, Nest, Staging
 from aiocg.workers.loops.primitives import Refusal
 
+ALIGNMENT = 16  # bytes
+
 
 class Tile(NamedTuple):
     """A box of a tensor.
@@ -49,6 +51,20 @@ def staged_tile(nest: Nest, staging: Staging) -> Tile:
     ranges = [_range(nest, [read.indices[i] for read in reads], inside) for i in range(len(first.indices))]
     return Tile(
         staging.tensor, tuple(extent for extent, _ in ranges), tuple(start for _, start in ranges), frozenset(inside)
+    )
+
+
+def staged_bytes(nest: Nest) -> int:
+    """Return the bytes of all tiles, each of which begins where a vector may lie.
+
+    A pipelined loop has two of each, one to compute with and one to copy to.
+    """
+    kinds = {loop.variable: loop.kind for loop in nest.loops}
+    return sum(
+        -(-staged_tile(nest, staging).size // ALIGNMENT)
+        * ALIGNMENT
+        * (2 if kinds[staging.variable] == "pipelined" else 1)
+        for staging in nest.stagings
     )
 
 

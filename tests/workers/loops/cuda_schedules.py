@@ -27,6 +27,15 @@ def pointwise(size: int, threads: int = 256, each: int = 4) -> Schedule:
     return scheduled(f"C[i:{size}] = A[i] + B[i]", steps)
 
 
+def neighbours(size: int, threads: int = 256, each: int = 4) -> Schedule:
+    """Return an addition of vectors: each thread adds some elements that lie side by side."""
+    steps = f"""
+        split<loop=0;factor={threads * each}> split<loop=1;factor={each}>
+        bind<loop=0;to=block.x> bind<loop=1;to=thread.x> unroll<loop=2>
+    """
+    return scheduled(f"C[i:{size}] = A[i] + B[i]", steps)
+
+
 def matmul(n: int, m: int, k: int, tile: int = 16, depth: int = 16) -> Schedule:
     """Return a product of matrices: a thread for each element of a tile of C, tiles of A and B in shared memory."""
     steps = f"""
@@ -37,7 +46,8 @@ def matmul(n: int, m: int, k: int, tile: int = 16, depth: int = 16) -> Schedule:
     return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
 
 
-def register_matmul(n: int, m: int, k: int, tile: int = 64, each: int = 4, depth: int = 16) -> Schedule:
+def register_matmul(n: int, m: int, k: int, tile: int = 64, each: int = 4, depth: int = 16,
+                    more: str = "") -> Schedule:  # fmt: skip
     """Return a product of matrices in which each thread has several rows and columns of a tile of C in registers."""
     steps = f"""
         split<loop=0;factor={tile}> split<loop=1;factor={each}> split<loop=3;factor={tile}> split<loop=4;factor={each}>
@@ -46,6 +56,37 @@ def register_matmul(n: int, m: int, k: int, tile: int = 64, each: int = 4, depth
         reorder<loop=5> reorder<loop=4> reorder<loop=6> reorder<loop=5>
         bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
         stage<loop=4;tensor=0> stage<loop=4;tensor=1> unroll<loop=5> unroll<loop=6> unroll<loop=7>
+        {more}
+    """
+    return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
+
+
+def warp_matmul(n: int, m: int, k: int) -> Schedule:
+    """Return a product of matrices in which a warp has a tile of 32 x 64 elements of C, a thread 8 x 8 of them."""
+    steps = """
+        split<loop=0;factor=128> split<loop=1;factor=32> split<loop=2;factor=16> split<loop=3;factor=4>
+        split<loop=5;factor=128> split<loop=6;factor=64> split<loop=7;factor=32> split<loop=8;factor=4>
+        split<loop=10;factor=8>
+        reorder<loop=4> reorder<loop=3> reorder<loop=2> reorder<loop=1>
+        reorder<loop=5> reorder<loop=4> reorder<loop=3> reorder<loop=4>
+        reorder<loop=7> reorder<loop=6> reorder<loop=5>
+        reorder<loop=9> reorder<loop=8> reorder<loop=7> reorder<loop=6>
+        reorder<loop=10> reorder<loop=9> reorder<loop=8> reorder<loop=7>
+        fuse<loop=2>
+        bind<loop=0;to=block.y> bind<loop=1;to=block.x>
+        bind<loop=2;to=thread.z> bind<loop=3;to=thread.y> bind<loop=4;to=thread.x>
+        stage<loop=5;tensor=0> stage<loop=5;tensor=1> pipeline<loop=5>
+        unroll<loop=6> unroll<loop=7> unroll<loop=8> unroll<loop=9> unroll<loop=10>
+    """
+    return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
+
+
+def deep_matmul(n: int, m: int, k: int) -> Schedule:
+    """Return a product of matrices whose tiles have 51,200 bytes."""
+    steps = """
+        split<loop=0;factor=8> split<loop=2;factor=8> reorder<loop=1> split<loop=4;factor=800>
+        bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
+        stage<loop=4;tensor=0> stage<loop=4;tensor=1>
     """
     return scheduled(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", steps)
 
@@ -59,6 +100,17 @@ def transpose(n: int, m: int, tile: int = 16, rows: int = 4) -> Schedule:
         stage<loop=4;tensor=0>
     """
     return scheduled(f"B[i:{n}, j:{m}] = A[j, i]", steps)
+
+
+def columns(n: int) -> Schedule:
+    """Return a transposition in tiles of 32 rows and columns, of which neighbouring threads read one column each."""
+    steps = """
+        split<loop=0;factor=32> split<loop=0;factor=4> split<loop=2;factor=4> split<loop=4;factor=32>
+        reorder<loop=3> reorder<loop=2> reorder<loop=1> reorder<loop=2> reorder<loop=4> reorder<loop=3>
+        bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
+        stage<loop=4;tensor=0>
+    """
+    return scheduled(f"B[i:{n}, j:{n}] = A[j, i]", steps)
 
 
 def softmax(rows: int, columns: int, threads: int = 32) -> Schedule:

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <barrier>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,16 +15,24 @@
 #define __device__
 #define __forceinline__ inline
 #define __shared__ static
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __syncthreads() shim::synchronize()
 
 struct dim3 {
     unsigned x, y, z;
 };
 
-struct float4 {
+struct __align__(8) float2 {
+    float x, y;
+};
+
+struct __align__(16) float4 {
     float x, y, z, w;
 };
+
+static inline float2 make_float2(float x, float y) { return {x, y}; }
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 static thread_local dim3 threadIdx, blockIdx;
 
@@ -34,6 +43,12 @@ static inline float __int_as_float(int bits) {
 }
 
 namespace shim {
+
+struct Copy {
+    float *to, value;
+};
+
+static thread_local std::vector<Copy> pending;
 
 static int count;                // threads of a block
 static std::atomic<int> through;  // those that are done with the present block
@@ -89,3 +104,20 @@ static void write(float *array, std::size_t size) {
 }
 
 }  // namespace shim
+
+// As late as can be: until a thread has waited for them, what copies are to write is no number.
+template <int count> static void copy_later(float *to, const float *from, bool inside) {
+    if (reinterpret_cast<std::uintptr_t>(to) % (4 * count) || reinterpret_cast<std::uintptr_t>(from) % (4 * count)) {
+        std::fputs("a copy that is not aligned\n", stderr);
+        std::_Exit(7);
+    }
+    for (int i = 0; i < count; ++i) {
+        to[i] = NAN;
+        shim::pending.push_back({to + i, inside ? from[i] : 0.0f});
+    }
+}
+
+static void finish_copies() {
+    for (const auto &copy : shim::pending) *copy.to = copy.value;
+    shim::pending.clear();
+}

@@ -1,5 +1,6 @@
 """Generated CUDA C on the processor, by g++ with `cuda_shim.h`. Tests read this file with `runpy.run_path`."""
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aiocg.workers.loops.cuda.source import Program
+from aiocg.workers.loops.cuda.source import LATER, Program
 from aiocg.workers.loops.expression import Computation
 
 SHIM = Path(__file__).with_name("cuda_shim.h")
@@ -46,7 +47,7 @@ class Emulator:
         """
         tensors = [tensor.shape for tensor in computation.tensors]
         results = (np.full(shape, np.nan, np.float32) for shape in tensors[len(inputs) :])
-        flat = self.execute(f"{program.source}\n{_main(computation, program)}", *inputs, *results)
+        flat = self.execute(f"{_with_shared_memory(program)}\n{_main(computation, program)}", *inputs, *results)
         parts = np.split(flat, np.cumsum([tensor.size for tensor in computation.tensors])[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, tensors, strict=True)][len(inputs) :]
 
@@ -77,6 +78,13 @@ def emulator(*sanitizers: str) -> Emulator:
     if done.returncode != 0:
         pytest.skip(f"needs a g++ for C++20 with {' '.join(sanitizers) or 'threads'}: {done.stderr[-300:]}")
     return Emulator(*sanitizers)
+
+
+def _with_shared_memory(program: Program) -> str:
+    """Return the source with arrays as large as what kernels are launched with, instead of those without a size."""
+    source = program.source.replace(LATER, "")  # of which the shim has its own
+    sizes = (call.shared // 4 for call in program.calls if call.shared)
+    return re.sub(r"extern (__shared__ .*)\[\];", lambda found: f"{found[1]}[{next(sizes)}];", source)
 
 
 def _main(computation: Computation, program: Program) -> str:

@@ -21,7 +21,7 @@ Array = NDArray[np.float32]
 Variables = dict[str, int]
 Value = Callable[[Variables], np.float32]
 
-ORDERED: frozenset[Kind] = frozenset({"serial", "unrolled"})
+ORDERED: frozenset[Kind] = frozenset({"serial", "unrolled", "pipelined"})
 OPERATIONS: Mapping[str, Callable[..., np.float32]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum,
     "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "tanh": np.tanh,

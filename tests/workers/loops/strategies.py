@@ -130,7 +130,8 @@ def _usual(draw: Draw, schedule: Schedule, stage: int) -> Schedule:
         return _tried(schedule, Step("parallel", first), Step("vectorize", last))
     block, thread = draw(st.sampled_from(BLOCKS)), draw(st.sampled_from(THREADS))
     staged = [Step("stage", draw(st.integers(first, last)), tensor) for tensor in range(draw(st.integers(0, 3)))]
-    return _tried(schedule, Step("bind", first, block), Step("bind", first + 1, thread), *staged)
+    pipelined = [Step("pipeline", step.loop) for step in staged if draw(st.booleans())]
+    return _tried(schedule, Step("bind", first, block), Step("bind", first + 1, thread), *staged, *pipelined)
 
 
 def _tried(schedule: Schedule, *attempts: Step) -> Schedule:

@@ -14,6 +14,7 @@ from aiocg.workers.loops.cuda.source import generate
 from aiocg.workers.loops.expression import Axis, Computation, Number, Stage
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.nest import Loop, Nest, initial_nest
+from aiocg.workers.loops.rules import RULES
 from aiocg.workers.loops.schedule import Schedule, Step
 
 SCHEDULES: Any = runpy.run_path(str(Path(__file__).with_name("cuda_schedules.py")))
@@ -37,7 +38,7 @@ def body(text: str, steps: str = "") -> list[str]:
 
 def test_without_bound_loops_one_thread_does_it_all() -> None:
     schedule = SCHEDULES["scheduled"]("B[i:3, j:5] = A[i, j] * 2", "")
-    assert launch(schedule.nests[0]) == Launch((1, 1, 1), (1, 1, 1))
+    assert launch(schedule.nests[0], RULES["cuda"]) == Launch((1, 1, 1), (1, 1, 1))
     assert body("B[i:3, j:5] = A[i, j] * 2") == [
         "for (int i = 0; i < 3; ++i) {",
         "for (int j = 0; j < 5; ++j) {",
@@ -48,16 +49,16 @@ def test_without_bound_loops_one_thread_does_it_all() -> None:
 
 
 def test_bound_loops_are_the_grid_and_the_block() -> None:
-    assert launch(SCHEDULES["matmul"](512, 256, 64).nests[0]) == Launch((16, 32, 1), (16, 16, 1))
-    assert launch(SCHEDULES["pointwise"](1 << 26).nests[0]) == Launch((1 << 16, 1, 1), (256, 1, 1))
+    assert launch(SCHEDULES["matmul"](512, 256, 64).nests[0], RULES["cuda"]) == Launch((16, 32, 1), (16, 16, 1))
+    assert launch(SCHEDULES["pointwise"](1 << 26).nests[0], RULES["cuda"]) == Launch((1 << 16, 1, 1), (256, 1, 1))
     nest = bound("B[a:2, b:3, c:4, d:5, e:6, f:7] = A[a, b, c, d, e, f]", *(
         Loop(variable, extent, kind) for variable, extent, kind in (
             ("a", 2, "block.z"), ("b", 3, "block.y"), ("c", 4, "block.x"),
             ("d", 5, "thread.z"), ("e", 6, "thread.y"), ("f", 7, "thread.x"),
         )
     ))  # fmt: skip
-    assert launch(nest) == Launch((4, 3, 2), (7, 6, 5))
-    assert launch(nest).threads == 210
+    assert launch(nest, RULES["cuda"]) == Launch((4, 3, 2), (7, 6, 5))
+    assert launch(nest, RULES["cuda"]).threads == 210
 
 
 def test_each_stage_is_a_kernel_with_the_tensors_that_it_uses() -> None:
@@ -82,7 +83,7 @@ def test_a_remainder_is_a_guard_as_far_out_as_it_can_be() -> None:
 
 
 def test_no_barrier_is_inside_of_a_guard_that_threads_decide_differently() -> None:
-    lines = SCHEDULES["program"](SCHEDULES["matmul"](40, 40, 40)).source.splitlines()
+    lines = SCHEDULES["program"](SCHEDULES["transpose"](40, 42)).source.splitlines()
     depth = {index: len(line) - len(line.lstrip()) for index, line in enumerate(lines)}
     barriers = [index for index, line in enumerate(lines) if "__syncthreads" in line]
     assert len(barriers) == 2
@@ -94,35 +95,35 @@ def test_no_barrier_is_inside_of_a_guard_that_threads_decide_differently() -> No
             and all(depth[between] > depth[index] for between in range(index + 1, barrier + 1))
         ]
         assert around and not any("if (i" in line or "if (j" in line for line in around)
-    guards = [line.strip() for line in lines if line.strip().startswith("if (")]
-    assert guards == ["if (i < 40 && j < 40) {", "if (k < 40) {", "if (i < 40 && j < 40) {"]
+    guards = [line.strip() for line in lines if line.strip().startswith("if (") and "element" not in line]
+    assert guards == ["if (i < 40 && j < 42) {"]
 
 
 def test_tiles_are_as_large_as_what_a_block_reads_in_a_turn() -> None:
     text = SCHEDULES["program"](SCHEDULES["register_matmul"](512, 512, 512)).source
-    assert "__shared__ float A_tile[1024];" in text  # 64 x 16
-    assert "__shared__ float B_tile[1024];" in text  # 16 x 64
+    assert "__shared__ __align__(16) float A_tile[1280];" in text  # 64 x 16, and 4 words behind each row
+    assert "__shared__ __align__(16) float B_tile[1024];" in text  # 16 x 64
     assert text.count("__syncthreads();") == 2
     assert " ? " not in text.partition("<<<")[2]  # every split is without remainder, so no copy asks where it is
     guarded = SCHEDULES["program"](SCHEDULES["register_matmul"](500, 512, 512)).source
-    assert re.search(r"A_tile\[element\] = A_0 >= 0 && A_0 < 500 \? A\[", guarded)
-    assert re.search(r"B_tile\[element\] = B\[", guarded)
+    assert re.search(r"A_tile\[.*\] = A_0 < 500 \? \*\(const float4 \*\)&A\[", guarded)
+    assert re.search(r"B_tile\[element\] = \*\(const float4 \*\)&B\[", guarded)
 
 
 def test_accumulators_are_registers_unless_there_are_too_many() -> None:
     assert "float total = 0.0f;" in body("C[i:8] = sum(k:4) A[i, k]")
-    inside = body("C[i:8] = sum(k:4) A[i, k]", "reorder<loop=0>")
-    assert "float total[8];" in inside
+    inside = body("C[i:9] = sum(k:4) A[i, k]", "reorder<loop=0>")
+    assert "float total[9];" in inside
     assert "C[i] = total[i];" in inside
-    many = body("C[i:300] = max(k:4) A[i, k]", "reorder<loop=0>")
+    many = body("C[i:301] = max(k:4) A[i, k]", "reorder<loop=0>")
     assert not any("total" in line for line in many)
     assert "C[i] = __int_as_float(0xff800000);" in many
     assert "C[i] = maximum(C[i], A[i * 4 + k]);" in many
 
 
 def test_an_unrolled_loop_asks_the_compiler_to_unroll() -> None:
-    lines = body("B[i:64] = A[i]", "split<loop=0;factor=8> unroll<loop=1>")
-    assert lines[lines.index("#pragma unroll") + 1] == "for (int i_1 = 0; i_1 < 8; ++i_1) {"
+    lines = body("B[i:63] = A[i]", "split<loop=0;factor=9> unroll<loop=1>")
+    assert lines[lines.index("#pragma unroll") + 1] == "for (int i_1 = 0; i_1 < 9; ++i_1) {"
     assert lines.count("#pragma unroll") == 1
 
 
@@ -142,7 +143,7 @@ def test_tiles_of_which_a_part_lies_beyond_32_bits_begin_at_64() -> None:
     for text in ("split<loop=0;factor=1023>", "split<loop=1;factor=1022>"):
         schedule = schedule.apply(Step.parse(text))
     assert "long long i" in generate(computation, schedule.nests).source
-    assert "int i" in generate(computation, Schedule.of(computation, "cuda").nests).source
+    assert "for (int " in generate(computation, Schedule.of(computation, "cuda").nests).source
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_tiles_of_which_a_part_lies_beyond_32_bits_begin_at_64() -> None:
     [("0.1", "0.1f"), ("3", "3.0f"), ("1e-30", "1e-30f"), ("0.3333333333333333", "0.33333334f"), ("1e30", "1e+30f")],
 )
 def test_numbers_are_literals_of_the_nearest_float32(value: str, literal: str) -> None:
-    assert f"B[i] = {literal};" in body(f"B[i:2] = {value}")
+    assert f"B[i] = {literal};" in body(f"B[i:3] = {value}")
 
 
 def test_what_no_device_can_do_is_refused_in_a_sentence() -> None:
@@ -193,6 +194,9 @@ def test_the_page_about_cuda_shows_the_schedule_that_is_tested() -> None:
     steps = page.partition('steps = """')[2].partition('"""')[0]
     schedule = SCHEDULES["scheduled"]("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", steps)
     assert schedule == SCHEDULES["register_matmul"](512, 512, 512)
+    steps = page.rpartition('steps = """')[2].partition('"""')[0]
+    warps = SCHEDULES["scheduled"]("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", steps)
+    assert warps == SCHEDULES["warp_matmul"](512, 512, 512)
     shown = page.partition("```c\n")[2].partition("```")[0]
     source = SCHEDULES["program"](schedule).source
     for part in re.split(r"\.\.\..*\n|\.\.\.", shown):

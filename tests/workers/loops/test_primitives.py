@@ -146,7 +146,7 @@ def test_staged_tensors_are_read_and_staged_once_in_a_serial_loop() -> None:
         stage(nest, 0, "A")
     with pytest.raises(Refusal, match="C does not read C"):
         stage(nest, 0, "C")
-    with pytest.raises(Refusal, match="i is unrolled, and tensors are staged in serial loops"):
+    with pytest.raises(Refusal, match="i is unrolled, and tensors are staged in serial and pipelined loops"):
         stage(set_kind(_nest(), 0, "unrolled"), 0, "A")
 
 

@@ -17,6 +17,7 @@ from aiocg.workers.loops.cpu.stages import Room, write_stage
 from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.nest import Nest
+from aiocg.workers.loops.rules import RULES
 from aiocg.workers.loops.target import Machine, Roof
 
 VERSION = 1  # of the roofline measurement
@@ -36,9 +37,11 @@ class CpuTarget:
         threads: the number of threads that share a parallel loop.
         cache_dir: stores measurements; None to store none.
         machine: its vectors, registers and threads.
+        rules: what loops it can carry out.
     """
 
     name = "cpu"
+    rules = RULES["cpu"]
 
     def __init__(self, threads: int | None = None, cache_dir: Path | None = None) -> None:
         """Use so many threads, by default one per core."""

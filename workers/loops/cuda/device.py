@@ -33,6 +33,7 @@ class Device:
         cupy: the module.
         stream: the stream for all work.
         description: the model, and the versions of driver and NVRTC.
+        shared_memory: the most that a block can have, in bytes.
         lock: the name of its lock among the devices of this machine.
     """
 
@@ -44,6 +45,7 @@ class Device:
         self.cupy = cupy
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.multiprocessors: int = properties["multiProcessorCount"]
+        self.shared_memory: int = properties["sharedMemPerBlockOptin"]
         self.description = (
             f"{properties['name'].decode()}, compute capability {properties['major']}.{properties['minor']}, "
             f"{self.multiprocessors} multiprocessors, driver for CUDA {major}.{minor // 10}, NVRTC {nvrtc}"

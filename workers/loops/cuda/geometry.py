@@ -10,7 +10,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest
 from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.rules import RULES, check
+from aiocg.workers.loops.rules import Rules, check
 
 COORDINATES: dict[Kind, str] = {
     **{kind: kind.replace("block", "blockIdx") for kind in BLOCKS},
@@ -35,14 +35,34 @@ class Launch(NamedTuple):
         return math.prod(self.block)
 
 
-def launch(nest: Nest) -> Launch:
+class KernelCall(NamedTuple):
+    """The launch of one stage's kernel.
+
+    Attributes:
+        function: the kernel's name.
+        launch: the geometry.
+        arguments: the tensors it takes, by their position in `Computation.tensors`. The last is the one it writes.
+        shared: the shared memory that is asked for at the launch, in bytes.
+    """
+
+    function: str
+    launch: Launch
+    arguments: tuple[int, ...]
+    shared: int = 0
+
+
+def launch(nest: Nest, rules: Rules) -> Launch:
     """Return the launch configuration of a nest's kernel.
 
+    Args:
+        nest: the loops.
+        rules: those of the device.
+
     Raises:
-        CompilationError: with `FailureCode.ACTION` and the reason if no device can run it.
+        CompilationError: with `FailureCode.ACTION` and the reason if the device cannot run it.
     """
     try:
-        check(nest, RULES["cuda"])
+        check(nest, rules)
     except Refusal as refusal:
         raise CompilationError(FailureCode.ACTION, refusal.reason) from None
     extents = {loop.kind: loop.extent for loop in nest.loops if loop.kind in COORDINATES}
@@ -87,6 +107,7 @@ WORDS = """
     requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
     true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
     blockDim blockIdx gridDim threadIdx warpSize dim3 fabsf sqrtf expf logf tanhf maximum minimum
+    float2 float4 make_float2 make_float4 copy_later finish_copies
     size_t ptrdiff_t clock_t NULL INFINITY NAN linux unix i386
 """
 RESERVED = frozenset(WORDS.split())

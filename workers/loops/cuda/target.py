@@ -17,6 +17,7 @@ from aiocg.workers.loops.cuda.timing import ROOF_VERSION, measure_roof, time_run
 from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.nest import Nest
+from aiocg.workers.loops.rules import MOST_SHARED, RULES
 from aiocg.workers.loops.target import Arrays, Machine, Roof, Timing
 
 OPTIONS = ("--std=c++17",)
@@ -33,6 +34,7 @@ class CudaTarget:
         name: `cuda`.
         description: the model, and the versions of driver and NVRTC.
         machine: None: there are no templates for GPUs.
+        rules: those for GPUs, with the shared memory that this one has.
 
     Raises:
         CompilationError: with `FailureCode.UNSUPPORTED`, listing everything that this machine lacks.
@@ -46,6 +48,7 @@ class CudaTarget:
         self._cache_dir = cache_dir
         self._compiled = itertools.count(1)
         self.description = self._device.description
+        self.rules = RULES["cuda"]._replace(shared_memory=min(MOST_SHARED, self._device.shared_memory))
 
     def compile(self, computation: Computation, nests: Sequence[Nest]) -> "CudaKernel":
         """Compile a nest for each stage. Several threads may do so at once.
@@ -53,7 +56,7 @@ class CudaTarget:
         Raises:
             CompilationError: with `FailureCode.ACTION` if the device cannot run these nests.
         """
-        program = generate(computation, nests)
+        program = generate(computation, nests, self.rules)
         if next(self._compiled) % KEPT_MODULES == 0:
             self._device.cupy.clear_memo()  # otherwise CuPy keeps all modules forever
         return CudaKernel(self._device, computation, program)
@@ -94,8 +97,10 @@ class CudaKernel:
         try:
             with device.use():
                 self._functions = [module.get_function(call.function) for call in program.calls]
-                for function in self._functions:
+                for function, call in zip(self._functions, program.calls, strict=True):
                     function.compile()
+                    if call.shared:
+                        function.max_dynamic_shared_size_bytes = call.shared
         except device.cupy.cuda.compiler.CompileException as error:
             raise CompilationError(FailureCode.ACTION, f"NVRTC refuses the kernel: {error}") from None
         except MemoryError as error:
@@ -143,4 +148,5 @@ class CudaKernel:
 
     def _launch(self, memory: Sequence[Any]) -> None:
         for function, call in zip(self._functions, self._calls, strict=True):
-            function(call.launch.grid, call.launch.block, tuple(memory[at] for at in call.arguments))
+            arguments = tuple(memory[at] for at in call.arguments)
+            function(call.launch.grid, call.launch.block, arguments, shared_mem=call.shared)

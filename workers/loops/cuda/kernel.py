@@ -1,0 +1,358 @@
+"""The kernel of a stage.
+
+A kernel looks like this; parts in brackets are optional:
+
+    definitions of what the bound loops determine; [if (guards)]
+    loops over the result
+        [accumulators = the reduction's initial value]
+        loops from the outermost reduction loop on
+            [__syncthreads(), all threads of the block copy tiles, __syncthreads()]
+            accumulators <- body
+        [the result = accumulators, by vectors where that is possible]
+
+A pipelined loop copies before it begins what its first turn reads; each turn waits for its copies, has a barrier, and
+begins those of the next one.
+
+There is one accumulator for each iteration of the result loops inside a reduction loop. Accumulators are registers if
+the compiler finds room and knows their indices, which it does if those loops are unrolled. If there are too many, the
+kernel accumulates in the result itself, since no other thread accesses a thread's elements.
+
+A guard is tested as soon as its variable is known, and outside of a loop in which it holds for all turns or none.
+Guards that differ between threads of a block are tested inside all loops that contain a barrier, since all threads of a
+block must reach each barrier. A reduction into registers does without those guards that `guards.dropped` finds.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from aiocg.workers.loops.cuda.copies import Copies
+from aiocg.workers.loops.cuda.expressions import Expressions, Text, VariableNames, within
+from aiocg.workers.loops.cuda.formulas import at_start, flat, joined, number, product
+from aiocg.workers.loops.cuda.geometry import COORDINATES, KernelCall, Lines, Names
+from aiocg.workers.loops.cuda.guards import NOTHING, dropped, uniform_turns
+from aiocg.workers.loops.cuda.vectors import width
+from aiocg.workers.loops.expression import REDUCERS, Affine, Read, Tensor
+from aiocg.workers.loops.nest import Guard, Loop, Nest, Split
+
+MAX_ACCUMULATORS = 256  # per thread, which has at most 255 registers
+REGISTERS = 65536  # of a multiprocessor
+ENOUGH = 128  # registers per thread, where half of them are accumulators
+LONGEST_INDEX = 2**31 - 1  # in 32 bits, which is cheaper than 64
+
+REDUCTIONS = {"sum": "{0} += {1};", "max": "{0} = maximum({0}, {1});", "min": "{0} = minimum({0}, {1});"}
+NO_BARRIERS: frozenset[str] = frozenset()
+
+Body = Callable[[frozenset[str], tuple[Guard, ...]], None]
+Value = Callable[[Mapping[str, str], Mapping[Read, str]], str]
+
+
+class Kernel:
+    """Writes one kernel.
+
+    Args:
+        nest: the loops.
+        call: the kernel's name and launch.
+        tensors: those that it takes; the last is the one it writes.
+        shared_memory: that of a block, in bytes.
+
+    Attributes:
+        call: the same with the shared memory that it takes.
+    """
+
+    def __init__(self, nest: Nest, call: KernelCall, tensors: Sequence[Tensor], shared_memory: int) -> None:
+        self._nest = nest
+        self._tensors = {tensor.name: tensor for tensor in tensors}
+        self._shapes = {tensor.name: tensor.shape for tensor in tensors}
+        self._lines = Lines()
+        free = [loop for loop in nest.loops if loop.kind not in COORDINATES]
+        first = next((at for at, loop in enumerate(free) if loop.variable in nest.reductions), len(free))
+        self._bound = [loop for loop in nest.loops if loop.kind in COORDINATES]
+        self._outer, self._inner = free[:first], free[first:]
+        self._kept = [loop for loop in self._inner if loop.variable not in nest.reductions]
+        self._barriers = frozenset(staging.variable for staging in nest.stagings)
+        names = Names()
+        self._names = VariableNames({name: names.take(name) for name in (*self._tensors, *nest.extent)})
+        self._copies = Copies(nest, self._tensors, call.launch, names, shared_memory)
+        self.call = call._replace(shared=self._copies.shared)
+        self._total, self._index, self._first = map(names.take, ("total", "index", "first"))
+        self._integer = "int" if self._fits() else "long long"
+        self._expressions = Expressions(nest, self._tensors, self._copies, self._names)
+        self._result = Read(nest.stage.tensor, tuple(Affine(0, ((axis.name, 1),)) for axis in nest.stage.spatial))
+        self._dropped = NOTHING
+        self._in_registers = math.prod(loop.extent for loop in self._kept) <= MAX_ACCUMULATORS
+        if nest.stage.reducer and self._in_registers:
+            self._dropped = dropped(nest, self._left_to_the_reduction(), self._copies.tiles, self._shapes)
+        self._expressions.within = {axis: names.take(f"{axis}_within") for axis in sorted(self._dropped.axes)}
+        self._vectors = {read: names.take(f"{read.tensor}_vector") for read in dict.fromkeys(nest.stage.reads())}
+
+    def text(self) -> str:
+        """Return the kernel's definition."""
+        stage, (grid, block) = self._nest.stage, self.call.launch
+        parameters = [
+            f"{'float' if name == stage.tensor else 'const float'} *__restrict__ {self._names[name]}"
+            for name in self._tensors
+        ]
+        launch = ", ".join([f"dim3{grid}", f"dim3{block}", *([str(self.call.shared)] if self.call.shared else [])])
+        self._lines.add(f"// {self.call.function}<<<{launch}>>>({', '.join(self._tensors)})")
+        bounds = f"__launch_bounds__({', '.join(map(str, self._launch_bounds()))})"
+        with self._lines.braces(f'extern "C" __global__ void {bounds} {self.call.function}({", ".join(parameters)})'):
+            self._copies.declare(self._lines)
+            for loop in self._bound:
+                self._lines.add(f"const {self._integer} {self._names[loop.variable]} = {COORDINATES[loop.kind]};")
+            result = self._expressions.needing(lambda: self._expressions.element(self._result))
+            body = self._expressions.needing(lambda: self._expressions.value(stage.body))
+            part = _Part(self._outer, self._nest.guards, self._barriers, result.needs | body.needs)
+            known = frozenset(loop.variable for loop in self._bound)
+            if stage.reducer:
+                self._loops(part, known, lambda inside, guards: self._stage(result, body, inside, guards))
+            else:
+                self._assign(part, known, lambda values, read: self._expressions.value(stage.body, values, read))
+        return self._lines.text
+
+    def _launch_bounds(self) -> list[int]:
+        """Return the threads of a block, and perhaps how many blocks a multiprocessor is to have registers for."""
+        threads, kept = self.call.launch.threads, math.prod(loop.extent for loop in self._kept)
+        if self._nest.stage.reducer and ENOUGH // 8 < kept <= ENOUGH // 2 <= threads <= REGISTERS // ENOUGH:
+            return [threads, REGISTERS // (ENOUGH * threads)]
+        return [threads]
+
+    # ------------------------------------------------------------------------------------------------- loops
+
+    def _loops(self, part: "_Part", known: frozenset[str], body: Body) -> None:
+        """Write loops around a body.
+
+        Args:
+            part: the loops.
+            known: the variables known here.
+            body: writes the loops' body, with the variables known there and the guards not tested.
+        """
+        known = self._define(part.needs, known)
+        tested = [guard for guard in part.guards if guard.variable in known and self._may_branch(guard, part.barriers)]
+        conditions = [f"{self._names[guard.variable]} < {guard.bound}" for guard in tested]
+        loop = next(iter(part.loops), None)
+        turns = {guard: self._uniform_turns(guard, loop, known, part.barriers) for guard in part.guards if loop}
+        for guard in part.guards:
+            if loop and guard not in tested and turns[guard] == loop.extent:
+                first = at_start(self._nest, guard.variable, {loop.variable}, self._names)
+                conditions.append(f"{first} < {guard.bound}")
+                tested.append(guard)
+        guards = tuple(guard for guard in part.guards if guard not in tested)
+        with ExitStack() as inside:
+            if conditions:
+                inside.enter_context(self._lines.braces(f"if ({' && '.join(conditions)})"))
+            if not loop:
+                body(known, guards)
+                return
+            if part.value and len(part.loops) == 1 and not part.barriers:
+                most = width(self._nest, self._result, self._shapes[self._result.tensor], loop)
+                length = min([most, *(turns[guard] for guard in guards)])
+                if length > 1:
+                    self._assign_vectors(inside, loop, guards, length, part.value)
+                    return
+            if loop.variable in part.barriers:
+                again = loop is not [*self._outer, *self._inner][0]
+                self._copies.begin(self._lines, loop, self._names, self._integer, again=again)
+            self._loop(inside, loop, self._names[loop.variable])
+            if loop.variable in part.barriers:
+                self._copies.write(self._lines, loop, self._names, self._integer)
+            rest = part._replace(loops=part.loops[1:], guards=guards, barriers=part.barriers - {loop.variable})
+            self._loops(rest, known | {loop.variable}, body)
+
+    def _loop(self, inside: ExitStack, loop: Loop, name: str, step: int = 1) -> None:
+        """Begin a loop."""
+        if loop.kind == "unrolled":
+            self._lines.add("#pragma unroll")
+        turn = f"++{name}" if step == 1 else f"{name} += {step}"
+        inside.enter_context(self._lines.braces(f"for ({self._integer} {name} = 0; {name} < {loop.extent}; {turn})"))
+
+    def _assign(self, part: "_Part", known: frozenset[str], value: Value) -> None:
+        """Write loops that assign a value to the result, several elements at once where these are neighbours."""
+        element, names = self._expressions.element(self._result), self._names
+        self._loops(part._replace(value=value), known, lambda *_: self._lines.add(f"{element} = {value(names, {})};"))
+
+    def _assign_vectors(
+        self, inside: ExitStack, loop: Loop, guards: Sequence[Guard], length: int, value: Value
+    ) -> None:
+        """Write the innermost loop of an assignment.
+
+        Args:
+            inside: closes what is opened.
+            loop: the loop.
+            guards: those not tested; each holds for all elements of a vector or for none.
+            length: of a vector.
+            value: returns an element's value for the values of variables, and of elements that are read.
+        """
+        first = "0" if length == loop.extent else self._first
+        if length != loop.extent:
+            self._loop(inside, loop, first, length)
+        values = self._values(loop, first)
+        if guards:
+            conditions = (f"{values[guard.variable]} < {guard.bound}" for guard in guards)
+            inside.enter_context(self._lines.braces(f"if ({' && '.join(conditions)})"))
+        known: dict[Read, str] = {}
+        for read, name in self._vectors.items():
+            most = width(self._nest, read, self._shapes[read.tensor], loop)
+            if read.tensor not in self._copies.tiles and most % length == 0:
+                known[read] = name
+                element = self._expressions.element(read, values)
+                self._lines.add(f"const float{length} {name} = *(const float{length} *)&{element};")
+        elements = [
+            value(
+                self._values(loop, joined([first, str(lane)])),
+                {read: f"{name}.{'xyzw'[lane]}" for read, name in known.items()},
+            )
+            for lane in range(length)
+        ]
+        target = self._expressions.element(self._result, values)
+        self._lines.add(f"*(float{length} *)&{target} = make_float{length}(")
+        self._lines.add(*(f"    {element}," for element in elements[:-1]), f"    {elements[-1]}", ");")
+
+    def _values(self, loop: Loop, value: str) -> dict[str, str]:
+        """Return the values of all variables for a value of a loop's variable."""
+        found = {**self._names, loop.variable: value}
+        for relation in reversed(self._nest.relations):
+            if isinstance(relation, Split):
+                if loop.variable in self._nest.dependencies[relation.parent]:
+                    outer = product(found[relation.outer], relation.factor)
+                    found[relation.parent] = joined([outer, found[relation.inner]])
+            elif loop.variable in self._nest.dependencies[relation.fused]:
+                found[relation.outer] = f"({found[relation.fused]}) / {relation.extent}"
+                found[relation.inner] = f"({found[relation.fused]}) % {relation.extent}"
+        return found
+
+    def _may_branch(self, guard: Guard, barriers: Set[str]) -> bool:
+        """Return whether a guard may be tested here without keeping some threads of a block from a barrier."""
+        threads = {loop.variable for loop in self._bound if loop.kind.startswith("thread")}
+        return not barriers or threads.isdisjoint(self._nest.dependencies[guard.variable])
+
+    def _uniform_turns(self, guard: Guard, loop: Loop, known: Set[str], barriers: Set[str]) -> int:
+        """Return for how many turns of a loop a guard can be tested at once; 0 if it cannot be tested in it."""
+        loops = self._nest.dependencies[guard.variable]
+        if loop.variable in loops <= known | {loop.variable} and self._may_branch(guard, barriers):
+            return uniform_turns(self._nest, guard, loop)
+        return 0
+
+    def _left_to_the_reduction(self) -> list[Guard]:
+        """Return the guards that are not tested in the loops outside of the reduction."""
+        known = frozenset(loop.variable for loop in (*self._bound, *self._outer))
+        barriers = self._barriers & {loop.variable for loop in self._inner}
+        return [
+            guard
+            for guard in self._nest.guards
+            if not (self._nest.dependencies[guard.variable] <= known and self._may_branch(guard, barriers))
+        ]
+
+    def _define(self, needs: Set[str], known: frozenset[str]) -> frozenset[str]:
+        """Define what is needed of the variables that follow from the known ones; return all known variables."""
+        for relation in reversed(self._nest.relations):
+            formulas: dict[str, str] = {}
+            if isinstance(relation, Split):
+                if {relation.outer, relation.inner} <= known and relation.parent not in known:
+                    outer = product(self._names[relation.outer], relation.factor)
+                    formulas = {relation.parent: joined([outer, self._names[relation.inner]])}
+            elif relation.fused in known and relation.outer not in known:
+                fused = self._names[relation.fused]
+                formulas = {
+                    relation.outer: f"{fused} / {relation.extent}",
+                    relation.inner: f"{fused} % {relation.extent}",
+                }
+            for variable, formula in formulas.items():
+                self._define_one(variable, formula, needs)
+            known |= formulas.keys()
+        return known
+
+    def _define_one(self, variable: str, formula: str, needs: Set[str]) -> None:
+        name = self._names[variable]
+        if variable in needs:
+            self._lines.add(f"const {self._integer} {name} = {formula};")
+        if within(variable) in needs:
+            last = self._nest.extent[variable] - 1
+            self._lines.add(
+                f"const {self._integer} {self._expressions.within[variable]} = {name} < {last} ? {name} : {last};"
+            )
+
+    # ------------------------------------------------------------------------------------- loop bodies
+
+    def _stage(self, result: Text, body: Text, known: frozenset[str], guards: tuple[Guard, ...]) -> None:
+        """Write the code inside the result loops that surround all reduction loops."""
+        nest = self._nest
+        initial = number(REDUCERS[nest.stage.reducer])
+        spatial = tuple(guard for guard in guards if guard.variable not in nest.reductions)
+        kept = _Part(self._kept, spatial, NO_BARRIERS, result.needs)
+        tested = tuple(guard for guard in guards if guard not in self._dropped.guards)
+        barriers = self._barriers & {loop.variable for loop in self._inner}
+        needs = body.needs | self._expressions.closed(self._named(tested, known, barriers))
+        if self._in_registers:
+            self._define_accumulators(initial)
+            total = self._accumulator(self._names)
+        else:
+            total, needs = result.text, needs | result.needs
+            self._assign(kept, known, lambda *_: initial)
+        step = REDUCTIONS[nest.stage.reducer].format(total, body.text)
+        self._loops(_Part(self._inner, tested, barriers, needs), known, lambda *_: self._lines.add(step))
+        if self._in_registers:
+            self._assign(kept, known, lambda values, _: self._accumulator(values))
+
+    def _named(self, guards: Sequence[Guard], known: Set[str], barriers: Set[str]) -> frozenset[str]:
+        """Return the variables of the guards that the reduction tests inside the last loop that they depend on."""
+        found = {guard.variable for guard in guards}
+        for at, loop in enumerate(self._inner):
+            left = barriers & {one.variable for one in self._inner[at:]}
+            for guard in guards:
+                if self._uniform_turns(guard, loop, known, left) == loop.extent:
+                    found.discard(guard.variable)
+            known = known | {loop.variable}
+        return frozenset(found)
+
+    def _define_accumulators(self, initial: str) -> None:
+        if not self._kept:
+            self._lines.add(f"float {self._total} = {initial};")
+            return
+        count = math.prod(loop.extent for loop in self._kept)
+        self._lines.add(f"float {self._total}[{count}];", "#pragma unroll")
+        with self._lines.braces(f"for (int {self._index} = 0; {self._index} < {count}; ++{self._index})"):
+            self._lines.add(f"{self._total}[{self._index}] = {initial};")
+
+    def _accumulator(self, values: Mapping[str, str]) -> str:
+        """Return the accumulator of the current iteration of the result loops."""
+        if not self._kept:
+            return self._total
+        position = flat([values[loop.variable] for loop in self._kept], [loop.extent for loop in self._kept])
+        return f"{self._total}[{position}]"
+
+    def _fits(self) -> bool:
+        """Return whether 32 bits hold all indices, including those of elements beyond a guard."""
+        greatest = {loop.variable: loop.extent - 1 for loop in self._nest.loops}
+        for relation in reversed(self._nest.relations):
+            if isinstance(relation, Split):
+                greatest[relation.parent] = greatest[relation.outer] * relation.factor + greatest[relation.inner]
+            else:
+                greatest[relation.outer] = greatest[relation.fused] // relation.extent
+                greatest[relation.inner] = relation.extent - 1
+        sizes = (tensor.size for tensor in self._tensors.values())
+        indices = (
+            abs(index.constant) + sum(abs(factor) * greatest[axis] for axis, factor in index.terms)
+            for read in self._nest.stage.reads()
+            for index in read.indices
+        )
+        return max(*greatest.values(), *sizes, *indices) <= LONGEST_INDEX
+
+
+class _Part(NamedTuple):
+    """Loops that are to be written.
+
+    Attributes:
+        loops: from the outermost to the innermost.
+        guards: those not tested yet.
+        barriers: those of the kernel's loops from here inwards that begin with a barrier.
+        needs: the variables that have to be defined.
+        value: what is assigned to the result in the innermost loop, if that is what they do.
+    """
+
+    loops: Sequence[Loop]
+    guards: tuple[Guard, ...]
+    barriers: frozenset[str]
+    needs: frozenset[str]
+    value: Value | None = None
