@@ -182,6 +182,19 @@ def mcts(seed: int) -> None:
     """
 
 
+@_search("policy", without=("start", "env", "action_space"), default=("budget", 10.0))
+def policy(
+    seed: int,
+    policy: Annotated[
+        str, typer.Option(help="A file that `aiocg rl export` wrote, or the name of a policy that comes along.")
+    ] = "instructions",
+) -> None:
+    """Let a learned policy choose the passes: first those it prefers, then by their probability.
+
+    Example: aiocg search policy programs-v0/sha256 --budget 1
+    """
+
+
 @_search("portfolio", default=("budget", 10.0))
 def portfolio(seed: int) -> None:
     """Run several searches at once, and give most of the budget to the one that finds most.
