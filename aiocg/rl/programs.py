@@ -55,10 +55,10 @@ def find_programs(runtime: Runtime, sources: Sequence[str], count: int, first: i
 
     Args:
         runtime: whose datasets are meant.
-        sources: names of datasets; or of programs.
-        count: how many there are to be at most; of a dataset without end, so many seeds from `first` on, shared among the
-            sources.
-        first: the place of the first program of each dataset.
+        sources: names of datasets, or of programs.
+        count: how many there are to be at most, as many of each source.
+        first: the place of the first program of each dataset: its seed or, if the dataset has an end, its place when
+            shuffled with the seed 0.
 
     Raises:
         DatasetError: when there is no such dataset or program.
@@ -68,8 +68,9 @@ def find_programs(runtime: Runtime, sources: Sequence[str], count: int, first: i
     for source in sources:
         if source.partition("://")[2] in runtime.datasets or source in runtime.datasets:
             dataset = runtime.datasets[source]
+            shuffled = dataset.shuffled(seed=0) if dataset.size else dataset  # else mostly programs of one origin
             last = min(first + each, dataset.size) if dataset.size else first + each
-            streams.append(iter(dataset[first:last].benchmarks()))
+            streams.append(iter(shuffled[first:last].benchmarks()))
         else:
             streams.append(iter([runtime.datasets.benchmark(source)]))
     dealt = (one for turn in itertools.zip_longest(*streams) for one in turn if one is not None)

@@ -58,7 +58,7 @@ async def policy(
         name="policy",
         pace=PACE,
         default=DEFAULT_BUDGET,
-        costs=OBSERVED,
+        features=OBSERVED,
         **options,
     )
 
