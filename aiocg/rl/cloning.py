@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aiocg.policies.policy import PolicyError
-from aiocg.rl.programs import STARTS
+from aiocg.rl.programs import STARTS, Program
+from aiocg.rl.vector import Plan
 from aiocg.transitions import Transitions
 
-__all__ = ["Demonstration", "demonstrations", "numbers_of"]
+__all__ = ["Demonstration", "demonstrations", "plans_of"]
 
+STRONGER = "OzMinsize"
 FOR_SIZE = ("IrInstructionCountOzMinsize", "IrInstructionCountOz", "IrInstructionCountNorm", "IrInstructionCount")
 
 
@@ -37,7 +39,7 @@ def demonstrations(path: Path, actions: Sequence[str]) -> list[Demonstration]:
         TransitionsError: when the file cannot be used.
         PolicyError: when it has no way that gains anything.
     """
-    usable = {*actions, *STARTS["OzMinsize"]}
+    usable = {*actions, *STARTS[STRONGER]}
     with Transitions(path) as file:
         edges: dict[int, list[tuple[float, tuple[str, ...], int]]] = {}
         for one in file:
@@ -51,7 +53,9 @@ def demonstrations(path: Path, actions: Sequence[str]) -> list[Demonstration]:
             if state is not None and (way := _best_way(edges, state))
         ]
     if not found:
-        raise PolicyError(f"{path} has no list of the policy's actions that makes a program smaller: nothing to imitate")
+        raise PolicyError(
+            f"{path} has no list of the policy's actions that makes a program smaller: nothing to imitate"
+        )
     return found
 
 
@@ -71,11 +75,21 @@ def _best_way(edges: dict[int, list[tuple[float, tuple[str, ...], int]]], start:
     return way if total > 0 else ()
 
 
-def numbers_of(texts: Iterable[str], actions: Sequence[str]) -> tuple[str, tuple[int, ...]]:
-    """Return the start that a list of actions begins with, and the numbers of the others; those not known are left out."""
-    left = tuple(texts)
-    start = "O0"
-    if left[: len(STARTS["OzMinsize"])] == STARTS["OzMinsize"]:
-        start, left = "OzMinsize", left[len(STARTS["OzMinsize"]) :]
-    places = {text: number for number, text in enumerate(actions)}
-    return start, tuple(places[text] for text in left if text in places)
+def plans_of(shown: Iterable[Demonstration], programs: Iterable[Program], actions: Sequence[str]) -> list[Plan]:
+    """Return plans that do what was shown, for those programs that are at hand.
+
+    Args:
+        shown: the demonstrations.
+        programs: prepared programs.
+        actions: texts of the actions that have numbers; others are left out.
+    """
+    known, numbers = {one.uri: one for one in programs}, {text: number for number, text in enumerate(actions)}
+    plans = []
+    for one in shown:
+        program, start, left = known.get(one.uri), "O0", one.actions
+        if left[: len(STARTS[STRONGER])] == STARTS[STRONGER]:
+            start, left = STRONGER, left[len(STARTS[STRONGER]) :]
+        chosen = tuple(numbers[text] for text in left if text in numbers)
+        if program is not None and start in program.starts and chosen:
+            plans.append(Plan(program, start, actions=chosen))
+    return plans

@@ -67,9 +67,7 @@ class Scores:
         return {**asdict(self), "ratio": ratio}
 
 
-def evaluate(
-    envs: PhaseOrdering, policy: Policy, programs: Sequence[Program], starts: Sequence[str]
-) -> list[Result]:
+def evaluate(envs: PhaseOrdering, policy: Policy, programs: Sequence[Program], starts: Sequence[str]) -> list[Result]:
     """Follow a policy's preferred actions once from each start, on each program.
 
     Args:

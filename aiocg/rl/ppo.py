@@ -7,7 +7,8 @@ from the seed and the number of the update, so a run that goes on from a checkpo
 import io
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aiocg.policies.policy import Policy, PolicyError, PolicyFacts
+from aiocg.rl.programs import hash_of
 from aiocg.rl.vector import Trajectory
 
 try:
@@ -70,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def _network(sizes: Sequence[int], last: float) -> nn.Sequential:
     """Make a perceptron with tanh between its layers, and small weights in the last one."""
     layers: list[nn.Module] = []
-    for number, (inputs, outputs) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for number, (inputs, outputs) in enumerate(pairwise(sizes)):
         layer = nn.Linear(inputs, outputs)
         nn.init.orthogonal_(layer.weight, last if number == len(sizes) - 2 else math.sqrt(2))
         nn.init.zeros_(layer.bias)
@@ -84,7 +86,7 @@ class Learner:
     Args:
         facts: what the policy is to say of itself.
         settings: see `Settings`.
-        size: features of a state; those of the facts' parts if None.
+        size: features of a state.
 
     Attributes:
         update: updates made so far.
@@ -106,6 +108,18 @@ class Learner:
     def finished(self) -> bool:
         """Whether all updates are made."""
         return self.update >= self.settings.updates
+
+    def know(self, uris: Iterable[str]) -> None:
+        """Take note of the programs to train on, in the facts.
+
+        Raises:
+            PolicyError: when it was trained on others before.
+        """
+        names = list(uris)
+        found = hash_of(names)
+        if self.facts.programs_hash not in ("", found):
+            raise PolicyError("the programs are not those of the checkpoint: some load here that did not there, or not")
+        self.facts = msgspec.structs.replace(self.facts, programs=len(names), programs_hash=found)
 
     def layers(self) -> list[tuple[Any, Any]]:
         """Return weights, shape (inputs, outputs), and biases of the actor, for a `Policy`."""
@@ -135,18 +149,18 @@ class Learner:
         rng = np.random.default_rng((settings.seed, self.update))
         told: list[tuple[float, ...]] = []
         for _ in range(settings.epochs):
-            order = torch.from_numpy(rng.permutation(len(actions)))
-            for part in order.split(settings.minibatch):
-                told.append(
-                    self._descend(features[part], masks[part], actions[part], before[part], advantage[part], target[part])
-                )
+            for part in self._parts(rng, len(actions)):
+                arrays = (features, masks, actions, before, advantage, target)
+                told.append(self._descend(*[one[part] for one in arrays]))
         self.update += 1
         entropy, distance, loss = np.mean(told, axis=0).tolist()
         spread = float(np.var(returns))
         explained = 1 - float(np.var(returns - values.numpy())) / spread if spread else 0.0
         return {"entropy": entropy, "kl": distance, "value_loss": loss, "explained": explained}
 
-    def _descend(self, features: Any, masks: Any, actions: Any, before: Any, gains: Any, target: Any) -> tuple[float, ...]:
+    def _descend(
+        self, features: Any, masks: Any, actions: Any, before: Any, gains: Any, target: Any
+    ) -> tuple[float, ...]:
         settings = self.settings
         distribution = self._distribution(features, masks)
         difference = distribution.log_prob(actions) - before
@@ -172,12 +186,17 @@ class Learner:
         rng, loss = np.random.default_rng((self.settings.seed, 1 << 32)), math.nan
         for _ in range(epochs):
             losses = []
-            for part in torch.from_numpy(rng.permutation(len(actions))).split(self.settings.minibatch):
+            for part in self._parts(rng, len(actions)):
                 wrong = -self._distribution(features[part], masks[part]).log_prob(actions[part]).mean()
                 self._step(wrong)
                 losses.append(wrong.item())
             loss = float(np.mean(losses))
         return loss
+
+    def _parts(self, rng: np.random.Generator, count: int) -> Iterator[Any]:
+        """Return the places of steps in random order, as many at a time as a minibatch has."""
+        order, size = torch.from_numpy(rng.permutation(count)), self.settings.minibatch
+        return (order[start : start + size] for start in range(0, count, size))
 
     def _stacked(self, trajectories: Sequence[Trajectory]) -> tuple[Any, Any, Any]:
         parts = ([one.features for one in trajectories], [one.masks for one in trajectories])
@@ -268,7 +287,8 @@ def advantages(
     reward, value = np.zeros((2, len(rewards), longest), np.float32)
     reward[there], value[there] = np.concatenate(rewards), values
     gains = np.zeros_like(reward)
-    gain = following = np.zeros(len(rewards), np.float32)
+    gain: Any = np.zeros(len(rewards), np.float32)
+    following = gain
     for step in reversed(range(longest)):
         gain = there[:, step] * (reward[:, step] + discount * following - value[:, step] + discount * trace * gain)
         gains[:, step], following = gain, value[:, step]

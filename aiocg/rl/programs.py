@@ -11,7 +11,6 @@ from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.errors import DatasetError
 from aiocg.env.env import Env
 from aiocg.errors import AiocgError, ServiceError
-from aiocg.policies.features import OBSERVED
 from aiocg.runtime import Runtime
 from aiocg.search.lanes import spread
 

@@ -11,7 +11,7 @@ from aiocg.rl.ppo import Learner
 from aiocg.rl.programs import Program
 from aiocg.rl.vector import PhaseOrdering, Plan, Trajectory, collect
 
-__all__ = ["plans_of", "plot", "summary", "train"]
+__all__ = ["draw_curve", "plans_of", "summary", "train"]
 
 
 def plans_of(programs: Sequence[Program], starts: Sequence[str], count: int, seed: int, update: int) -> list[Plan]:
@@ -86,12 +86,14 @@ def summary(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Return the steps of some episodes, and how many times smaller than -Oz their best programs are, by start."""
     told = {"steps": float(sum(len(one.actions) for one in trajectories))}
     for start in sorted({one.plan.start for one in trajectories}):
-        logs = [np.log(one.plan.program.oz_minsize / max(one.best, 1)) for one in trajectories if one.plan.start == start]
+        logs = [
+            np.log(one.plan.program.oz_minsize / max(one.best, 1)) for one in trajectories if one.plan.start == start
+        ]
         told[f"ratio_{start}"] = float(np.exp(np.mean(logs)))
     return told
 
 
-def plot(curve: Sequence[dict[str, float]], path: Path) -> None:
+def draw_curve(curve: Sequence[dict[str, float]], path: Path) -> None:
     """Draw a learning curve: how many times smaller than -Oz programs become, over episodes.
 
     Args:

@@ -184,7 +184,7 @@ class PhaseOrdering:
         if not ids:
             counts, _, failed, _, infos = self._vector.recv(min_ready)
             ids = infos["env_id"].tolist()
-            states, idle = infos.get("state"), infos.get("action_had_no_effect")
+            states, idle = infos.get("state", ()), infos.get("action_had_no_effect", ())
             for place, index in enumerate(ids):
                 plan, self._plans[index] = self._plans[index], None
                 episode = self.episodes[index]
@@ -310,9 +310,7 @@ def _act(
     envs.send(ids, actions)
 
 
-def choose(
-    logits: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_], rng: np.random.Generator | None
-) -> int:
+def choose(logits: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_], rng: np.random.Generator | None) -> int:
     """Return the preferred of the actions that a mask allows or, with random numbers, one by their probabilities."""
     values = np.where(mask, logits, -np.inf)
     return int(np.argmax(values if rng is None else values + rng.gumbel(size=len(values))))

@@ -29,7 +29,7 @@ STRONGER = "OzMinsize"  # the baseline that a policy compares programs with
 async def policy(
     env: Env, *, seed: int = 0, policy: str | PathLike[str] | Policy = DEFAULT, **options: Unpack[Options]
 ) -> SearchResult:
-    """Let a learned policy choose the passes: first those it prefers, from each of its starts, then by their probability.
+    """Let a learned policy choose the passes: first those it prefers from each start, then by their probability.
 
     A policy is trained for the number of instructions; other rewards of size mostly follow. Actions that the LLVM at
     hand does not know are left out.

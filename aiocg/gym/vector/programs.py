@@ -130,7 +130,8 @@ async def sources(
 
     Args:
         programs: one program for all; a list or tuple with what each environment gets, which may be one program or
-            many, or a `ProgramSource`; or a dataset, its name, or anything else that can be iterated over, from which all take in turn.
+            many, or a `ProgramSource`; or a dataset, its name, or anything else that can be iterated over, from which
+            all take in turn.
         datasets: where names are looked up, in a thread, as that may take long.
         preparation: compiles the programs that stay the same.
         ahead: how many programs of a stream to compile ahead.
