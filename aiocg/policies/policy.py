@@ -8,6 +8,7 @@ others, and none ever means another one.
 import io
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -168,7 +169,7 @@ class Policy:
                 count = sum(name.startswith("weights") for name in arrays.files)
                 layers = [(arrays[f"weights{number}"], arrays[f"biases{number}"]) for number in range(count)]
                 return cls(facts, layers)
-        except (KeyError, ValueError, TypeError, EOFError, OSError, zipfile.BadZipFile, msgspec.MsgspecError) as error:
+        except (EOFError, LookupError, OSError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
             raise PolicyError(f"it is damaged or something else ({error})") from error
         except (NotImplementedError, RuntimeError) as error:  # of zipfile: encrypted, or packed in another way
             raise PolicyError(str(error)) from error

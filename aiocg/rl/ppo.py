@@ -7,6 +7,7 @@ from the seed and the number of the update, so a run that goes on from a checkpo
 import io
 import math
 import os
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,7 @@ except ImportError as error:
 __all__ = ["Learner", "Settings", "advantages"]
 
 FORMAT = "aiocg ppo 1"
+DAMAGE = (AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, zipfile.BadZipFile)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,7 +255,7 @@ class Learner:
                 learner = cls(facts, msgspec.convert(header["settings"], Settings), header["size"])
                 learner.update, learner.curve = header["update"], header["curve"]
                 learner._restore(arrays)
-        except (KeyError, ValueError, TypeError, EOFError, OSError, RuntimeError, msgspec.MsgspecError) as error:
+        except DAMAGE as error:
             raise PolicyError(f"{path} is no checkpoint that can be used: {error}") from error
         return learner, header["more"]
 

@@ -33,7 +33,7 @@ from aiocg.search.nevergrad import nevergrad
 from aiocg.search.opentuner import opentuner
 from aiocg.search.optuna import optuna
 from aiocg.search.pareto import ParetoPoint, ParetoResult, pareto
-from aiocg.search.policy import policy
+from aiocg.search.policy import policy, policy_prior
 from aiocg.search.portfolio import portfolio
 from aiocg.search.racing import racing
 from aiocg.search.random import random
@@ -71,6 +71,7 @@ __all__ = [
     "optuna",
     "pareto",
     "policy",
+    "policy_prior",
     "portfolio",
     "racing",
     "random",

@@ -16,7 +16,7 @@ from aiocg.search.driver import Options, Pace, tune
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome, Proposal
 
-__all__ = ["PolicySearcher", "policy"]
+__all__ = ["PolicyPrior", "PolicySearcher", "policy", "policy_prior"]
 
 DEFAULT_BUDGET = Budget(evaluations=2_000)
 DEFAULT = "instructions"  # the policy that comes along
@@ -193,3 +193,56 @@ class PolicySearcher:
 
 def _counts(outcome: Outcome) -> Any:
     return np.array(outcome.costs[:COUNTS], np.int64)
+
+
+class PolicyPrior:
+    """A policy as the prior of `mcts` or `beam`: how likely it would take each action; see `policy_prior`.
+
+    Actions that it does not know are as likely as the mean of the others.
+
+    Args:
+        policy: the policy.
+        unoptimised, baseline: instructions of the program as it came, and after -Oz of the program marked `minsize`.
+    """
+
+    def __init__(self, policy: Policy, unoptimised: float, baseline: float) -> None:
+        self._policy, self._unoptimised, self._baseline = policy, unoptimised, baseline
+        self._places = {text: place for place, text in enumerate(policy.facts.actions)}
+
+    @property
+    def observations(self) -> Sequence[str]:
+        """Return the observation spaces that it looks at."""
+        return OBSERVED
+
+    def weights(self, state: Outcome, texts: Sequence[str]) -> Any:
+        """Return probabilities of actions, float64, shape (texts,), whose sum is 1."""
+        facts = self._policy.facts
+        episode = Episode(
+            len(facts.actions), facts.steps, self._unoptimised, self._baseline, _counts(state), state.state
+        )
+        for text in state.actions[: facts.steps]:
+            if text in self._places:
+                episode.taken.append(self._places[text])
+                episode.histogram[self._places[text]] += 1
+        logits = self._policy.logits(self._policy.features([episode]))[0, :-1]
+        likely = np.exp(logits.astype(float) - float(logits.max()))
+        mean = float(likely.mean())
+        found = np.array([likely[self._places[text]] if text in self._places else mean for text in texts]) + 1e-12
+        return found / found.sum()
+
+
+async def policy_prior(env: Env, policy: str | PathLike[str] | Policy = DEFAULT) -> PolicyPrior:
+    """Return a policy as a prior for the program of an environment, as in `mcts(env, prior=await policy_prior(env))`.
+
+    Args:
+        env: an LLVM environment; it is reset.
+        policy: a policy, its file, or the name of one that comes along.
+
+    Raises:
+        PolicyError: when the file is damaged.
+        ServiceError: when the program cannot be observed.
+    """
+    chosen = policy if isinstance(policy, Policy) else Policy.load(policy)
+    await env.reset()
+    unoptimised, baseline = await env.observe("IrInstructionCountO0", "IrInstructionCountOzMinsize")
+    return PolicyPrior(chosen, float(unoptimised), float(baseline))
