@@ -92,8 +92,7 @@ def train(
         from aiocg.rl.training import train as run
     except ImportError as error:
         fail(str(error))
-    from aiocg.gym.runtime import SyncRuntime
-    from aiocg.rl import PhaseOrdering
+    from aiocg.rl import PhaseOrdering, SyncRuntime
 
     interrupted = False
     with SyncRuntime(workers=workers) as runtime:
@@ -148,8 +147,7 @@ def evaluate(
     """
     import msgspec
 
-    from aiocg.gym.runtime import SyncRuntime
-    from aiocg.rl import PhaseOrdering, Policy, score
+    from aiocg.rl import PhaseOrdering, Policy, SyncRuntime, score
     from aiocg.rl import evaluate as run
 
     check_writable(output)

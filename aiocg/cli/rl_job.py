@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from aiocg.cli.output import console, counted, fail, print_line
 
 if TYPE_CHECKING:
-    from aiocg.gym.runtime import SyncRuntime
-    from aiocg.rl import PhaseOrdering, Program, Scores
+    from aiocg.rl import PhaseOrdering, Program, Scores, SyncRuntime
     from aiocg.rl.ppo import Learner, Settings
 
 
@@ -39,9 +38,11 @@ def prepared(
     """Return the programs that were asked for, compiled and measured."""
     from aiocg.rl.programs import check_training, find_programs, prepare_programs
 
-    benchmarks = list(find_programs(runtime.runtime, choice.programs, choice.count, choice.first))
     if training:
-        check_training(str(one.uri) for one in benchmarks)
+        check_training(choice.programs)
+    benchmarks = list(find_programs(runtime.runtime, choice.programs, choice.count, choice.first))
+    if not benchmarks:
+        fail(f"{', '.join(choice.programs)} has no programs from place {choice.first} on")
     shown = console.is_terminal and not json
 
     def progress(kept: int, left_out: int) -> None:

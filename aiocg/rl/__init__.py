@@ -5,6 +5,7 @@ PyTorch: `pip install 'aiocg[rl]'`), `evaluate` judges a policy, and `aiocg.rl.c
 themselves are `aiocg.policies`, which need NumPy only.
 """
 
+from aiocg.gym.runtime import SyncRuntime
 from aiocg.policies import Episode, Features, Policy, PolicyError, PolicyFacts
 from aiocg.rl.evaluate import Result, Scores, evaluate, score
 from aiocg.rl.programs import STARTS, Program, find_programs, prepare_programs
@@ -23,6 +24,7 @@ __all__ = [
     "Ready",
     "Result",
     "Scores",
+    "SyncRuntime",
     "Trajectory",
     "collect",
     "evaluate",

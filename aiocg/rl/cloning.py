@@ -15,6 +15,8 @@ __all__ = ["Demonstration", "demonstrations", "plans_of"]
 STRONGER = "OzMinsize"
 FOR_SIZE = ("IrInstructionCountOzMinsize", "IrInstructionCountOz", "IrInstructionCountNorm", "IrInstructionCount")
 
+Edges = dict[int, list[tuple[float, tuple[str, ...], int]]]  # by state: reward, actions, next state
+
 
 class Demonstration(NamedTuple):
     """What somebody did to a program.
@@ -29,37 +31,41 @@ class Demonstration(NamedTuple):
 
 
 def demonstrations(path: Path, actions: Sequence[str]) -> list[Demonstration]:
-    """Return the best way through each program of a file of transitions that consists of given actions.
+    """Return the best way through each program of a file of transitions, from each start, by given actions only.
 
     Args:
         path: a file that `aiocg search --log` or `Runtime.log_to` wrote.
-        actions: texts; other actions are not gone by, but for the two of the start `OzMinsize`.
+        actions: their texts.
 
     Raises:
         TransitionsError: when the file cannot be used.
         PolicyError: when it has no way that gains anything.
     """
-    usable = {*actions, *STARTS[STRONGER]}
+    usable = set(actions)
+    found = []
     with Transitions(path) as file:
-        edges: dict[int, list[tuple[float, tuple[str, ...], int]]] = {}
+        edges: Edges = {}
+        stronger: dict[int, int] = {}
         for one in file:
             reward = next((one.rewards[name] for name in FOR_SIZE if name in one.rewards), None)
-            if one.next not in (None, one.state) and reward is not None and usable.issuperset(one.actions):
-                assert one.next is not None
+            if one.next is None or one.next == one.state or reward is None:
+                continue
+            if one.actions == STARTS[STRONGER]:
+                stronger[one.state] = one.next
+            elif usable.issuperset(one.actions):
                 edges.setdefault(one.state, []).append((reward, one.actions, one.next))
-        found = [
-            Demonstration(uri, way)
-            for uri, state in file.benchmarks()
-            if state is not None and (way := _best_way(edges, state))
-        ]
+        for uri, state in file.benchmarks():
+            begun: list[tuple[tuple[str, ...], int]] = [] if state is None else [((), state)]
+            if state in stronger:
+                begun.append((STARTS[STRONGER], stronger[state]))
+            ways = [(prefix, _best_way(edges, place)) for prefix, place in begun]
+            found += [Demonstration(uri, (*prefix, *way)) for prefix, way in ways if way]
     if not found:
-        raise PolicyError(
-            f"{path} has no list of the policy's actions that makes a program smaller: nothing to imitate"
-        )
+        raise PolicyError(f"{path} has no list of the policy's actions that makes a program smaller")
     return found
 
 
-def _best_way(edges: dict[int, list[tuple[float, tuple[str, ...], int]]], start: int) -> tuple[str, ...]:
+def _best_way(edges: Edges, start: int) -> tuple[str, ...]:
     """Return the shortest way to the state with the highest sum of rewards, which depends on the state only."""
     ways: dict[int, tuple[float, tuple[str, ...]]] = {}
     heap: list[tuple[int, int, float, tuple[str, ...]]] = [(0, start, 0.0, ())]

@@ -76,16 +76,16 @@ def find_programs(runtime: Runtime, sources: Sequence[str], count: int, first: i
     return itertools.islice(dealt, count)
 
 
-def check_training(uris: Iterable[str]) -> None:
-    """Check that no program is of a dataset that is kept for tests.
+def check_training(names: Iterable[str]) -> None:
+    """Check that no name of a dataset or a program is of what is kept for tests.
 
     Raises:
         HeldOut: when one is.
     """
-    for uri in uris:
-        dataset = uri.partition("://")[2].partition("/")[0]
+    for name in names:
+        dataset = name.rpartition("://")[2].partition("/")[0]
         if dataset in HELD_OUT:
-            raise HeldOut(f"{uri} is kept for tests: nothing is trained on {', '.join(HELD_OUT)}")
+            raise HeldOut(f"{name} is kept for tests: nothing is trained on {', '.join(HELD_OUT)}")
 
 
 def hash_of(uris: Iterable[str]) -> str:

@@ -15,7 +15,6 @@ from aiocg.search.policy import PolicySearcher
 
 from . import toy
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 TEXTS = tuple(toy.STEPS)
 LLVM = ("mem2reg", "instcombine", "simplifycfg", "gvn", "no-such-pass", "function(early-cse,dce)")
 
