@@ -66,7 +66,7 @@ def train(
     ] = None,
     batch: Annotated[int, typer.Option(help="Episodes of an update.", min=1)] = 128,
     rate: Annotated[float, typer.Option(help="Learning rate at first.", min=0)] = 5e-4,
-    entropy: Annotated[float, typer.Option(help="Weight of the entropy.", min=0)] = 0.01,
+    entropy: Annotated[float, typer.Option(help="Weight of the entropy.", min=0)] = 0.005,
     seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     envs: Environments = 64,
     workers: Workers = None,

@@ -6,7 +6,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Episode"]
+__all__ = ["Episode", "worth"]
+
+OUTSIDE, HIGHEST = 0.1, 0.3  # weight of what is not beyond the baseline; logarithm from which on more counts as little
+
+
+def worth(cost: float, baseline: float) -> float:
+    """Return what a program of some size is worth: the logarithm of how many times smaller it is than the baseline.
+
+    What leads to the baseline counts a tenth, as there is twenty times as much to gain before as behind it, and so does
+    what is beyond 1.35 times smaller: few programs, of which hardly anything is left, would count most otherwise.
+    """
+    gain = math.log(max(baseline, 1.0) / max(cost, 1.0))
+    within = min(max(gain, 0.0), HIGHEST)
+    return within + OUTSIDE * (gain - within)
 
 
 class Episode:
@@ -51,7 +64,7 @@ class Episode:
         self._dead: dict[int, npt.NDArray[np.bool_]] = {state: self.mask}
 
     def advance(self, action: int, counts: npt.NDArray[Any], state: int, *, no_effect: bool) -> float:
-        """Take note of what an action did, and return what it earned: the logarithm of best before to best after.
+        """Take note of what an action did, and return what it earned: what the best program is `worth` more than before.
 
         An action without effect is masked for as long as the episode is in this state, and when it comes back to it.
         """
@@ -65,7 +78,7 @@ class Episode:
         before = self.best
         if self.cost < before:
             self.best, self.best_length = self.cost, len(self.taken)
-        return math.log(max(before, 1.0) / max(self.best, 1.0))
+        return worth(self.best, self.baseline) - worth(before, self.baseline)
 
     def fail(self, action: int) -> None:
         """Take note that the compiler refused an action; the state is as it was."""

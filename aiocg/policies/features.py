@@ -10,8 +10,9 @@ part          width     range         what
 `autophase`   56        [0, 1]        Autophase (Huang et al., MLSys 2020) divided by the number of instructions
 `histogram`   actions   [0, 1]        how often each action was taken, divided by the steps of an episode
 `steps`       1         [0, 1]        steps left, divided by the steps of an episode
-`costs`       3         [-2, 2]       logarithms: instructions to those unoptimised, to those after -Oz (of the
-                                      program marked `minsize`), and to the least so far
+`costs`       5         [-2, 2]       logarithms: instructions to those unoptimised, to those after -Oz (of the
+                                      program marked `minsize`), and to the least so far; and the hyperbolic
+                                      tangent of ten times the last two, in which one per cent can be seen
 ============= ========= ============= ==========================================================================
 
 What is greater than its range says is cut off there: few Autophase features are, of tiny programs.
@@ -29,7 +30,7 @@ from aiocg.policies.episode import Episode
 __all__ = ["COSTS", "COUNTS", "OBSERVED", "PARTS", "Features"]
 
 OBSERVED = ("InstCount", "Autophase")  # of each state, one behind the other
-INST_COUNT, AUTOPHASE, COSTS = 70, 56, 3
+INST_COUNT, AUTOPHASE, COSTS = 70, 56, 5
 COUNTS = INST_COUNT + AUTOPHASE
 PARTS = ("instcount", "autophase", "histogram", "steps", "costs")
 LARGEST = 20 * math.log(2)
@@ -77,4 +78,5 @@ class Features:
         if "costs" not in self.parts:
             return unbounded
         others = np.array([[one.unoptimised, one.baseline, max(one.best, 1.0)] for one in episodes], np.float32)
-        return np.concatenate([unbounded, np.clip(np.log(total / others), -2, 2)], 1)
+        logs = np.log(total / others)
+        return np.concatenate([unbounded, np.clip(logs, -2, 2), np.tanh(10 * logs[:, 1:])], 1)

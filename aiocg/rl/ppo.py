@@ -60,9 +60,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     discount: float = 0.995
     trace: float = 0.95
     clip: float = 0.2
-    entropy: float = 0.01
+    entropy: float = 0.005
     gradient: float = 0.5
-    scale: float = 10.0
+    scale: float = 30.0
     seed: int = 0
 
     @property

@@ -12,7 +12,7 @@ from aiocg.rl.vector import Plan, Trajectory, choose
 
 ACTIONS = ("north", "east", "south", "west")
 STEPS = 8
-STEP_COST = 0.05
+STEP_COST = 0.002
 START, BEST = 1000, 1000 - 6 * 100
 FACTS = PolicyFacts(compiler="scripted 1", actions=ACTIONS, steps=STEPS)
 SIZE = Features(len(ACTIONS)).size

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from aiocg.policies import Episode, Features, Policy, PolicyError, PolicyFacts, shipped_policies
-from aiocg.policies.features import COUNTS, PARTS
+from aiocg.policies.features import COSTS, COUNTS, PARTS
 from aiocg.rl.programs import HELD_OUT
 
 ACTIONS = tuple(f"pass{number}" for number in range(60))
@@ -145,7 +145,7 @@ def counts_of(cost: int) -> Any:
 def test_an_episode_is_scored_by_the_best_program_on_its_way() -> None:
     episode = Episode(3, 10, 100, 50, counts_of(100), 1)
     gains = [episode.advance(0, counts_of(cost), cost, no_effect=False) for cost in (80, 120, 40, 60)]
-    assert gains == pytest.approx([np.log(100 / 80), 0, np.log(80 / 40), 0])
+    assert gains == pytest.approx([0.1 * np.log(100 / 80), 0, 0.1 * np.log(80 / 50) + np.log(50 / 40), 0])
     assert (episode.best, episode.cost, episode.best_length) == (40, 60, 3)
 
 
@@ -170,7 +170,7 @@ def test_features_are_in_their_ranges_for_any_program() -> None:
             episode.advance(step % 3, rng.integers(0, scale + 1, COUNTS), step, no_effect=False)
         (row,) = features([episode])
         assert row.dtype == np.float32 and row.shape == (features.size,)
-        assert np.all((row[:-3] >= 0) & (row[:-3] <= 1)) and np.all(np.abs(row[-3:]) <= 2)
+        assert np.all((row[:-COSTS] >= 0) & (row[:-COSTS] <= 1)) and np.all(np.abs(row[-COSTS:]) <= 2)
 
 
 @pytest.mark.parametrize("part", PARTS)

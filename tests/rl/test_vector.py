@@ -9,6 +9,8 @@ import pytest
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.gym.runtime import SyncRuntime
 from aiocg.policies import Features, Policy, PolicyFacts
+from aiocg.policies.episode import worth
+from aiocg.policies.features import COSTS
 from aiocg.rl import PhaseOrdering, Plan, Program, Trajectory, collect, evaluate, find_programs, prepare_programs, score
 from aiocg.rl.programs import HELD_OUT, HeldOut, check_training, default_actions, hash_of
 
@@ -81,11 +83,12 @@ def test_features_masks_and_rewards_are_those_of_the_programs(runtime: SyncRunti
         found = collect(envs, policy_of(), plans_of(programs))
     for one in found:
         assert one.features.shape == (len(one.actions), Features(len(ACTIONS)).size)
-        assert np.all((one.features[:, :-3] >= 0) & (one.features[:, :-3] <= 1))
+        assert np.all((one.features[:, :-COSTS] >= 0) & (one.features[:, :-COSTS] <= 1))
         assert one.masks[:, -1].all() and one.masks[np.arange(len(one.actions)), one.actions].all()
         program = one.plan.program
         begun = program.unoptimised if one.plan.start == "O0" else program.oz_minsize
-        assert one.rewards.sum() == pytest.approx(np.log(begun / one.best), abs=1e-5)
+        gain = worth(one.best, program.oz_minsize) - worth(begun, program.oz_minsize)
+        assert one.rewards.sum() == pytest.approx(gain, abs=1e-5)
         assert one.best <= min(begun, one.last)
 
 
