@@ -64,7 +64,7 @@ class Episode:
         self._dead: dict[int, npt.NDArray[np.bool_]] = {state: self.mask}
 
     def advance(self, action: int, counts: npt.NDArray[Any], state: int, *, no_effect: bool) -> float:
-        """Take note of what an action did, and return what it earned: what the best program is `worth` more than before.
+        """Take note of what an action did, and return how much more the best program is `worth` than before.
 
         An action without effect is masked for as long as the episode is in this state, and when it comes back to it.
         """
