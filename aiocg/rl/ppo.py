@@ -52,15 +52,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     episodes: int = 20_000
-    batch: int = 128
+    batch: int = 64
     epochs: int = 4
-    minibatch: int = 1024
+    minibatch: int = 256
     hidden: tuple[int, ...] = (256, 256)
     rate: float = 5e-4
     discount: float = 0.995
     trace: float = 0.95
     clip: float = 0.2
-    entropy: float = 0.005
+    entropy: float = 0.002
     gradient: float = 0.5
     scale: float = 30.0
     seed: int = 0

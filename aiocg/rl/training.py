@@ -42,7 +42,7 @@ def train(
     *,
     checkpoint: Path | None = None,
     more: dict[str, Any] | None = None,
-    every: int = 10,
+    every: int = 5,
     progress: Callable[[dict[str, float]], None] = lambda told: None,
 ) -> None:
     """Train until all episodes are done; a learner that was trained before goes on. PyTorch is set to one thread.
