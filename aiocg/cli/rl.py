@@ -20,7 +20,17 @@ from aiocg.cli.output import (
     table,
     write_file,
 )
-from aiocg.cli.rl_job import Choice, check_starts, imitate_from, new_learner, prepared, progress_to, rows_of, scores_in
+from aiocg.cli.rl_job import (
+    Choice,
+    check_starts,
+    imitate_from,
+    need_pytorch,
+    new_learner,
+    prepared,
+    progress_to,
+    rows_of,
+    scores_in,
+)
 
 app = typer.Typer(
     help=(
@@ -86,13 +96,11 @@ def train(
         fail(f"{checkpoint} exists: go on with --resume, or name another file")
     if resume and not checkpoint.exists():
         fail(f"there is no checkpoint {checkpoint} to go on from")
-    try:
-        from aiocg.rl.ppo import Learner, Settings
-        from aiocg.rl.training import draw_curve
-        from aiocg.rl.training import train as run
-    except ImportError as error:
-        fail(str(error))
+    need_pytorch()
     from aiocg.rl import PhaseOrdering, SyncRuntime
+    from aiocg.rl.ppo import Learner, Settings
+    from aiocg.rl.training import draw_curve
+    from aiocg.rl.training import train as run
 
     interrupted = False
     with SyncRuntime(workers=workers) as runtime:
@@ -194,10 +202,9 @@ def export(
     import msgspec
 
     check_writable(policy)
-    try:
-        from aiocg.rl.ppo import Learner
-    except ImportError as error:
-        fail(str(error))
+    need_pytorch()
+    from aiocg.rl.ppo import Learner
+
     learner, _ = Learner.load(checkpoint)
     learner.facts = msgspec.structs.replace(learner.facts, scores=scores_in(scores or ()))
     content = learner.policy().to_bytes()

@@ -23,6 +23,16 @@ class Choice:
     largest: int
 
 
+def need_pytorch() -> None:
+    """Exit with a message when PyTorch is not installed."""
+    from aiocg.rl.ppo import pytorch
+
+    try:
+        pytorch()
+    except ImportError as error:
+        fail(str(error))
+
+
 def check_starts(starts: Sequence[str]) -> None:
     """Exit with a message when there is no such start of an episode."""
     from aiocg.rl import STARTS

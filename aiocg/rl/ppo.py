@@ -21,13 +21,7 @@ from aiocg.policies.policy import Policy, PolicyError, PolicyFacts
 from aiocg.rl.programs import hash_of
 from aiocg.rl.vector import Trajectory
 
-try:
-    import torch
-    from torch import nn
-except ImportError as error:
-    raise ImportError("training needs PyTorch: pip install 'aiocg[rl]'") from error
-
-__all__ = ["Learner", "Settings", "advantages"]
+__all__ = ["Learner", "Settings", "advantages", "pytorch"]
 
 FORMAT = "aiocg ppo 1"
 DAMAGE = (AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, zipfile.BadZipFile)
@@ -71,24 +65,40 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return math.ceil(self.episodes / self.batch)
 
 
-def _network(sizes: Sequence[int], last: float) -> nn.Sequential:
+def pytorch() -> Any:
+    """Return the module `torch`.
+
+    Raises:
+        ImportError: when it is not installed; `pip install 'aiocg[rl]'` does that.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("training needs PyTorch: pip install 'aiocg[rl]'") from error
+    return torch
+
+
+def _network(torch: Any, sizes: Sequence[int], last: float) -> Any:
     """Make a perceptron with tanh between its layers, and small weights in the last one."""
-    layers: list[nn.Module] = []
+    layers: list[Any] = []
     for number, (inputs, outputs) in enumerate(pairwise(sizes)):
-        layer = nn.Linear(inputs, outputs)
-        nn.init.orthogonal_(layer.weight, last if number == len(sizes) - 2 else math.sqrt(2))
-        nn.init.zeros_(layer.bias)
-        layers += [layer, nn.Tanh()]
-    return nn.Sequential(*layers[:-1])
+        layer = torch.nn.Linear(inputs, outputs)
+        torch.nn.init.orthogonal_(layer.weight, last if number == len(sizes) - 2 else math.sqrt(2))
+        torch.nn.init.zeros_(layer.bias)
+        layers += [layer, torch.nn.Tanh()]
+    return torch.nn.Sequential(*layers[:-1])
 
 
 class Learner:
-    """An actor, a critic, and how they learn from episodes.
+    """An actor, a critic, and how they learn from episodes. It sets PyTorch to one thread.
 
     Args:
         facts: what the policy is to say of itself.
         settings: see `Settings`.
         size: features of a state.
+
+    Raises:
+        ImportError: when PyTorch is not installed; `pip install 'aiocg[rl]'` does that.
 
     Attributes:
         update: updates made so far.
@@ -99,10 +109,12 @@ class Learner:
         self.facts, self.settings, self.size = facts, settings, size
         self.update = 0
         self.curve: list[dict[str, float]] = []
+        self._torch = torch = pytorch()
+        torch.set_num_threads(1)  # more gain little, and lose much where workers need the processors
         torch.manual_seed(settings.seed)
         outputs = len(facts.actions) + 1
-        self.actor = _network([size, *settings.hidden, outputs], 0.01)
-        self.critic = _network([size, *settings.hidden, 1], 1.0)
+        self.actor = _network(torch, [size, *settings.hidden, outputs], 0.01)
+        self.critic = _network(torch, [size, *settings.hidden, 1], 1.0)
         self._parameters = [*self.actor.parameters(), *self.critic.parameters()]
         self._optimizer = torch.optim.Adam(self._parameters, lr=settings.rate, eps=1e-5, foreach=True)
 
@@ -125,7 +137,7 @@ class Learner:
 
     def layers(self) -> list[tuple[Any, Any]]:
         """Return weights, shape (inputs, outputs), and biases of the actor, for a `Policy`."""
-        linear = [one for one in self.actor if isinstance(one, nn.Linear)]
+        linear = list(self.actor)[::2]
         return [(one.weight.detach().numpy().T, one.bias.detach().numpy()) for one in linear]
 
     def policy(self) -> Policy:
@@ -137,7 +149,7 @@ class Learner:
 
     def learn(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
         """Make one update by episodes of the present policy, and return what can be told of it."""
-        settings = self.settings
+        settings, torch = self.settings, self._torch
         features, masks, actions = self._stacked(trajectories)
         with torch.no_grad():
             values = self.critic(features).squeeze(1)
@@ -163,7 +175,7 @@ class Learner:
     def _descend(
         self, features: Any, masks: Any, actions: Any, before: Any, gains: Any, target: Any
     ) -> tuple[float, ...]:
-        settings = self.settings
+        settings, torch = self.settings, self._torch
         distribution = self._distribution(features, masks)
         difference = distribution.log_prob(actions) - before
         ratio = difference.exp()
@@ -197,22 +209,23 @@ class Learner:
 
     def _parts(self, rng: np.random.Generator, count: int) -> Iterator[Any]:
         """Return the places of steps in random order, as many at a time as a minibatch has."""
-        order, size = torch.from_numpy(rng.permutation(count)), self.settings.minibatch
+        order, size = self._torch.from_numpy(rng.permutation(count)), self.settings.minibatch
         return (order[start : start + size] for start in range(0, count, size))
 
     def _stacked(self, trajectories: Sequence[Trajectory]) -> tuple[Any, Any, Any]:
         parts = ([one.features for one in trajectories], [one.masks for one in trajectories])
         arrays = [np.concatenate(part) for part in (*parts, [one.actions for one in trajectories])]
-        return tuple(map(torch.from_numpy, arrays))  # type: ignore[return-value]
+        features, masks, actions = map(self._torch.from_numpy, arrays)
+        return features, masks, actions
 
     def _distribution(self, features: Any, masks: Any) -> Any:
         logits = self.actor(features).masked_fill(~masks, -1e9)
-        return torch.distributions.Categorical(logits=logits, validate_args=False)
+        return self._torch.distributions.Categorical(logits=logits, validate_args=False)
 
     def _step(self, loss: Any) -> None:
         self._optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(self._parameters, self.settings.gradient, foreach=True)
+        self._torch.nn.utils.clip_grad_norm_(self._parameters, self.settings.gradient, foreach=True)
         self._optimizer.step()
 
     # ---------------------------------------------------------------------------------------- checkpoint
@@ -260,7 +273,7 @@ class Learner:
         return learner, header["more"]
 
     def _restore(self, arrays: Any) -> None:
-        names = ("step", "exp_avg", "exp_avg_sq")
+        names, torch = ("step", "exp_avg", "exp_avg_sq"), self._torch
         with torch.no_grad():
             for number, parameter in enumerate(self._parameters):
                 parameter.copy_(torch.from_numpy(arrays[f"parameter{number}"]))

@@ -45,7 +45,7 @@ def train(
     every: int = 5,
     progress: Callable[[dict[str, float]], None] = lambda told: None,
 ) -> None:
-    """Train until all episodes are done; a learner that was trained before goes on. PyTorch is set to one thread.
+    """Train until all episodes are done; a learner that was trained before goes on.
 
     Args:
         envs: where episodes are run.
@@ -56,10 +56,7 @@ def train(
         every: updates between two checkpoints.
         progress: told of each update.
     """
-    import torch
-
     settings, facts = learner.settings, learner.facts
-    torch.set_num_threads(1)  # networks this small gain little by more, and lose much where workers need the processors
     try:
         while not learner.finished:
             began = time.perf_counter()

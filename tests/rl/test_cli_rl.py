@@ -1,5 +1,7 @@
 """`aiocg rl`, and `aiocg search policy`."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,8 +61,6 @@ def test_what_cannot_work_is_told_before_anything_is_trained(aiocg: Run) -> None
 
 
 def test_without_torch_the_extra_is_named(aiocg: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "aiocg.rl.ppo", raising=False)
-    monkeypatch.delitem(sys.modules, "aiocg.rl.training", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     for command in (("rl", "train", "run.ckpt"), ("rl", "export", "run.ckpt", "out.npz")):
         done = aiocg(*command)
@@ -107,3 +107,24 @@ def test_a_search_is_imitated_first(aiocg: Run) -> None:
     common = ("--programs", seen, "--actions", "actions.txt", "--episodes", 8, "--batch", 8, "--steps", 10)
     done = aiocg("rl", "train", "run.ckpt", *common, "--imitate", "t.db")
     assert done.status == 0 and "imitated 1 demonstration;" in done.out
+
+
+@pytest.mark.slow
+def test_an_interrupted_training_goes_on_to_the_same_policy_with_any_number_of_environments(aiocg: Run) -> None:
+    pytest.importorskip("torch", reason="training needs PyTorch: pip install 'aiocg[rl]'")
+    words = ["--programs", "csmith-v0", "--count", "4", "--episodes", "60", "--batch", "4", "--steps", "6"]
+    assert aiocg("rl", "train", "whole.ckpt", *words, "--envs", 2).status == 0
+    command = [sys.executable, "-P", "-m", "aiocg.cli", "rl", "train", "parts.ckpt", *words, "--envs", "5"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        said = next(line for line in process.stdout if "episodes" in line)
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    assert process.returncode == 130 and "go on with --resume" in rest, said + rest
+    assert aiocg("rl", "train", "parts.ckpt", "--resume").status == 0
+    for name in ("whole", "parts"):
+        assert aiocg("rl", "export", f"{name}.ckpt", f"{name}.npz").status == 0
+    whole, parts = Policy.load("whole.npz"), Policy.load("parts.npz")
+    assert whole.facts == parts.facts and whole.facts.episodes == 60
+    assert whole.to_bytes() == parts.to_bytes()

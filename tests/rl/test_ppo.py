@@ -1,5 +1,6 @@
 """Proximal policy optimisation, without a compiler."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +9,19 @@ import numpy as np
 import pytest
 
 from aiocg.policies import Policy, PolicyError
+from aiocg.rl.ppo import Learner, Settings, advantages, pytorch
 
 from .scripted import ACTIONS, BEST, FACTS, SIZE, START, play
 
-pytestmark = pytest.mark.slow
-torch = pytest.importorskip("torch", reason="training needs PyTorch: pip install 'aiocg[rl]'")
-
-from aiocg.rl.ppo import Learner, Settings, advantages  # noqa: E402  # which needs it
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("torch") is None, reason="training needs PyTorch: pip install 'aiocg[rl]'"),
+]
 
 SETTINGS = Settings(episodes=60 * 16, batch=16, minibatch=64, hidden=(32,), rate=3e-3, entropy=0.01, seed=1)
 
 
 def learner(settings: Settings = SETTINGS) -> Learner:
-    torch.set_num_threads(1)
     return Learner(FACTS, settings, SIZE)
 
 
@@ -87,6 +88,7 @@ def test_a_damaged_checkpoint_is_refused_by_its_name(tmp_path: Path, damage: str
 def test_numpy_computes_what_torch_computes() -> None:
     one = train(learner(), 2)
     features = np.random.default_rng(0).random((7, SIZE)).astype(np.float32)
+    torch = pytorch()
     with torch.no_grad():
         wanted = one.actor(torch.from_numpy(features)).numpy()
     assert np.allclose(one.policy().logits(features), wanted, atol=1e-5)
@@ -95,7 +97,7 @@ def test_numpy_computes_what_torch_computes() -> None:
 
 
 def test_a_masked_action_is_not_likely_at_all() -> None:
-    one = learner()
+    one, torch = learner(), pytorch()
     features = torch.zeros((1, SIZE))
     masks = torch.tensor([[True, False, True, False, True]])
     probabilities = one._distribution(features, masks).probs[0].detach().numpy()
