@@ -140,12 +140,14 @@ def evaluate(
     first: First = 0,
     largest: Largest = 1_000_000,
     start: Starts = None,
+    temperature: Annotated[float, typer.Option(help="Of the choices; 0 takes what is preferred.", min=0)] = 0.5,
+    seed: Annotated[int, typer.Option(help="Seed of the choices.")] = 0,
     envs: Environments = 16,
     workers: Workers = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write all results as JSON.")] = None,
     json: Json = False,
 ) -> None:
-    """Follow a policy's preferred actions once on each program, and compare with -Oz, as it is and marked minsize.
+    """Let a policy run one episode on each program, from each start, and compare with -Oz, as it is and marked minsize.
 
     "with fallback" is the least of all starts and both baselines, as of `aiocg search policy`; the other rows are what
     the policy comes to by itself: the best program on its way, and the last. Intervals are of 2,000 bootstrap samples
@@ -167,7 +169,7 @@ def evaluate(
         ready = prepared(runtime, choice, starts, json=json, training=False)
         with PhaseOrdering(runtime, chosen.facts.actions, num_envs=envs, steps=chosen.facts.steps) as ordering:
             began = time.perf_counter()
-            results = run(ordering, chosen, ready, starts)
+            results = run(ordering, chosen, ready, starts, temperature=temperature, seed=seed)
             seconds = (time.perf_counter() - began) / len(results)
     scores = score(results)
     found = {

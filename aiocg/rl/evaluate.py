@@ -12,9 +12,10 @@ from aiocg.rl.programs import Program
 from aiocg.rl.vector import PhaseOrdering, Plan, collect
 from aiocg.search.metrics import Mean, mean_of_ratios, reward_units
 
-__all__ = ["BASELINES", "Result", "Scores", "evaluate", "score"]
+__all__ = ["BASELINES", "TEMPERATURE", "Result", "Scores", "evaluate", "score"]
 
 BASELINES = ("oz", "oz_minsize")
+TEMPERATURE = 0.5  # of choices, unless another one is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +68,31 @@ class Scores:
         return {**asdict(self), "ratio": ratio}
 
 
-def evaluate(envs: PhaseOrdering, policy: Policy, programs: Sequence[Program], starts: Sequence[str]) -> list[Result]:
-    """Follow a policy's preferred actions once from each start, on each program.
+def evaluate(
+    envs: PhaseOrdering,
+    policy: Policy,
+    programs: Sequence[Program],
+    starts: Sequence[str],
+    *,
+    temperature: float = TEMPERATURE,
+    seed: int = 0,
+) -> list[Result]:
+    """Run one episode from each start on each program.
 
     Args:
         envs: with the policy's actions.
         policy: to follow.
         programs: prepared for the starts.
         starts: their names.
+        temperature: of the choices; 0 to take what the policy prefers, which comes less far, as the best program on
+            the way counts and chance sees more of them.
+        seed: of the choices.
     """
-    plans = [Plan(program, start) for program in programs for start in starts]
+    plans = [
+        Plan(program, start, (seed, place), temperature=temperature) if temperature else Plan(program, start)
+        for place, program in enumerate(programs)
+        for start in starts
+    ]
     largest = sorted(range(len(plans)), key=lambda place: -plans[place].program.unoptimised)
     done = dict(zip(largest, collect(envs, policy, [plans[place] for place in largest]), strict=True))
     found = []

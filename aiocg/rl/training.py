@@ -13,6 +13,8 @@ from aiocg.rl.vector import PhaseOrdering, Plan, Trajectory, collect
 
 __all__ = ["draw_curve", "plans_of", "summary", "train"]
 
+SMOOTHED = 9  # updates before each that its point in the picture is a mean of, too
+
 
 def plans_of(programs: Sequence[Program], starts: Sequence[str], count: int, seed: int, update: int) -> list[Plan]:
     """Return the episodes of an update, which its number and the seed decide; large programs come first.
@@ -91,7 +93,7 @@ def summary(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def draw_curve(curve: Sequence[dict[str, float]], path: Path) -> None:
-    """Draw a learning curve: how many times smaller than -Oz programs become, over episodes.
+    """Draw a learning curve: how many times smaller than -Oz programs become, over episodes, by running means of ten.
 
     Args:
         curve: `Learner.curve`.
@@ -107,8 +109,11 @@ def draw_curve(curve: Sequence[dict[str, float]], path: Path) -> None:
     figure = Figure(figsize=(7, 3.5), layout="constrained")
     axes = figure.add_subplot()
     for name in sorted({key for told in curve for key in told if key.startswith("ratio_")}):
-        points = [(told["episodes"], told[name]) for told in curve if name in told]
-        axes.plot(*zip(*points, strict=True), label=f"from {name.removeprefix('ratio_')}")
+        episodes = [told["episodes"] for told in curve if name in told]
+        ratios = np.array([told[name] for told in curve if name in told])
+        means = [ratios[max(0, place - SMOOTHED) : place + 1].mean() for place in range(len(ratios))]
+        (line,) = axes.plot(episodes, means, label=f"from {name.removeprefix('ratio_')}")
+        axes.plot(episodes, ratios, linewidth=0.5, alpha=0.4, color=line.get_color())
     axes.axhline(1, color="grey", linewidth=0.8)
     axes.set(xlabel="episodes", ylabel="times smaller than -Oz (minsize)")
     axes.legend()

@@ -43,12 +43,14 @@ class Plan:
         start: the name of one of its starts.
         seed: of the choices of an agent; None to take the action that it prefers.
         actions: numbers of the actions to take in place of an agent's, such as those of a demonstration.
+        temperature: divides an agent's preferences before it chooses at random; below 1, it prefers more.
     """
 
     program: Program
     start: str = "O0"
     seed: tuple[int, ...] | None = None
     actions: tuple[int, ...] | None = None
+    temperature: float = 1.0
 
 
 @dataclass(slots=True)
@@ -302,7 +304,7 @@ def _act(
             action = left[0] if left else len(envs.actions)
         else:
             assert logits is not None
-            action = choose(logits[place], mask, record.rng)
+            action = choose(logits[place] / record.plan.temperature, mask, record.rng)
         record.features.append(seen[place])
         record.masks.append(mask)
         record.actions.append(action)

@@ -23,6 +23,7 @@ DEFAULT = "instructions"  # the policy that comes along
 WALKS = 8  # episodes at a time
 BRANCHES = 2  # actions tried in a state: the one that is chosen, and the next, in case the first does nothing
 PACE = Pace(batch=WALKS * BRANCHES, ahead=2)
+TEMPERATURE = 0.5  # of the choices: below 1, what is preferred is chosen more often
 STRONGER = "OzMinsize"  # the baseline that a policy compares programs with
 
 
@@ -181,7 +182,7 @@ class PolicySearcher:
         values = self._policy.logits(self._policy.features([episode]))[0]
         values = np.where(episode.mask & self._usable, values, -np.inf)
         if walk.rng is not None:
-            values = values + walk.rng.gumbel(size=len(values))
+            values = values / TEMPERATURE + walk.rng.gumbel(size=len(values))
         stop = len(values) - 1
         if int(np.argmax(values)) == stop:
             return False

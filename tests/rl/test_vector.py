@@ -128,6 +128,19 @@ def test_an_evaluation_never_falls_behind_the_baselines_and_says_so_apart(
     assert found["from O0", "oz"].ratio.low <= found["from O0", "oz"].ratio.mean <= found["from O0", "oz"].ratio.high
 
 
+def test_an_evaluation_has_a_seed_and_at_no_temperature_none_is_needed(
+    runtime: SyncRuntime, programs: list[Program]
+) -> None:
+    with PhaseOrdering(runtime, ACTIONS, num_envs=2, steps=STEPS) as envs:
+
+        def last(temperature: float, seed: int) -> list[dict[str, float]]:
+            found = evaluate(envs, policy_of(), programs, STARTS, temperature=temperature, seed=seed)
+            return [one.last for one in found]
+
+        assert last(10, 1) == last(10, 1) != last(10, 2)
+        assert last(0, 1) == last(0, 2)
+
+
 # ------------------------------------------------------------------------------------------------------ programs
 
 
