@@ -159,7 +159,7 @@ def test_client_never_imports_workers() -> None:
 
 def test_facades_are_built_on_the_client_and_not_the_other_way() -> None:
     for facade in ("aiocg.gym", "aiocg.compat"):
-        above = [facade, "aiocg.compat"]
+        above = [facade, "aiocg.compat", "aiocg.rl"]
         for name in _ours(set(MODULES), *above):
             imported = {module for module in _imported(MODULES[name]) if module.startswith(f"{facade}.")}
             assert not imported, f"{name} imports {imported}"

@@ -72,6 +72,10 @@ def test_wheel_has_every_file_that_is_compiled_on_the_users_machine(names: set[s
         assert f"aiocg/{path.relative_to(ROOT).as_posix()}" in names
 
 
+def test_wheel_has_the_policies_that_come_along_and_the_actions_of_new_ones(names: set[str]) -> None:
+    assert {"aiocg/policies/shipped/instructions.npz", "aiocg/rl/actions.txt"} <= names
+
+
 def test_wheel_puts_nothing_but_aiocg_at_the_top(names: set[str]) -> None:
     top = {name.split("/")[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == {"aiocg"}

@@ -18,6 +18,7 @@ from aiocg.cli import (
     leaderboard,
     llvm,
     replay,
+    rl,
     search,
     serve,
     transitions,
@@ -39,6 +40,7 @@ app.add_typer(gcc.app, name="gcc")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(transitions.app, name="transitions")
 app.add_typer(leaderboard.app, name="leaderboard")
+app.add_typer(rl.app, name="rl")
 app.add_typer(keys.app, name="keys")
 app.command("envs")(describe.envs)
 app.command("datasets")(dataset_list.datasets)

@@ -33,6 +33,7 @@ from aiocg.search.nevergrad import nevergrad
 from aiocg.search.opentuner import opentuner
 from aiocg.search.optuna import optuna
 from aiocg.search.pareto import ParetoPoint, ParetoResult, pareto
+from aiocg.search.policy import policy, policy_prior
 from aiocg.search.portfolio import portfolio
 from aiocg.search.racing import racing
 from aiocg.search.random import random
@@ -69,6 +70,8 @@ __all__ = [
     "opentuner",
     "optuna",
     "pareto",
+    "policy",
+    "policy_prior",
     "portfolio",
     "racing",
     "random",

@@ -130,7 +130,8 @@ async def sources(
 
     Args:
         programs: one program for all; a list or tuple with what each environment gets, which may be one program or
-            many; or a dataset, its name, or anything else that can be iterated over, from which all take in turn.
+            many, or a `ProgramSource`; or a dataset, its name, or anything else that can be iterated over, from which
+            all take in turn.
         datasets: where names are looked up, in a thread, as that may take long.
         preparation: compiles the programs that stay the same.
         ahead: how many programs of a stream to compile ahead.
@@ -156,6 +157,8 @@ async def sources(
 
 
 def _source(one: Any, datasets: Datasets, preparation: Preparation, ahead: int) -> ProgramSource:
+    if isinstance(one, ProgramSource):
+        return one
     if isinstance(one, Benchmark):
         return FixedProgram(one, preparation)
     return ProgramStream(one, datasets, ahead, preparation.form)
@@ -170,7 +173,7 @@ def _found(programs: Sequence[Any], datasets: Datasets) -> list[Any]:
             if one not in known:
                 known[one] = _dataset(one, datasets) or resolve(one, datasets)
             one = known[one]
-        elif not isinstance(one, (Benchmark, Iterable)):
+        elif not isinstance(one, (Benchmark, Iterable, ProgramSource)):
             raise TypeError(f"programs are given as benchmarks, their names, datasets or iterators, not as {one!r}")
         found.append(one)
     return found

@@ -1,0 +1,215 @@
+"""`aiocg rl`: train policies for phase ordering, judge them, and make files of them."""
+
+import dataclasses
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aiocg.cli.output import (
+    Json,
+    Workers,
+    answer,
+    check_writable,
+    console,
+    counted,
+    fail,
+    print_json,
+    table,
+    write_file,
+)
+from aiocg.cli.rl_job import (
+    Choice,
+    check_starts,
+    imitate_from,
+    need_pytorch,
+    new_learner,
+    prepared,
+    progress_to,
+    rows_of,
+    scores_in,
+)
+
+app = typer.Typer(
+    help=(
+        "Reinforcement learning of phase orders: train a policy, judge it, export it for `aiocg search policy`.\n\n"
+        "Example: aiocg rl train run.ckpt --episodes 2000 && aiocg rl export run.ckpt my.npz"
+    ),
+    no_args_is_help=True,
+)
+
+Programs = Annotated[
+    list[str] | None,
+    typer.Option("--programs", metavar="NAME", help="A dataset or a program; may be given several times."),
+]
+Count = Annotated[int, typer.Option(help="Programs in all, as many of each dataset.", min=1)]
+First = Annotated[
+    int, typer.Option(help="The first seed; of a dataset with an end, the first place when it is shuffled.", min=0)
+]
+Largest = Annotated[int, typer.Option(help="Instructions of a program; larger ones are left out.", min=1)]
+Environments = Annotated[int, typer.Option("--envs", help="Environments side by side.", min=1)]
+Starts = Annotated[
+    list[str] | None, typer.Option("--start", help="What episodes begin with: O0, OzMinsize; may be given twice.")
+]
+Checkpoint = Annotated[Path, typer.Argument(help="The file that training is kept in.", show_default=False)]
+
+
+@app.command()
+def train(
+    checkpoint: Checkpoint,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, by what it says.")] = False,
+    programs: Programs = None,
+    count: Count = 300,
+    first: First = 100,
+    largest: Largest = 5000,
+    start: Starts = None,
+    episodes: Annotated[int, typer.Option(help="Episodes in all.", min=1)] = 20_000,
+    steps: Annotated[int, typer.Option(help="Steps of an episode, at most.", min=1)] = 45,
+    actions: Annotated[
+        Path | None, typer.Option(help="A file with the text of an action on each line.", show_default="our own")
+    ] = None,
+    imitate: Annotated[
+        Path | None,
+        typer.Option(help="A file of transitions, such as of searches: first learn to do what led furthest there."),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Episodes of an update.", min=1)] = 64,
+    rate: Annotated[float, typer.Option(help="Learning rate at first.", min=0)] = 5e-4,
+    entropy: Annotated[float, typer.Option(help="Weight of the entropy.", min=0)] = 0.002,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    envs: Environments = 64,
+    workers: Workers = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the learning curve: .png or .svg.")] = None,
+    json: Json = False,
+) -> None:
+    """Train a policy by proximal policy optimisation. Ctrl-C keeps what was learned, for --resume.
+
+    Programs are of csmith-v0 and aiocg-v0 unless others are named. The same seed and arguments make the same policy,
+    whatever --envs and --workers are. Needs PyTorch: pip install 'aiocg\\[rl]'.
+
+    Example: aiocg rl train run.ckpt --programs csmith-v0 --episodes 2000 --plot curve.png
+    """
+    check_writable(checkpoint)
+    check_writable(plot)
+    if checkpoint.exists() and not resume:
+        fail(f"{checkpoint} exists: go on with --resume, or name another file")
+    if resume and not checkpoint.exists():
+        fail(f"there is no checkpoint {checkpoint} to go on from")
+    need_pytorch()
+    from aiocg.rl import PhaseOrdering, SyncRuntime
+    from aiocg.rl.ppo import Learner, Settings
+    from aiocg.rl.training import draw_curve
+    from aiocg.rl.training import train as run
+
+    interrupted = False
+    with SyncRuntime(workers=workers) as runtime:
+        if resume:
+            learner, more = Learner.load(checkpoint)
+            choice = Choice(**more)
+        else:
+            choice = Choice(tuple(programs or ("csmith-v0", "aiocg-v0")), count, first, largest)
+            settings = Settings(episodes=episodes, batch=batch, rate=rate, entropy=entropy, seed=seed)
+            learner = new_learner(runtime, actions, steps, tuple(start or ("O0", "OzMinsize")), choice, settings)
+        ready = prepared(runtime, choice, learner.facts.starts, json=json, training=True)
+        learner.know(one.uri for one in ready)
+        with PhaseOrdering(runtime, learner.facts.actions, num_envs=envs, steps=learner.facts.steps) as ordering:
+            if imitate is not None and not resume:
+                imitate_from(imitate, learner, ordering, ready, json=json)
+            progress = progress_to(learner.settings.episodes, json=json)
+            try:
+                run(ordering, learner, ready, checkpoint=checkpoint, more=dataclasses.asdict(choice), progress=progress)
+            except KeyboardInterrupt:
+                interrupted = True
+    if plot is not None and learner.curve:
+        draw_curve(learner.curve, plot)
+    last = learner.curve[-1] if learner.curve else {}
+    if interrupted:
+        text = f"interrupted; {checkpoint} has {counted(learner.update, 'update')}: go on with --resume"
+        answer(json, {"error": text, "checkpoint": str(checkpoint), **last}, text)
+        sys.exit(130)
+    text = f"{checkpoint} is trained: aiocg rl export {checkpoint} my.npz"
+    answer(json, {"checkpoint": str(checkpoint), **last}, text)
+
+
+@app.command()
+def evaluate(
+    policy: Annotated[str, typer.Argument(help="A policy's file, or the name of one that comes along.")],
+    programs: Programs = None,
+    count: Count = 50,
+    first: First = 0,
+    largest: Largest = 1_000_000,
+    start: Starts = None,
+    temperature: Annotated[float, typer.Option(help="Of the choices; 0 takes what is preferred.", min=0)] = 0.5,
+    seed: Annotated[int, typer.Option(help="Seed of the choices.")] = 0,
+    envs: Environments = 16,
+    workers: Workers = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write all results as JSON.")] = None,
+    json: Json = False,
+) -> None:
+    """Let a policy run one episode on each program, from each start, and compare with -Oz, as it is and marked minsize.
+
+    "with fallback" is the least of all starts and both baselines, as of `aiocg search policy`; the other rows are what
+    the policy comes to by itself: the best program on its way, and the last. Intervals are of 2,000 bootstrap samples
+    of programs, which are those of csmith-v0 unless others are named.
+
+    Example: aiocg rl evaluate my.npz --programs programs-v0 --count 100
+    """
+    import msgspec
+
+    from aiocg.rl import PhaseOrdering, Policy, SyncRuntime, score
+    from aiocg.rl import evaluate as run
+
+    check_writable(output)
+    chosen = Policy.load(policy)
+    starts = tuple(start or chosen.facts.starts)
+    check_starts(starts)
+    with SyncRuntime(workers=workers) as runtime:
+        choice = Choice(tuple(programs or ("csmith-v0",)), count, first, largest)
+        ready = prepared(runtime, choice, starts, json=json, training=False)
+        with PhaseOrdering(runtime, chosen.facts.actions, num_envs=envs, steps=chosen.facts.steps) as ordering:
+            began = time.perf_counter()
+            results = run(ordering, chosen, ready, starts, temperature=temperature, seed=seed)
+            seconds = (time.perf_counter() - began) / len(results)
+    scores = score(results)
+    found = {
+        "policy": policy,
+        "programs": [one.uri for one in results],
+        "seconds_per_program": seconds,
+        "scores": [one.as_json() for one in scores],
+    }
+    if output is not None:
+        write_file(output, msgspec.json.encode({**found, "results": results}) + b"\n")
+    if json:
+        print_json(found)
+        return
+    title = f"{policy} on {counted(len(results), 'program')}, {1000 * seconds:.0f} ms each"
+    columns = ("", "times smaller than -Oz", "larger", "than -Oz, minsize", "larger")
+    console.print(table(title, columns, rows_of(scores), right=(1, 2, 3, 4)))
+
+
+@app.command()
+def export(
+    checkpoint: Checkpoint,
+    policy: Annotated[Path, typer.Argument(help="The file to write: .npz.", show_default=False)],
+    scores: Annotated[
+        list[Path] | None, typer.Option(help="What `aiocg rl evaluate -o` wrote, to be kept in the file.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write the policy of a checkpoint to a small file of its own, which is all that `aiocg search policy` needs.
+
+    Example: aiocg rl export run.ckpt my.npz --scores csmith.json
+    """
+    import msgspec
+
+    check_writable(policy)
+    need_pytorch()
+    from aiocg.rl.ppo import Learner
+
+    learner, _ = Learner.load(checkpoint)
+    learner.facts = msgspec.structs.replace(learner.facts, scores=scores_in(scores or ()))
+    content = learner.policy().to_bytes()
+    write_file(policy, content)
+    told = {"policy": str(policy), "bytes": len(content), "episodes": learner.policy().facts.episodes}
+    answer(json, told, f"{policy} has {len(content):,} bytes: aiocg search policy PROGRAM --policy {policy}")

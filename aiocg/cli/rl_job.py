@@ -1,0 +1,162 @@
+"""What the commands of `aiocg rl` have in common: programs, a new learner, and what is told."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aiocg.cli.output import console, counted, fail, print_line
+
+if TYPE_CHECKING:
+    from aiocg.rl import PhaseOrdering, Program, Scores, SyncRuntime
+    from aiocg.rl.ppo import Learner, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which programs: names of datasets, how many, from which place on, and of how many instructions at most."""
+
+    programs: Sequence[str]
+    count: int
+    first: int
+    largest: int
+
+
+def need_pytorch() -> None:
+    """Exit with a message when PyTorch is not installed."""
+    from aiocg.rl.ppo import pytorch
+
+    try:
+        pytorch()
+    except ImportError as error:
+        fail(str(error))
+
+
+def check_starts(starts: Sequence[str]) -> None:
+    """Exit with a message when there is no such start of an episode."""
+    from aiocg.rl import STARTS
+
+    for start in starts:
+        if start not in STARTS:
+            fail(f"episodes begin with {' or '.join(STARTS)}, not with {start!r}")
+
+
+def prepared(
+    runtime: "SyncRuntime", choice: Choice, starts: Sequence[str], *, json: bool, training: bool
+) -> "list[Program]":
+    """Return the programs that were asked for, compiled and measured."""
+    from aiocg.rl.programs import check_training, find_programs, prepare_programs
+
+    if training:
+        check_training(choice.programs)
+    benchmarks = list(find_programs(runtime.runtime, choice.programs, choice.count, choice.first))
+    if not benchmarks:
+        fail(f"{', '.join(choice.programs)} has no programs from place {choice.first} on")
+    shown = console.is_terminal and not json
+
+    def progress(kept: int, left_out: int) -> None:
+        if shown:
+            console.print(f"programs: {kept} of {len(benchmarks)} ready, {left_out} left out", end="\r")
+
+    ready = runtime.run(
+        lambda: prepare_programs(runtime.runtime, benchmarks, starts=starts, largest=choice.largest, progress=progress)
+    )
+    if not ready:
+        fail(f"of {counted(len(benchmarks), 'program')} none can be used: they do not load, or are too large")
+    if not json:
+        left_out = len(benchmarks) - len(ready)
+        print_line(f"{counted(len(ready), 'program')} of {', '.join(choice.programs)}; {left_out} left out")
+    return ready
+
+
+def new_learner(
+    runtime: "SyncRuntime",
+    actions: Path | None,
+    steps: int,
+    starts: Sequence[str],
+    choice: Choice,
+    settings: "Settings",
+) -> "Learner":
+    """Return a learner that has learned nothing."""
+    from aiocg.policies import Features, PolicyFacts
+    from aiocg.rl.ppo import Learner
+    from aiocg.rl.programs import default_actions
+
+    check_starts(starts)
+    texts = default_actions() if actions is None else tuple(filter(None, actions.read_text("utf-8").splitlines()))
+    if len(texts) != len(set(texts)) or not texts:
+        fail(f"{actions} must have different actions, one on each line")
+    facts = PolicyFacts(
+        compiler=runtime.run(lambda: _compiler(runtime)),
+        actions=texts,
+        steps=steps,
+        starts=tuple(dict.fromkeys(starts)),
+        sources=tuple(choice.programs),
+        seed=settings.seed,
+    )
+    return Learner(facts, settings, Features(len(texts)).size)
+
+
+async def _compiler(runtime: "SyncRuntime") -> str:
+    env = await runtime.runtime.make("llvm-v0")
+    try:
+        return env.compiler_version
+    finally:
+        await env.close()
+
+
+def imitate_from(
+    path: Path, learner: "Learner", envs: "PhaseOrdering", programs: "Sequence[Program]", *, json: bool
+) -> None:
+    """Learn from demonstrations on the programs at hand."""
+    from aiocg.rl.cloning import demonstrations, plans_of
+    from aiocg.rl.vector import collect
+
+    plans = plans_of(demonstrations(path, learner.facts.actions), programs, learner.facts.actions)
+    if not plans:
+        fail(f"{path} has none of the programs that are trained on: search them with --log first")
+    loss = learner.imitate(collect(envs, None, plans))
+    if not json:
+        print_line(f"imitated {counted(len(plans), 'demonstration')}; cross entropy {loss:.3f}")
+
+
+def progress_to(episodes: int, *, json: bool) -> Callable[[dict[str, float]], None]:
+    """Return what tells of each update of a training."""
+    began = time.monotonic()
+
+    def progress(told: dict[str, float]) -> None:
+        found = {key.removeprefix("ratio_"): value for key, value in told.items() if key.startswith("ratio_")}
+        ratios = "  ".join(f"{start} {ratio:.4f}" for start, ratio in found.items())
+        rate = told["steps"] / told["seconds"]
+        seconds = time.monotonic() - began
+        done = f"{told['episodes']:,} of {episodes:,} episodes"
+        print_line(f"{seconds:6.0f} s  {done}  {ratios}  {rate:,.0f} steps/s  entropy {told['entropy']:.2f}")
+
+    return (lambda told: None) if json else progress
+
+
+def rows_of(scores: "Sequence[Scores]") -> Iterator[tuple[str, ...]]:
+    """Return a row for each figure: against both baselines, how many times smaller, and how often larger."""
+    whats = list(dict.fromkeys(one.what for one in scores))
+    for what in whats:
+        row = [what]
+        for one in [one for one in scores if one.what == what]:
+            row += [f"{one.ratio.mean:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})", f"{100 * one.worse:.0f} %"]
+        yield tuple(row)
+
+
+def scores_in(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
+    """Return the figures of files of results, by the programs that they are of."""
+    import msgspec
+
+    found: dict[str, dict[str, float]] = {}
+    for path in paths:
+        try:
+            told = msgspec.json.decode(path.read_bytes())
+            sets = sorted({uri.partition("://")[2].partition("/")[0] for uri in told["programs"]})
+            name = f"{len(told['programs'])} of {', '.join(sets)}"
+            found[name] = {f"{one['what']}, against {one['baseline']}": one["ratio"]["mean"] for one in told["scores"]}
+        except (OSError, KeyError, TypeError, ValueError):
+            fail(f"{path} is not what `aiocg rl evaluate -o` writes")
+    return found

@@ -1,0 +1,310 @@
+"""Proximal policy optimisation (Schulman et al., 2017) with masked actions, in one file, after CleanRL's manner.
+
+It knows nothing of compilers: whatever returns trajectories for a policy can be learned from. All random numbers follow
+from the seed and the number of the update, so a run that goes on from a checkpoint is the run that was not interrupted.
+"""
+
+import io
+import math
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from aiocg.policies.policy import Policy, PolicyError, PolicyFacts
+from aiocg.rl.programs import hash_of
+from aiocg.rl.vector import Trajectory
+
+__all__ = ["Learner", "Settings", "advantages", "pytorch"]
+
+FORMAT = "aiocg ppo 1"
+DAMAGE = (AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, zipfile.BadZipFile)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a training depends on, beside its programs.
+
+    Attributes:
+        episodes: in all; the learning rate falls to 0 over them.
+        batch: episodes of an update.
+        epochs: how often an update goes over them.
+        minibatch: steps of a gradient.
+        hidden: widths of the hidden layers.
+        rate: the learning rate at first.
+        discount, trace: gamma and lambda of the advantages (Schulman et al., 2016).
+        clip: how far the probability of an action may move in an update.
+        entropy: weight of the entropy.
+        gradient: the greatest norm of a gradient.
+        scale: rewards are multiplied by it.
+        seed: of all random choices.
+    """
+
+    episodes: int = 20_000
+    batch: int = 64
+    epochs: int = 4
+    minibatch: int = 256
+    hidden: tuple[int, ...] = (256, 256)
+    rate: float = 5e-4
+    discount: float = 0.995
+    trace: float = 0.95
+    clip: float = 0.2
+    entropy: float = 0.002
+    gradient: float = 0.5
+    scale: float = 30.0
+    seed: int = 0
+
+    @property
+    def updates(self) -> int:
+        """How many updates there are in all."""
+        return math.ceil(self.episodes / self.batch)
+
+
+def pytorch() -> Any:
+    """Return the module `torch`.
+
+    Raises:
+        ImportError: when it is not installed; `pip install 'aiocg[rl]'` does that.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("training needs PyTorch: pip install 'aiocg[rl]'") from error
+    return torch
+
+
+def _network(torch: Any, sizes: Sequence[int], last: float) -> Any:
+    """Make a perceptron with tanh between its layers, and small weights in the last one."""
+    layers: list[Any] = []
+    for number, (inputs, outputs) in enumerate(pairwise(sizes)):
+        layer = torch.nn.Linear(inputs, outputs)
+        torch.nn.init.orthogonal_(layer.weight, last if number == len(sizes) - 2 else math.sqrt(2))
+        torch.nn.init.zeros_(layer.bias)
+        layers += [layer, torch.nn.Tanh()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+class Learner:
+    """An actor, a critic, and how they learn from episodes. It sets PyTorch to one thread.
+
+    Args:
+        facts: what the policy is to say of itself.
+        settings: see `Settings`.
+        size: features of a state.
+
+    Raises:
+        ImportError: when PyTorch is not installed; `pip install 'aiocg[rl]'` does that.
+
+    Attributes:
+        update: updates made so far.
+        curve: what each of them has told.
+    """
+
+    def __init__(self, facts: PolicyFacts, settings: Settings, size: int) -> None:
+        self.facts, self.settings, self.size = facts, settings, size
+        self.update = 0
+        self.curve: list[dict[str, float]] = []
+        self._torch = torch = pytorch()
+        torch.set_num_threads(1)  # more gain little, and lose much where workers need the processors
+        torch.manual_seed(settings.seed)
+        outputs = len(facts.actions) + 1
+        self.actor = _network(torch, [size, *settings.hidden, outputs], 0.01)
+        self.critic = _network(torch, [size, *settings.hidden, 1], 1.0)
+        self._parameters = [*self.actor.parameters(), *self.critic.parameters()]
+        self._optimizer = torch.optim.Adam(self._parameters, lr=settings.rate, eps=1e-5, foreach=True)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all updates are made."""
+        return self.update >= self.settings.updates
+
+    def know(self, uris: Iterable[str]) -> None:
+        """Take note of the programs to train on, in the facts.
+
+        Raises:
+            PolicyError: when it was trained on others before.
+        """
+        names = list(uris)
+        found = hash_of(names)
+        if self.facts.programs_hash not in ("", found):
+            raise PolicyError("the programs are not those of the checkpoint: some load here that did not there, or not")
+        self.facts = msgspec.structs.replace(self.facts, programs=len(names), programs_hash=found)
+
+    def layers(self) -> list[tuple[Any, Any]]:
+        """Return weights, shape (inputs, outputs), and biases of the actor, for a `Policy`."""
+        linear = list(self.actor)[::2]
+        return [(one.weight.detach().numpy().T, one.bias.detach().numpy()) for one in linear]
+
+    def policy(self) -> Policy:
+        """Return the policy so far."""
+        done = min(self.update * self.settings.batch, self.settings.episodes)
+        return Policy(msgspec.structs.replace(self.facts, episodes=done), self.layers())
+
+    # ----------------------------------------------------------------------------------------- learning
+
+    def learn(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+        """Make one update by episodes of the present policy, and return what can be told of it."""
+        settings, torch = self.settings, self._torch
+        features, masks, actions = self._stacked(trajectories)
+        with torch.no_grad():
+            values = self.critic(features).squeeze(1)
+            before = self._distribution(features, masks).log_prob(actions)
+        gains, returns = advantages(
+            [one.rewards * settings.scale for one in trajectories], values.numpy(), settings.discount, settings.trace
+        )
+        advantage, target = torch.from_numpy(gains), torch.from_numpy(returns)
+        for group in self._optimizer.param_groups:
+            group["lr"] = settings.rate * (1 - self.update / settings.updates)
+        rng = np.random.default_rng((settings.seed, self.update))
+        told: list[tuple[float, ...]] = []
+        for _ in range(settings.epochs):
+            for part in self._parts(rng, len(actions)):
+                arrays = (features, masks, actions, before, advantage, target)
+                told.append(self._descend(*[one[part] for one in arrays]))
+        self.update += 1
+        entropy, distance, loss = np.mean(told, axis=0).tolist()
+        spread = float(np.var(returns))
+        explained = 1 - float(np.var(returns - values.numpy())) / spread if spread else 0.0
+        return {"entropy": entropy, "kl": distance, "value_loss": loss, "explained": explained}
+
+    def _descend(
+        self, features: Any, masks: Any, actions: Any, before: Any, gains: Any, target: Any
+    ) -> tuple[float, ...]:
+        settings, torch = self.settings, self._torch
+        distribution = self._distribution(features, masks)
+        difference = distribution.log_prob(actions) - before
+        ratio = difference.exp()
+        gains = (gains - gains.mean()) / (gains.std(unbiased=False) + 1e-8)
+        clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
+        surrogate = -torch.min(ratio * gains, clipped * gains).mean()
+        value_loss = 0.5 * (self.critic(features).squeeze(1) - target).square().mean()
+        entropy = distribution.entropy().mean()
+        self._step(surrogate - settings.entropy * entropy + 0.5 * value_loss)
+        with torch.no_grad():
+            distance = (ratio - 1 - difference).mean()
+        return entropy.item(), distance.item(), value_loss.item()
+
+    def imitate(self, trajectories: Sequence[Trajectory], epochs: int = 20) -> float:
+        """Learn to do what was done in some episodes; return the cross entropy at the end.
+
+        Args:
+            trajectories: the demonstrations.
+            epochs: how often to go over them.
+        """
+        features, masks, actions = self._stacked(trajectories)
+        rng, loss = np.random.default_rng((self.settings.seed, 1 << 32)), math.nan
+        for _ in range(epochs):
+            losses = []
+            for part in self._parts(rng, len(actions)):
+                wrong = -self._distribution(features[part], masks[part]).log_prob(actions[part]).mean()
+                self._step(wrong)
+                losses.append(wrong.item())
+            loss = float(np.mean(losses))
+        return loss
+
+    def _parts(self, rng: np.random.Generator, count: int) -> Iterator[Any]:
+        """Return the places of steps in random order, as many at a time as a minibatch has."""
+        order, size = self._torch.from_numpy(rng.permutation(count)), self.settings.minibatch
+        return (order[start : start + size] for start in range(0, count, size))
+
+    def _stacked(self, trajectories: Sequence[Trajectory]) -> tuple[Any, Any, Any]:
+        parts = ([one.features for one in trajectories], [one.masks for one in trajectories])
+        arrays = [np.concatenate(part) for part in (*parts, [one.actions for one in trajectories])]
+        features, masks, actions = map(self._torch.from_numpy, arrays)
+        return features, masks, actions
+
+    def _distribution(self, features: Any, masks: Any) -> Any:
+        logits = self.actor(features).masked_fill(~masks, -1e9)
+        return self._torch.distributions.Categorical(logits=logits, validate_args=False)
+
+    def _step(self, loss: Any) -> None:
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._torch.nn.utils.clip_grad_norm_(self._parameters, self.settings.gradient, foreach=True)
+        self._optimizer.step()
+
+    # ---------------------------------------------------------------------------------------- checkpoint
+
+    def save(self, path: str | os.PathLike[str], more: Mapping[str, Any] | None = None) -> None:
+        """Write a checkpoint, which takes the place of an earlier one when it is whole.
+
+        Args:
+            path: the file, an `.npz` archive without pickled objects.
+            more: what else to keep, as JSON can say it.
+        """
+        header = {
+            "format": FORMAT, "facts": self.facts, "settings": self.settings, "size": self.size,
+            "update": self.update, "curve": self.curve, "more": dict(more or {}),
+        }  # fmt: skip
+        arrays: dict[str, Any] = {"header": np.frombuffer(msgspec.json.encode(header), np.uint8)}
+        for number, parameter in enumerate(self._parameters):
+            arrays[f"parameter{number}"] = parameter.detach().numpy()
+            for name, value in self._optimizer.state.get(parameter, {}).items():
+                arrays[f"{name}{number}"] = np.asarray(value)
+        content = io.BytesIO()
+        np.savez(content, **arrays)
+        beside = Path(f"{path}.part")
+        beside.write_bytes(content.getvalue())
+        beside.replace(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> tuple["Learner", dict[str, Any]]:
+        """Read a checkpoint; return the learner, and what else was kept.
+
+        Raises:
+            PolicyError: when it is damaged or something else.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                header = msgspec.json.decode(arrays["header"].tobytes())
+                if header["format"] != FORMAT:
+                    raise PolicyError(f"{path} has the format {header['format']!r}, not {FORMAT!r}")
+                facts = msgspec.convert(header["facts"], PolicyFacts)
+                learner = cls(facts, msgspec.convert(header["settings"], Settings), header["size"])
+                learner.update, learner.curve = header["update"], header["curve"]
+                learner._restore(arrays)
+        except DAMAGE as error:
+            raise PolicyError(f"{path} is no checkpoint that can be used: {error}") from error
+        return learner, header["more"]
+
+    def _restore(self, arrays: Any) -> None:
+        names, torch = ("step", "exp_avg", "exp_avg_sq"), self._torch
+        with torch.no_grad():
+            for number, parameter in enumerate(self._parameters):
+                parameter.copy_(torch.from_numpy(arrays[f"parameter{number}"]))
+                if f"step{number}" in arrays:
+                    self._optimizer.state[parameter] = {
+                        name: torch.from_numpy(np.array(arrays[f"{name}{number}"])) for name in names
+                    }
+
+
+def advantages(
+    rewards: Sequence[npt.NDArray[Any]], values: npt.NDArray[Any], discount: float, trace: float
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Return generalised advantages and returns of steps, of episodes that are worth nothing behind their end.
+
+    Args:
+        rewards: of each episode, shape (steps,).
+        values: what the critic says of all of their states, one behind the other, float32, shape (all steps,).
+        discount, trace: gamma and lambda.
+
+    Returns:
+        Two arrays, float32, shape (all steps,).
+    """
+    lengths = np.array([len(one) for one in rewards])
+    longest = int(lengths.max())
+    there = np.arange(longest) < lengths[:, None]
+    reward, value = np.zeros((2, len(rewards), longest), np.float32)
+    reward[there], value[there] = np.concatenate(rewards), values
+    gains = np.zeros_like(reward)
+    gain: Any = np.zeros(len(rewards), np.float32)
+    following = gain
+    for step in reversed(range(longest)):
+        gain = there[:, step] * (reward[:, step] + discount * following - value[:, step] + discount * trace * gain)
+        gains[:, step], following = gain, value[:, step]
+    return gains[there], (gains + value)[there]
