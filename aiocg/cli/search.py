@@ -5,6 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
@@ -16,6 +17,12 @@ from aiocg.cli.search_job import DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHE
 from aiocg.cli.search_pareto import pareto
 
 Length = Annotated[int, typer.Option(help="Passes of a list, at most.", min=1)]
+PriorFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="File of a model that says which actions are promising.", exists=True, dir_okay=False, show_default=False
+    ),
+]
 NOT_OF_DEFAULT = ("--env", "--action-space", "--start")
 
 
@@ -151,6 +158,7 @@ def random(
 def beam(
     width: Annotated[int, typer.Option(help="States kept per level.", min=1)] = 4,
     depth: Annotated[int, typer.Option(help="Levels: the longest list of actions.", min=1)] = 20,
+    prior: PriorFile = None,
 ) -> None:
     """Extend the best few states by every action, level by level. It makes no random choices.
 
@@ -175,7 +183,7 @@ def anneal(seed: int) -> None:
 
 
 @_search("mcts", default=("budget", 10.0))
-def mcts(seed: int) -> None:
+def mcts(seed: int, prior: PriorFile = None) -> None:
     """Grow a tree of states: follow what has led to good ones, and what was followed seldom (PUCT).
 
     Example: aiocg search mcts programs-v0/crc32 --evaluations 2000

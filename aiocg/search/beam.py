@@ -1,20 +1,33 @@
 """Beam search: extend the best few states by every action, level by level."""
 
+from collections.abc import Sequence
 from typing import Any, Unpack
+
+import numpy as np
 
 from aiocg.env.env import Env
 from aiocg.search.alphabet import Alphabet
 from aiocg.search.driver import Options, Pace, tune
 from aiocg.search.levels import Levels
+from aiocg.search.prior import Path, Prior, prior_for
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome
 
 __all__ = ["Beam", "beam"]
 
 PACE = Pace(batch=24, ahead=8)  # all actions of a level are independent of one another
+TRIES = 16  # actions that a state is extended by where a prior says which
 
 
-async def beam(env: Env, *, width: int = 8, depth: int = 20, **options: Unpack[Options]) -> SearchResult:
+async def beam(
+    env: Env,
+    *,
+    width: int = 8,
+    depth: int = 20,
+    prior: Prior | Path | None = None,
+    tries: int = TRIES,
+    **options: Unpack[Options],
+) -> SearchResult:
     """Extend the `width` best states by every action, and repeat with the best of the resulting states.
 
     Each state is extended once, even if it is reached again on the same level or a later one; states are identified by
@@ -24,25 +37,43 @@ async def beam(env: Env, *, width: int = 8, depth: int = 20, **options: Unpack[O
         env: an environment with a reward space.
         width: states kept per level.
         depth: levels.
+        prior: a prior, or its file: states are extended by the actions only that it finds most promising.
+        tries: how many actions that is.
         **options: see `aiocg.search.Options`; there is no limit if there is no budget.
 
     Raises:
-        ValueError: if `width` or `depth` is not positive, and as `aiocg.search.tune` does.
+        ValueError: if `width`, `depth` or `tries` is not positive, the prior cannot be used, and as
+            `aiocg.search.tune` does.
         ServiceError: if the workers fail.
     """
-    if width < 1 or depth < 1:
-        raise ValueError(f"width and depth must be at least 1, not {width} and {depth}")
-    return await tune(env, lambda alphabet: Beam(alphabet, width, depth), name="beam", pace=PACE, **options)
+    if width < 1 or depth < 1 or tries < 1:
+        raise ValueError(f"width, depth and tries must be at least 1, not {width}, {depth} and {tries}")
+    known = None if prior is None else prior_for(env, prior)
+    return await tune(
+        env,
+        lambda alphabet: Beam(alphabet, width, depth, known, tries),
+        name="beam",
+        pace=PACE,
+        features=() if known is None else known.observations,
+        **options,
+    )
 
 
 class Beam(Levels):
-    """Proposes every action after each list of the frontier; the best new states are the next frontier."""
+    """Proposes every action after each list of the frontier; the best new states are the next frontier.
 
-    def __init__(self, alphabet: Alphabet, width: int, depth: int) -> None:
+    With a prior it proposes the `tries` most promising actions only, the most promising first.
+    """
+
+    def __init__(
+        self, alphabet: Alphabet, width: int, depth: int, prior: Prior | None = None, tries: int = TRIES
+    ) -> None:
         super().__init__([()])
         self._alphabet = alphabet
         self._width = width
         self._left = depth
+        self._prior = prior
+        self._tries = tries
         self._seen: set[int] = set()
         self._children: dict[int, tuple[float, Any, tuple[str, ...], Outcome]] = {}  # by state; they sort best first
 
@@ -60,4 +91,11 @@ class Beam(Levels):
         self._seen.update(self._children)
         frontier = sorted(self._children.values(), key=lambda child: child[:2])[: self._width]
         self._children.clear()
-        return [(*actions, text) for _, _, actions, state in frontier for text in self._alphabet.texts(state)]
+        return [(*actions, text) for _, _, actions, state in frontier for text in self._texts(state)]
+
+    def _texts(self, state: Outcome) -> Sequence[str]:
+        texts = self._alphabet.texts(state)
+        if self._prior is None:
+            return texts
+        order = np.argsort(-self._prior.weights(state, texts), kind="stable")
+        return [texts[index] for index in order[: self._tries]]

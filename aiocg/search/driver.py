@@ -92,6 +92,7 @@ async def tune(
     default: Budget | None = None,
     costs: Sequence[str] = (),
     looks: Sequence[str] = (),
+    features: Sequence[str] = (),
     **options: Unpack[Options],
 ) -> SearchResult:
     """Try a tuner's proposals until the budget is used up or the tuner has finished, and return the best.
@@ -110,7 +111,7 @@ async def tune(
         pace: how many proposals the tuner is asked for.
         space: the action space to search; the environment's current one if None.
         default: the budget if the options have none; unlimited if None.
-        costs: observations that the tuner is told with each outcome.
+        costs, features: observations that the tuner is told with each outcome: a number each, and all numbers.
         looks: observations that the tuner is told of what it only looks at.
         **options: see `Options`.
 
@@ -140,7 +141,7 @@ async def tune(
     record = Record(base, main.start(), _rank_lines if lines else alphabet.rank, options.get("progress"), resume)
     memory = Memory(merging=isinstance(reward, CostReward) and reward.deterministic)
     async with open_lanes(env, options.get("lanes")) as crew:
-        lanes, checker = [Lane(one, space, costs, looks) for one in crew], Checker(env)
+        lanes, checker = [Lane(one, space, costs, looks, features) for one in crew], Checker(env)
         try:
             finals = None if reward.deterministic else Finals()
             search = _Search(record, made, memory, pace or Pace(), lanes, checker, resume, finals=finals)

@@ -39,13 +39,22 @@ class Lane:
         space: the action space to search.
         costs: observations to report with each outcome; of several measurements, the median counts.
         looks: observations to report when a state is only looked at.
+        features: observations to report with each outcome, all their numbers.
     """
 
-    def __init__(self, env: Env, space: ActionSpace, costs: Sequence[str] = (), looks: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        env: Env,
+        space: ActionSpace,
+        costs: Sequence[str] = (),
+        looks: Sequence[str] = (),
+        features: Sequence[str] = (),
+    ) -> None:
         self.env = env
         self._looks = looks
         self._targeted = bool(space.targets_from)
-        self._observed = [*([space.targets_from] if space.targets_from else []), *costs]
+        self._observed = [*([space.targets_from] if space.targets_from else []), *costs, *features]
+        self._features = len(self._observed) - len(features)  # where they begin
         self._marks: OrderedDict[tuple[str, ...], _Mark] = OrderedDict()
         self._here: tuple[str, ...] = ()
         self._actions: tuple[str, ...] = ()  # the actions before this state that have an effect
@@ -111,8 +120,9 @@ class Lane:
         reward = float(f"{(self.env.episode_reward or 0.0) + candidate.reward:.12g}")
         actions = (*self._actions, *_that_matter(rest, candidate))
         targets = tuple(candidate.observation[0]) if self._targeted else None
-        costs = tuple([median_of(value) for value in candidate.observation[self._targeted :]])
-        return Outcome(reward, actions, candidate.state, targets, costs)
+        costs = [median_of(value) for value in candidate.observation[self._targeted : self._features]]
+        features = _numbers(candidate.observation[self._features :])
+        return Outcome(reward, actions, candidate.state, targets, (*costs, *features))
 
     def _nearest(self, actions: tuple[str, ...]) -> tuple[str, ...]:
         for length in range(len(actions), 0, -1):
@@ -182,7 +192,7 @@ def median_of(cost: Any) -> float:
 
 
 def _numbers(values: Sequence[Any]) -> tuple[float, ...]:
-    return tuple(np.concatenate([np.ravel(value) for value in values]).tolist())
+    return tuple(np.concatenate([np.ravel(value) for value in values]).tolist()) if values else ()
 
 
 def _that_matter(actions: Sequence[str], candidate: Candidate) -> tuple[str, ...]:

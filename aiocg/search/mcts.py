@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from aiocg.env.env import Env
 from aiocg.search.alphabet import Alphabet
 from aiocg.search.budget import Budget
 from aiocg.search.driver import Options, tune
+from aiocg.search.prior import Path, Prior, prior_for
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome, Proposal
 
@@ -18,11 +19,14 @@ __all__ = ["TreeSearcher", "mcts"]
 DEFAULT_BUDGET = Budget(evaluations=10_000)
 EXPLORATION = 1.0  # the weight of what was followed seldom
 DEEPEST = 40  # actions of a list
+TRUST = 0.75  # in the prior; the rest is shared by all actions
 TRIES = 2  # at each proposal, to find a way that is not closed or under way
 
 
-async def mcts(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> SearchResult:
-    """Grow a tree of states by PUCT, as AlphaZero does (Silver et al., 2018), with all actions equally likely before.
+async def mcts(
+    env: Env, *, seed: int = 0, prior: Prior | Path | None = None, **options: Unpack[Options]
+) -> SearchResult:
+    """Grow a tree of states by PUCT, as AlphaZero does (Silver et al., 2018).
 
     An action is worth the best reward that it has led to. States that are reached twice are one node, and actions
     without effect are not tried again. What is under way counts as a visit, so that evaluations side by side differ.
@@ -30,13 +34,20 @@ async def mcts(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> Search
     Args:
         env: with a reward space.
         seed: of all random choices, which are the order in which a state's actions are tried.
+        prior: a prior, or its file, that says how likely actions are before they are tried; all equally without.
         **options: see `aiocg.search.Options`; the budget is 10,000 evaluations if there is none.
 
     Raises:
-        ValueError, ServiceError: see `aiocg.search.tune`.
+        ValueError, ServiceError: see `aiocg.search.tune`; also if the prior cannot be used.
     """
+    known = None if prior is None else prior_for(env, prior)
     return await tune(
-        env, lambda alphabet: TreeSearcher(alphabet, seed), name="mcts", default=DEFAULT_BUDGET, **options
+        env,
+        lambda alphabet: TreeSearcher(alphabet, seed, known),
+        name="mcts",
+        default=DEFAULT_BUDGET,
+        features=() if known is None else known.observations,
+        **options,
     )
 
 
@@ -45,16 +56,20 @@ class _Node:
 
     Attributes:
         texts: its actions, in the order in which they are tried.
+        state: the state.
         visits: of each action, as float64, shape (actions,).
         values: the best reward that each has led to, as float64, shape (actions,); the node's own before it is known,
             and minus infinity where it leads nowhere.
         children: the nodes that actions lead to, by index; None while that is not known.
         total: visits of all actions.
         open: how many of them may lead somewhere.
+        lift: how many times as likely each action is as if all were equally, shape (actions,); None while nobody asked.
     """
 
-    def __init__(self, texts: Sequence[str], reward: float) -> None:
+    def __init__(self, texts: Sequence[str], reward: float, state: Outcome) -> None:
         self.texts = texts
+        self.state = state
+        self.lift: Any = None
         self.visits = np.zeros(len(texts))
         self.values = np.full(len(texts), reward)
         self.children: dict[int, _Node | None] = {}
@@ -70,7 +85,8 @@ class _Node:
 class TreeSearcher:
     """Proposes one action after a list that leads to a leaf of the tree."""
 
-    def __init__(self, alphabet: Alphabet, seed: int) -> None:
+    def __init__(self, alphabet: Alphabet, seed: int, prior: Prior | None = None) -> None:
+        self._prior = prior
         self._alphabet = alphabet
         self._rng = np.random.default_rng(seed)
         self._nodes: dict[int, _Node] = {}
@@ -117,7 +133,7 @@ class TreeSearcher:
         if node is None:
             texts = list(self._alphabet.texts(outcome))
             self._rng.shuffle(texts)
-            node = self._nodes[outcome.state] = _Node(texts, max(outcome.reward, self._low))
+            node = self._nodes[outcome.state] = _Node(texts, max(outcome.reward, self._low), outcome)
         return node
 
     def _descend(self) -> Proposal | None:
@@ -142,4 +158,11 @@ class TreeSearcher:
     def _choose(self, node: _Node) -> int:
         scale = max(self._high - self._low, 1e-12)
         rare = EXPLORATION * math.sqrt(node.total) / len(node.visits) * scale
-        return int(np.argmax(node.values + rare / (1 + node.visits)))
+        if node.lift is None:
+            node.lift = self._lift(node)
+        return int(np.argmax(node.values + rare * node.lift / (1 + node.visits)))
+
+    def _lift(self, node: _Node) -> Any:
+        if self._prior is None:
+            return np.float64(1)
+        return TRUST * self._prior.weights(node.state, node.texts) * len(node.texts) + 1 - TRUST

@@ -39,7 +39,8 @@ class Outcome:
         actions: those that matter: they lead to the same state, and each of them changes it.
         state: 64-bit hash of the state; 0 if an action fails.
         targets: what actions can be applied to in that state, None where the action space has no targets.
-        costs: of that state, as many as a search asks for; of a look, all numbers of the observations, one by one.
+        costs: of that state, as many as a search asks for, and all numbers of its features, one by one; of a look, all
+            numbers of what is looked at.
     """
 
     reward: float

@@ -1,0 +1,149 @@
+"""What is promising in a state before anything was tried there: priors of searches, and models that are priors.
+
+A model is a file that NumPy reads, and it names its actions by their texts: with another version of the compiler it
+says nothing of actions that it does not know, and nothing wrong of the others.
+"""
+
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiocg.env.env import Env
+from aiocg.search.tuner import Outcome
+
+__all__ = ["GainModel", "Prior", "prior_for"]
+
+Path = str | os.PathLike[str]
+Vector = NDArray[np.floating[Any]]
+
+
+class Prior(Protocol):
+    """Says which actions are promising in a state.
+
+    Attributes:
+        observations: names of the observation spaces that it looks at.
+    """
+
+    @property
+    def observations(self) -> Sequence[str]:
+        """Return them."""
+
+    def weights(self, state: Outcome, texts: Sequence[str]) -> Vector:
+        """Return how likely each action is to be the right one.
+
+        Args:
+            state: its `costs` are all numbers of the observations, one by one; its `actions` have led to it.
+            texts: the actions.
+
+        Returns:
+            Numbers of at least 0 whose sum is 1, shape (texts,).
+        """
+
+
+def prior_for(env: Env, prior: "Prior | Path") -> Prior:
+    """Return a prior, read from its file if need be, that can be used with an environment.
+
+    Raises:
+        ValueError: if the file is not of a prior, or the environment has no such observations.
+        OSError: if the file cannot be read.
+    """
+    found: Prior = GainModel.read(prior) if isinstance(prior, str | os.PathLike) else prior
+    missing = [name for name in found.observations if name not in env.observation_spaces]
+    if missing:
+        raise ValueError(f"the prior looks at {', '.join(missing)}, which {env.spec.id} does not observe")
+    return found
+
+
+class GainModel(NamedTuple):
+    """A multilayer perceptron that predicts what each action gains in a state, and whether it does anything at all.
+
+    Its inputs are the logarithms of counts, centred and scaled. Layers but the last are followed by a ReLU. Outputs are
+    the gain of each action, and then for each the logit of the probability that it changes the program.
+
+    Attributes:
+        observations: names of the observation spaces whose numbers it takes.
+        actions: their texts.
+        temperature: by how much an action must gain more than another one to be e times as likely.
+        center, scale: of the inputs, float32, shape (inputs,).
+        layers: weights, shape (outputs, inputs), and biases, shape (outputs,), of each layer, float32.
+    """
+
+    observations: tuple[str, ...]
+    actions: tuple[str, ...]
+    temperature: float
+    center: Vector
+    scale: Vector
+    layers: tuple[tuple[Vector, Vector], ...]
+
+    def predict(self, counts: Sequence[float] | Vector) -> tuple[Vector, Vector]:
+        """Return the gain of each action, and the probability that it changes the program, shape (actions,) each."""
+        values = (np.log1p(np.maximum(np.asarray(counts, np.float32), 0)) - self.center) / self.scale
+        for number, (weights, biases) in enumerate(self.layers):
+            values = weights @ (np.maximum(values, 0) if number else values) + biases
+        gains, logits = np.split(values, 2)
+        return gains, 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
+
+    def weights(self, state: Outcome, texts: Sequence[str]) -> Vector:
+        """Weigh actions by their gains and by whether they do anything; unknown ones are as the mean of the others."""
+        gains, effects = self.predict(state.costs)
+        likely = effects * np.exp((gains - gains.max()) / self.temperature)
+        known = dict(zip(self.actions, likely.tolist(), strict=True))
+        mean = float(likely.mean())
+        found: Vector = np.array([known.get(text, mean) for text in texts]) + 1e-12
+        found /= found.sum()
+        return found
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file that `write` has written; nothing in it is executed.
+
+        Raises:
+            ValueError: if it is another file, or a damaged one.
+            OSError: if it cannot be read.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return cls._of({name: file[name] for name in file.files})
+        except (KeyError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{os.fspath(path)} is not the file of a prior: {error}") from error
+
+    @classmethod
+    def _of(cls, arrays: Mapping[str, Any]) -> Self:
+        layers: list[tuple[Vector, Vector]] = []
+        while f"weights{len(layers)}" in arrays:
+            layers.append((arrays[f"weights{len(layers)}"], arrays[f"biases{len(layers)}"]))
+        made = cls(
+            tuple(arrays["observations"].tolist()),
+            tuple(arrays["actions"].tolist()),
+            float(arrays["temperature"]),
+            arrays["center"],
+            arrays["scale"],
+            tuple(layers),
+        )
+        sizes = [len(made.center), *[len(biases) for _, biases in layers]]
+        shapes = [weights.shape for weights, _ in layers]
+        wanted = [(after, before) for before, after in pairwise(sizes)]
+        if not layers or shapes != wanted or sizes[-1] != 2 * len(made.actions) or len(made.scale) != sizes[0]:
+            raise ValueError(f"layers of {shapes} do not fit {len(made.center)} inputs and {len(made.actions)} actions")
+        return made
+
+    def write(self, path: Path) -> None:
+        """Write a file of NumPy's arrays."""
+        layers: dict[str, Any] = {}
+        for number, (weights, biases) in enumerate(self.layers):
+            layers |= {f"weights{number}": weights, f"biases{number}": biases}
+        with open(path, "wb") as file:
+            np.savez_compressed(
+                file,
+                observations=np.array(self.observations, str),
+                actions=np.array(self.actions, str),
+                temperature=np.array(self.temperature),
+                center=self.center,
+                scale=self.scale,
+                **layers,
+            )
