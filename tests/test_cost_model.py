@@ -1,4 +1,4 @@
-"""The example that learns a cost model: data of a few thousand states, a graph network, a prior, and a search with it."""
+"""The example that learns a cost model: from data of a few thousand states to a search with a prior."""
 
 import csv
 import importlib.util
@@ -19,7 +19,8 @@ NEEDED = ("torch", "psutil", "matplotlib")
 def run(place: Any, module: str, *arguments: object) -> str:
     """Run a module of the example, and return what it says."""
     place.environment.update({"PYTHONPATH": str(EXAMPLES), "OMP_NUM_THREADS": "1"})
-    done = place.run(sys.executable, "-P", "-m", f"cost_model.{module}", *map(str, arguments))
+    line = (sys.executable, "-P", "-m", f"cost_model.{module}", *map(str, arguments))
+    done = place.run(*line, timeout=900.0)
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return str(done.stdout)
 
@@ -43,7 +44,7 @@ def file_actions(path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2400)
 def test_models_beat_the_mean_on_programs_that_they_have_not_seen_and_a_search_uses_one(place: Any) -> None:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
