@@ -33,10 +33,11 @@ def errors(axes: Axes, found: dict[str, dict[str, float]]) -> None:
         values = [found[split][f"{what}, {who}"] for split, what in names]
         bars = axes.bar(np.arange(len(names)) + 0.4 * place, values, 0.38, color=colour, label=who)
         axes.bar_label(bars, [f"{value:.3f}" for value in values], fontsize=7)
-    axes.set_xticks(np.arange(len(names)) + 0.2, [f"{what},\nsplit\n{split}" for split, what in names])
+    axes.set_xticks(np.arange(len(names)) + 0.2, [f"{what},\n{split.removeprefix('by ')}" for split, what in names])
     axes.set_yscale("log")
-    axes.set_title("relative error on unseen states")
-    axes.legend()
+    axes.set_ylim(top=5)
+    axes.set_title("relative error, split by ...")
+    axes.legend(loc="upper left", ncols=2)
 
 
 def gains(axes: Axes, first: dict[str, list[float]]) -> None:
@@ -54,14 +55,14 @@ def runs(axes: Axes, rows: list[dict[str, str]]) -> None:
     for row in rows:
         found[row["search"], row["start"], row["prior"]].append(float(row["reward"]))
     kinds = sorted({(search, start) for search, start, _ in found})
-    for place, (who, colour) in enumerate((("with", TEAL), ("without", GREY))):
+    for place, (who, colour) in enumerate((("model", TEAL), ("means", ORANGE), ("none", GREY))):
         values = [np.exp(np.log(found[*kind, who]).mean()) for kind in kinds]
-        bars = axes.bar(np.arange(len(kinds)) + 0.4 * place, values, 0.38, color=colour, label=f"{who} prior")
-        axes.bar_label(bars, [f"{value:.3f}" for value in values], fontsize=7)
-    axes.set_xticks(np.arange(len(kinds)) + 0.2, [f"{search}\nfrom {start}" for search, start in kinds])
-    axes.set_ylim(0.95)
+        bars = axes.bar(np.arange(len(kinds)) + 0.29 * place, values, 0.27, color=colour, label=f"prior: {who}")
+        axes.bar_label(bars, [f"{value:.3f}" for value in values], fontsize=6, rotation=90, padding=2)
+    axes.set_xticks(np.arange(len(kinds)) + 0.29, [f"{search}\nfrom {start}" for search, start in kinds])
+    axes.set_ylim(0.9, 1.12)
     axes.set_title("reward of searches, -Oz is 1")
-    axes.legend()
+    axes.legend(loc="upper left", ncols=2, fontsize=7)
 
 
 if __name__ == "__main__":
@@ -76,4 +77,4 @@ if __name__ == "__main__":
         gains(panels[1], json.loads(given.gains.read_text())["first"])
         with given.runs.open(newline="") as file:
             runs(panels[2], list(csv.DictReader(file)))
-        drawn.savefig(given.output, metadata={"Date": None})
+        drawn.savefig(given.output, dpi=150, metadata={"Date": None} if given.output.suffix == ".svg" else {})
