@@ -215,6 +215,14 @@ def test_search_json_has_stable_keys(aiocg: Run, algorithm: str) -> None:
         assert set(costs) == {"before", "O3", "Oz", "OzMinsize", "found"}
 
 
+def test_a_prior_that_is_another_file_is_refused_by_name(aiocg: Run) -> None:
+    Path("prior.npz").write_text("no model")
+    for search in ("mcts", "beam"):
+        done = aiocg("search", search, CHEAPEST, "--prior", "prior.npz")
+        assert done.status == 1 and "prior.npz is not the file of a prior" in done.err
+        assert aiocg("search", search, CHEAPEST, "--prior", "missing.npz").status == 2
+
+
 @pytest.mark.slow
 def test_a_front_is_a_table_with_the_levels_and_can_be_drawn(aiocg: Run) -> None:
     pytest.importorskip("pymoo", reason="a front needs pymoo, of the extra search")

@@ -42,6 +42,7 @@ PUBLIC = (
     "aiocg.registry",
     "aiocg.spaces.rewards",
     "aiocg.search",
+    "aiocg.search.prior",
     "aiocg.cli.shell",
     "aiocg.spaces",
     "aiocg.states.files",

@@ -37,7 +37,8 @@ async def beam(
         env: an environment with a reward space.
         width: states kept per level.
         depth: levels.
-        prior: a prior, or its file: states are extended by the actions only that it finds most promising.
+        prior: a prior, or its file: states are extended by the actions that it finds most promising, and by others
+            where none of these leads to a new state.
         tries: how many actions that is.
         **options: see `aiocg.search.Options`; there is no limit if there is no budget.
 
@@ -62,7 +63,8 @@ async def beam(
 class Beam(Levels):
     """Proposes every action after each list of the frontier; the best new states are the next frontier.
 
-    With a prior it proposes the `tries` most promising actions only, the most promising first.
+    With a prior it proposes the `tries` most promising actions only, the most promising first, and where none of these
+    leads to a new state, the next ones.
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class Beam(Levels):
         self._left = depth
         self._prior = prior
         self._tries = tries
+        self._tried = 0  # actions of the frontier's states
+        self._frontier: list[tuple[tuple[str, ...], Outcome]] = []
         self._seen: set[int] = set()
         self._children: dict[int, tuple[float, Any, tuple[str, ...], Outcome]] = {}  # by state; they sort best first
 
@@ -85,17 +89,21 @@ class Beam(Levels):
                 self._children[outcome.state] = child
 
     def _next_level(self) -> list[tuple[str, ...]]:
-        if not self._left:
-            return []
-        self._left -= 1
-        self._seen.update(self._children)
-        frontier = sorted(self._children.values(), key=lambda child: child[:2])[: self._width]
-        self._children.clear()
-        return [(*actions, text) for _, _, actions, state in frontier for text in self._texts(state)]
+        if self._children or self._prior is None:
+            if not self._left:
+                return []
+            self._left -= 1
+            self._seen.update(self._children)
+            best = sorted(self._children.values(), key=lambda child: child[:2])[: self._width]
+            self._frontier, self._tried = [child[2:] for child in best], 0
+            self._children.clear()
+        else:
+            self._tried += self._tries
+        return [(*actions, text) for actions, state in self._frontier for text in self._texts(state)]
 
     def _texts(self, state: Outcome) -> Sequence[str]:
         texts = self._alphabet.texts(state)
         if self._prior is None:
             return texts
         order = np.argsort(-self._prior.weights(state, texts), kind="stable")
-        return [texts[index] for index in order[: self._tries]]
+        return [texts[index] for index in order[self._tried : self._tried + self._tries]]

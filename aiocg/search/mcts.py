@@ -17,7 +17,7 @@ from aiocg.search.tuner import Outcome, Proposal
 __all__ = ["TreeSearcher", "mcts"]
 
 DEFAULT_BUDGET = Budget(evaluations=10_000)
-EXPLORATION = 1.0  # the weight of what was followed seldom
+EXPLORATION = 0.03  # the weight of what was followed seldom
 DEEPEST = 40  # actions of a list
 TRUST = 0.75  # in the prior; the rest is shared by all actions
 TRIES = 2  # at each proposal, to find a way that is not closed or under way
@@ -63,7 +63,7 @@ class _Node:
         children: the nodes that actions lead to, by index; None while that is not known.
         total: visits of all actions.
         open: how many of them may lead somewhere.
-        lift: how many times as likely each action is as if all were equally, shape (actions,); None while nobody asked.
+        lift: how many times as likely each action is as if all were equally, shape (actions,); None before it matters.
     """
 
     def __init__(self, texts: Sequence[str], reward: float, state: Outcome) -> None:

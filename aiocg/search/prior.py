@@ -81,11 +81,15 @@ class GainModel(NamedTuple):
     layers: tuple[tuple[Vector, Vector], ...]
 
     def predict(self, counts: Sequence[float] | Vector) -> tuple[Vector, Vector]:
-        """Return the gain of each action, and the probability that it changes the program, shape (actions,) each."""
+        """Return the gain of each action, and the probability that it changes the program, shape (..., actions) each.
+
+        Args:
+            counts: of a state, or of several, shape (..., inputs).
+        """
         values = (np.log1p(np.maximum(np.asarray(counts, np.float32), 0)) - self.center) / self.scale
         for number, (weights, biases) in enumerate(self.layers):
-            values = weights @ (np.maximum(values, 0) if number else values) + biases
-        gains, logits = np.split(values, 2)
+            values = (np.maximum(values, 0) if number else values) @ weights.T + biases
+        gains, logits = np.split(values, 2, axis=-1)
         return gains, 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
 
     def weights(self, state: Outcome, texts: Sequence[str]) -> Vector:

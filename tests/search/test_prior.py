@@ -90,6 +90,13 @@ def test_a_file_that_is_no_model_is_refused_by_name(tmp_path: Path, damage: str)
         GainModel.read(path)
 
 
+def test_a_beam_tries_other_actions_where_the_promising_ones_lead_nowhere() -> None:
+    told = play(Beam(ALPHABET, 1, 1, Favours("nothing"), tries=2), 100)
+    assert [one.actions for one, _ in told] == [(), ("nothing",), ("increment",)]
+    told = play(Beam(ALPHABET, 1, 1, Favours("refuse"), tries=1), 100)
+    assert [one.actions for one, _ in told] == [(), ("refuse",), ("nothing",), ("increment",)]
+
+
 @pytest.mark.asyncio(loop_scope="session")
 async def test_searches_with_a_model_do_not_try_what_it_knows_to_do_nothing(calm: Any, tmp_path: Path) -> None:
     path = tmp_path / "prior.npz"

@@ -1,0 +1,72 @@
+"""The example that learns a cost model: from data of a few thousand states to a search with a prior."""
+
+import csv
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiocg.search.prior import GainModel
+from aiocg.transitions import Transitions
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+NEEDED = ("torch", "psutil", "matplotlib")
+
+
+def run(place: Any, module: str, *arguments: object) -> str:
+    """Run a module of the example, and return what it says."""
+    place.environment.update({"PYTHONPATH": str(EXAMPLES), "OMP_NUM_THREADS": "1"})
+    line = (sys.executable, "-P", "-m", f"cost_model.{module}", *map(str, arguments))
+    done = place.run(*line, timeout=900.0)
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return str(done.stdout)
+
+
+def test_collecting_stops_at_so_many_states_and_goes_on_with_other_programs(place: Any) -> None:
+    path = place.folder / "states.db"
+    for wanted in (60, 120):
+        run(place, "collect", path, "--states", wanted, "--depth", 1)
+        with Transitions(path) as file:
+            states = file.observed_states("ProgramlArrays")
+            programs = [uri for uri, _ in file.benchmarks()]
+        assert wanted <= len(states) < wanted + 150
+        assert all(uri.startswith(("generator://aiocg-v0/", "generator://csmith-v0/")) for uri in programs)
+    assert len(file_actions(path)) > 100
+    assert place.leftovers() == []
+
+
+def file_actions(path: Path) -> list[str]:
+    with Transitions(path) as file:
+        return file.actions()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_models_beat_the_mean_on_programs_that_they_have_not_seen_and_a_search_uses_one(place: Any) -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}: pip install 'aiocg[learn]'")
+    names = ("states.db", "errors.json", "gains.json", "model.npz", "means.npz", "runs.csv", "cost_model.svg")
+    states, errors, gains, model, means, runs, figure = (place.folder / name for name in names)
+    run(place, "collect", states, "--states", 2000, "--depth", 2)
+    run(place, "train", states, "--seconds", 1000, "--epochs", 3, "--json", errors)
+    found = json.loads(errors.read_text())["by program"]
+    assert found["count, model"] < 0.3 * found["count, mean"]
+    assert found["gap, model"] < found["gap, mean"]
+    assert found["count, nodes counted"] == 0
+    run(place, "gains", states, model, "--means", means, "--epochs", 15, "--json", gains)
+    first = json.loads(gains.read_text())["first"]
+    assert first["model"][3] > 2 * first["random"][3]
+    assert GainModel.read(model).actions == tuple(sorted(set(file_actions(states)) - {"default<Oz>"}))
+    options = ("--seconds", 1, "--seeds", 1, "--programs", "programs-v0/gcd", "--starts", "O0")
+    run(place, "compare", runs, model, means, *options)
+    rows = list(csv.DictReader(runs.read_text().splitlines()))
+    assert [(row["search"], row["prior"]) for row in rows] == [
+        (search, prior) for search in ("mcts", "beam") for prior in ("none", "model", "means")
+    ]
+    assert run(place, "compare", runs, model, means, *options) == ""  # it goes on where it was
+    run(place, "figure", errors, gains, runs, figure)
+    assert figure.read_text().startswith("<?xml")
