@@ -25,6 +25,7 @@ def run(place: Any, module: str, *arguments: object) -> str:
     return str(done.stdout)
 
 
+@pytest.mark.slow
 def test_collecting_stops_at_so_many_states_and_goes_on_with_other_programs(place: Any) -> None:
     path = place.folder / "states.db"
     for wanted in (60, 120):

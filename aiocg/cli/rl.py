@@ -184,8 +184,8 @@ def evaluate(
         print_json(found)
         return
     title = f"{policy} on {counted(len(results), 'program')}, {1000 * seconds:.0f} ms each"
-    columns = ("", "times smaller than -Oz", "larger", "than -Oz, minsize", "larger")
-    console.print(table(title, columns, rows_of(scores), right=(1, 2, 3, 4)))
+    columns = ("from", "-Oz/found", "stronger -Oz/found", "larger")
+    console.print(table(title, columns, rows_of(scores), right=(1, 2, 3), whole=(0, 1, 2)))
 
 
 @app.command()

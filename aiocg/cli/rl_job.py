@@ -137,13 +137,12 @@ def progress_to(episodes: int, *, json: bool) -> Callable[[dict[str, float]], No
 
 
 def rows_of(scores: "Sequence[Scores]") -> Iterator[tuple[str, ...]]:
-    """Return a row for each figure: against both baselines, how many times smaller, and how often larger."""
+    """Return a row for each figure: times smaller than both baselines, and how often larger than the stronger one."""
     whats = list(dict.fromkeys(one.what for one in scores))
     for what in whats:
-        row = [what]
-        for one in [one for one in scores if one.what == what]:
-            row += [f"{one.ratio.mean:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})", f"{100 * one.worse:.0f} %"]
-        yield tuple(row)
+        found = [one for one in scores if one.what == what]
+        ratios = [f"{one.ratio.mean:.3f} [{one.ratio.low:.3f}, {one.ratio.high:.3f}]" for one in found]
+        yield (what.removeprefix("from "), *ratios, f"{100 * found[-1].worse:.0f} %")
 
 
 def scores_in(paths: Sequence[Path]) -> dict[str, dict[str, float]]:

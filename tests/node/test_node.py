@@ -213,6 +213,7 @@ async def test_after_an_interruption_within_the_lease_all_goes_on_where_it_was(s
         assert runtime.worker_pids() == pids
 
 
+@pytest.mark.slow
 async def test_after_the_lease_the_workers_are_gone_and_a_client_that_comes_back_loses_nothing(serve: Serve) -> None:
     async with serve(lease=1.0) as site, through(site) as line, site.runtime(through=HERE) as runtime:
         env = await scripted(runtime)
@@ -277,6 +278,7 @@ async def test_closing_does_not_wait_for_a_node_that_is_away(serve: Serve) -> No
         line.release()
 
 
+@pytest.mark.slow
 async def test_a_revoked_client_loses_its_workers_and_is_told_why(serve: Serve) -> None:
     async with serve() as site, site.runtime("alice") as runtime, site.runtime("bob") as other:
         env, theirs = await scripted(runtime), await scripted(other)

@@ -38,7 +38,7 @@ def test_a_policy_is_evaluated_with_and_without_the_fallback(aiocg: Run) -> None
     words = ("--programs", "programs-v0/gcd", "--programs", "programs-v0/crc32", "--count", 2, "-o", "scores.json")
     done = aiocg("rl", "evaluate", "my.npz", *words)
     assert done.status == 0
-    assert "with fallback" in done.out and "from O0, last state" in done.out and "2 programs" in done.out
+    assert "with fallback" in done.out and "O0, last state" in done.out and "2 programs" in done.out
     assert "benchmark://programs-v0/crc32" in Path("scores.json").read_text()
 
 

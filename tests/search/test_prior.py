@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiocg.search import beam, mcts
+from aiocg.search import Budget, beam, mcts
 from aiocg.search.beam import Beam
 from aiocg.search.mcts import TreeSearcher
 from aiocg.search.prior import GainModel
@@ -107,7 +107,9 @@ async def test_searches_with_a_model_do_not_try_what_it_knows_to_do_nothing(calm
     assert found.state.costs[0] == (6,)  # of "double"
     again = await beam(await calm(3, 50), depth=3, prior=path, tries=3, resume=found.state)
     assert again.state.outcomes == found.state.outcomes
-    assert (await mcts(await calm(3, 50), prior=path)).reward == (await mcts(await calm(3, 50))).reward
+    budget = Budget(evaluations=60)
+    guided = await mcts(await calm(3, 50), prior=path, budget=budget)
+    assert guided.reward == (await mcts(await calm(3, 50), budget=budget)).reward
 
 
 @pytest.mark.asyncio(loop_scope="session")

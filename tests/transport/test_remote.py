@@ -522,6 +522,7 @@ assert client.getsockopt(zmq.HEARTBEAT_IVL) == 0
 """
 
 
+@pytest.mark.slow
 def test_a_process_survives_that_a_connection_breaks_while_its_queue_is_full():
     done = subprocess.run([sys.executable, "-P", "-c", BREAKS_WHILE_FULL], capture_output=True, text=True, timeout=60)
     assert done.stdout == "alive\n", done.stderr

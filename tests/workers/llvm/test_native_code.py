@@ -132,6 +132,7 @@ def test_without_a_folder_the_build_is_kept_in_memory(source: Path, folder: Path
     assert folder.parent.read_text() == "in the way"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "filled", "variable", "answer"),
     [

@@ -145,7 +145,7 @@ def test_tile_for_one_thread_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 # ---------------------------------------------------------------------------------------------- all schedules
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("target_name", ["cpu", "cuda"])
 def test_random_schedules_agree_with_numpy(target_name: str) -> None:
     @ALWAYS_THE_SAME

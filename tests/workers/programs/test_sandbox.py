@@ -141,7 +141,7 @@ def _mark(process: psutil.Process) -> str | None:
         return None
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 def test_a_program_has_no_more_memory_with_others_than_alone(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where there is no limit on its address space, as for sanitizers."""
     monkeypatch.setattr(execution, "RESIDENT_LIMIT", 256 << 20)
