@@ -5,6 +5,7 @@
 It listens nowhere by itself; `Guard` lets in those who call it by a name of the loopback interface, or have the token.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
 from itertools import islice
@@ -28,8 +29,6 @@ try:
     from pydantic import BaseModel, ConfigDict, Field
 except ImportError:
     raise AiocgError("the Explorer needs FastAPI: pip install 'aiocg[web]'") from None
-
-import asyncio
 
 from aiocg import __version__
 from aiocg.datasets.errors import DatasetError
