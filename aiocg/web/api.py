@@ -116,7 +116,8 @@ def create_app(
             yield
 
     app = FastAPI(
-        title="aiocg", version=__version__, description="Sessions of compiler environments.", lifespan=lifespan
+        title="aiocg", version=__version__, description="Sessions of compiler environments.", lifespan=lifespan,
+        docs_url=None, redoc_url=None,  # these pages load scripts from another host
     )
     app.add_middleware(Guard, hosts=hosts, token=token)  # type: ignore[arg-type]
     routes(app)
@@ -139,7 +140,7 @@ async def _failed(_: Request, error: Exception) -> JSONResponse:
     elif isinstance(error, RequestValidationError):
         status, kind = 422, "InvalidRequest"
         places = ("/".join(map(str, one["loc"])) + ": " + one["msg"] for one in error.errors())
-        message = "; ".join(places) + "; /docs says what there may be"
+        message = "; ".join(places) + "; /openapi.json says what there may be"
     else:
         status = next(status for one, status in _STATUS if isinstance(error, one))
     return JSONResponse({"error": {"type": kind, "message": message}}, status)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -23,6 +23,7 @@ __all__ = ["Event", "ExplorerSession", "Gain"]
 TEXTS = ("Ir", "asm", "loop_tree")  # the program as text, one for each compiler
 KEPT_TEXTS = 16
 LEVELS = ("O3", "Oz")
+AT_ONCE = 16  # candidates of one request, behind which a step may have to wait
 QUEUED = 256  # events that a slow reader may be behind before it loses the oldest
 
 Event = Mapping[str, Any]
@@ -166,42 +167,67 @@ class ExplorerSession:
 
     # ------------------------------------------------------------------------------------------------ looking
 
-    async def expand(self, actions: Sequence[str] | None = None) -> list[Gain]:
-        """Return what actions would do from here, the best first; nothing is changed.
+    async def expand(
+        self, actions: Sequence[str] | None = None, *, wanted: Callable[[], bool] = lambda: True
+    ) -> list[Gain]:
+        """Return what actions would do from here, the best first; nothing is changed, and steps need not wait for it.
 
         Args:
             actions: their texts; all of the action space if None.
+            wanted: asked now and then; when it says no, what is known by then is returned.
 
         Raises:
             UnknownName, InvalidAction: when one is none.
         """
-        number, space = self.tree.present.number, self.env.action_space
-        if actions is None and number in self._gains:
-            return self._gains[number]
-        async with self._turn():
-            texts = [space.text(one) for one in space.candidates()] if actions is None else list(actions)
-            if len(texts) > self.limits.candidates:
-                if actions is not None:
-                    raise Refusal(413, f"an expand takes up to {self.limits.candidates} actions, not {len(texts)}")
-                texts = texts[: self.limits.candidates]
+        node, space = self.tree.present, self.env.action_space
+        if actions is None and node.number in self._gains:
+            return self._gains[node.number]
+        texts = [space.text(one) for one in space.candidates()] if actions is None else list(actions)
+        if len(texts) > self.limits.candidates:
             if actions is not None:
-                await self.env.check_actions(texts)
+                raise Refusal(413, f"an expand takes up to {self.limits.candidates} actions, not {len(texts)}")
+            texts = texts[: self.limits.candidates]
+        if actions is not None:
+            await self.env.check_actions(texts)
+        gains: list[Gain] = []
+        async with self._turn():
             node = self.tree.present
-            found = await self.env.expand_texts(
-                [[text] for text in texts], observation_spaces=list(self.costs), reward_spaces=[]
-            )
-            gains = []
-            for text, candidate in zip(texts, found, strict=True):
-                if candidate.error is not None:
-                    gains.append(Gain(text, {}, 0.0, 0, False, f"{type(candidate.error).__name__}: {candidate.error}"))
-                    continue
-                costs = _numbers(self.costs, candidate.observation)
-                gain = node.costs[self.costs[0]] - costs[self.costs[0]]
-                gains.append(Gain(text, costs, gain, candidate.state, candidate.state != node.state))
-            gains.sort(key=lambda one: (bool(one.error), not one.effect, -one.gain, one.action))
-            if actions is None:
-                _put(self._gains, node.number, gains, KEPT_TEXTS)
-            return gains
+            child = await self.env.fork()
+        async with child:
+            for start in range(0, len(texts), AT_ONCE):
+                if not wanted():
+                    break
+                gains += await self._gains_of(child, node, texts[start : start + AT_ONCE])
+        gains.sort(key=lambda one: (bool(one.error), not one.effect, -one.gain, one.action))
+        if actions is None and len(gains) == len(texts):
+            _put(self._gains, node.number, gains, KEPT_TEXTS)
+        return gains
+
+    async def try_all(self, actions: Sequence[str]) -> list[Gain]:
+        """Return what actions would make of the program as it came, in their order; nothing is changed."""
+        async with self._turn():
+            child = await self.env.fork()
+        async with child:
+            snapshot = self._snapshots.get(0)
+            if snapshot is None or snapshot.closed or snapshot.session.error is not None:
+                await child.reset(timeout=self.limits.seconds)
+            else:
+                await child.restore(snapshot)
+            return await self._gains_of(child, self.tree[0], actions)
+
+    async def _gains_of(self, env: Env, node: Node, texts: Sequence[str]) -> list[Gain]:
+        found = await env.expand_texts(
+            [[text] for text in texts], observation_spaces=list(self.costs), reward_spaces=[]
+        )
+        gains = []
+        for text, candidate in zip(texts, found, strict=True):
+            if candidate.error is not None:
+                gains.append(Gain(text, {}, 0.0, 0, False, f"{type(candidate.error).__name__}: {candidate.error}"))
+                continue
+            costs = _numbers(self.costs, candidate.observation)
+            gain = node.costs[self.costs[0]] - costs[self.costs[0]]
+            gains.append(Gain(text, costs, gain, candidate.state, candidate.state != node.state))
+        return gains
 
     async def observe(self, name: str) -> Any:
         """Return an observation of the present state.

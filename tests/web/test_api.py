@@ -117,7 +117,7 @@ async def test_bitcode_can_be_sent_in_base64(client: Client) -> None:
         ({"source": "x" * 2001}, 413, "2001 bytes"),
         ({"source": IR, "benchmark": "programs-v0/gcd"}, 422, "send one of them"),
         ({"sauce": IR}, 422, "body/sauce"),
-        ([], 422, "/docs"),
+        ([], 422, "/openapi.json"),
     ],
 )
 async def test_what_cannot_be_opened_is_refused_with_reasons(
