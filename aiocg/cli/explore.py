@@ -9,6 +9,9 @@ import typer
 from aiocg.cli.output import Workers, errors, fail, print_line, run
 
 if TYPE_CHECKING:
+    import contextlib
+    import socket
+
     from fastapi import FastAPI
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -98,7 +101,7 @@ def _shown(host: str) -> str:
     return socket.getfqdn() if host in ANYWHERE else f"[{host}]" if ":" in host else host
 
 
-def _listen(host: str, port: int) -> Any:
+def _listen(host: str, port: int) -> "socket.socket":
     import socket
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -112,15 +115,28 @@ def _listen(host: str, port: int) -> Any:
     return listening
 
 
-async def _serve(app: "FastAPI", listening: Any, address: str, *, browser: bool) -> int:
+async def _serve(app: "FastAPI", listening: "socket.socket", address: str, *, browser: bool) -> int:
     """Serve until Ctrl-C or SIGTERM; return the exit status."""
     import asyncio
+    import contextlib
     import signal
     import webbrowser
 
     import uvicorn
 
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, ws="websockets"))
+    class Server(uvicorn.Server):
+        def capture_signals(self) -> "contextlib.AbstractContextManager[None]":
+            return contextlib.nullcontext()  # they are ours
+
+        async def startup(self, sockets: "list[socket.socket] | None" = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                print_line(f"explorer at {address}")
+                sys.stdout.flush()
+                if browser and not await asyncio.to_thread(webbrowser.open, address):
+                    errors.print("no browser was found: open this address in one", markup=False)
+
+    server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
     signals: list[int] = []
 
     def signalled(number: int) -> None:
@@ -129,15 +145,7 @@ async def _serve(app: "FastAPI", listening: Any, address: str, *, browser: bool)
         server.force_exit = len(signals) > 1
 
     loop = asyncio.get_running_loop()
-    serving = asyncio.create_task(server._serve([listening]))  # `serve` takes the signals for itself
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, signalled, number)
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.02)
-    if server.started:
-        print_line(f"explorer at {address}")
-        sys.stdout.flush()
-        if browser and not await asyncio.to_thread(webbrowser.open, address):
-            errors.print("no browser was found: open this address in one", markup=False)
-    await serving
+    await server.serve([listening])
     return 130 if signals[:1] == [signal.SIGINT] else 0

@@ -111,15 +111,23 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
             options = {"untrusted": True, **runtime_options.pop("options", {})}
-            used = runtime or await stack.enter_async_context(Runtime(options=options, **runtime_options))
+            used = (
+                runtime
+                if runtime is not None
+                else await stack.enter_async_context(Runtime(options=options, **runtime_options))
+            )
             app.state.sessions = await stack.enter_async_context(Sessions(used, limits or Limits()))
             yield
 
     app = FastAPI(
-        title="aiocg", version=__version__, description="Sessions of compiler environments.", lifespan=lifespan,
-        docs_url=None, redoc_url=None,  # these pages load scripts from another host
+        title="aiocg",
+        version=__version__,
+        description="Sessions of compiler environments.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,  # these pages load scripts from another host
     )
-    app.add_middleware(Guard, hosts=hosts, token=token)  # type: ignore[arg-type]
+    app.add_middleware(Guard, hosts=hosts, token=token)
     routes(app)
     return app
 
@@ -298,7 +306,7 @@ async def list_environments() -> dict[str, Any]:
 
 @router.get("/datasets")
 async def list_datasets(request: Request, prefix: str = "", cursor: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
-    """List datasets or, for a prefix such as `programs-v0/q`, programs; `next` is the cursor of more, null at the end."""
+    """List datasets or, for a prefix such as `programs-v0/q`, programs; `next` is the cursor of more, or null."""
     known = _sessions(request).runtime.datasets
     name, slash, rest = prefix.partition("://")[2].partition("/") if "://" in prefix else prefix.partition("/")
 

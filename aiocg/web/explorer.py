@@ -169,8 +169,11 @@ class Page:
         with ui.tabs().props("dense align=left").classes("w-full") as tabs:
             for name in ("Tree", "Chart", "Functions", "Explain -Oz"):
                 ui.tab(name)
-        with ui.tab_panels(tabs, value="Tree", animated=False).props("keep-alive").classes("w-full").style(
-            "height: 42vh"
+        with (
+            ui.tab_panels(tabs, value="Tree", animated=False)
+            .props("keep-alive")
+            .classes("w-full")
+            .style("height: 42vh")
         ):
             with ui.tab_panel("Tree").classes("q-pa-sm"):
                 self._tree = ui.tree([], label_key="text", on_select=self._select)
@@ -181,7 +184,13 @@ class Page:
             with ui.tab_panel("Functions").classes("q-pa-sm"):
                 names = ("function", "instructions", "before", "blocks", "before ")
                 columns = [
-                    {"name": name, "label": name, "field": name, "align": "right" if place else "left", "sortable": True}
+                    {
+                        "name": name,
+                        "label": name,
+                        "field": name,
+                        "align": "right" if place else "left",
+                        "sortable": True,
+                    }
                     for place, name in enumerate(names)
                 ]
                 self._functions = ui.table(rows=[], columns=columns, row_key="function").classes("w-full")
@@ -241,7 +250,7 @@ class Page:
             {
                 "action": one.action,
                 "label": view.label(one.action),
-                "gain": "fails" if one.error else f"{one.gain:+,.0f}" if one.gain else "0" if one.effect else "–",
+                "gain": "fails" if one.error else f"{one.gain:+,.0f}" if one.gain else "0" if one.effect else "no-op",
                 "said": "fails" if one.error else f"gain {one.gain:,.0f}" if one.effect else "no effect",
                 "color": "text-positive" if one.gain > 0 else "text-negative" if one.gain < 0 or one.error else "",
                 "shown": one.effect,
@@ -262,10 +271,10 @@ class Page:
         node = tree.present
         before = tree.trail[-2] if len(tree.trail) > 1 else 0
         try:
-            old, new = await session.text(before), await session.text(node.number)
+            new = await session.text(node.number)
             lines = await session.difference(before, node.number) if before != node.number else []
         except _WRONG as error:
-            old, new, lines = "", "", []
+            new, lines = "", []
             self._tell(str(error))
         if round != self._round:
             return
@@ -463,7 +472,10 @@ def _colored(lines: list[str]) -> str:
     if not lines:
         return "only numbers of values differ"
     kinds = {"+": "add", "-": "del", "@": "at"}
-    shown = [f'<div class="{kinds.get(line[:1], "")}">{html.escape(line) or " "}</div>' for line in lines[2 : _DIFF_LINES + 2]]
+    shown = [
+        f'<div class="{kinds.get(line[:1], "")}">{html.escape(line) or " "}</div>'
+        for line in lines[2 : _DIFF_LINES + 2]
+    ]
     if len(lines) > _DIFF_LINES + 2:
         shown.append(f"<div>and {len(lines) - _DIFF_LINES - 2} lines more</div>")
     return "".join(shown)

@@ -65,7 +65,10 @@ class Guard:
             if found != host.lower():
                 return 403, f"a page of {origin} may not do this: open the page that is served here"
         if self._token and not self._has_token(scope, headers):
-            return 401, "a token is needed: open the address that `aiocg explore` printed, or send Authorization: Bearer"
+            return (
+                401,
+                "a token is needed: open the address that `aiocg explore` printed, or send Authorization: Bearer",
+            )
         return None
 
     def _has_token(self, scope: Scope, headers: Mapping[str, str]) -> bool:

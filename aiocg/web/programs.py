@@ -24,9 +24,7 @@ def named(uri: str) -> str:
         Refusal: for a file of this machine.
     """
     if uri.startswith(("/", ".", "~")) or BenchmarkUri.from_string(uri).scheme == "file":
-        raise Refusal(
-            403, f"{uri!r} is a file of this machine, which visitors may not name: send its text as `source`"
-        )
+        raise Refusal(403, f"{uri!r} is a file of this machine, which visitors may not name: send its text as `source`")
     return uri
 
 
@@ -50,9 +48,7 @@ def sent(source: str, language: str, limits: Limits) -> Benchmark:
         raise Refusal(422, "the program is empty: send C, C++, textual IR or bitcode")
     if language in ("ir", "bitcode"):
         name = f"{hashlib.sha256(data).hexdigest()[:16]}.{'ll' if language == 'ir' else 'bc'}"
-        return Benchmark(
-            f"benchmark://user-v0/{name}", lambda: data, sources=lambda: [BenchmarkSource(name, data)]
-        )
+        return Benchmark(f"benchmark://user-v0/{name}", lambda: data, sources=lambda: [BenchmarkSource(name, data)])
     if not limits.compile_sources:
         raise Refusal(
             403,

@@ -64,7 +64,9 @@ class ExplorerSession:
         limits: what the session may have.
     """
 
-    def __init__(self, env: Env, tree: Tree, costs: tuple[str, ...], lines: Mapping[str, float], limits: Limits) -> None:
+    def __init__(
+        self, env: Env, tree: Tree, costs: tuple[str, ...], lines: Mapping[str, float], limits: Limits
+    ) -> None:
         self.env = env
         self.tree = tree
         self.costs = costs
@@ -248,7 +250,9 @@ class ExplorerSession:
             async with self._turn():
                 value = str(await self._look(self.tree[number].number, name))
             if len(value) > self.limits.shown_bytes:
-                raise Refusal(413, f"the text has {len(value)} characters, more than {self.limits.shown_bytes}: save it")
+                raise Refusal(
+                    413, f"the text has {len(value)} characters, more than {self.limits.shown_bytes}: save it"
+                )
             _put(self._texts, number, value, KEPT_TEXTS)
         return self._texts[number]
 
@@ -376,5 +380,3 @@ def _put(table: "OrderedDict[int, Any]", key: int, value: Any, most: int) -> Non
     table[key] = value
     while len(table) > most:
         table.popitem(last=False)
-
-

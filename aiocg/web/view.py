@@ -29,7 +29,7 @@ def number(value: float) -> str:
 
 
 def label(action: str) -> str:
-    """Return an action as text that has room: a pass without its options, of a pipeline the last one behind an arrow."""
+    """Return an action as text that has room: a pass without options, of a pipeline the last one behind an arrow."""
     if len(action) <= LONGEST:
         return action
     parts = split_list(action)
@@ -117,7 +117,13 @@ def chart(tree: Tree, cost: str, lines: Mapping[str, float], dark: bool = False)
             "data": [str(place) for place in range(len(nodes))],
             "axisLabel": {"color": ink},
         },
-        "yAxis": {"type": "value", "scale": True, "name": cost, "axisLabel": {"color": ink}, "nameTextStyle": {"align": "left", "color": ink}},
+        "yAxis": {
+            "type": "value",
+            "scale": True,
+            "name": cost,
+            "axisLabel": {"color": ink},
+            "nameTextStyle": {"align": "left", "color": ink},
+        },
         "series": [
             {
                 "type": "line",

@@ -88,7 +88,7 @@ async def test_a_session_from_its_opening_to_its_end(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("source", "language"),
-    [(C, "c"), ('#include <vector>\nint f(std::vector<int> v) { return v.size(); }', "c++"), (IR, "ir")],
+    [(C, "c"), ("#include <vector>\nint f(std::vector<int> v) { return v.size(); }", "c++"), (IR, "ir")],
 )
 async def test_programs_can_be_sent(client: Client, source: str, language: str) -> None:
     path = await opened(client, source=source, language=language)
@@ -99,7 +99,10 @@ async def test_bitcode_can_be_sent_in_base64(client: Client) -> None:
     path = await opened(client)
     bitcode = (await client.get_json(f"{path}/observations/Bitcode"))["value"]["base64"]
     again = await opened(client, source=bitcode, language="bitcode")
-    assert await client.get_json(f"{again}/observations/IrInstructionCount") == {"name": "IrInstructionCount", "value": 3}
+    assert await client.get_json(f"{again}/observations/IrInstructionCount") == {
+        "name": "IrInstructionCount",
+        "value": 3,
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,9 +123,7 @@ async def test_bitcode_can_be_sent_in_base64(client: Client) -> None:
         ([], 422, "/openapi.json"),
     ],
 )
-async def test_what_cannot_be_opened_is_refused_with_reasons(
-    client: Client, body: Any, status: int, said: str
-) -> None:
+async def test_what_cannot_be_opened_is_refused_with_reasons(client: Client, body: Any, status: int, said: str) -> None:
     assert said in await client.refused("/sessions", body, status)
 
 
@@ -212,7 +213,7 @@ async def test_a_killed_worker_is_an_event_and_no_error(client: Client, app: Fas
     assert {one["event"] for one in seen} == {"moved", "death"}
     assert "SIGKILL" in next(one["cause"] for one in seen if one["event"] == "death")
     await client.delete(path)
-    while (message := await socket.receive())["type"] != "websocket.close":
+    while (await socket.receive())["type"] != "websocket.close":
         pass
     await socket.leave()
 
@@ -262,4 +263,3 @@ async def test_the_routes_are_described(client: Client) -> None:
     for path in ("/sessions", "/sessions/{id}/step", "/sessions/{id}/observations/{name}", "/datasets"):
         for operation in paths[path].values():
             assert operation["description"]
-

@@ -129,9 +129,9 @@ async def test_killed_workers_take_nothing_with_them(runtime: aiocg.Runtime, scr
 
 
 async def test_an_abandoned_step_leaves_the_session_where_its_tree_says(scripted: ExplorerSession) -> None:
-    task = asyncio.ensure_future(scripted.step(["increment", "hang"]))
-    while scripted.tree.present.number == 0:
-        await asyncio.sleep(0.01)
+    with scripted.events() as events:
+        task = asyncio.ensure_future(scripted.step(["increment", "hang"]))
+        await events.get()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
