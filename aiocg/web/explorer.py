@@ -8,7 +8,7 @@ import asyncio
 import base64
 import contextlib
 import html
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from aiocg.datasets.benchmark import Benchmark
@@ -88,6 +88,17 @@ def create_explorer(program: Benchmark | str, environment: str = "llvm-ic-v0", *
         options: of `create_app`.
     """
     app = create_app(**options)
+    inner = app.router.lifespan_context
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+        async with inner(app) as state:
+            sessions: Sessions = app.state.sessions
+            with contextlib.suppress(*_WRONG):  # the first page tells what is wrong; else, workers are up for it
+                await sessions.close(await sessions.open(environment, benchmark=program))
+            yield state
+
+    app.router.lifespan_context = lifespan
 
     @ui.page("/", title="aiocg explorer")
     async def page(session: str = "") -> None:
@@ -125,11 +136,16 @@ class Page:
         """Lay the page out, and show the session from now on."""
         ui.add_css(_STYLE)
         ui.colors(primary="#0d9488")
-        with ui.header().classes("items-center q-py-xs q-gutter-x-sm").props("role=banner"):
-            ui.label("aiocg explorer").classes("text-subtitle1 text-weight-bold")
-            self._title = ui.label().classes("ellipsis").mark("title")
+        with ui.header().classes("items-center no-wrap q-py-xs q-px-md q-gutter-x-sm").props("role=banner"):
+            ui.label("aiocg explorer").classes("text-subtitle1 text-weight-bold").style("white-space: nowrap")
+            self._title = ui.label().classes("ellipsis")
             ui.space()
-            self._cost = ui.label().classes("gain").props('role=status aria-live=polite data-testid="cost"')
+            self._cost = (
+                ui.label()
+                .classes("gain ellipsis")
+                .style("flex-shrink: 2")
+                .props('role=status aria-live=polite data-testid="cost"')
+            )
             self._button("undo", "Undo (u)", self._undo)
             self._button("call_split", "Fork into a new tab (f)", self._fork)
             self._button("folder_open", "Choose a program (o)", self._choose)
@@ -145,7 +161,7 @@ class Page:
         background_tasks.create(self._follow(ui.context.client), name="events of a session")
 
     def _button(self, icon: str, name: str, do: Callable[[], Any]) -> None:
-        with ui.button(icon=icon, on_click=do).props(f'flat dense color=white aria-label="{name}"'):
+        with ui.button(icon=icon, on_click=do).props(f'flat dense size=sm color=white aria-label="{name}"'):
             ui.tooltip(name)
 
     def _build_actions(self) -> None:

@@ -23,7 +23,7 @@ __all__ = ["Event", "ExplorerSession", "Gain"]
 TEXTS = ("Ir", "asm", "loop_tree")  # the program as text, one for each compiler
 KEPT_TEXTS = 16
 LEVELS = ("O3", "Oz")
-AT_ONCE = 16  # candidates of one request, behind which a step may have to wait
+AT_ONCE = 8  # candidates of one request, behind which a step may have to wait
 QUEUED = 256  # events that a slow reader may be behind before it loses the oldest
 
 Event = Mapping[str, Any]

@@ -1,5 +1,6 @@
 """What the page shows, as values: the tree, counts, the chart, texts to copy. Pure."""
 
+import math
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -13,6 +14,7 @@ __all__ = ["chart", "copies", "counts", "label", "number", "tree_nodes"]
 
 BEST = 12  # children of a node that are shown
 SHOWN = 400  # nodes of a tree that are shown
+INK = "#7b8794"  # which can be read on white and on black
 LONGEST = 44  # characters of an action that is shown
 
 _OPTIONS = re.compile(r"([\w-]+)<[^()]*>")
@@ -98,45 +100,36 @@ def counts(text: str) -> dict[str, tuple[int, int]]:
     return found
 
 
-def chart(tree: Tree, cost: str, lines: Mapping[str, float], dark: bool = False) -> dict[str, Any]:
+def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
     """Return the options of a chart of a cost on the way to the present node, beside the compiler's levels."""
-    nodes = [tree[one] for one in tree.trail]
-    ink = "#e2e8f0" if dark else "#1e293b"
+    values = [tree[one].costs[cost] for one in tree.trail]
+    least, most = min([*values, *lines.values()]), max([*values, *lines.values()])
     levels = [
-        {"yAxis": value, "name": name, "label": {"formatter": f"{name} {number(value)}", "position": "insideEndTop"}}
+        {"yAxis": value, "label": {"formatter": f"{name} {number(value)}", "position": "insideEndTop"}}
         for name, value in lines.items()
     ]
+    axis = {"axisLabel": {"color": INK}, "splitLine": {"lineStyle": {"color": INK, "opacity": 0.25}}}
+    mark = {"symbol": "none", "silent": True, "label": {"color": INK}, "data": levels}
     return {
         "animation": False,
         "aria": {"enabled": True},
-        "textStyle": {"color": ink},
         "tooltip": {"trigger": "axis"},
         "grid": {"left": 56, "right": 16, "top": 28, "bottom": 28},
-        "xAxis": {
-            "type": "category",
-            "data": [str(place) for place in range(len(nodes))],
-            "axisLabel": {"color": ink},
-        },
+        "xAxis": {"type": "category", "data": [str(place) for place in range(len(values))], **axis},
         "yAxis": {
             "type": "value",
-            "scale": True,
+            "min": math.floor(least - (most - least) / 10),
             "name": cost,
-            "axisLabel": {"color": ink},
-            "nameTextStyle": {"align": "left", "color": ink},
+            "nameTextStyle": {"align": "left", "color": INK},
+            **axis,
         },
         "series": [
             {
                 "type": "line",
                 "step": "middle",
-                "data": [node.costs[cost] for node in nodes],
+                "data": values,
                 "color": "#0d9488",
-                "markLine": {
-                    "symbol": "none",
-                    "silent": True,
-                    "label": {"color": ink},
-                    "lineStyle": {"type": "dashed", "color": "#d97706"},
-                    "data": levels,
-                },
+                "markLine": {**mark, "lineStyle": {"type": "dashed", "color": "#d97706"}},
             }
         ],
     }

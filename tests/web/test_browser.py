@@ -241,7 +241,7 @@ async def test_it_is_usable_at_800_pixels(opened: Callable[..., Any], scheme: st
     assert await page.evaluate("document.documentElement.scrollWidth") <= 800
     for button in await page.locator("header button").all():
         box = await button.bounding_box()
-        assert box["x"] >= 0 and box["x"] + box["width"] <= 800 and box["y"] < 80
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 800 and box["y"] < 40
     await apply(page, "mem2reg", 1)
 
 
