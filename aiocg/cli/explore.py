@@ -9,8 +9,8 @@ import typer
 from aiocg.cli.output import Workers, errors, fail, print_line, run
 
 if TYPE_CHECKING:
-    import contextlib
     import socket
+    from collections.abc import Iterator
 
     from fastapi import FastAPI
 
@@ -125,8 +125,9 @@ async def _serve(app: "FastAPI", listening: "socket.socket", address: str, *, br
     import uvicorn
 
     class Server(uvicorn.Server):
-        def capture_signals(self) -> "contextlib.AbstractContextManager[None]":
-            return contextlib.nullcontext()  # they are ours
+        @contextlib.contextmanager
+        def capture_signals(self) -> "Iterator[None]":
+            yield  # they are ours
 
         async def startup(self, sockets: "list[socket.socket] | None" = None) -> None:
             await super().startup(sockets)

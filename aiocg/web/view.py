@@ -104,6 +104,7 @@ def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
     """Return the options of a chart of a cost on the way to the present node, beside the compiler's levels."""
     values = [tree[one].costs[cost] for one in tree.trail]
     least, most = min([*values, *lines.values()]), max([*values, *lines.values()])
+    unit = 10 ** math.floor(math.log10(most - least)) if most > least else 1
     levels = [
         {"yAxis": value, "label": {"formatter": f"{name} {number(value)}", "position": "insideEndTop"}}
         for name, value in lines.items()
@@ -118,7 +119,7 @@ def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
         "xAxis": {"type": "category", "data": [str(place) for place in range(len(values))], **axis},
         "yAxis": {
             "type": "value",
-            "min": math.floor(least - (most - least) / 10),
+            "min": math.floor(least / unit) * unit,
             "name": cost,
             "nameTextStyle": {"align": "left", "color": INK},
             **axis,
