@@ -45,6 +45,7 @@ from aiocg.web.tree import Node, TreeError
 __all__ = ["create_app", "routes"]
 
 PAGE = 100  # names of one reply of /datasets
+OVERHEAD = 1 << 18  # bytes of a request beside the program in it
 TREE_PAGE = 1000  # nodes of one reply
 
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
@@ -127,7 +128,8 @@ def create_app(
         docs_url=None,
         redoc_url=None,  # these pages load scripts from another host
     )
-    app.add_middleware(Guard, hosts=hosts, token=token)
+    most = 2 * (limits or Limits()).source_bytes + OVERHEAD
+    app.add_middleware(Guard, hosts=hosts, token=token, most=most)
     routes(app)
     return app
 

@@ -272,6 +272,9 @@ class Page:
                     elif event["event"] == "closed":
                         self._tell("this session was closed: reload the page for another", "warning")
                         return
+        if len(session.tree) == 1 and not session.watched:  # nothing is lost; whoever comes again gets another
+            with contextlib.suppress(Refusal):
+                await self._sessions.close(self._id)
 
     # -------------------------------------------------------------------------------------------------- acting
 

@@ -31,10 +31,12 @@ class Guard:
         app: what is guarded.
         hosts: the names by which we may be called, without ports.
         token: what visitors must have; "" for no token.
+        most: bytes of a request.
     """
 
-    def __init__(self, app: App, hosts: Iterable[str] = LOOPBACK, token: str = "") -> None:
+    def __init__(self, app: App, hosts: Iterable[str] = LOOPBACK, token: str = "", most: int = 1 << 22) -> None:
         self._app = app
+        self._most = most
         self._hosts = frozenset(host.lower() for host in hosts)
         self._token = token
 

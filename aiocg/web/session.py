@@ -283,6 +283,11 @@ class ExplorerSession:
         finally:
             self._readers.discard(queue)
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody reads the events."""
+        return bool(self._readers)
+
     def tell(self, event: str, **facts: Any) -> None:
         """Tell all readers of an event."""
         for queue in self._readers:

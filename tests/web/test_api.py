@@ -138,6 +138,16 @@ async def test_what_a_session_cannot_do_is_refused_with_reasons(client: Client) 
     assert (await client.get_json(path))["nodes"] == 1
 
 
+async def test_a_session_that_nobody_uses_is_closed(runtime: aiocg.Runtime) -> None:
+    app = create_app(runtime=runtime, limits=Limits(idle_seconds=0.01))
+    async with app.router.lifespan_context(app), Client(app) as client:
+        path = await opened(client)
+        async with asyncio.timeout(60):
+            while len(app.state.sessions):
+                await asyncio.sleep(0.02)  # noqa: ASYNC110, as users have no event
+        await client.get_json(path, 404)
+
+
 async def test_there_are_no_more_sessions_than_there_may_be(client: Client) -> None:
     paths = [await opened(client) for _ in range(3)]
     assert "close one" in await client.refused("/sessions", {"source": IR, "language": "ir"}, 429)
@@ -242,6 +252,16 @@ async def test_other_names_and_origins_are_refused(client: Client, app: FastAPI)
     reply = await client.post("/sessions", json={}, headers={"origin": "http://evil.example"})
     assert reply.status_code == 403 and "may not do this" in reply.json()["error"]["message"]
     assert (await client.post("/sessions/x/undo", headers={"origin": "http://127.0.0.1"})).status_code == 404
+
+
+async def test_a_request_must_say_how_long_it_is_and_not_be_too_long(client: Client) -> None:
+    assert (await client.post("/sessions", content=b" " * 1_000_000)).status_code == 413
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"{}"
+
+    reply = await client.post("/sessions", content=pieces())
+    assert reply.status_code == 411 and "Content-Length" in reply.json()["error"]["message"]
 
 
 async def test_elsewhere_a_token_is_needed(runtime: aiocg.Runtime) -> None:
