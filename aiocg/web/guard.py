@@ -67,10 +67,12 @@ class Guard:
             if found != host.lower():
                 return 403, f"a page of {origin} may not do this: open the page that is served here"
         if self._token and not self._has_token(scope, headers):
-            return (
-                401,
-                "a token is needed: open the address that `aiocg explore` printed, or send Authorization: Bearer",
-            )
+            return 401, "a token is needed: open the address that was printed, or send it as Authorization: Bearer"
+        if "chunked" in headers.get("transfer-encoding", "").lower():
+            return 411, "this does not say how long it is: send Content-Length"
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self._most:
+            return 413, f"this has {length} bytes, and the most is {self._most}: send a smaller program"
         return None
 
     def _has_token(self, scope: Scope, headers: Mapping[str, str]) -> bool:

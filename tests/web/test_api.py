@@ -143,8 +143,8 @@ async def test_a_session_that_nobody_uses_is_closed(runtime: aiocg.Runtime) -> N
     async with app.router.lifespan_context(app), Client(app) as client:
         path = await opened(client)
         async with asyncio.timeout(60):
-            while len(app.state.sessions):
-                await asyncio.sleep(0.02)  # noqa: ASYNC110, as users have no event
+            while len(app.state.sessions):  # noqa: ASYNC110, as users have no event
+                await asyncio.sleep(0.02)
         await client.get_json(path, 404)
 
 
