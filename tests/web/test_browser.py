@@ -1,18 +1,11 @@
 """The page in a real browser: the system's Chromium, driven by Playwright; nothing but this machine is asked for."""
 
-import contextlib
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import pytest_asyncio
 
@@ -33,58 +26,16 @@ C = "int f(int n) { int s = 0; for (int i = 0; i < n; i++) s += i; return s; }"
 PATIENCE = 30_000  # milliseconds; how fast the page is, is not tested here
 
 
-class Server:
-    """`aiocg explore` in a process of its own."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.temporary = folder
-        command = [
-            str(Path(sys.executable).parent / "aiocg"),
-            "explore",
-            "--no-browser",
-            "--port",
-            "0",
-            "--workers",
-            "2",
-        ]
-        self.process = subprocess.Popen(
-            [*command, *options],
-            env={**os.environ, "TMPDIR": str(folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        self.address = self.process.stdout.readline().strip().removeprefix("explorer at ")
-
-    def workers(self) -> list[psutil.Process]:
-        """Return the worker processes: what the nursery has forked."""
-        found = []
-        for process in psutil.Process(self.process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                if process.ppid() != self.process.pid and "aiocg.workers" in process.cmdline():
-                    found.append(process)
-        return found
-
-    def stop(self) -> int:
-        """Press Ctrl-C, and return the exit status."""
-        self.process.send_signal(signal.SIGINT)
-        status = self.process.wait(60)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        return status
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory, serving: Callable[..., Any]) -> Iterator[Any]:
     """The Explorer of gcd."""
-    server = Server(tmp_path_factory.mktemp("t"), "programs-v0/gcd")
+    server = serving(tmp_path_factory.mktemp("t"), "programs-v0/gcd")
     yield server
     server.stop()
 
 
 @pytest_asyncio.fixture
-async def browser(server: Server) -> AsyncIterator[Any]:
+async def browser(server: Any) -> AsyncIterator[Any]:
     """A browser without any past; it may ask for nothing but the server."""
     asked: list[str] = []
     broken: list[str] = []
@@ -103,7 +54,7 @@ async def browser(server: Server) -> AsyncIterator[Any]:
 
 
 @pytest.fixture
-def opened(browser: Any, server: Server) -> Callable[..., Any]:
+def opened(browser: Any, server: Any) -> Callable[..., Any]:
     """Open a page of a new session, or of the one at an address."""
 
     async def open(address: str = server.address) -> Any:
@@ -180,7 +131,7 @@ async def test_keys_do_what_buttons_do(opened: Callable[..., Any]) -> None:
     assert unnamed == []
 
 
-async def test_a_killed_worker_is_told_and_takes_nothing(opened: Callable[..., Any], server: Server) -> None:
+async def test_a_killed_worker_is_told_and_takes_nothing(opened: Callable[..., Any], server: Any) -> None:
     page = await opened()
     await apply(page, "mem2reg", 1)
     for worker in server.workers():
@@ -243,18 +194,3 @@ async def test_it_is_usable_at_800_pixels(opened: Callable[..., Any], scheme: st
         box = await button.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 800 and box["y"] < 40
     await apply(page, "mem2reg", 1)
-
-
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
-    folder = Path("/tmp", f"t-{os.getpid()}-{tmp_path.name[-8:]}")  # short, as addresses of sockets must be
-    folder.mkdir()
-    server = Server(folder, "programs-v0/gcd", "--token", "secret")
-    assert server.address.endswith("/?token=secret")
-    processes = psutil.Process(server.process.pid).children(recursive=True)
-    assert server.stop() == 130
-    deadline = time.monotonic() + 30
-    while any(process.is_running() for process in processes) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(process.is_running() for process in processes)
-    assert list(folder.iterdir()) == []
-    folder.rmdir()
