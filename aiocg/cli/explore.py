@@ -41,6 +41,9 @@ def explore(
     ] = None,
     sessions: Annotated[int, typer.Option(help="Most sessions at once.", min=1)] = 64,
     timeout: Annotated[float, typer.Option(help="Seconds that an action may take.", min=0.001)] = 30.0,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Let programs do what yours may; GCC without a container needs it.")
+    ] = False,
     workers: Workers = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
@@ -53,11 +56,13 @@ def explore(
     from aiocg.web.limits import Limits
 
     local = host in LOCAL
+    if trust and not local:
+        fail(f"--trust would give the rights of your user to whoever can reach {host}: leave out --host, or --trust")
     limits = Limits(sessions=sessions, seconds=timeout, compile_sources=local)
     token = token or ("" if local else secrets.token_urlsafe(24))
     hosts = _hosts(host, name or [])
     try:
-        app = _application(program, env, limits=limits, hosts=hosts, token=token, workers=workers)
+        app = _application(program, env, limits=limits, hosts=hosts, token=token, workers=workers, trust=trust)
     except ValueError as error:
         fail(f"{error}: use --token")
     listening = _listen(host, port)
@@ -66,13 +71,15 @@ def explore(
         sys.exit(status)
 
 
-def _application(program: str, environment: str, **options: Any) -> "FastAPI":
+def _application(program: str, environment: str, *, trust: bool, **options: Any) -> "FastAPI":
     from aiocg.datasets import default_datasets, resolve
     from aiocg.registry import environment as find
     from aiocg.web.explorer import create_explorer
 
     find(environment)  # errors come before anything is started
-    return create_explorer(resolve(program, default_datasets()), environment, **options)
+    return create_explorer(
+        resolve(program, default_datasets()), environment, options={"untrusted": not trust}, **options
+    )
 
 
 def _hosts(host: str, names: list[str]) -> tuple[str, ...]:

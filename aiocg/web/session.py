@@ -359,16 +359,12 @@ class ExplorerSession:
 
 
 def _costs(env: Env) -> tuple[str, ...]:
-    """Return the costs of nodes: that of the environment's reward or, without any, of the first reward with one."""
-    names = [env.reward_space] if env.reward_space is not None else list(env.reward_spaces)
-    for name in names:
-        reward = env.reward_spaces[name]
-        if isinstance(reward, CostReward) and not reward.platform_dependent:
-            return (reward.cost,)
-    for reward in env.reward_spaces.values():
+    """Return the costs of nodes: that of the environment's reward, else of the first reward with one."""
+    own = [env.reward_spaces[env.reward_space]] if env.reward_space is not None else []
+    for reward in [*own, *sorted(env.reward_spaces.values(), key=lambda one: one.platform_dependent)]:
         if isinstance(reward, CostReward):
             return (reward.cost,)
-    raise Refusal(400, f"{env.spec.id} has no cost to look at: take another environment, such as llvm-ic-v0")
+    raise Refusal(400, f"{env.spec.id} has no reward that is the decrease of a cost: take another, such as llvm-ic-v0")
 
 
 def _lines(env: Env, cost: str) -> dict[str, str]:

@@ -62,6 +62,7 @@ def test_it_serves_those_who_have_the_token_and_ctrl_c_leaves_nothing_behind(
         (["--env", "llvm-v00"], "did you mean llvm-v0"),
         (["/nowhere/file.c"], "no file"),
         (["--name", "here.example"], "--token"),
+        (["--trust", "--host", "0.0.0.0"], "leave out --host"),
     ],
 )
 def test_what_cannot_be_served_is_refused_before_anything_is_started(place: Any, options: list[str], said: str) -> None:

@@ -48,6 +48,12 @@ async def test_steps_make_nodes_with_costs_beside_the_compilers_own_levels(sessi
     assert again is first and len(session.tree) == 2
 
 
+async def test_the_cost_is_that_of_the_environments_own_reward(runtime: aiocg.Runtime) -> None:
+    session = await ExplorerSession.open(runtime, "llvm-codesize-v0", benchmark=program())
+    assert session.costs == ("ObjectTextSizeBytes",) and set(session.lines) == {"-O3", "-Oz"}
+    await session.close()
+
+
 async def test_what_each_action_would_gain_is_known_without_a_step(session: ExplorerSession) -> None:
     gains = await session.expand()
     assert len(gains) == len(session.env.action_space.names)
