@@ -8,6 +8,7 @@ It listens nowhere by itself; `Guard` lets in those who call it by a name of the
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
 
@@ -38,6 +39,7 @@ from aiocg.runtime import Runtime
 from aiocg.web.guard import LOOPBACK, Guard
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.programs import named, plain, sent
+from aiocg.web.searching import LiveSearch
 from aiocg.web.session import ExplorerSession, Gain
 from aiocg.web.sessions import Sessions
 from aiocg.web.tree import Node, TreeError
@@ -82,6 +84,15 @@ class Actions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     actions: list[str]
+
+
+class NewSearch(BaseModel):
+    """A search, and how long it may take."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field("greedy", description="greedy, beam, random, evolve or anneal")
+    seconds: float = 10.0
 
 
 def create_app(
@@ -205,6 +216,10 @@ def _gain(gain: Gain) -> dict[str, Any]:
     }
 
 
+def _search(search: LiveSearch) -> dict[str, Any]:
+    return {"search": None if search.status is None else asdict(search.status)}
+
+
 # ------------------------------------------------------------------------------------------------------- routes
 
 
@@ -282,6 +297,26 @@ async def fork(request: Request, id: str) -> dict[str, Any]:
     return _described(new, sessions.find(new))
 
 
+@router.post("/sessions/{id}/search", status_code=202)
+async def start_search(request: Request, id: str, body: NewSearch) -> dict[str, Any]:
+    """Start a search from the program as it came; its candidates become nodes, and its end is at the best one."""
+    return _search(_sessions(request).start_search(id, body.name, body.seconds))
+
+
+@router.get("/sessions/{id}/search")
+async def show_search(request: Request, id: str) -> dict[str, Any]:
+    """Say where the search of a session stands."""
+    return _search(_sessions(request).search_of(id))
+
+
+@router.delete("/sessions/{id}/search")
+async def stop_search(request: Request, id: str) -> dict[str, Any]:
+    """Stop the search, and go to the best state that it found."""
+    search = _sessions(request).search_of(id)
+    await search.stop()
+    return _search(search)
+
+
 @router.get("/sessions/{id}/observations/{name}")
 async def observe(request: Request, id: str, name: str) -> dict[str, Any]:
     """Observe the present state."""
@@ -330,7 +365,7 @@ async def list_datasets(request: Request, prefix: str = "", cursor: Annotated[in
 
 @router.websocket("/sessions/{id}/events")
 async def events(socket: WebSocket, id: str) -> None:
-    """Tell what happens in a session: `moved`, `failed`, `death` of a worker, `closed`."""
+    """Tell what happens in a session: `moved`, `failed`, `search`, `death` of a worker, `closed`."""
     await socket.accept()
     try:
         session = _find(socket, id)

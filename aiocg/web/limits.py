@@ -20,6 +20,8 @@ class Limits:
         actions: of one step.
         candidates: of one expand.
         seconds: that the compiler may take for one action.
+        searches: that run at once.
+        search_seconds: that one may take.
         idle_seconds: after which a session that nobody uses is closed.
         compile_sources: whether C and C++ that somebody sends is compiled. clang runs outside of any box, and would
             include files of this machine.
@@ -33,6 +35,8 @@ class Limits:
     actions: int = 256
     candidates: int = 1024
     seconds: float = 30.0
+    searches: int = 4
+    search_seconds: float = 120.0
     idle_seconds: float = 3600.0
     compile_sources: bool = True
 

@@ -22,7 +22,7 @@ __all__ = ["Event", "ExplorerSession", "Gain"]
 
 TEXTS = ("Ir", "asm", "loop_tree")  # the program as text, one for each compiler
 KEPT_TEXTS = 16
-LEVELS = ("O3", "Oz")
+LEVELS = ("O3", "Oz", "Os")
 AT_ONCE = 8  # candidates of one request, behind which a step may have to wait
 QUEUED = 256  # events that a slow reader may be behind before it loses the oldest
 
@@ -368,9 +368,10 @@ def _costs(env: Env) -> tuple[str, ...]:
 
 
 def _lines(env: Env, cost: str) -> dict[str, str]:
-    """Return the observations of what a cost is after the compiler's levels."""
-    prefix = cost.removesuffix("Bytes")
-    return {f"-{level}": prefix + level for level in LEVELS if prefix + level in env.observation_spaces}
+    """Return the observations of what a cost is after the compiler's levels, by the levels' options."""
+    names = {f"-{level}": (cost.removesuffix("Bytes") + level, f"{cost}_{level}") for level in LEVELS}
+    known = {option: [name for name in tried if name in env.observation_spaces] for option, tried in names.items()}
+    return {option: found[0] for option, found in known.items() if found}
 
 
 def _numbers(names: Sequence[str], values: Sequence[Any]) -> dict[str, float]:

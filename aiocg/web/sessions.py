@@ -10,6 +10,7 @@ from typing import Any, Self
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.runtime import Runtime
 from aiocg.web.limits import Limits, Refusal
+from aiocg.web.searching import LiveSearch
 from aiocg.web.session import ExplorerSession
 
 __all__ = ["Sessions"]
@@ -32,6 +33,7 @@ class Sessions:
         self.runtime = runtime
         self.limits = limits
         self._sessions: dict[str, ExplorerSession] = {}
+        self._searches: dict[str, LiveSearch] = {}
         self._used: dict[str, float] = {}
         self._opening = 0
         self._task: asyncio.Task[None] | None = None
@@ -70,6 +72,7 @@ class Sessions:
     def _add(self, session: ExplorerSession) -> str:
         id = secrets.token_urlsafe(12)
         self._sessions[id] = session
+        self._searches[id] = LiveSearch(session)
         self._used[id] = time.monotonic()
         return id
 
@@ -84,10 +87,34 @@ class Sessions:
         self._used[id] = time.monotonic()
         return self._sessions[id]
 
+    def search_of(self, id: str) -> LiveSearch:
+        """Return the search of a session, which may not run.
+
+        Raises:
+            Refusal: when there is no session of this id.
+        """
+        self.find(id)
+        return self._searches[id]
+
+    def start_search(self, id: str, name: str, seconds: float) -> LiveSearch:
+        """Start a search in a session.
+
+        Raises:
+            Refusal: when too many are running, and as `LiveSearch.start` does.
+        """
+        search = self.search_of(id)
+        running = sum(one.running for one in self._searches.values())
+        if running >= self.limits.searches and not search.running:
+            raise Refusal(429, f"{running} searches are running, the most there may be: stop one, or wait a while")
+        search.start(name, seconds)
+        return search
+
     async def close(self, id: str) -> None:
-        """Close a session."""
+        """Close a session, and end its search."""
         session = self.find(id)
+        search = self._searches.pop(id)
         del self._sessions[id], self._used[id]
+        await search.close()
         await session.close()
 
     async def __aenter__(self) -> Self:
@@ -117,7 +144,8 @@ class Sessions:
                         session.tell("death", kind=cause[0], cause=cause[1])
             before = deaths
             now = time.monotonic()
-            for id in [one for one, used in self._used.items() if now - used > self.limits.idle_seconds]:
+            idle = [one for one, used in self._used.items() if now - used > self.limits.idle_seconds]
+            for id in [one for one in idle if not self._searches[one].running]:
                 await self.close(id)
 
     def _deaths(self) -> dict[tuple[str, str], int]:
