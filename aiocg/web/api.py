@@ -119,15 +119,14 @@ def create_app(
     if not token and not set(hosts) <= set(LOOPBACK):
         raise ValueError(f"hosts {', '.join(hosts)} can be called from elsewhere: give a token")
 
+    options = {"untrusted": True, **(runtime_options.pop("options", None) or {})}
+
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
-            options = {"untrusted": True, **runtime_options.pop("options", {})}
-            used = (
-                runtime
-                if runtime is not None
-                else await stack.enter_async_context(Runtime(options=options, **runtime_options))
-            )
+            used = runtime
+            if used is None:
+                used = await stack.enter_async_context(Runtime(options=options, **runtime_options))
             app.state.sessions = await stack.enter_async_context(Sessions(used, limits or Limits()))
             yield
 

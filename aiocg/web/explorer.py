@@ -7,7 +7,7 @@ outlasts a reload, and two tabs can have the same one.
 import asyncio
 import contextlib
 import html
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from aiocg.datasets.benchmark import Benchmark
@@ -16,7 +16,7 @@ from aiocg.errors import AiocgError, WorkerCrashed, WorkerFailure
 from aiocg.web import view
 from aiocg.web.api import create_app
 from aiocg.web.limits import Refusal
-from aiocg.web.session import ExplorerSession
+from aiocg.web.session import Event, ExplorerSession
 from aiocg.web.sessions import Sessions
 from aiocg.web.templates import ACTION_ROW, STYLE, TREE_NODE, colored
 from aiocg.web.tree import TreeError
@@ -30,9 +30,11 @@ from fastapi import FastAPI
 
 from aiocg.web.dialogs import Dialogs
 from aiocg.web.explanation import Explanation
+from aiocg.web.search_panel import SearchPanel
 
 __all__ = ["create_explorer"]
 
+FRAME = 0.25  # seconds between two looks at a search
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
 
@@ -111,7 +113,7 @@ class Page:
                 self._build_actions()
             with ui.element("section").props('aria-label="States"').classes("column no-wrap q-gutter-y-sm"):
                 self._build_states()
-        ui.keyboard(on_key=self._key)
+        ui.keyboard(on_key=self._key, ignore=["input", "select", "textarea"])
         self._update()
         background_tasks.create(self._follow(ui.context.client), name="events of a session")
 
@@ -138,7 +140,7 @@ class Page:
 
     def _build_states(self) -> None:
         with ui.tabs().props("dense align=left").classes("w-full") as tabs:
-            for name in ("Tree", "Chart", "Functions", "Explain -Oz"):
+            for name in ("Tree", "Chart", "Functions", "Explain -Oz", "Search"):
                 ui.tab(name)
         with (
             ui.tab_panels(tabs, value="Tree", animated=False)
@@ -168,6 +170,8 @@ class Page:
                 self._functions.props("dense flat hide-pagination :rows-per-page-options=[0]")
             with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
                 Explanation(self._session, self._do)
+            with ui.tab_panel("Search").classes("q-pa-sm"):
+                self._search = SearchPanel(self._sessions, self._id, self._do)
         self._said = ui.label().classes("text-caption")
         self._diff = ui.html("", sanitize=False).classes("diff w-full").style("height: calc(58vh - 150px)")
         self._diff.props('tabindex=0 role=region aria-label="Difference of the program" data-testid="diff"')
@@ -181,9 +185,7 @@ class Page:
         self._title.text = f"{session.env.benchmark.uri}".removeprefix("benchmark://")
         self._levels.text = ", ".join(f"{name} {view.number(value)}" for name, value in session.lines.items())
         self._cost.text = f"{cost} {view.number(node.costs[cost])}"
-        self._tree.props["nodes"] = view.tree_nodes(tree, cost, self._whole)
-        self._tree.props["expanded"] = [str(one.number) for one in tree if one.edges][:1000]
-        self._tree.update()
+        self._show_tree()
         options = view.chart(tree, cost, session.lines)
         self._chart.options.clear()
         self._chart.options.update(options)
@@ -191,6 +193,13 @@ class Page:
         self._round += 1
         background_tasks.create(self._show_gains(self._round), name="gains of actions")
         background_tasks.create(self._show_difference(self._round), name="difference of a node")
+
+    def _show_tree(self) -> None:
+        tree = self._session.tree
+        nodes = view.tree_nodes(tree, self._session.costs[0], self._whole)
+        self._tree.props["nodes"] = nodes
+        self._tree.props["expanded"] = list(view.parents(nodes))
+        self._tree.update()
 
     async def _show_gains(self, round: int) -> None:
         self._busy.visible = True
@@ -257,24 +266,38 @@ class Page:
             ui.notify(message[:500], type=kind, multi_line=True, close_button=True)
 
     async def _follow(self, client: Any) -> None:
-        """Show what happens in the session, whoever does it, until the tab is gone or another program is chosen."""
+        """Show what happens in the session, whoever does it, until the tab is gone."""
         session = self._session
         with session.events() as queue:
-            while not client.is_deleted and session is self._session:
+            while not client.is_deleted:
                 with contextlib.suppress(TimeoutError):
-                    event = await asyncio.wait_for(queue.get(), 1.0)
-                    if event["event"] == "moved":
-                        self._update()
-                    elif event["event"] == "failed":
-                        self._tell(f"{event['action']}: {event['error']}: {event['message']}")
-                    elif event["event"] == "death":
-                        self._tell(f"a worker died ({event['cause']}); another took its place", "warning")
-                    elif event["event"] == "closed":
-                        self._tell("this session was closed: reload the page for another", "warning")
+                    came = [await asyncio.wait_for(queue.get(), 1.0)]
+                    while not queue.empty():
+                        came.append(queue.get_nowait())
+                    if self._show(came):
                         return
+                    if came[-1]["event"] == "search":
+                        await asyncio.sleep(FRAME)  # a browser has enough to do with so many frames
         if len(session.tree) == 1 and not session.watched:  # nothing is lost; whoever comes again gets another
             with contextlib.suppress(Refusal):
                 await self._sessions.close(self._id)
+
+    def _show(self, came: Sequence[Event]) -> bool:
+        """Show events that have come together, of each kind what is still true; return whether they are the last."""
+        last = {event["event"]: event for event in came}
+        if "search" in last:
+            self._search.show(last["search"])
+            self._show_tree()
+        if "moved" in last:
+            self._update()
+        for event in came:
+            if event["event"] == "failed":
+                self._tell(f"{event['action']}: {event['error']}: {event['message']}")
+        if "death" in last:
+            self._tell(f"a worker died ({last['death']['cause']}); another took its place", "warning")
+        if "closed" in last:
+            self._tell("this session was closed: reload the page for another", "warning")
+        return "closed" in last
 
     # -------------------------------------------------------------------------------------------------- acting
 
@@ -306,8 +329,11 @@ class Page:
 
         await self._do(fork)
 
-    def _toggle(self) -> None:
-        self._dark.value = not self._dark.value
+    async def _toggle(self) -> None:
+        dark = self._dark.value
+        if dark is None:  # as the system has it
+            dark = bool(await ui.run_javascript("document.body.classList.contains('body--dark')"))
+        self._dark.value = not dark
 
     async def _key(self, event: events.KeyEventArguments) -> None:
         if not event.action.keydown or event.action.repeat or event.modifiers.ctrl or event.modifiers.meta:

@@ -95,7 +95,7 @@ class LiveSearch:
             seconds: after which it ends.
 
         Raises:
-            Refusal: when there is no such search, another one runs, it may not take so long, or nothing can be searched.
+            Refusal: when there is no such search, another one runs, this takes too long, or nothing can be searched.
         """
         session, most = self._session, self._session.limits.search_seconds
         if name not in SEARCHES:
@@ -112,7 +112,7 @@ class LiveSearch:
         self._task = asyncio.create_task(self._run(name, seconds))
 
     async def stop(self) -> None:
-        """End the search soon, when what is being evaluated is known, and wait until the session is at the best state."""
+        """End the search when what is being evaluated is known, and wait until the session is at the best state."""
         self._stopping = True
         if self._task is not None:
             await asyncio.wait([self._task])

@@ -3,15 +3,16 @@
 import math
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from aiocg.errors import NotExpressible
 from aiocg.spaces.actions import ActionLanguage, split_list
 from aiocg.web.tree import Node, Tree
 
-__all__ = ["chart", "copies", "counts", "label", "number", "tree_nodes"]
+__all__ = ["chart", "copies", "counts", "course", "label", "number", "parents", "tree_nodes"]
 
+SENT = "user-v0/"  # with which names of programs begin that somebody sent
 BEST = 12  # children of a node that are shown
 SHOWN = 400  # nodes of a tree that are shown
 INK = "#7b8794"  # which can be read on white and on black
@@ -80,6 +81,14 @@ def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[
     return [shown(tree[0])]
 
 
+def parents(nodes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the ids of those nodes that have children, so that they can be unfolded."""
+    for node in nodes:
+        if node.get("children"):
+            yield node["id"]
+            yield from parents(node["children"])
+
+
 def counts(text: str) -> dict[str, tuple[int, int]]:
     """Return how many instructions and blocks each function of textual IR has."""
     found: dict[str, tuple[int, int]] = {}
@@ -103,11 +112,29 @@ def counts(text: str) -> dict[str, tuple[int, int]]:
 def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
     """Return the options of a chart of a cost on the way to the present node, beside the compiler's levels."""
     values = [tree[one].costs[cost] for one in tree.trail]
-    least, most = min([*values, *lines.values()]), max([*values, *lines.values()])
+    labels = [str(place) for place in range(len(values))]
+    return _stairs(values, lines, {"type": "category", "data": labels}, cost)
+
+
+def course(found: Sequence[tuple[int, float]], lines: Mapping[str, float]) -> dict[str, Any]:
+    """Return the options of a chart of what a search had found after so many evaluations."""
+    return _stairs([best for _, best in found], lines, {"type": "value"}, "lowest cost", [many for many, _ in found])
+
+
+def _stairs(
+    values: Sequence[float],
+    lines: Mapping[str, float],
+    below: Mapping[str, Any],
+    name: str,
+    places: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Return the options of a chart with one line that goes down in steps, and one for each level."""
+    known = [*values, *lines.values()] or [0.0]
+    least, most = min(known), max(known)
     unit = 10 ** math.floor(math.log10(most - least)) if most > least else 1
     levels = [
-        {"yAxis": value, "label": {"formatter": f"{name} {number(value)}", "position": "insideEndTop"}}
-        for name, value in lines.items()
+        {"yAxis": value, "label": {"formatter": f"{level} {number(value)}", "position": "insideEndTop"}}
+        for level, value in lines.items()
     ]
     axis = {"axisLabel": {"color": INK}, "splitLine": {"lineStyle": {"color": INK, "opacity": 0.25}}}
     mark = {"symbol": "none", "silent": True, "label": {"color": INK}, "data": levels}
@@ -116,20 +143,21 @@ def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
         "aria": {"enabled": True},
         "tooltip": {"trigger": "axis"},
         "grid": {"left": 56, "right": 16, "top": 28, "bottom": 28},
-        "xAxis": {"type": "category", "data": [str(place) for place in range(len(values))], **axis},
+        "xAxis": {**below, **axis},
         "yAxis": {
             "type": "value",
             "min": math.floor(least / unit) * unit,
-            "name": cost,
+            "name": name,
             "nameTextStyle": {"align": "left", "color": INK},
             **axis,
         },
         "series": [
             {
                 "type": "line",
-                "step": "middle",
-                "data": values,
+                "step": "middle" if places is None else "end",
+                "data": list(values) if places is None else [list(pair) for pair in zip(places, values, strict=True)],
                 "color": "#0d9488",
+                "showSymbol": places is None,
                 "markLine": {**mark, "lineStyle": {"type": "dashed", "color": "#d97706"}},
             }
         ],
@@ -139,12 +167,20 @@ def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
 def copies(environment: str, benchmark: str, actions: Sequence[str], language: ActionLanguage) -> dict[str, str]:
     """Return how the same is done elsewhere: by a command, in Python and, where it can be, by the compiler's tool."""
     words = " ".join(shlex.quote(one) for one in actions)
-    name = benchmark.removeprefix("benchmark://")
+    name, comment = benchmark.removeprefix("benchmark://"), ""
+    if name.startswith(SENT):  # which has no name elsewhere
+        name = "./" + name.removeprefix(SENT).partition("?")[0]
+        comment = f"# save the program as {name}\n"
     command = ["aiocg", "shell", "--env", environment, "--benchmark", name]
+    tool = "opt" if environment.startswith("llvm") else "compiler"
+    try:
+        line, told = language.write(actions), "; commandline"
+    except NotExpressible as error:
+        line, told = f"# {error}", ""
     if actions:
-        command += ["-c", f"action {words}; commandline"]
+        command += ["-c", f"action {words}{told}"]
     python = (
-        "import asyncio\n\nimport aiocg\n\n\n"
+        f"{comment}import asyncio\n\nimport aiocg\n\n\n"
         "async def main():\n"
         "    async with aiocg.Runtime() as runtime:\n"
         f"        env = await runtime.make({environment!r}, benchmark={name!r})\n"
@@ -152,9 +188,4 @@ def copies(environment: str, benchmark: str, actions: Sequence[str], language: A
         f"        await env.step_texts({list(actions)!r})\n"
         f"        print(env.state)\n\n\nasyncio.run(main())\n"
     )
-    found = {"aiocg": shlex.join(command), "Python": python}
-    try:
-        found["opt" if environment.startswith("llvm") else "compiler"] = language.write(actions)
-    except NotExpressible as error:
-        found["opt"] = f"# {error}"
-    return found
+    return {"aiocg": comment + shlex.join(command), "Python": python, tool: line}

@@ -228,6 +228,22 @@ async def test_a_killed_worker_is_an_event_and_no_error(client: Client, app: Fas
     await socket.leave()
 
 
+async def test_a_search_is_started_watched_and_stopped(client: Client) -> None:
+    path = await opened(client, benchmark="programs-v0/gcd")
+    assert await client.get_json(f"{path}/search") == {"search": None}
+    assert "take greedy" in await client.refused(f"{path}/search", {"name": "best"}, 422)
+    started = await client.post_json(f"{path}/search", {"name": "random", "seconds": 100}, 202)
+    assert started["search"]["running"] is True
+    assert "stop it first" in await client.refused(f"{path}/search", {"name": "greedy"}, 409)
+    async with asyncio.timeout(60):
+        while (await client.get_json(f"{path}/search"))["search"]["evaluations"] < 20:  # noqa: ASYNC110, as visitors do
+            await asyncio.sleep(0.05)
+    stopped = _read(await client.delete(f"{path}/search"), 200)["search"]
+    assert stopped["running"] is False and stopped["error"] == ""
+    told = await client.get_json(path)
+    assert told["present"]["costs"] == {"IrInstructionCount": stopped["best"]} and told["nodes"] > 5
+
+
 async def test_an_action_that_crashes_the_compiler_is_told_and_changes_nothing(client: Client) -> None:
     path = await opened(client, env="scripted-v0", benchmark="scripted-v0/5")
     reply = await client.post_json(f"{path}/step", {"actions": ["increment", "crash"]}, 422)

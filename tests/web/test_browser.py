@@ -183,6 +183,29 @@ async def test_oz_is_explained_and_one_goes_on_from_any_point(opened: Callable[.
     await apply(page, "simplifycfg", 2)
 
 
+async def test_a_search_is_watched_and_one_goes_on_from_its_best(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    await page.get_by_role("tab", name="Search").click()
+    await page.get_by_role("button", name="start", exact=True).click()
+    await expect(page.get_by_test_id("search")).to_contain_text("at the end", timeout=120_000)
+    said = await page.get_by_test_id("search").inner_text()
+    found = re.search(r"lowest cost ([\d,]+) at the end; ([\d,]+) evaluated, ([\d,]+) nodes", said)
+    assert found is not None and int(found[3].replace(",", "")) > 20
+    await expect(page.get_by_test_id("cost")).to_have_text(f"IrInstructionCount {found[1]}")
+    await page.get_by_role("tab", name="Tree").click()
+    await expect(page.locator("[data-node][aria-current]")).to_be_visible()
+    await expect(page.locator('[data-node^="more-"]').first).to_be_visible()
+    await page.get_by_role("tab", name="Search").click()
+    await page.get_by_role("combobox", name="search").click()
+    await page.get_by_role("option", name="random").click()
+    await page.get_by_role("spinbutton", name="seconds").fill("100")
+    await page.get_by_role("button", name="start", exact=True).click()
+    await expect(page.get_by_test_id("search")).to_contain_text("so far")
+    await page.get_by_role("button", name="stop", exact=True).click()
+    await expect(page.get_by_test_id("search")).to_contain_text("random: lowest cost")
+    await expect(page.get_by_test_id("search")).to_contain_text("at the end")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_it_is_usable_at_800_pixels(opened: Callable[..., Any], scheme: str) -> None:
     page = await opened()
@@ -190,6 +213,10 @@ async def test_it_is_usable_at_800_pixels(opened: Callable[..., Any], scheme: st
     await page.set_viewport_size({"width": 800, "height": 700})
     await expect(page.locator("body.body--dark")).to_have_count(int(scheme == "dark"))
     assert await page.evaluate("document.documentElement.scrollWidth") <= 800
+    for _ in range(2):
+        await page.keyboard.press("d")
+        scheme = "light" if scheme == "dark" else "dark"
+        await expect(page.locator("body.body--dark")).to_have_count(int(scheme == "dark"))
     for button in await page.locator("header button").all():
         box = await button.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 800 and box["y"] < 40

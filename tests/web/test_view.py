@@ -1,10 +1,14 @@
 """What the page shows, as values; and -Oz taken apart."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import aiocg
+from aiocg.errors import NotExpressible
 from aiocg.spaces.actions import split_list
 from aiocg.web import view
 from aiocg.web.explain import WHOLE, pipeline, prefixes, stages
@@ -75,11 +79,45 @@ async def test_what_is_copied_leads_to_the_same_state(runtime: aiocg.Runtime) ->
     assert "# " in view.copies("llvm-ic-v0", "benchmark://a/b", ["@f(mem2reg)"], language)["opt"]
 
 
+@pytest.mark.slow
+def test_the_command_that_is_copied_can_be_run(place: Any) -> None:
+    actions = ["sroa<preserve-cfg>", "simplifycfg<forward-switch-cond;keep-loops>", "loop(loop-rotate)", "mem2reg,gvn"]
+    command = view.copies("llvm-ic-v0", "benchmark://programs-v0/gcd", actions, FakeLanguage())["aiocg"]
+    done = place.run("/bin/sh", "-c", command)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("reward") >= len(actions)
+
+
+def test_what_was_sent_is_to_be_saved_first() -> None:
+    texts = view.copies("llvm-ic-v0", "benchmark://user-v0/program.c?sha256=12", ["gvn"], FakeLanguage())
+    assert texts["aiocg"].splitlines()[0] == "# save the program as ./program.c"
+    assert "--benchmark ./program.c" in texts["aiocg"] and "benchmark='./program.c'" in texts["Python"]
+
+
+class FakeLanguage:
+    """A language of actions without a notation."""
+
+    def write(self, texts: Sequence[str]) -> str:
+        raise NotExpressible("there is none")
+
+
 def test_the_chart_has_the_way_and_the_lines_of_the_levels() -> None:
     options = view.chart(wide(3), "cost", {"-Oz": 5.0})
     (series,) = options["series"]
     assert series["data"] == [1000.0, 999.0]
     assert [line["yAxis"] for line in series["markLine"]["data"]] == [5.0]
+
+
+def test_the_course_of_a_search_goes_down_in_steps() -> None:
+    (series,) = view.course([(1, 9.0), (20, 4.0)], {"-Oz": 5.0})["series"]
+    assert series["data"] == [[1, 9.0], [20, 4.0]]
+    assert view.course([], {})["yAxis"]["min"] == 0.0
+
+
+def test_nodes_with_children_are_unfolded() -> None:
+    tree = wide(2)
+    tree.add(1, "b", 9, {"cost": 1.0})
+    assert list(view.parents(view.tree_nodes(tree, "cost"))) == ["0", "1"]
 
 
 # ---------------------------------------------------------------------------------------------------------- -Oz
