@@ -47,9 +47,11 @@ class Dialogs:
         """Show how the present state is reached elsewhere."""
         session = self._session
         actions = session.tree.path(session.tree.present.number)
-        texts = view.copies(
-            session.env.spec.id, str(session.env.benchmark.uri), actions, session.env.action_spaces.language
-        )
+        env, spaces = session.env, session.env.action_spaces
+        usual = set(map(env.action_space.text, env.action_space.names))
+        text = next((name for name in spaces if spaces[name].kind == "text"), "")
+        space = "" if usual.issuperset(actions) else text
+        texts = view.copies(env.spec.id, str(env.benchmark.uri), actions, spaces.language, space)
         with ui.dialog() as dialog, ui.card().classes("w-full").props('aria-label="Copy"'):
             for name, text in texts.items():
                 with ui.row().classes("items-center w-full"):

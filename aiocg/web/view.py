@@ -164,14 +164,23 @@ def _stairs(
     }
 
 
-def copies(environment: str, benchmark: str, actions: Sequence[str], language: ActionLanguage) -> dict[str, str]:
-    """Return how the same is done elsewhere: by a command, in Python and, where it can be, by the compiler's tool."""
+def copies(
+    environment: str, benchmark: str, actions: Sequence[str], language: ActionLanguage, space: str = ""
+) -> dict[str, str]:
+    """Return how the same is done elsewhere: by a command, in Python and, where it can be, by the compiler's tool.
+
+    Args:
+        environment, benchmark, actions: what is done.
+        language: of the actions.
+        space: the action space that has them all; "" for the environment's.
+    """
     words = " ".join(shlex.quote(one) for one in actions)
     name, comment = benchmark.removeprefix("benchmark://"), ""
     if name.startswith(SENT):  # which has no name elsewhere
         name = "./" + name.removeprefix(SENT).partition("?")[0]
         comment = f"# save the program as {name}\n"
     command = ["aiocg", "shell", "--env", environment, "--benchmark", name]
+    command += ["--action-space", space] if space else []
     tool = "opt" if environment.startswith("llvm") else "compiler"
     try:
         line, told = language.write(actions), "; commandline"

@@ -82,7 +82,8 @@ async def test_what_is_copied_leads_to_the_same_state(runtime: aiocg.Runtime) ->
 @pytest.mark.slow
 def test_the_command_that_is_copied_can_be_run(place: Any) -> None:
     actions = ["sroa<preserve-cfg>", "simplifycfg<forward-switch-cond;keep-loops>", "loop(loop-rotate)", "mem2reg,gvn"]
-    command = view.copies("llvm-ic-v0", "benchmark://programs-v0/gcd", actions, FakeLanguage())["aiocg"]
+    texts = view.copies("llvm-ic-v0", "benchmark://programs-v0/gcd", actions, FakeLanguage(), "PipelineText")
+    command = texts["aiocg"]
     done = place.run("/bin/sh", "-c", command)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("reward") >= len(actions)
