@@ -35,6 +35,7 @@ from aiocg.web.search_panel import SearchPanel
 __all__ = ["create_explorer"]
 
 FRAME = 0.25  # seconds between two looks at a search
+_SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scrollIntoView({block: 'nearest'}), 50)"
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
 
@@ -139,7 +140,7 @@ class Page:
         self._actions.on("apply", lambda event: self._do(lambda: self._session.step([event.args["action"]])))
 
     def _build_states(self) -> None:
-        with ui.tabs().props("dense align=left").classes("w-full") as tabs:
+        with ui.tabs().props("dense no-caps align=left").classes("w-full") as tabs:
             for name in ("Tree", "Chart", "Functions", "Explain -Oz", "Search"):
                 ui.tab(name)
         with (
@@ -186,6 +187,7 @@ class Page:
         self._levels.text = ", ".join(f"{name} {view.number(value)}" for name, value in session.lines.items())
         self._cost.text = f"{cost} {view.number(node.costs[cost])}"
         self._show_tree()
+        self._tree.client.run_javascript(_SHOW_PRESENT)
         options = view.chart(tree, cost, session.lines)
         self._chart.options.clear()
         self._chart.options.update(options)

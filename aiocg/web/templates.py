@@ -13,6 +13,7 @@ body { font-family: system-ui, sans-serif; }
 .q-tree__node-header:focus-visible, button:focus-visible { outline: 2px solid #0d9488; }
 .columns { display: grid; grid-template-columns: minmax(260px, 330px) minmax(0, 1fr); gap: 12px; }
 .gain { font-variant-numeric: tabular-nums; }
+.q-tab { padding: 0 10px; }
 .tight td, .tight th { height: 30px !important; padding-top: 0; padding-bottom: 0; }
 .tight .q-btn { min-height: 28px; }
 """
