@@ -46,6 +46,8 @@ PURE = (
     "aiocg.transport.messages",
     "aiocg.transport.values",
     "aiocg.datasets.uri",
+    "aiocg.web.tree",
+    "aiocg.web.view",
     "aiocg.workers.compilation",
     "aiocg.workers.llvm.states",
     "aiocg.workers.sessions",

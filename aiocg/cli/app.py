@@ -13,6 +13,7 @@ from aiocg.cli import (
     dataset,
     dataset_list,
     describe,
+    explore,
     gcc,
     keys,
     leaderboard,
@@ -48,6 +49,7 @@ app.command("describe")(describe.describe)
 app.command("replay")(replay.replay)
 app.command("validate")(validate.validate)
 app.command("shell")(shell.shell)
+app.command("explore")(explore.explore)
 app.command("serve")(serve.serve)
 
 

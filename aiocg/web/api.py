@@ -1,0 +1,391 @@
+"""Sessions over HTTP and WebSockets, as an ASGI application of its own::
+
+    app = aiocg.web.api.create_app(workers=2)  # then: uvicorn module:app
+
+It listens nowhere by itself; `Guard` lets in those who call it by a name of the loopback interface, or have the token.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import asdict
+from itertools import islice
+from typing import Annotated, Any
+
+from aiocg.errors import (
+    ActionFailed,
+    AiocgError,
+    InvalidAction,
+    ObservationFailed,
+    RuntimeClosed,
+    UnknownName,
+    WorkerCrashed,
+    WorkerStartError,
+)
+
+try:
+    from fastapi import APIRouter, Body, FastAPI, Query, Request, WebSocket, WebSocketDisconnect
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse
+    from pydantic import BaseModel, ConfigDict, Field
+except ImportError:
+    raise AiocgError("the Explorer needs FastAPI: pip install 'aiocg[web]'") from None
+
+from aiocg import __version__
+from aiocg.datasets.errors import DatasetError
+from aiocg.host.threads import in_thread
+from aiocg.registry import environments
+from aiocg.runtime import Runtime
+from aiocg.web.guard import LOOPBACK, Guard
+from aiocg.web.limits import Limits, Refusal
+from aiocg.web.programs import named, plain, sent
+from aiocg.web.searching import LiveSearch
+from aiocg.web.session import ExplorerSession, Gain
+from aiocg.web.sessions import Sessions
+from aiocg.web.tree import Node, TreeError
+
+__all__ = ["create_app", "routes"]
+
+PAGE = 100  # names of one reply of /datasets
+OVERHEAD = 1 << 18  # bytes of a request beside the program in it
+TREE_PAGE = 1000  # nodes of one reply
+
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (UnknownName, 422),
+    (InvalidAction, 422),
+    (ActionFailed, 422),
+    (ObservationFailed, 422),
+    (WorkerCrashed, 422),
+    (DatasetError, 422),
+    (WorkerStartError, 503),
+    (RuntimeClosed, 503),
+    (AiocgError, 409),
+)
+
+router = APIRouter()
+
+
+class NewSession(BaseModel):
+    """What a session is of: a program of a dataset, or one that is sent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    env: str = Field("llvm-ic-v0", description="id of an environment; see /envs")
+    benchmark: str | None = Field(None, description="a program of a dataset, such as programs-v0/qsort")
+    source: str | None = Field(None, description="a program: C, C++, textual IR, or bitcode in base64")
+    language: str = Field("c", description="of the source: c, c++, ir or bitcode")
+    reward_space: str | None = None
+    action_space: str | None = None
+
+
+class Actions(BaseModel):
+    """A list of actions, by their texts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    actions: list[str]
+
+
+class NewSearch(BaseModel):
+    """A search, and how long it may take."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field("greedy", description="greedy, beam, random, evolve or anneal")
+    seconds: float = 10.0
+
+
+def create_app(
+    *,
+    runtime: Runtime | None = None,
+    limits: Limits | None = None,
+    hosts: Iterable[str] = LOOPBACK,
+    token: str = "",
+    **runtime_options: Any,
+) -> FastAPI:
+    """Make the application.
+
+    Args:
+        runtime: where environments are, which stays open at the end; a new one if None.
+        limits: what visitors may have.
+        hosts: the names by which the application may be called.
+        token: what visitors must have; "" for none, which is for the loopback interface only.
+        runtime_options: of the new runtime, such as `workers`. Its workers do not trust programs.
+
+    Raises:
+        ValueError: when there is no token and `hosts` has names of other machines.
+    """
+    hosts = tuple(hosts)
+    if not token and not set(hosts) <= set(LOOPBACK):
+        raise ValueError(f"hosts {', '.join(hosts)} can be called from elsewhere: give a token")
+
+    options = {"untrusted": True, **(runtime_options.pop("options", None) or {})}
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            used = runtime
+            if used is None:
+                used = await stack.enter_async_context(Runtime(options=options, **runtime_options))
+            app.state.sessions = await stack.enter_async_context(Sessions(used, limits or Limits()))
+            yield
+
+    app = FastAPI(
+        title="aiocg",
+        version=__version__,
+        description="Sessions of compiler environments.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,  # these pages load scripts from another host
+    )
+    most = 2 * (limits or Limits()).source_bytes + OVERHEAD
+    app.add_middleware(Guard, hosts=hosts, token=token, most=most)
+    routes(app)
+    return app
+
+
+def routes(app: FastAPI) -> None:
+    """Add the routes and the handlers of errors to an application that has `Sessions` as `state.sessions`."""
+    app.include_router(router)
+    for error in (AiocgError, DatasetError, TreeError, Refusal, RequestValidationError):
+        app.add_exception_handler(error, _failed)
+
+
+async def _failed(_: Request, error: Exception) -> JSONResponse:
+    status, message, kind = 409, str(error), type(error).__name__
+    if isinstance(error, Refusal):
+        status, kind = error.status, "Refused"
+    elif isinstance(error, TreeError):
+        status, kind = 409, "NoSuchNode"
+    elif isinstance(error, RequestValidationError):
+        status, kind = 422, "InvalidRequest"
+        places = ("/".join(map(str, one["loc"])) + ": " + one["msg"] for one in error.errors())
+        message = "; ".join(places) + "; /openapi.json says what there may be"
+    else:
+        status = next(status for one, status in _STATUS if isinstance(error, one))
+    return JSONResponse({"error": {"type": kind, "message": message}}, status)
+
+
+def _sessions(request: Request | WebSocket) -> Sessions:
+    found: Sessions = request.app.state.sessions
+    return found
+
+
+def _find(request: Request | WebSocket, id: str) -> ExplorerSession:
+    return _sessions(request).find(id)
+
+
+def _node(session: ExplorerSession, node: Node) -> dict[str, Any]:
+    return {
+        "node": node.number,
+        "state": f"{node.state:016x}",
+        "parent": node.parent,
+        "action": node.action,
+        "depth": node.depth,
+        "costs": dict(node.costs),
+        "edges": dict(node.edges),
+    }
+
+
+def _described(id: str, session: ExplorerSession) -> dict[str, Any]:
+    tree = session.tree
+    return {
+        "id": id,
+        "env": session.env.spec.id,
+        "benchmark": str(session.env.benchmark.uri),
+        "compiler": session.env.compiler_version,
+        "costs": list(session.costs),
+        "lines": dict(session.lines),
+        "nodes": len(tree),
+        "present": _node(session, tree.present),
+        "actions": list(tree.path(tree.present.number)),
+        "trail": list(tree.trail),
+    }
+
+
+def _gain(gain: Gain) -> dict[str, Any]:
+    state = f"{gain.state:016x}" if not gain.error else None
+    return {
+        "action": gain.action,
+        "gain": gain.gain,
+        "costs": dict(gain.costs),
+        "state": state,
+        "effect": gain.effect,
+        "error": gain.error or None,
+    }
+
+
+def _search(search: LiveSearch) -> dict[str, Any]:
+    return {"search": None if search.status is None else asdict(search.status)}
+
+
+# ------------------------------------------------------------------------------------------------------- routes
+
+
+@router.post("/sessions", status_code=201)
+async def open_session(request: Request, body: NewSession) -> dict[str, Any]:
+    """Open a session of a program, named or sent."""
+    sessions = _sessions(request)
+    if body.benchmark is not None and body.source is not None:
+        raise Refusal(422, "there are both a benchmark and a source: send one of them")
+    given = None if body.source is None else sent(body.source, body.language, sessions.limits)
+    id = await sessions.open(
+        body.env,
+        benchmark=given if body.benchmark is None else named(body.benchmark),
+        reward_space=body.reward_space,
+        action_space=body.action_space,
+    )
+    return _described(id, sessions.find(id))
+
+
+@router.get("/sessions/{id}")
+async def show_session(request: Request, id: str) -> dict[str, Any]:
+    """Say where a session stands."""
+    return _described(id, _find(request, id))
+
+
+@router.delete("/sessions/{id}", status_code=204)
+async def close_session(request: Request, id: str) -> None:
+    """Close a session."""
+    await _sessions(request).close(id)
+
+
+@router.get("/sessions/{id}/tree")
+async def show_tree(request: Request, id: str, start: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
+    """Return a thousand nodes, from `start` on; `next` is where to go on, null at the end."""
+    session = _find(request, id)
+    nodes = [_node(session, node) for node in islice(session.tree, start, start + TREE_PAGE)]
+    end = start + len(nodes)
+    return {"nodes": nodes, "next": end if end < len(session.tree) else None}
+
+
+@router.post("/sessions/{id}/step")
+async def step(request: Request, id: str, body: Actions) -> dict[str, Any]:
+    """Apply actions; what fails leaves the session where those before it led."""
+    session = _find(request, id)
+    nodes = await session.step(body.actions)
+    return {"nodes": [_node(session, node) for node in nodes], "present": _node(session, session.tree.present)}
+
+
+@router.post("/sessions/{id}/expand")
+async def expand(request: Request, id: str, body: Annotated[Actions | None, Body()] = None) -> dict[str, Any]:
+    """Say what each action would gain, the best first: of all actions, or of those given. Nothing is changed."""
+    gains = await _find(request, id).expand(None if body is None else body.actions)
+    return {"gains": [_gain(gain) for gain in gains]}
+
+
+@router.post("/sessions/{id}/undo")
+async def undo(request: Request, id: str) -> dict[str, Any]:
+    """Go back the way that was taken."""
+    session = _find(request, id)
+    return _node(session, await session.undo())
+
+
+@router.post("/sessions/{id}/goto/{node}")
+async def goto(request: Request, id: str, node: int) -> dict[str, Any]:
+    """Go to a node."""
+    session = _find(request, id)
+    return _node(session, await session.goto(node))
+
+
+@router.post("/sessions/{id}/fork", status_code=201)
+async def fork(request: Request, id: str) -> dict[str, Any]:
+    """Open another session at the same node, with the same tree."""
+    sessions = _sessions(request)
+    new = await sessions.fork(id)
+    return _described(new, sessions.find(new))
+
+
+@router.post("/sessions/{id}/search", status_code=202)
+async def start_search(request: Request, id: str, body: NewSearch) -> dict[str, Any]:
+    """Start a search from the program as it came; its candidates become nodes, and its end is at the best one."""
+    return _search(_sessions(request).start_search(id, body.name, body.seconds))
+
+
+@router.get("/sessions/{id}/search")
+async def show_search(request: Request, id: str) -> dict[str, Any]:
+    """Say where the search of a session stands."""
+    return _search(_sessions(request).search_of(id))
+
+
+@router.delete("/sessions/{id}/search")
+async def stop_search(request: Request, id: str) -> dict[str, Any]:
+    """Stop the search, and go to the best state that it found."""
+    search = _sessions(request).search_of(id)
+    await search.stop()
+    return _search(search)
+
+
+@router.get("/sessions/{id}/observations/{name}")
+async def observe(request: Request, id: str, name: str) -> dict[str, Any]:
+    """Observe the present state."""
+    session = _find(request, id)
+    value = await session.observe(name)
+    size = len(value) if isinstance(value, str | bytes) else getattr(value, "nbytes", 0)
+    if size > (most := session.limits.shown_bytes):
+        raise Refusal(413, f"{name} has {size} bytes here, and the most is {most}: use the Python API for it")
+    return {"name": name, "value": plain(value)}
+
+
+@router.get("/sessions/{id}/diff")
+async def diff(request: Request, id: str, before: int, after: int) -> dict[str, Any]:
+    """Say how the program's text differs between two nodes, in unified format."""
+    return {"lines": await _find(request, id).difference(before, after)}
+
+
+@router.get("/envs")
+async def list_environments() -> dict[str, Any]:
+    """List the environments."""
+    found = [{"id": spec.id, "description": spec.description} for spec in environments().values()]
+    return {"envs": found}
+
+
+@router.get("/datasets")
+async def list_datasets(request: Request, prefix: str = "", cursor: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
+    """List datasets or, for a prefix such as `programs-v0/q`, programs; `next` is the cursor of more, or null."""
+    known = _sessions(request).runtime.datasets
+    name, slash, rest = prefix.partition("://")[2].partition("/") if "://" in prefix else prefix.partition("/")
+
+    def look() -> list[dict[str, Any]]:
+        if not slash:
+            chosen = (one for one in known.datasets() if one.name.startswith(name))
+            wanted = islice(chosen, cursor, cursor + PAGE + 1)
+            return [{"name": one.name, "description": one.description, "size": one.size} for one in wanted]
+        dataset = known[name]
+        if not dataset.installed:
+            raise Refusal(409, f"{name} is not installed here: install it with `aiocg dataset install {name}`")
+        names = (str(uri).removeprefix("benchmark://") for uri in islice(dataset.benchmark_uris(), 100_000))
+        found = (one for one in names if one.partition("/")[2].startswith(rest))
+        return [{"name": one} for one in islice(found, cursor, cursor + PAGE + 1)]
+
+    found = await in_thread(look)
+    return {"items": found[:PAGE], "next": cursor + PAGE if len(found) > PAGE else None}
+
+
+@router.websocket("/sessions/{id}/events")
+async def events(socket: WebSocket, id: str) -> None:
+    """Tell what happens in a session: `moved`, `failed`, `search`, `death` of a worker, `closed`."""
+    await socket.accept()
+    try:
+        session = _find(socket, id)
+    except Refusal as refusal:
+        await socket.close(1008, refusal.message[:120])
+        return
+    with session.events() as queue:
+        telling = asyncio.create_task(_tell(socket, queue))
+        try:
+            while not telling.done():
+                await socket.receive_text()  # nothing is expected; it is how we learn that the visitor left
+        except (WebSocketDisconnect, RuntimeError):
+            pass
+        finally:
+            telling.cancel()
+
+
+async def _tell(socket: WebSocket, queue: "asyncio.Queue[Any]") -> None:
+    while True:
+        event = await queue.get()
+        await socket.send_json(event)
+        if event["event"] == "closed":
+            await socket.close()
+            return

@@ -1,0 +1,55 @@
+"""How much visitors may have, and how they are told that they cannot have something."""
+
+from dataclasses import dataclass
+
+__all__ = ["Limits", "Refusal"]
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one application gives to all its visitors.
+
+    Attributes:
+        sessions: open at once.
+        nodes: of one session's tree.
+        snapshots: states of one session that workers keep; others are replayed.
+        source_bytes: of a program that somebody sends.
+        shown_bytes: of an observation, the program's text among them.
+        actions: of one step.
+        candidates: of one expand.
+        seconds: that the compiler may take for one action.
+        searches: that run at once.
+        search_seconds: that one may take.
+        idle_seconds: after which a session that nobody uses is closed.
+        compile_sources: whether C and C++ that somebody sends is compiled. clang runs outside of any box, and would
+            include files of this machine.
+    """
+
+    sessions: int = 64
+    nodes: int = 10_000
+    snapshots: int = 16
+    source_bytes: int = MIB
+    shown_bytes: int = 8 * MIB
+    actions: int = 256
+    candidates: int = 1024
+    seconds: float = 30.0
+    searches: int = 4
+    search_seconds: float = 120.0
+    idle_seconds: float = 3600.0
+    compile_sources: bool = True
+
+
+class Refusal(Exception):
+    """Something that a visitor cannot have.
+
+    Attributes:
+        status: of the HTTP reply.
+        message: what was wrong, what was expected, and what to do.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message

@@ -1,0 +1,384 @@
+"""A session: an environment, and the tree of the states that were seen in it."""
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from aiocg.env.env import Env
+from aiocg.env.preparation import BenchmarkLike
+from aiocg.env.snapshot import Snapshot
+from aiocg.errors import AiocgError, ResetNeeded, SessionLost
+from aiocg.host.threads import in_thread
+from aiocg.llvm.difference import difference
+from aiocg.runtime import Runtime
+from aiocg.spaces.rewards import CostReward
+from aiocg.web.limits import Limits, Refusal
+from aiocg.web.tree import Node, Tree
+
+__all__ = ["Event", "ExplorerSession", "Gain"]
+
+TEXTS = ("Ir", "asm", "loop_tree")  # the program as text, one for each compiler
+KEPT_TEXTS = 16
+LEVELS = ("O3", "Oz", "Os")
+AT_ONCE = 8  # candidates of one request, behind which a step may have to wait
+QUEUED = 256  # events that a slow reader may be behind before it loses the oldest
+
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What an action would do.
+
+    Attributes:
+        action: its text.
+        costs: of the state that it leads to; empty after an error.
+        gain: by how much it lowers the first cost.
+        state: fingerprint of that state; 0 after an error.
+        effect: whether that is another state.
+        error: why there is no such state.
+    """
+
+    action: str
+    costs: Mapping[str, float]
+    gain: float
+    state: int
+    effect: bool
+    error: str = ""
+
+
+class ExplorerSession:
+    """An environment that is moved about in a tree of states. Its methods take turns, whoever calls them.
+
+    Few states are kept on the worker; others are reached from the nearest that is, by the actions between. A worker
+    that dies takes nothing with it.
+
+    Attributes:
+        env: the environment.
+        tree: the states.
+        costs: names of the costs that nodes have, the main one first.
+        lines: what the main cost is after the compiler's own levels, by their names.
+        limits: what the session may have.
+    """
+
+    def __init__(
+        self, env: Env, tree: Tree, costs: tuple[str, ...], lines: Mapping[str, float], limits: Limits
+    ) -> None:
+        self.env = env
+        self.tree = tree
+        self.costs = costs
+        self.lines = lines
+        self.limits = limits
+        self._lock = asyncio.Lock()
+        self._astray = False
+        self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
+        self._gains: OrderedDict[int, list[Gain]] = OrderedDict()
+        self._texts: OrderedDict[int, str] = OrderedDict()
+        self._readers: set[asyncio.Queue[Event]] = set()
+
+    @classmethod
+    async def open(
+        cls,
+        runtime: Runtime,
+        environment: str,
+        *,
+        benchmark: BenchmarkLike | None = None,
+        reward_space: str | None = None,
+        action_space: str | None = None,
+        limits: Limits | None = None,
+    ) -> Self:
+        """Make an environment and reset it.
+
+        Raises:
+            AiocgError, DatasetError: when that is not possible.
+        """
+        limits = limits or Limits()
+        env = await runtime.make(environment, benchmark=benchmark, reward_space=reward_space, action_space=action_space)
+        try:
+            env.timeout, env.observation_space = limits.seconds, None
+            costs = _costs(env)
+            await env.reset(timeout=limits.seconds)
+            values = await env.observe(*costs, *(found := _lines(env, costs[0])).values())
+            values = values if isinstance(values, list) else [values]
+            tree = Tree(env.state_hash, _numbers(costs, values), limits.nodes)
+            session = cls(env, tree, costs, _numbers(tuple(found), values[len(costs) :]), limits)
+            await session._keep(0)
+        except BaseException:
+            await env.close()
+            raise
+        return session
+
+    # ------------------------------------------------------------------------------------------------- moving
+
+    async def step(self, actions: Sequence[str]) -> list[Node]:
+        """Apply actions, given by their texts, and return the node after each.
+
+        Raises:
+            UnknownName, InvalidAction: when one is none; nothing was done.
+            ServiceError: when one fails; the session is where those before it led.
+            TreeError: when the tree is full.
+        """
+        if len(actions) > self.limits.actions:
+            raise Refusal(413, f"a step takes up to {self.limits.actions} actions, not {len(actions)}: send fewer")
+        async with self._turn():
+            await self.env.check_actions(actions)
+            return [await self._act(action) for action in actions]
+
+    async def _act(self, action: str) -> Node:
+        self._astray = True
+        values, _, terminated, _, info = await self.env.step_texts(
+            [action], observation_spaces=list(self.costs), reward_spaces=[]
+        )
+        if terminated:
+            self.tell("failed", action=action, error=info["error_type"], message=info["error_details"])
+            await self._return()
+            raise info["error"]
+        before = len(self.tree)
+        node = self.tree.step(action, self.env.state_hash, _numbers(self.costs, values))
+        self._astray = False
+        await self._keep(node.number)
+        self.tell("moved", node=node.number, action=action, new=len(self.tree) > before)
+        return node
+
+    async def undo(self) -> Node:
+        """Go back the way that was taken; raise TreeError at the first node."""
+        async with self._turn():
+            if len(self.tree.trail) > 1:
+                await self._go(self.tree.trail[-2])
+            return self._moved(self.tree.undo())
+
+    async def goto(self, number: int) -> Node:
+        """Go to a node; raise TreeError when there is none of this number."""
+        async with self._turn():
+            await self._go(self.tree[number].number)
+            return self._moved(self.tree.goto(number))
+
+    def _moved(self, node: Node) -> Node:
+        self.tell("moved", node=node.number, action=None, new=False)
+        return node
+
+    async def fork(self) -> "ExplorerSession":
+        """Return a session of its own at the same node, with all that this one has seen."""
+        async with self._turn():
+            other = ExplorerSession(await self.env.fork(), self.tree.copy(), self.costs, self.lines, self.limits)
+            await other._keep(other.tree.present.number)
+            return other
+
+    # ------------------------------------------------------------------------------------------------ looking
+
+    async def expand(
+        self, actions: Sequence[str] | None = None, *, wanted: Callable[[], bool] = lambda: True
+    ) -> list[Gain]:
+        """Return what actions would do from here, the best first; nothing is changed, and steps need not wait for it.
+
+        Args:
+            actions: their texts; all of the action space if None.
+            wanted: asked now and then; when it says no, what is known by then is returned.
+
+        Raises:
+            UnknownName, InvalidAction: when one is none.
+        """
+        node, space = self.tree.present, self.env.action_space
+        if actions is None and node.number in self._gains:
+            return self._gains[node.number]
+        texts = [space.text(one) for one in space.candidates()] if actions is None else list(actions)
+        if len(texts) > self.limits.candidates:
+            if actions is not None:
+                raise Refusal(413, f"an expand takes up to {self.limits.candidates} actions, not {len(texts)}")
+            texts = texts[: self.limits.candidates]
+        if actions is not None:
+            await self.env.check_actions(texts)
+        gains: list[Gain] = []
+        async with self._turn():
+            node = self.tree.present
+            child = await self.env.fork()
+        async with child:
+            for start in range(0, len(texts), AT_ONCE):
+                if not wanted():
+                    break
+                gains += await self._gains_of(child, node, texts[start : start + AT_ONCE])
+        gains.sort(key=lambda one: (bool(one.error), not one.effect, -one.gain, one.action))
+        if actions is None and len(gains) == len(texts):
+            _put(self._gains, node.number, gains, KEPT_TEXTS)
+        return gains
+
+    async def try_all(self, actions: Sequence[str]) -> list[Gain]:
+        """Return what actions would make of the program as it came, in their order; nothing is changed."""
+        async with self._turn():
+            child = await self.env.fork()
+        async with child:
+            snapshot = self._snapshots.get(0)
+            if snapshot is None or snapshot.closed or snapshot.session.error is not None:
+                await child.reset(timeout=self.limits.seconds)
+            else:
+                await child.restore(snapshot)
+            return await self._gains_of(child, self.tree[0], actions)
+
+    async def _gains_of(self, env: Env, node: Node, texts: Sequence[str]) -> list[Gain]:
+        found = await env.expand_texts(
+            [[text] for text in texts], observation_spaces=list(self.costs), reward_spaces=[]
+        )
+        gains = []
+        for text, candidate in zip(texts, found, strict=True):
+            if candidate.error is not None:
+                gains.append(Gain(text, {}, 0.0, 0, False, f"{type(candidate.error).__name__}: {candidate.error}"))
+                continue
+            costs = _numbers(self.costs, candidate.observation)
+            gain = node.costs[self.costs[0]] - costs[self.costs[0]]
+            gains.append(Gain(text, costs, gain, candidate.state, candidate.state != node.state))
+        return gains
+
+    async def observe(self, name: str) -> Any:
+        """Return an observation of the present state.
+
+        Raises:
+            UnknownName: when there is none of this name.
+            ServiceError: when it cannot be computed.
+        """
+        async with self._turn():
+            return await self.env.observe(name)
+
+    async def text(self, number: int) -> str:
+        """Return the program at a node as text, such as IR."""
+        name = next((one for one in TEXTS if one in self.env.observation_spaces), None)
+        if name is None:
+            raise Refusal(404, f"{self.env.spec.id} cannot show its program as text: take an LLVM environment")
+        if number not in self._texts:
+            async with self._turn():
+                value = str(await self._look(self.tree[number].number, name))
+            if len(value) > self.limits.shown_bytes:
+                raise Refusal(
+                    413, f"the text has {len(value)} characters, more than {self.limits.shown_bytes}: save it"
+                )
+            _put(self._texts, number, value, KEPT_TEXTS)
+        return self._texts[number]
+
+    async def difference(self, before: int, after: int) -> list[str]:
+        """Return how the text of the program differs between two nodes, in unified format."""
+        old, new = await self.text(before), await self.text(after)
+        return await in_thread(lambda: difference(old, new, f"node {before}", f"node {after}"))
+
+    async def _look(self, number: int, name: str) -> Any:
+        if number == self.tree.present.number:
+            return await self.env.observe(name)
+        present = self.tree.present.number
+        await self._go(number)
+        try:
+            return await self.env.observe(name)
+        finally:
+            await self._go(present)
+
+    # ------------------------------------------------------------------------------------------------- events
+
+    @contextlib.contextmanager
+    def events(self) -> Iterator[asyncio.Queue[Event]]:
+        """Give a queue of what happens from now on; a slow reader loses the oldest."""
+        queue: asyncio.Queue[Event] = asyncio.Queue(QUEUED)
+        self._readers.add(queue)
+        try:
+            yield queue
+        finally:
+            self._readers.discard(queue)
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody reads the events."""
+        return bool(self._readers)
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Tell all readers of an event."""
+        for queue in self._readers:
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait({"event": event, **facts})
+
+    async def close(self) -> None:
+        """Free everything on the worker, and tell the readers."""
+        for snapshot in self._snapshots.values():
+            snapshot.close()
+        self._snapshots.clear()
+        await self.env.close()
+        self.tell("closed")
+
+    # ---------------------------------------------------------------------------------------- where the env is
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Have the environment for oneself, at the present node."""
+        async with self._lock:
+            if self._astray or not self.env.in_episode or self.env.state_hash != self.tree.present.state:
+                await self._go(self.tree.present.number)
+            yield
+
+    async def _return(self) -> None:
+        with contextlib.suppress(AiocgError):  # the next turn tries again, and tells
+            await self._go(self.tree.present.number)
+
+    async def _go(self, number: int) -> None:
+        """Bring the environment to a node's state: restore the nearest snapshot before it, apply the actions behind.
+
+        Raises:
+            SessionLost: when its actions lead elsewhere now.
+        """
+        self._astray = True
+        line = self.tree.line(number)
+        rest = line[1:]
+        for place in range(len(line) - 1, -1, -1):
+            if (snapshot := self._snapshots.get(line[place].number)) is None:
+                continue
+            try:
+                await self.env.restore(snapshot)
+                rest = line[place + 1 :]
+                break
+            except ResetNeeded:  # its worker died, and it could not be rebuilt
+                del self._snapshots[line[place].number]
+        else:
+            await self.env.reset(timeout=self.limits.seconds)
+        if rest:
+            _, _, terminated, _, info = await self.env.step_texts(
+                [node.action for node in rest], observation_spaces=[], reward_spaces=[]
+            )
+            if terminated:
+                raise info["error"]
+        if self.env.state_hash != self.tree[number].state:
+            raise SessionLost(self.tree[number].state, self.env.state_hash)
+        self._astray = False
+        await self._keep(number)
+
+    async def _keep(self, number: int) -> None:
+        """Keep the present state on the worker, and drop the one that was longest of no use, if there are too many."""
+        if number not in self._snapshots:
+            self._snapshots[number] = await self.env.snapshot()
+        self._snapshots.move_to_end(number)
+        while len(self._snapshots) > self.limits.snapshots:
+            oldest = next(one for one in self._snapshots if one or self.limits.snapshots < 1)  # 0 is of most use
+            self._snapshots.pop(oldest).close()
+
+
+def _costs(env: Env) -> tuple[str, ...]:
+    """Return the costs of nodes: that of the environment's reward, else of the first reward with one."""
+    own = [env.reward_spaces[env.reward_space]] if env.reward_space is not None else []
+    for reward in [*own, *sorted(env.reward_spaces.values(), key=lambda one: one.platform_dependent)]:
+        if isinstance(reward, CostReward):
+            return (reward.cost,)
+    raise Refusal(400, f"{env.spec.id} has no reward that is the decrease of a cost: take another, such as llvm-ic-v0")
+
+
+def _lines(env: Env, cost: str) -> dict[str, str]:
+    """Return the observations of what a cost is after the compiler's levels, by the levels' options."""
+    names = {f"-{level}": (cost.removesuffix("Bytes") + level, f"{cost}_{level}") for level in LEVELS}
+    known = {option: [name for name in tried if name in env.observation_spaces] for option, tried in names.items()}
+    return {option: found[0] for option, found in known.items() if found}
+
+
+def _numbers(names: Sequence[str], values: Sequence[Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(names, values, strict=False)}
+
+
+def _put(table: "OrderedDict[int, Any]", key: int, value: Any, most: int) -> None:
+    table[key] = value
+    while len(table) > most:
+        table.popitem(last=False)

@@ -1,0 +1,64 @@
+"""Texts of the page: its style, the rows of its tables, and differences as HTML."""
+
+import html
+
+__all__ = ["ACTION_ROW", "STAGE_ROW", "STYLE", "TREE_NODE", "colored"]
+
+DIFF_LINES = 3000  # that are shown
+
+STYLE = """
+body { font-family: system-ui, sans-serif; }
+.diff { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre; overflow: auto; line-height: 1.45; }
+.diff .add { background: #16a34a26; } .diff .del { background: #dc262626; } .diff .at { opacity: .6; }
+.q-tree__node-header:focus-visible, button:focus-visible { outline: 2px solid #0d9488; }
+.columns { display: grid; grid-template-columns: minmax(260px, 330px) minmax(0, 1fr); gap: 12px; }
+.gain { font-variant-numeric: tabular-nums; }
+.q-tab { padding: 0 10px; }
+.tight td, .tight th { height: 30px !important; padding-top: 0; padding-bottom: 0; }
+.tight .q-btn { min-height: 28px; }
+"""
+
+ACTION_ROW = """
+<q-tr :props="props">
+  <q-td colspan="2" class="q-pa-none">
+    <q-btn flat dense no-caps align="between" class="full-width q-px-sm" :data-action="props.row.action"
+      :aria-label="'apply ' + props.row.action + ', ' + props.row.said" @click="$parent.$emit('apply', props.row)">
+      <span class="ellipsis" style="max-width: 220px" :title="props.row.action">{{ props.row.label }}</span>
+      <span class="gain" :class="props.row.color">{{ props.row.gain }}</span>
+    </q-btn>
+  </q-td>
+</q-tr>
+"""
+
+TREE_NODE = """
+<span :title="props.node.title" :data-node="props.node.id" :aria-current="props.node.here ? 'true' : null">
+  <b v-if="props.node.here">{{ props.node.text }}</b><span v-else>{{ props.node.text }}</span>
+  <span v-if="props.node.cost" class="gain q-ml-sm" style="opacity: .7">{{ props.node.cost }}</span>
+  <span v-if="props.node.change" class="gain q-ml-xs" :class="props.node.better ? 'text-positive' : 'text-negative'">
+    {{ props.node.change }}</span>
+</span>
+"""
+
+STAGE_ROW = """
+<q-tr :props="props">
+  <q-td>{{ props.row.number }}</q-td>
+  <q-td><span :title="props.row.name">{{ props.row.label }}</span></q-td>
+  <q-td class="text-right gain" :class="props.row.color">{{ props.row.gain }}</q-td>
+  <q-td class="text-right gain">{{ props.row.cost }}</q-td>
+  <q-td><q-btn flat dense no-caps label="go" :aria-label="'go to the program after ' + props.row.name"
+    @click="$parent.$emit('go', props.row)" /></q-td>
+</q-tr>
+"""
+
+
+def colored(lines: list[str]) -> str:
+    """Return a difference as HTML."""
+    if not lines:
+        return "only numbers of values differ"
+    kinds = {"+": "add", "-": "del", "@": "at"}
+    shown = [
+        f'<div class="{kinds.get(line[:1], "")}">{html.escape(line) or " "}</div>' for line in lines[2 : DIFF_LINES + 2]
+    ]
+    if len(lines) > DIFF_LINES + 2:
+        shown.append(f"<div>and {len(lines) - DIFF_LINES - 2} lines more</div>")
+    return "".join(shown)

@@ -1,0 +1,147 @@
+"""The states that somebody has seen, as a tree in which equal states are one node. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+__all__ = ["Node", "Tree", "TreeError"]
+
+
+class TreeError(Exception):
+    """There is no such node, or no room for another."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A state.
+
+    Attributes:
+        number: its place in the tree; 0 is the program as it came.
+        state: the fingerprint of the program.
+        costs: by name.
+        parent, action: the node from which it was first reached, and by which action; None and "" for the first node.
+        depth: number of actions that first led to it.
+        edges: where actions lead from here, by their texts.
+    """
+
+    number: int
+    state: int
+    costs: Mapping[str, float]
+    parent: int | None = None
+    action: str = ""
+    depth: int = 0
+    edges: dict[str, int] = field(default_factory=dict)
+
+
+class Tree:
+    """Nodes, and the path by which the present one was reached.
+
+    An action that leads to a state that is in the tree leads to its node; so what has two ways into it is one node. Its
+    `path` is the one that was found first, but `undo` goes back the way that was taken.
+
+    Args:
+        state, costs: of the program as it came.
+        most: how many nodes there may be.
+    """
+
+    def __init__(self, state: int, costs: Mapping[str, float], most: int = 10_000) -> None:
+        self._most = most
+        self._nodes = [Node(0, state, dict(costs))]
+        self._by_state = {state: 0}
+        self._trail = [0]
+
+    @property
+    def present(self) -> Node:
+        """The present node."""
+        return self._nodes[self._trail[-1]]
+
+    @property
+    def trail(self) -> tuple[int, ...]:
+        """The nodes from the first to the present one, by the way that was taken."""
+        return tuple(self._trail)
+
+    def add(self, parent: int, action: str, state: int, costs: Mapping[str, float]) -> Node:
+        """Note where an action leads from a node, without going there; return the node, which may be an old one.
+
+        Raises:
+            TreeError: when there is no such parent, or no room for another node.
+        """
+        origin = self[parent]
+        number = self._by_state.get(state)
+        if number is None:
+            if len(self._nodes) >= self._most:
+                raise TreeError(f"the tree has {self._most} nodes, the most it may have: start another session")
+            number = len(self._nodes)
+            self._nodes.append(Node(number, state, dict(costs), parent, action, origin.depth + 1))
+            self._by_state[state] = number
+        origin.edges[action] = number
+        return self._nodes[number]
+
+    def step(self, action: str, state: int, costs: Mapping[str, float]) -> Node:
+        """Go where an action leads from the present node; an action without effect stays."""
+        node = self.add(self.present.number, action, state, costs)
+        if node.number != self.present.number:
+            self._trail.append(node.number)
+        return node
+
+    def undo(self) -> Node:
+        """Go back the way that was taken.
+
+        Raises:
+            TreeError: when this is the first node.
+        """
+        if len(self._trail) == 1:
+            raise TreeError("there is nothing to undo: this is the program as it came")
+        self._trail.pop()
+        return self.present
+
+    def goto(self, number: int) -> Node:
+        """Go to a node, as if its path had been taken.
+
+        Raises:
+            TreeError: when there is no such node.
+        """
+        self[number]
+        self._trail = [node.number for node in self.line(number)]
+        return self.present
+
+    def line(self, number: int) -> list[Node]:
+        """Return the nodes from the first one to this, by its first path."""
+        line, node = [], self[number]
+        while True:
+            line.append(node)
+            if node.parent is None:
+                return line[::-1]
+            node = self._nodes[node.parent]
+
+    def path(self, number: int) -> tuple[str, ...]:
+        """Return the actions that first led to a node."""
+        return tuple(node.action for node in self.line(number)[1:])
+
+    def children(self, number: int) -> list[Node]:
+        """Return the nodes that were first reached from this one."""
+        numbers = dict.fromkeys(self[number].edges.values())
+        return [self._nodes[one] for one in numbers if self._nodes[one].parent == number]
+
+    def copy(self) -> Self:
+        """Return a tree that grows by itself from here on."""
+        other = type(self)(0, {}, self._most)
+        other._nodes = [
+            Node(one.number, one.state, one.costs, one.parent, one.action, one.depth, dict(one.edges))
+            for one in self._nodes
+        ]
+        other._by_state = dict(self._by_state)
+        other._trail = list(self._trail)
+        return other
+
+    def __getitem__(self, number: int) -> Node:
+        """Return a node; raise TreeError when there is none of this number."""
+        if not 0 <= number < len(self._nodes):
+            raise TreeError(f"there is no node {number}: they are numbered from 0 to {len(self._nodes) - 1}")
+        return self._nodes[number]
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)

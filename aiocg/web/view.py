@@ -1,0 +1,200 @@
+"""What the page shows, as values: the tree, counts, the chart, texts to copy. Pure."""
+
+import math
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from aiocg.errors import NotExpressible
+from aiocg.spaces.actions import ActionLanguage, split_list
+from aiocg.web.tree import Node, Tree
+
+__all__ = ["chart", "copies", "counts", "course", "label", "number", "parents", "tree_nodes"]
+
+SENT = "user-v0/"  # with which names of programs begin that somebody sent
+BEST = 12  # children of a node that are shown
+SHOWN = 400  # nodes of a tree that are shown
+INK = "#7b8794"  # which can be read on white and on black
+LONGEST = 44  # characters of an action that is shown
+
+_OPTIONS = re.compile(r"([\w-]+)<[^()]*>")
+_OPTION_LIST = re.compile(r"<[^<>]*>")
+_NAME = re.compile(r"[\w-]+")
+_FUNCTION = re.compile(r'^define .*?@("[^"]*"|[\w.$-]+)\(')
+_INSTRUCTION = re.compile(r"^  [^ \]]")
+_BLOCK = re.compile(r"^[\w.$\"-]+:")
+
+
+def number(value: float) -> str:
+    """Return a cost as text, without decimals where it has none."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
+
+
+def label(action: str) -> str:
+    """Return an action as text that has room: a pass without options, of a pipeline the last one behind an arrow."""
+    if len(action) <= LONGEST:
+        return action
+    parts = split_list(action)
+    if len(parts) == 1 and (match := _OPTIONS.fullmatch(action)) is not None:
+        return f"{match[1]}<…>"
+    names = _NAME.findall(_OPTION_LIST.sub("", parts[-1] if parts else action))
+    return f"… → {names[-1]}" if names else f"{action[:LONGEST]}…"
+
+
+def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[str, Any]]:
+    """Return the tree as Quasar's takes it: the best children of each node, the others as one "+n".
+
+    The way to the present node is always shown.
+
+    Args:
+        cost: by which children are the better, the lower.
+        whole: nodes that are shown with all their children.
+    """
+    here = {node.number for node in tree.line(tree.present.number)}
+    left = SHOWN
+
+    def shown(node: Node) -> dict[str, Any]:
+        nonlocal left
+        left -= 1
+        children = sorted(tree.children(node.number), key=lambda one: (one.costs[cost], one.number))
+        most = len(children) if node.number in whole else BEST
+        chosen = [one for place, one in enumerate(children) if one.number in here or place < most]
+        chosen = [one for one in chosen if one.number in here or left > 0]
+        found = [shown(one) for one in chosen]
+        if rest := len(children) - len(chosen):
+            found.append({"id": f"more-{node.number}", "text": f"+{rest}", "title": f"show {rest} more"})
+        before = tree[node.parent].costs[cost] if node.parent is not None else node.costs[cost]
+        change = node.costs[cost] - before
+        title = label(node.action) or "as it came"
+        return {
+            "id": str(node.number),
+            "text": title,
+            "cost": number(node.costs[cost]),
+            "change": f"{change:+,.0f}" if change else "",
+            "better": change < 0,
+            "here": node.number == tree.present.number,
+            "title": f"node {node.number}: {title}, {cost} {number(node.costs[cost])}",
+            "children": found,
+        }
+
+    return [shown(tree[0])]
+
+
+def parents(nodes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the ids of those nodes that have children, so that they can be unfolded."""
+    for node in nodes:
+        if node.get("children"):
+            yield node["id"]
+            yield from parents(node["children"])
+
+
+def counts(text: str) -> dict[str, tuple[int, int]]:
+    """Return how many instructions and blocks each function of textual IR has."""
+    found: dict[str, tuple[int, int]] = {}
+    name, first = "", True  # the label of the first block need not be there
+    for line in text.splitlines():
+        if (match := _FUNCTION.match(line)) is not None:
+            name, first = match[1].strip('"'), True
+            found[name] = (0, 1)
+        elif line == "}":
+            name = ""
+        elif name:
+            instructions, blocks = found[name]
+            if _INSTRUCTION.match(line):
+                found[name] = (instructions + 1, blocks)
+                first = False
+            elif _BLOCK.match(line) and not first:
+                found[name] = (instructions, blocks + 1)
+    return found
+
+
+def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
+    """Return the options of a chart of a cost on the way to the present node, beside the compiler's levels."""
+    values = [tree[one].costs[cost] for one in tree.trail]
+    labels = [str(place) for place in range(len(values))]
+    return _stairs(values, lines, {"type": "category", "data": labels}, cost)
+
+
+def course(found: Sequence[tuple[int, float]], lines: Mapping[str, float]) -> dict[str, Any]:
+    """Return the options of a chart of what a search had found after so many evaluations."""
+    return _stairs([best for _, best in found], lines, {"type": "value"}, "lowest cost", [many for many, _ in found])
+
+
+def _stairs(
+    values: Sequence[float],
+    lines: Mapping[str, float],
+    below: Mapping[str, Any],
+    name: str,
+    places: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Return the options of a chart with one line that goes down in steps, and one for each level."""
+    known = [*values, *lines.values()] or [0.0]
+    least, most = min(known), max(known)
+    unit = 10 ** math.floor(math.log10(most - least)) if most > least else 1
+    levels = [
+        {"yAxis": value, "label": {"formatter": f"{level} {number(value)}", "position": "insideEndTop"}}
+        for level, value in lines.items()
+    ]
+    axis = {"axisLabel": {"color": INK}, "splitLine": {"lineStyle": {"color": INK, "opacity": 0.25}}}
+    mark = {"symbol": "none", "silent": True, "label": {"color": INK}, "data": levels}
+    return {
+        "animation": False,
+        "aria": {"enabled": True},
+        "tooltip": {"trigger": "axis"},
+        "grid": {"left": 56, "right": 16, "top": 28, "bottom": 28},
+        "xAxis": {**below, **axis},
+        "yAxis": {
+            "type": "value",
+            "min": math.floor(least / unit) * unit,
+            "name": name,
+            "nameTextStyle": {"align": "left", "color": INK},
+            **axis,
+        },
+        "series": [
+            {
+                "type": "line",
+                "step": "middle" if places is None else "end",
+                "data": list(values) if places is None else [list(pair) for pair in zip(places, values, strict=True)],
+                "color": "#0d9488",
+                "showSymbol": places is None,
+                "markLine": {**mark, "lineStyle": {"type": "dashed", "color": "#d97706"}},
+            }
+        ],
+    }
+
+
+def copies(
+    environment: str, benchmark: str, actions: Sequence[str], language: ActionLanguage, space: str = ""
+) -> dict[str, str]:
+    """Return how the same is done elsewhere: by a command, in Python and, where it can be, by the compiler's tool.
+
+    Args:
+        environment, benchmark, actions: what is done.
+        language: of the actions.
+        space: the action space that has them all; "" for the environment's.
+    """
+    words = " ".join(shlex.quote(one) for one in actions)
+    name, comment = benchmark.removeprefix("benchmark://"), ""
+    if name.startswith(SENT):  # which has no name elsewhere
+        name = "./" + name.removeprefix(SENT).partition("?")[0]
+        comment = f"# save the program as {name}\n"
+    command = ["aiocg", "shell", "--env", environment, "--benchmark", name]
+    command += ["--action-space", space] if space else []
+    tool = "opt" if environment.startswith("llvm") else "compiler"
+    try:
+        line, told = language.write(actions), "; commandline"
+    except NotExpressible as error:
+        line, told = f"# {error}", ""
+    if actions:
+        command += ["-c", f"action {words}{told}"]
+    python = (
+        f"{comment}import asyncio\n\nimport aiocg\n\n\n"
+        "async def main():\n"
+        "    async with aiocg.Runtime() as runtime:\n"
+        f"        env = await runtime.make({environment!r}, benchmark={name!r})\n"
+        "        await env.reset()\n"
+        f"        await env.step_texts({list(actions)!r})\n"
+        f"        print(env.state)\n\n\nasyncio.run(main())\n"
+    )
+    return {"aiocg": comment + shlex.join(command), "Python": python, tool: line}

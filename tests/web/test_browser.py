@@ -1,0 +1,223 @@
+"""The page in a real browser: the system's Chromium, driven by Playwright; nothing but this machine is asked for."""
+
+import re
+import urllib.parse
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+pytest.importorskip("nicegui")
+playwright = pytest.importorskip("playwright.async_api", reason="needs Playwright: pip install playwright")
+expect = playwright.expect
+
+CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium"),
+]
+OPTIONS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+C = "int f(int n) { int s = 0; for (int i = 0; i < n; i++) s += i; return s; }"
+PATIENCE = 30_000  # milliseconds; how fast the page is, is not tested here
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, serving: Callable[..., Any]) -> Iterator[Any]:
+    """The Explorer of gcd."""
+    server = serving(tmp_path_factory.mktemp("t"), "programs-v0/gcd")
+    yield server
+    server.stop()
+
+
+@pytest_asyncio.fixture
+async def browser(server: Any) -> AsyncIterator[Any]:
+    """A browser without any past; it may ask for nothing but the server."""
+    asked: list[str] = []
+    broken: list[str] = []
+    async with playwright.async_playwright() as driver:
+        chromium = await driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        context = await chromium.new_context(viewport={"width": 1200, "height": 800})
+        context.set_default_timeout(PATIENCE)
+        expect.set_options(timeout=PATIENCE)
+        context.on("request", lambda request: asked.append(request.url))
+        context.on("weberror", lambda error: broken.append(str(error.error)))
+        yield context
+        await chromium.close()
+    hosts = {urllib.parse.urlsplit(url).netloc for url in asked if not url.startswith(("data:", "blob:"))}
+    assert hosts == {urllib.parse.urlsplit(server.address).netloc}
+    assert broken == []
+
+
+@pytest.fixture
+def opened(browser: Any, server: Any) -> Callable[..., Any]:
+    """Open a page of a new session, or of the one at an address."""
+
+    async def open(address: str = server.address) -> Any:
+        page = await browser.new_page()
+        await page.goto(address)
+        await expect(page.locator("[data-action]").first).to_be_visible()
+        return page
+
+    return open
+
+
+async def apply(page: Any, action: str, node: int) -> None:
+    """Click on an action, and wait for its node."""
+    await page.locator(f'[data-action="{action}"]').click()
+    await expect(page.locator(f'[data-node="{node}"][aria-current]')).to_be_visible()
+
+
+async def cost(page: Any) -> int:
+    """Return the cost that the page shows."""
+    text = await page.get_by_test_id("cost").inner_text()
+    found = re.match(r"IrInstructionCount ([\d,]+)", text)
+    assert found is not None, text
+    return int(found[1].replace(",", ""))
+
+
+async def test_a_step_shows_its_node_and_difference_and_undo_takes_it_back(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    before = await cost(page)
+    gain = await page.locator('[data-action="mem2reg"] .gain').inner_text()
+    await apply(page, "mem2reg", 1)
+    assert await cost(page) == before - int(gain)
+    await expect(page.get_by_test_id("diff").locator(".del").first).to_contain_text("alloca")
+    await page.get_by_role("tab", name="Functions").click()
+    await expect(page.get_by_role("cell", name="main", exact=True)).to_be_visible()
+    await page.get_by_role("tab", name="Chart").click()
+    await expect(page.locator("canvas").first).to_be_visible()
+    await page.get_by_role("tab", name="Tree").click()
+    await page.get_by_role("button", name="Undo (u)").click()
+    await expect(page.locator('[data-node="0"][aria-current]')).to_be_visible()
+    assert await cost(page) == before
+    await page.locator('[data-node="1"]').click()
+    await expect(page.locator('[data-node="1"][aria-current]')).to_be_visible()
+
+
+async def test_actions_are_filtered_and_those_without_effect_are_hidden(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    shown = await page.locator("[data-action]").count()
+    await page.keyboard.press("/")
+    await page.keyboard.type("gvn")
+    await expect(page.locator('[data-action="mem2reg"]')).to_have_count(0)
+    await expect(page.locator('[data-action="gvn"]')).to_have_count(1)
+    await page.get_by_test_id("filter").fill("")
+    await page.get_by_role("checkbox", name="no-ops").click()
+    await expect(page.locator('[data-action="globaldce"]')).to_have_count(1)
+    assert await page.locator("[data-action]").count() > shown
+
+
+async def test_keys_do_what_buttons_do(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    first = page.locator("[data-action]").first
+    await first.focus()
+    await page.keyboard.press("Enter")
+    await expect(page.locator('[data-node="1"][aria-current]')).to_be_visible()
+    await page.keyboard.press("u")
+    await expect(page.locator('[data-node="0"][aria-current]')).to_be_visible()
+    await page.keyboard.press("c")
+    await expect(page.get_by_text("aiocg shell --env llvm-ic-v0")).to_be_visible()
+    await page.keyboard.press("Escape")
+    unnamed = await page.evaluate(
+        "[...document.querySelectorAll('button, input, [role=button]')]"
+        ".filter(e => e.offsetParent && !(e.ariaLabel || e.innerText.trim() || e.closest('label, [aria-label]')))"
+        ".map(e => e.outerHTML.slice(0, 200))"
+    )
+    assert unnamed == []
+
+
+async def test_a_killed_worker_is_told_and_takes_nothing(opened: Callable[..., Any], server: Any) -> None:
+    page = await opened()
+    await apply(page, "mem2reg", 1)
+    for worker in server.workers():
+        worker.kill()
+    await expect(page.get_by_text("a worker died").first).to_be_visible()
+    await apply(page, "simplifycfg", 2)
+    await page.get_by_role("button", name="Undo (u)").click()
+    await expect(page.locator('[data-node="1"][aria-current]')).to_be_visible()
+
+
+async def test_a_session_outlasts_a_reload_and_is_the_same_in_two_tabs(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    await apply(page, "mem2reg", 1)
+    await page.reload()
+    await expect(page.locator('[data-node="1"][aria-current]')).to_be_visible()
+    other = await opened(page.url)
+    await apply(other, "gvn", 2)
+    await expect(page.locator('[data-node="2"][aria-current]')).to_be_visible()
+    async with page.context.expect_page() as opening:
+        await page.get_by_role("button", name="Fork into a new tab (f)").click()
+    fork = await opening.value
+    await expect(fork.locator('[data-node="2"][aria-current]')).to_be_visible()
+    assert fork.url != page.url
+    await fork.get_by_role("button", name="Undo (u)").click()
+    await expect(fork.locator('[data-node="1"][aria-current]')).to_be_visible()
+    await expect(page.locator('[data-node="2"][aria-current]')).to_be_visible()
+
+
+async def test_a_program_can_be_pasted_and_what_is_wrong_with_it_is_told(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    await page.get_by_role("button", name="Choose a program (o)").click()
+    await page.get_by_label("or paste a program").fill("int f( {")
+    await page.get_by_role("button", name="compile").click()
+    await expect(page.get_by_text("error:").first).to_be_visible()
+    await page.get_by_label("or paste a program").fill(C)
+    await page.get_by_role("button", name="compile").click()
+    await expect(page.get_by_text("user-v0/program.c")).to_be_visible()
+    await expect(page.locator('[data-action="mem2reg"]')).to_be_visible()
+
+
+async def test_oz_is_explained_and_one_goes_on_from_any_point(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    await page.get_by_role("tab", name="Explain -Oz").click()
+    await page.get_by_role("button", name="explain", exact=True).click()
+    await expect(page.get_by_text("change the program; the others are hidden")).to_be_visible(timeout=120_000)
+    await page.get_by_role("button", name="go to the program after sroa<modify-cfg>").first.click()
+    await expect(page.get_by_text("… → sroa changed")).to_be_visible()
+    await page.get_by_role("tab", name="Tree").click()
+    await apply(page, "simplifycfg", 2)
+
+
+async def test_a_search_is_watched_and_one_goes_on_from_its_best(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    await page.get_by_role("tab", name="Search").click()
+    await page.get_by_role("button", name="start", exact=True).click()
+    await expect(page.get_by_test_id("search")).to_contain_text("at the end", timeout=120_000)
+    said = await page.get_by_test_id("search").inner_text()
+    found = re.search(r"lowest cost ([\d,]+) at the end; ([\d,]+) evaluated, ([\d,]+) nodes", said)
+    assert found is not None and int(found[3].replace(",", "")) > 20
+    await expect(page.get_by_test_id("cost")).to_have_text(f"IrInstructionCount {found[1]}")
+    await page.get_by_role("tab", name="Tree").click()
+    await expect(page.locator("[data-node][aria-current]")).to_be_visible()
+    await expect(page.locator('[data-node^="more-"]').first).to_be_visible()
+    await page.get_by_role("tab", name="Search").click()
+    await page.get_by_role("combobox", name="search").click()
+    await page.get_by_role("option", name="random").click()
+    await page.get_by_role("spinbutton", name="seconds").fill("100")
+    await page.get_by_role("button", name="start", exact=True).click()
+    await expect(page.get_by_test_id("search")).to_contain_text("so far")
+    await page.get_by_role("button", name="stop", exact=True).click()
+    await expect(page.get_by_test_id("search")).to_contain_text("random: lowest cost")
+    await expect(page.get_by_test_id("search")).to_contain_text("at the end")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_it_is_usable_at_800_pixels(opened: Callable[..., Any], scheme: str) -> None:
+    page = await opened()
+    await page.emulate_media(color_scheme=scheme)
+    await page.set_viewport_size({"width": 800, "height": 700})
+    await expect(page.locator("body.body--dark")).to_have_count(int(scheme == "dark"))
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 800
+    for _ in range(2):
+        await page.keyboard.press("d")
+        scheme = "light" if scheme == "dark" else "dark"
+        await expect(page.locator("body.body--dark")).to_have_count(int(scheme == "dark"))
+    for button in await page.locator("header button").all():
+        box = await button.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 800 and box["y"] < 40
+    await apply(page, "mem2reg", 1)

@@ -1,0 +1,163 @@
+"""What the page shows, as values; and -Oz taken apart."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import aiocg
+from aiocg.errors import NotExpressible
+from aiocg.spaces.actions import split_list
+from aiocg.web import view
+from aiocg.web.explain import WHOLE, pipeline, prefixes, stages
+from aiocg.web.limits import Refusal
+from aiocg.web.session import ExplorerSession
+from aiocg.web.tree import Tree
+
+
+def wide(children: int) -> Tree:
+    """Return a tree whose first node has many children, the last one the best, and that stands at the worst."""
+    tree = Tree(0, {"cost": 1000.0})
+    for number in range(1, children + 1):
+        tree.add(0, f"a{number}", number, {"cost": float(1000 - number)})
+    tree.goto(1)
+    return tree
+
+
+def test_the_best_twelve_children_are_shown_and_the_way_to_the_present_node() -> None:
+    (root,) = view.tree_nodes(wide(20), "cost")
+    assert [one["id"] for one in root["children"]] == [*map(str, range(20, 8, -1)), "1", "more-0"]
+    assert root["children"][-1]["text"] == "+7" and root["children"][-2]["here"]
+    (root,) = view.tree_nodes(wide(20), "cost", {0})
+    assert [one["id"] for one in root["children"]] == [*map(str, range(20, 0, -1))]
+
+
+@given(st.lists(st.integers(0, 2), max_size=2000))
+def test_what_is_shown_of_a_large_tree_is_bounded(parents: list[int]) -> None:
+    tree = Tree(0, {"cost": 0.0})
+    for number, back in enumerate(parents, 1):
+        tree.add(max(0, number - 1 - back), "a", number, {"cost": 0.0})
+    tree.goto(len(tree) // 2)
+
+    def count(nodes: list[dict[str, object]]) -> int:
+        return sum(1 + count(node.get("children", [])) for node in nodes)  # type: ignore[arg-type]
+
+    line = len(tree.line(tree.present.number))
+    assert count(view.tree_nodes(tree, "cost", range(len(tree)))) <= 2 * (view.SHOWN + line)
+
+
+def test_a_long_action_is_shortened_to_what_says_most() -> None:
+    assert view.label("mem2reg") == "mem2reg"
+    assert view.label("simplifycfg<forward-switch-cond;switch-range-to-icmp;keep-loops>") == "simplifycfg<…>"
+    assert view.label("annotation2metadata,forceattrs,function<eager-inv>(lower-expect,sroa<modify-cfg>)") == "… → sroa"
+
+
+async def test_functions_are_counted_as_the_compiler_counts_them(runtime: aiocg.Runtime) -> None:
+    for name in ("qsort", "sha256", "lz77"):
+        env = await runtime.make("llvm-v0", benchmark=f"programs-v0/{name}")
+        await env.reset()
+        await env.step_texts(["default<O1>"])
+        text, expected = await env.observe("Ir", "IrInstructionCount")
+        counts = view.counts(text)
+        assert sum(instructions for instructions, _ in counts.values()) == expected
+        assert all(blocks >= 1 for _, blocks in counts.values())
+        await env.close()
+
+
+async def test_what_is_copied_leads_to_the_same_state(runtime: aiocg.Runtime) -> None:
+    session = await ExplorerSession.open(runtime, "llvm-ic-v0", benchmark="programs-v0/gcd")
+    nodes = await session.step(["mem2reg", "gvn", "loop-unroll<O2>"])
+    language = session.env.action_spaces.language
+    texts = view.copies("llvm-ic-v0", "benchmark://programs-v0/gcd", ["mem2reg", "gvn"], language)
+    assert texts["aiocg"].startswith("aiocg shell --env llvm-ic-v0 --benchmark programs-v0/gcd -c 'action mem2reg gvn")
+    assert texts["opt"] == "opt '-passes=function(mem2reg),function(gvn)' input.bc -o output.bc"
+    compile(texts["Python"], "copied", "exec")
+    assert len(nodes) == 3
+    await session.close()
+    assert "# " in view.copies("llvm-ic-v0", "benchmark://a/b", ["@f(mem2reg)"], language)["opt"]
+
+
+@pytest.mark.slow
+def test_the_command_that_is_copied_can_be_run(place: Any) -> None:
+    actions = ["sroa<preserve-cfg>", "simplifycfg<forward-switch-cond;keep-loops>", "loop(loop-rotate)", "mem2reg,gvn"]
+    texts = view.copies("llvm-ic-v0", "benchmark://programs-v0/gcd", actions, FakeLanguage(), "PipelineText")
+    command = texts["aiocg"]
+    done = place.run("/bin/sh", "-c", command)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("reward") >= len(actions)
+
+
+def test_what_was_sent_is_to_be_saved_first() -> None:
+    texts = view.copies("llvm-ic-v0", "benchmark://user-v0/program.c?sha256=12", ["gvn"], FakeLanguage())
+    assert texts["aiocg"].splitlines()[0] == "# save the program as ./program.c"
+    assert "--benchmark ./program.c" in texts["aiocg"] and "benchmark='./program.c'" in texts["Python"]
+
+
+class FakeLanguage:
+    """A language of actions without a notation."""
+
+    def write(self, texts: Sequence[str]) -> str:
+        raise NotExpressible("there is none")
+
+
+def test_the_chart_has_the_way_and_the_lines_of_the_levels() -> None:
+    options = view.chart(wide(3), "cost", {"-Oz": 5.0})
+    (series,) = options["series"]
+    assert series["data"] == [1000.0, 999.0]
+    assert [line["yAxis"] for line in series["markLine"]["data"]] == [5.0]
+
+
+def test_the_course_of_a_search_goes_down_in_steps() -> None:
+    (series,) = view.course([(1, 9.0), (20, 4.0)], {"-Oz": 5.0})["series"]
+    assert series["data"] == [[1, 9.0], [20, 4.0]]
+    assert view.course([], {})["yAxis"]["min"] == 0.0
+
+
+def test_nodes_with_children_are_unfolded() -> None:
+    tree = wide(2)
+    tree.add(1, "b", 9, {"cost": 1.0})
+    assert list(view.parents(view.tree_nodes(tree, "cost"))) == ["0", "1"]
+
+
+# ---------------------------------------------------------------------------------------------------------- -Oz
+
+
+def test_parts_of_a_pipeline_end_behind_each_pass() -> None:
+    parts = list(prefixes(["a", "function<eager-inv>(b,loop-mssa(c<x>,d))", "e"]))
+    assert parts == [
+        ("a", "a"),
+        ("b", "a,function<eager-inv>(b)"),
+        ("c<x>", "a,function<eager-inv>(b,loop-mssa(c<x>))"),
+        ("d", "a,function<eager-inv>(b,loop-mssa(c<x>,d))"),
+        ("e", "a,function<eager-inv>(b,loop-mssa(c<x>,d)),e"),
+    ]
+
+
+def test_the_compiler_says_what_its_pipeline_is() -> None:
+    elements = pipeline()
+    assert split_list(",".join(elements)) == list(elements)
+    assert any(element.startswith("cgscc(") for element in elements)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gcd", "qsort"])
+async def test_stages_add_up_to_what_the_level_does(runtime: aiocg.Runtime, name: str) -> None:
+    session = await ExplorerSession.open(runtime, "llvm-ic-v0", benchmark=f"programs-v0/{name}")
+    found = [stage async for stage in stages(session)]
+    (whole,) = await session.try_all([WHOLE])
+    assert found[-1].state == whole.state
+    assert sum(stage.gain for stage in found) == whole.gain > 0
+    assert any(not stage.effect for stage in found) and all(stage.gain == 0 for stage in found if not stage.effect)
+    middle = found[len(found) // 2]
+    (node,) = await session.step([middle.action])
+    assert node.state == middle.state
+    await session.close()
+
+
+async def test_another_compiler_has_no_stages(runtime: aiocg.Runtime) -> None:
+    session = await ExplorerSession.open(runtime, "scripted-v0")
+    with pytest.raises(Refusal, match="take an LLVM environment"):
+        await anext(stages(session))
+    await session.close()
