@@ -17,6 +17,7 @@ from aiocg.cli import (
     keys,
     leaderboard,
     llvm,
+    mcp,
     replay,
     rl,
     search,
@@ -49,6 +50,7 @@ app.command("replay")(replay.replay)
 app.command("validate")(validate.validate)
 app.command("shell")(shell.shell)
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}
