@@ -1,4 +1,4 @@
-"""Proximal policy optimisation in one short file, in CleanRL's manner, over `gymnasium.make_vec` and nothing else of ours.
+"""Proximal policy optimisation in one short file, in CleanRL's manner, over `gymnasium.make_vec`.
 
 Needs: pip install torch
 Run it: python examples/rl_cleanrl.py --updates 40
@@ -14,7 +14,7 @@ from torch.distributions import Categorical
 
 import aiocg.gym
 
-PASSES = ["mem2reg", "sroa", "instcombine<no-verify-fixpoint>", "simplifycfg", "gvn", "early-cse", "adce", "dse", "licm"]
+PASSES = ["mem2reg", "sroa", "instcombine<no-verify-fixpoint>", "simplifycfg", "gvn", "early-cse", "adce", "licm"]
 ENVS, HORIZON, INSTRUCTIONS = 16, 16, 51  # environments; steps of an update; where Autophase has the number of all
 EPISODES = {"benchmarks": "programs-v0", "max_episode_steps": 10, "autoreset_mode": "SameStep"}
 GAMMA, LAMBDA, CLIP, ENTROPY, RATE = 0.99, 0.95, 0.2, 0.01, 1e-3
@@ -45,7 +45,7 @@ def main(updates: int, seed: int) -> None:
             finished, earned = finished + earned[ended].tolist(), np.where(ended, 0, earned)
             rows.append((state, actions, choice.log_prob(actions), value, torch.tensor(rewards), torch.tensor(~ended)))
         states, taken, before, values, gains, goes_on = (torch.stack(column) for column in zip(*rows, strict=True))
-        following, trace, advantages = critic(features(seen))[:, 0].detach(), torch.zeros(ENVS), torch.zeros_like(values)
+        following, trace, advantages = critic(features(seen))[:, 0].detach(), 0, torch.zeros_like(values)
         for step in reversed(range(HORIZON)):
             error = gains[step].float() + GAMMA * following * goes_on[step] - values[step]
             trace = advantages[step] = error + GAMMA * LAMBDA * trace * goes_on[step]

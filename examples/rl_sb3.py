@@ -17,7 +17,7 @@ from aiocg.rl import PhaseOrdering, Program, SyncRuntime, find_programs, prepare
 from aiocg.rl.sb3 import PhaseOrderingVecEnv
 
 PASSES = ["mem2reg", "sroa", "instcombine<no-verify-fixpoint>", "simplifycfg", "gvn", "early-cse", "adce", "dse"]
-ACTIONS = [*PASSES, "sccp", "reassociate", "jump-threading", "loop-rotate", "licm", "inline", "globaldce", "default<Oz>"]
+ACTIONS = [*PASSES, "sccp", "reassociate", "jump-threading", "loop-rotate", "licm", "inline", "default<Oz>"]
 ALGORITHMS = {"PPO": PPO, "A2C": A2C, "MaskablePPO": MaskablePPO}
 
 

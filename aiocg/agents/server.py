@@ -18,11 +18,11 @@ from aiocg.transport.errors import TransportError
 __all__ = ["mcp_server", "serve_stdio"]
 
 INSTRUCTIONS = """\
-You optimise programs with a compiler. reset begins an episode with a program and returns the name of a session. Actions \
-are texts, such as names of passes; list_actions has them. expand says what actions would be worth, without taking them; \
-step takes them; undo takes a step back. A reward is positive where the program gets better, and episode_reward is the \
-sum since the reset. A call that fails changes nothing. At most {sessions} sessions are open at once: close those that \
-you do not need."""
+You optimise programs with a compiler. reset begins an episode with a program and returns the name of a session. \
+Actions are texts, such as names of passes; list_actions has them. expand says what actions would be worth, without \
+taking them; step takes them; undo takes a step back. A reward is positive where the program gets better, and \
+episode_reward is the sum since the reset. A call that fails changes nothing. At most {sessions} sessions are open at \
+once: close those that you do not need."""
 
 LONGEST_ERROR = 4000  # characters
 

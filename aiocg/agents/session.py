@@ -30,7 +30,7 @@ class AgentSession:
         self._limits = limits
         self._lock = asyncio.Lock()
         self._states: list[Snapshot] = []  # after each step that can be undone, and before the first of them
-        self._astray = False  # a call has failed, so that the environment may be in another state than the last of these
+        self._astray = False  # a call has failed: the environment may be in another state than the last of these
 
     async def reset(self, benchmark: Benchmark) -> dict[str, Any]:
         """Begin an episode, and return where it stands.
@@ -72,7 +72,7 @@ class AgentSession:
         async with self._turn():
             most = len(self._states) - 1
             if not 1 <= steps <= most:
-                raise Refused(f"there are {most} calls of step to be undone, and you asked for {steps}: reset, or step first")
+                raise Refused(f"{most} calls of step can be undone, and you asked for {steps}: reset begins anew")
             await self._env.restore(self._states[-1 - steps])
             for one in self._states[-steps:]:
                 one.close()
@@ -87,7 +87,7 @@ class AgentSession:
         """
         most = self._limits.candidates
         if not 1 <= len(candidates) <= most:
-            raise Refused(f"expand takes 1 to {most} candidates, and you gave {len(candidates)}: divide them over calls")
+            raise Refused(f"expand takes 1 to {most} candidates, and you gave {len(candidates)}: use several calls")
         for actions in candidates:
             self._check(actions)
         async with self._turn():
@@ -125,7 +125,7 @@ class AgentSession:
     def _check(self, actions: Sequence[str]) -> None:
         if not 1 <= len(actions) <= self._limits.actions:
             raise Refused(
-                f"a list has 1 to {self._limits.actions} actions, and you gave one of {len(actions)}: divide it over calls"
+                f"a list has 1 to {self._limits.actions} actions, and you gave one of {len(actions)}: use several calls"
             )
         for text in actions:
             if len(text) > self._limits.name_characters:

@@ -173,8 +173,8 @@ class AgentSessions:
         uri = BenchmarkUri.from_string(self._name(program))
         if uri.scheme == "file":
             raise Refused(
-                f"{program[:100]!r} is a file, and agents have no access to files: name a program of list_programs; whoever "
-                "starts the server can offer files to you, with --program"
+                f"{program[:100]!r} is a file, and agents have no access to files: name a program of list_programs; "
+                "whoever starts the server can offer files to you, with --program"
             )
         return await in_thread(lambda: self._runtime.datasets.benchmark(program))
 

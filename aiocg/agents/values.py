@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
-    raise Refused(f"this observation is {type(value).__name__}, which cannot be told as JSON: take one of text or numbers")
+    raise Refused(f"this observation is {type(value).__name__}, which JSON cannot say: take one of text or numbers")
 
 
 def shown(value: Any, most: int, offset: int = 0) -> dict[str, Any]:

@@ -34,8 +34,8 @@ def mcp(
 ) -> None:
     """Serve compilers as tools for language models, over standard input and output (Model Context Protocol).
 
-    Clients start it themselves: docs/agents.md has their configuration. Agents have no access to files. Needs the package
-    mcp: pip install 'aiocg\\[mcp]'.
+    Clients start it themselves: docs/agents.md has their configuration. Agents have no access to files. Needs the
+    package mcp: pip install 'aiocg\\[mcp]'.
 
     Example: aiocg mcp --env llvm-ic-v0 --program my.c
     """
@@ -56,7 +56,9 @@ def mcp(
     run(_serve(env, reward, program or [], limits, workers))
 
 
-async def _serve(environment: str, reward: str | None, files: list[Path], limits: "Limits", workers: int | None) -> None:
+async def _serve(
+    environment: str, reward: str | None, files: list[Path], limits: "Limits", workers: int | None
+) -> None:
     from aiocg.agents import AgentSessions, mcp_server
     from aiocg.agents.server import serve_stdio
     from aiocg.runtime import Runtime

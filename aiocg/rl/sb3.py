@@ -33,8 +33,8 @@ class PhaseOrderingVecEnv(VecEnv):  # type: ignore[misc]
             envs = VecMonitor(PhaseOrderingVecEnv(ordering, programs, starts=["O0", "OzMinsize"]))
             PPO("MlpPolicy", envs, seed=0).learn(100_000)
 
-    All environments step together, as Stable-Baselines3 wants it. Episodes are those of `PhaseOrdering`, and observations
-    are the features of our policies. Their last action is to stop. sb3-contrib's MaskablePPO finds the masks of actions
+    All environments step together, as Stable-Baselines3 wants it. Episodes are those of `PhaseOrdering`, observations
+    the features of our policies, and the last action is to stop. sb3-contrib's MaskablePPO finds the masks of actions
     that are known to do nothing. Each program is taken from each start as often as any other, in an order that follows
     from the seed of the agent.
 
@@ -68,7 +68,7 @@ class PhaseOrderingVecEnv(VecEnv):  # type: ignore[misc]
         super().__init__(ordering.num_envs, observations, gymnasium.spaces.Discrete(len(ordering.actions) + 1))
 
     def reset(self) -> npt.NDArray[np.float32]:
-        """Begin an episode in all environments; the seeds of `seed`, if any, decide the order of programs from now on."""
+        """Begin an episode in all environments; if there was a `seed`, it decides the order of programs from now on."""
         if self._stepping:
             self._receive(self.num_envs)
         if self._seeds[0] is not None:
