@@ -43,9 +43,9 @@ class AgentSession:
             await self._env.reset(benchmark=benchmark, timeout=self._limits.reset_seconds)
             states, self._states = self._states, [await self._env.snapshot()]
             self._astray = False
-        for one in states:
-            one.close()
-        return self._told()
+            for one in states:
+                one.close()
+            return self._told()
 
     async def step(self, actions: Sequence[str]) -> dict[str, Any]:
         """Apply actions, and return the reward and where the episode stands.

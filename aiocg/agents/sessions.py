@@ -144,7 +144,7 @@ class AgentSessions:
             found = self._runtime.datasets[self._name(dataset)]
             names = [str(uri) for uri in found[offset : offset + most].benchmark_uris()]
             more = len(names) == most and (not found.size or offset + most < found.size)
-            counted = {"programs": names, "count": found.size or "no end"}
+            counted: dict[str, Any] = {"programs": names, "count": found.size or "no end"}
             return counted | ({"next_offset": offset + most} if more else {})
 
         return await in_thread(look)
@@ -152,7 +152,8 @@ class AgentSessions:
     def _page(self, what: str, listed: list[Any], offset: int) -> dict[str, Any]:
         self._check_offset(offset)
         end = offset + self.limits.listed
-        return {what: listed[offset:end], "count": len(listed)} | ({"next_offset": end} if end < len(listed) else {})
+        page: dict[str, Any] = {what: listed[offset:end], "count": len(listed)}
+        return page | ({"next_offset": end} if end < len(listed) else {})
 
     def _check_offset(self, offset: int) -> None:
         if not 0 <= offset <= LAST:
