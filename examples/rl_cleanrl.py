@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.distributions import Categorical
 
-import aiocg.gym
+import aiocg.gym  # noqa: F401, which registers the environments
 
 PASSES = ["mem2reg", "sroa", "instcombine<no-verify-fixpoint>", "simplifycfg", "gvn", "early-cse", "adce", "licm"]
 ENVS, HORIZON, INSTRUCTIONS = 16, 16, 51  # environments; steps of an update; where Autophase has the number of all

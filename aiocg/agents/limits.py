@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from aiocg.errors import AiocgError
 
-__all__ = ["GRACE", "Limits", "Refused"]
+__all__ = ["GRACE", "LONGEST_ERROR", "Limits", "Refused"]
 
 GRACE = 5.0  # seconds that a call may spend in the queue
+LONGEST_ERROR = 4000  # characters
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

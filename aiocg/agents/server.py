@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from aiocg import __version__
-from aiocg.agents.limits import Limits
+from aiocg.agents.limits import LONGEST_ERROR
 from aiocg.agents.sessions import AgentSessions
 from aiocg.agents.values import sayable
 from aiocg.datasets.errors import DatasetError
@@ -23,8 +23,6 @@ Actions are texts, such as names of passes; list_actions has them. expand says w
 taking them; step takes them; undo takes a step back. A reward is positive where the program gets better, and \
 episode_reward is the sum since the reset. A call that fails changes nothing. At most {sessions} sessions are open at \
 once: close those that you do not need."""
-
-LONGEST_ERROR = 4000  # characters
 
 Tool = Callable[..., Awaitable[dict[str, Any]]]
 

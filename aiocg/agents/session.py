@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from aiocg.agents.limits import GRACE, Limits, Refused
+from aiocg.agents.limits import GRACE, LONGEST_ERROR, Limits, Refused
 from aiocg.agents.values import plain, sayable, shown
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.env.env import Env
@@ -55,6 +55,7 @@ class AgentSession:
         """
         self._check(actions)
         async with self._turn():
+            await self._env.check_actions(actions)  # whose errors have the nearest names
             _, reward, terminated, _, info = await self._env.step_texts(actions, observation_spaces=[])
             if terminated:
                 raise info["error"]
@@ -91,9 +92,10 @@ class AgentSession:
         for actions in candidates:
             self._check(actions)
         async with self._turn():
+            await self._env.check_actions([text for actions in candidates for text in actions])
             found = await self._env.expand_texts(candidates, observation_spaces=[])
         return [
-            {"actions": list(actions), "error": sayable(str(one.error))[: self._limits.shown_characters]}
+            {"actions": list(actions), "error": sayable(str(one.error))[:LONGEST_ERROR]}
             if one.error is not None
             else {"actions": list(actions), "reward": plain(one.reward), "had_no_effect": one.had_no_effect}
             for actions, one in zip(candidates, found, strict=True)

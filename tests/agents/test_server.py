@@ -75,7 +75,7 @@ async def test_errors_are_the_tools_answers_and_say_what_to_do(sessions: AgentSe
         session = (await call(client, "reset", program="scripted-v0/5"))["session"]
         assert "did you mean double" in await error_of(client, "step", session=session, actions=["doubl"])
         assert "SIGSEGV" in await error_of(client, "step", session=session, actions=["crash"])
-        assert "refused ?, as asked" in await error_of(client, "step", session=session, actions=["lie<refusal>"])
+        assert r"refused \udcff, as asked" in await error_of(client, "step", session=session, actions=["lie<refusal>"])
         assert "valid list" in await error_of(client, "step", session=session, actions=3)
         assert "valid string" in await error_of(client, "step", session=session, actions=[3])
         assert "required" in await error_of(client, "observe", session=session)
