@@ -144,7 +144,10 @@ def server(place: Any) -> Iterator[Server]:
     server = Server(place, "--program", "mine.c", "--characters", "500", "--actions", "4")
     yield server
     server.process.kill()
-    server.process.communicate()
+    server.process.wait()
+    for stream in (server.process.stdin, server.process.stdout, server.process.stderr):
+        assert stream is not None
+        stream.close()
 
 
 def ends(server: Server, place: Any) -> int:
