@@ -34,8 +34,8 @@ def mcp(
 ) -> None:
     """Serve compilers as tools for language models, over standard input and output (Model Context Protocol).
 
-    Clients start it themselves: docs/agents.md has their configuration. Agents have no access to files. Needs the
-    package mcp: pip install 'aiocg\\[mcp]'.
+    Clients start it themselves: docs/agents.md has their configuration. Agents have no access to files.
+    Needs the package mcp: pip install 'aiocg\\[mcp]'.
 
     Example: aiocg mcp --env llvm-ic-v0 --program my.c
     """
