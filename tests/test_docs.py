@@ -24,6 +24,7 @@ NAMES = [str(page.relative_to(ROOT / "docs")) for page in PAGES]
 NAVIGATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
 PUBLIC = (
     "aiocg",
+    "aiocg.agents",
     "aiocg.compat",
     "aiocg.programs.corpus",
     "aiocg.datasets",

@@ -18,6 +18,7 @@ from aiocg.cli import (
     keys,
     leaderboard,
     llvm,
+    mcp,
     replay,
     rl,
     search,
@@ -51,6 +52,7 @@ app.command("validate")(validate.validate)
 app.command("shell")(shell.shell)
 app.command("explore")(explore.explore)
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}

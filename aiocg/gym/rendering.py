@@ -13,10 +13,20 @@ _LONGEST = 100  # characters of an action
 RENDER_MODES = ("human", "ansi")
 
 
+class UnknownRenderMode(UnknownName, TypeError):
+    """A render mode that there is not.
+
+    A TypeError, too, as after that Stable-Baselines3's `make_vec_env`, which tries "rgb_array", goes on without one.
+    """
+
+    def __init__(self, mode: str) -> None:
+        super().__init__("render mode", mode, RENDER_MODES)
+
+
 def check_render_mode(mode: str | None) -> None:
-    """Raise UnknownName for an unknown render mode; None is allowed."""
+    """Raise UnknownRenderMode for an unknown render mode; None is allowed."""
     if mode is not None and mode not in RENDER_MODES:
-        raise UnknownName("render mode", mode, RENDER_MODES)
+        raise UnknownRenderMode(mode)
 
 
 def describe(env: "Env", last: StepResult | None) -> str:

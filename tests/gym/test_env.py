@@ -420,6 +420,8 @@ def test_render_says_where_it_stands(runtime: aiocg.gym.SyncRuntime, capsys: pyt
         env.render()
     with pytest.raises(UnknownName, match="render mode"):
         runtime.make("scripted-v0", render_mode="rgb_array")
+    with pytest.raises(TypeError, match="human, ansi"), pytest.warns(UserWarning, match="rgb_array"):
+        gymnasium.make("llvm-v0", render_mode="rgb_array")  # Stable-Baselines3 tries this, and then without
 
 
 def test_closed_environment_says_so_and_closes_again(runtime: aiocg.gym.SyncRuntime) -> None:
