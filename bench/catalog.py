@@ -17,6 +17,7 @@ from bench import (
     shares,
     startup,
     step_latency,
+    transitions,
     transport,
     vectors,
 )
@@ -38,6 +39,7 @@ CATALOG = (
     Measurement("generators", "programs made of seeds, written and compiled, beside Csmith's", generators.measure),
     Measurement("gcc", "GCC's environments beside the bare command; what is remembered; two workers", gcc.measure),
     Measurement("containers", "a compile in a container, beside one outside and two other ways", containers.measure),
+    Measurement("transitions", "what logging costs a step; files written and merged", transitions.measure),
     Measurement("recovery", "200 environments, when a worker dies", recovery.measure),
     Measurement("shares", "a client that steps on a node, beside one that expands", shares.measure),
     Measurement("startup", "from a fresh interpreter to the first environment", startup.measure),

@@ -1,5 +1,6 @@
 """How observations are stored: numbers as they are, all else compressed by zstd, with the codec's name beside it."""
 
+import threading
 from typing import Any
 
 import msgspec
@@ -17,6 +18,17 @@ __all__ = ["decode", "encode"]
 LEVEL = 3
 ARRAY = 1  # MessagePack's extension type of an array
 SMALL = 64  # bytes; less than that is not compressed
+
+
+class _Zstandard(threading.local):
+    """A thread's own compressor and decompressor: making one takes longer than compressing a small array."""
+
+    def __init__(self) -> None:
+        self.compress = zstandard.ZstdCompressor(level=LEVEL).compress
+        self.decompress = zstandard.ZstdDecompressor().decompress
+
+
+_zstandard = _Zstandard()
 
 
 def encode(value: Any) -> tuple[str, Any]:
@@ -60,7 +72,7 @@ def _array(code: int, data: memoryview) -> Any:
 def _packed(codec: str, raw: bytes) -> tuple[str, bytes]:
     if len(raw) < SMALL:
         return codec, raw
-    return f"zstd+{codec}", zstandard.ZstdCompressor(level=LEVEL).compress(raw)
+    return f"zstd+{codec}", _zstandard.compress(raw)
 
 
 def decode(codec: str, stored: Any) -> Any:
@@ -76,7 +88,7 @@ def decode(codec: str, stored: Any) -> Any:
     if codec == "nan":
         return float("nan")
     kind, _, rest = codec.removeprefix("zstd+").partition(":")
-    raw = zstandard.ZstdDecompressor().decompress(stored) if codec.startswith("zstd+") else stored
+    raw = _zstandard.decompress(stored) if codec.startswith("zstd+") else stored
     if kind == "text":
         return raw.decode(errors="surrogatepass")
     if kind == "bytes":

@@ -17,6 +17,7 @@ __all__ = ["TransitionsError", "close", "create", "open_file", "signed", "unsign
 VERSION = 1
 APPLICATION = 0x61696F63  # "aioc", in the header of the file
 
+CACHE = 64 << 20  # bytes of pages in memory, and of changes that wait beside the file
 _TABLES = """
 CREATE TABLE Meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE Benchmarks (id INTEGER PRIMARY KEY, uri TEXT NOT NULL UNIQUE, state INTEGER);
@@ -60,6 +61,9 @@ def create(path: Path) -> sqlite3.Connection:
         _check(database, path)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")  # a crash of the process loses nothing that was committed
+        # Hashes are in no order, so a transaction touches pages all over the file.
+        database.execute(f"PRAGMA cache_size = -{CACHE >> 10}")
+        database.execute(f"PRAGMA wal_autocheckpoint = {CACHE >> 12}")
     return database
 
 

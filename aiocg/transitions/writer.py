@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -187,7 +188,10 @@ class Writer:
         observations = [row for row in rows if isinstance(row, Observation)]
         self._database.executemany(
             "INSERT OR IGNORE INTO Observations VALUES (?, ?, ?, ?)",
-            [(signed(one.state), self._id("Spaces", one.space), *codecs.encode(one.value)) for one in observations],
+            sorted(
+                [(signed(one.state), self._id("Spaces", one.space), *codecs.encode(one.value)) for one in observations],
+                key=itemgetter(0),
+            ),
         )
 
     def _write_starts(self, starts: Iterable[Start]) -> None:
@@ -198,14 +202,14 @@ class Writer:
 
     def _write_steps(self, steps: Sequence[Step]) -> None:
         encode = msgspec.json.encode
-        values, states = [], []
+        values, states = [], set()
         for step in steps:
             benchmark = self._id("Benchmarks", step.benchmark)
             after = None if step.next is None else signed(step.next)
             action = self._id("Actions", encode(step.actions).decode())
             values.append((signed(step.state), action, after, encode(step.rewards).decode()))
-            states += [(state, benchmark) for state in (signed(step.state), after) if state is not None]
-        self._database.executemany("INSERT OR IGNORE INTO States VALUES (?, ?)", states)
+            states |= {(state, benchmark) for state in (signed(step.state), after) if state is not None}
+        self._database.executemany("INSERT OR IGNORE INTO States VALUES (?, ?)", sorted(states))  # in order is faster
         write_transitions(self._database, values)
 
     def _id(self, table: str, text: str) -> int:
