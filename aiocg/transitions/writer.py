@@ -202,14 +202,17 @@ class Writer:
 
     def _write_steps(self, steps: Sequence[Step]) -> None:
         encode = msgspec.json.encode
-        values, states = [], set()
+        values: list[tuple[int, int, int | None, str]] = []
+        states: dict[int, int] = {}  # of each the benchmark that came to it first
         for step in steps:
             benchmark = self._id("Benchmarks", step.benchmark)
             after = None if step.next is None else signed(step.next)
             action = self._id("Actions", encode(step.actions).decode())
             values.append((signed(step.state), action, after, encode(step.rewards).decode()))
-            states |= {(state, benchmark) for state in (signed(step.state), after) if state is not None}
-        self._database.executemany("INSERT OR IGNORE INTO States VALUES (?, ?)", sorted(states))  # in order is faster
+            for state in (signed(step.state), after):
+                if state is not None:
+                    states.setdefault(state, benchmark)
+        self._database.executemany("INSERT OR IGNORE INTO States VALUES (?, ?)", sorted(states.items()))  # faster
         write_transitions(self._database, values)
 
     def _id(self, table: str, text: str) -> int:

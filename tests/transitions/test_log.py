@@ -18,7 +18,7 @@ import aiocg.gym
 import aiocg.testing
 from aiocg.errors import UnknownName
 from aiocg.testing import scripted_benchmark
-from aiocg.transitions import Conflict, Transitions, TransitionsError
+from aiocg.transitions import Conflict, TransitionLog, Transitions, TransitionsError
 from aiocg.transitions.writer import Observation, Start, Step, Writer
 
 WALK = ("increment", "double", "nothing", "square")
@@ -322,3 +322,15 @@ def test_a_full_queue_waits_or_drops(tmp_path: Path, monkeypatch: pytest.MonkeyP
     writer.close()
     with Transitions(tmp_path / "t.db") as file:
         assert len(file) == 1000 - writer.dropped and (writer.dropped > 0) is not block
+
+
+def test_a_state_belongs_to_the_program_that_came_to_it_first(tmp_path: Path) -> None:
+    log = TransitionLog(tmp_path / "t.db")
+    log.start("benchmark://made-up/early", 1, {})
+    log.start("benchmark://made-up/late", 2, {})
+    log.step("benchmark://made-up/late", 2, ("b",), 9, {}, {})
+    log.step("benchmark://made-up/early", 1, ("a",), 9, {}, {})
+    log.close()
+    with sqlite3.connect(tmp_path / "t.db") as database:
+        query = "SELECT uri FROM States JOIN Benchmarks ON Benchmarks.id = benchmark WHERE States.state = 9"
+        assert database.execute(query).fetchone() == ("benchmark://made-up/late",)
