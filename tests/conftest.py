@@ -348,3 +348,17 @@ def killer(runtime: Any) -> Callable[..., Any]:
             task.cancel()
 
     return kill
+
+
+@pytest.fixture
+def eventually() -> Callable[..., object]:
+    """Wait until a condition holds; fails when it does not within a generous time."""
+
+    async def wait(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+        for _ in range(int(seconds / 0.02)):
+            if condition():
+                return
+            await asyncio.sleep(0.02)
+        pytest.fail(f"still not so after {seconds} s")
+
+    return wait

@@ -83,20 +83,6 @@ def is_alive() -> Callable[[int], bool]:
 
 
 @pytest.fixture
-def eventually() -> Callable[..., object]:
-    """Wait until a condition holds; fails when it does not within a generous time."""
-
-    async def wait(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        for _ in range(int(seconds / 0.02)):
-            if condition():
-                return
-            await asyncio.sleep(0.02)
-        pytest.fail(f"still not so after {seconds} s")
-
-    return wait
-
-
-@pytest.fixture
 def executing() -> Callable[[aiocg.Runtime], list[int]]:
     """Return the process ids of those workers of a runtime that execute what somebody waits for.
 

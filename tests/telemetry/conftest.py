@@ -1,7 +1,6 @@
 """Fixtures for tests of logs and metrics: a runtime of scripted workers."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -23,17 +22,3 @@ async def env(runtime: aiocg.Runtime) -> aiocg.Env:
     env = await runtime.make("scripted-v0", benchmark=aiocg.testing.scripted_benchmark(5))
     await env.reset()
     return env
-
-
-@pytest.fixture
-def eventually() -> Callable[..., object]:
-    """Wait until a condition holds; fails when it does not within a generous time."""
-
-    async def wait(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        for _ in range(int(seconds / 0.02)):
-            if condition():
-                return
-            await asyncio.sleep(0.02)
-        pytest.fail(f"still not so after {seconds} s")
-
-    return wait

@@ -1,12 +1,11 @@
 """Fixtures for tests of the Explorer: a runtime as visitors get it, shared by the tests of this folder."""
 
-import asyncio
 import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
@@ -33,20 +32,6 @@ def runtime(shared: aiocg.Runtime) -> aiocg.Runtime:
     """That runtime, with nothing in quarantine."""
     shared.quarantine.clear()
     return shared
-
-
-@pytest.fixture
-def eventually() -> Callable[..., object]:
-    """Wait until a condition holds; fails when it does not within a generous time."""
-
-    async def wait(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        for _ in range(int(seconds / 0.02)):
-            if condition():
-                return
-            await asyncio.sleep(0.02)
-        pytest.fail(f"still not so after {seconds} s")
-
-    return wait
 
 
 class Server:

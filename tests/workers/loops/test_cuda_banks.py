@@ -1,9 +1,7 @@
 """Tiles lie in shared memory so that a warp's threads do not wait for each other, and may be larger than 48 KiB."""
 
-import contextlib
 import re
 import runpy
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,12 +26,6 @@ DEEP = """
     bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
     stage<loop=4;tensor=0>
 """
-
-
-@pytest.fixture(scope="module")
-def emulator() -> Iterator[Any]:
-    with contextlib.closing(EMULATION["emulator"](*EMULATION["MEMORY"])) as found:
-        yield found
 
 
 def check(emulator: Any, schedule: Schedule) -> None:

@@ -4,10 +4,8 @@ Sanitizers watch: an element outside of a tensor or of a tile, an index that ove
 threads come to end the program; in some tests also an access that no barrier keeps apart from another.
 """
 
-import contextlib
 import runpy
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +23,6 @@ EMULATION: Any = runpy.run_path(str(HERE.with_name("emulation.py")))
 SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
 STRATEGIES: Any = runpy.run_path(str(HERE.with_name("strategies.py")))
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-
-
-@pytest.fixture(scope="module")
-def emulator() -> Iterator[Any]:
-    with contextlib.closing(EMULATION["emulator"](*EMULATION["MEMORY"])) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def race_detector() -> Iterator[Any]:
-    with contextlib.closing(EMULATION["emulator"](*EMULATION["RACES"])) as found:
-        yield found
 
 
 def check(emulator: Any, schedule: Schedule, program: Program | None = None) -> None:

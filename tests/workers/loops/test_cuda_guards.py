@@ -1,9 +1,7 @@
 """Guards that a reduction does without: only where what is computed beyond them is never stored, or adds nothing."""
 
-import contextlib
 import re
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,6 @@ HERE = Path(__file__)
 EMULATION: Any = runpy.run_path(str(HERE.with_name("emulation.py")))
 SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
 BLOCKS = "split<loop=0;factor=4> bind<loop=0;to=block.x> bind<loop=1;to=thread.x>"
-
-
-@pytest.fixture(scope="module")
-def emulator() -> Iterator[Any]:
-    with contextlib.closing(EMULATION["emulator"](*EMULATION["MEMORY"])) as found:
-        yield found
 
 
 def guards(schedule: Schedule) -> list[str]:

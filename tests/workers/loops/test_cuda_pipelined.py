@@ -1,9 +1,7 @@
 """Pipelined loops: what the next turn reads is copied while a turn is computed, and nobody reads it too early."""
 
-import contextlib
 import runpy
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +17,6 @@ NVRTC: Any = runpy.run_path(str(HERE.with_name("nvrtc.py")))
 SASS: Any = runpy.run_path(str(HERE.with_name("sass.py")))
 SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
 PRODUCT = "C[i:16, j:16] = sum(k:64) A[i, k] * B[k, j]"
-
-
-@pytest.fixture(scope="module")
-def emulator() -> Iterator[Any]:
-    with contextlib.closing(EMULATION["emulator"](*EMULATION["MEMORY"])) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def race_detector() -> Iterator[Any]:
-    with contextlib.closing(EMULATION["emulator"](*EMULATION["RACES"])) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

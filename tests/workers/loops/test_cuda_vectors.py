@@ -1,9 +1,7 @@
 """Neighbouring elements are copied, read and stored several at once, where they lie as vectors do, and only there."""
 
-import contextlib
 import re
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +52,6 @@ def scheduled(name: str) -> Schedule:
 def vectors(schedule: Schedule) -> list[str]:
     """Return the tensors that are accessed by vectors."""
     return sorted(set(re.findall(r"\*\((?:const )?float[24] \*\)&(\w+)\[", SCHEDULES["program"](schedule).source)))
-
-
-@pytest.fixture(scope="module")
-def emulator() -> Iterator[Any]:
-    with contextlib.closing(EMULATION["emulator"](*EMULATION["MEMORY"])) as found:
-        yield found
 
 
 @pytest.mark.parametrize("name", CASES)
