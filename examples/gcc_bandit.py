@@ -37,13 +37,13 @@ async def size(env: aiocg.Env, chosen: np.ndarray) -> float:
     return float(await env.observe("obj_text_size"))
 
 
-async def main(rounds: int, seed: int) -> None:
+async def main(rounds: int, programs: int, seed: int) -> None:
     """Learn on generated programs, and judge by those of programs-v0."""
     rng = np.random.default_rng(seed)
     width = 2 + len(LOOKS)
     precision, target = np.eye(len(OPTIONS) * width) / PRIOR**2, np.zeros(len(OPTIONS) * width)
     async with aiocg.Runtime(workers=1) as runtime, await runtime.make("gcc-v0") as env:
-        known, names = {}, list(runtime.datasets["programs-v0"].benchmark_uris())[:20]
+        known, names = {}, list(runtime.datasets["programs-v0"].benchmark_uris())[:programs]
         for number in range(rounds + len(names)):
             learns = number < rounds
             uri = f"generator://csmith-v0/{number % 50}" if learns else names[number - rounds]
@@ -69,5 +69,6 @@ async def main(rounds: int, seed: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--programs", type=int, default=42, help="to judge by")
     parser.add_argument("--seed", type=int, default=0)
     asyncio.run(main(**vars(parser.parse_args())))
