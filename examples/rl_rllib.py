@@ -12,18 +12,16 @@ import gymnasium
 import numpy as np
 from ray.rllib.algorithms.ppo import PPOConfig
 
-import aiocg.gym  # noqa: F401, which registers the environments
-
 PASSES = ["mem2reg", "sroa", "instcombine<no-verify-fixpoint>", "simplifycfg", "gvn", "early-cse", "adce", "licm"]
 EPISODE = {"benchmark": "programs-v0/qsort", "action_space": PASSES, "max_episode_steps": 10}
 INSTRUCTIONS, FEATURES, STEPS = 51, 56, 200  # where Autophase has the number of all; its length; steps of an iteration
 
 
 class ByInstruction(gymnasium.ObservationWrapper):
-    """An environment whose Autophase is by instruction; those of a process share its workers."""
+    """An environment whose Autophase is by instruction; its id says what to import in the process of an env runner."""
 
     def __init__(self, config: dict) -> None:
-        super().__init__(gymnasium.make("llvm-autophase-ic-v0", **config))
+        super().__init__(gymnasium.make("aiocg.gym:llvm-autophase-ic-v0", **config))
         self.observation_space = gymnasium.spaces.Box(0, 1, (FEATURES,), np.float32)
 
     def observation(self, counts: np.ndarray) -> np.ndarray:

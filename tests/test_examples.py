@@ -46,7 +46,7 @@ NEEDED = {  # packages
 OWN = {  # requirements that are installed for the example alone, as they want other versions of what we use
     "rl_rllib.py": ["ray[rllib]>=2.50"],
     "rl_tianshou.py": ["tianshou>=2"],
-    "rl_torchrl.py": ["torchrl>=0.11"],
+    "rl_torchrl.py": ["torchrl>=0.14"],
 }
 PROJECT = EXAMPLES / "makefile_project"
 
