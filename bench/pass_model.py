@@ -56,8 +56,7 @@ class Recording(Population):
 
     def propose(self) -> dict[str, Passes]:
         """Propose, and note how each sequence came to be."""
-        names = {id(function): name for name, function in self.functions.items()}
-        self._names = names
+        self._names = {id(function): name for name, function in self.functions.items()}
         return super().propose()
 
     def learn(self, proposal: Mapping[str, Passes], costs: Mapping[str, float]) -> None:
