@@ -53,9 +53,7 @@ class Serving:
     def __init__(self, place: Any, *options: str) -> None:
         command = [sys.executable, "-P", "-m", "aiocg.cli", "serve", "--json", *options]
         self._log = (place.folder / "serve.log").open("ab")
-        self.process = subprocess.Popen(
-            command, env=place.environment, cwd=place.folder, stdout=subprocess.PIPE, stderr=self._log
-        )
+        self.process: subprocess.Popen[str] = place.start(*command, stderr=self._log)
         assert self.process.stdout is not None
         self.said: dict[str, Any] = json.loads(self.process.stdout.readline())
         self.address: str = self.said["address"]
@@ -100,10 +98,7 @@ def start(place: Any, keys: KeyFolder) -> Iterator[Start]:
             return serving
 
         yield begin
-    until = time.monotonic() + 60
-    while (place.processes() or place.leftovers()) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert (place.processes(), place.leftovers()) == ([], [])
+    assert place.remains() == []
 
 
 @contextlib.asynccontextmanager
