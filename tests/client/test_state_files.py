@@ -134,10 +134,7 @@ def test_results_of_validations_have_their_states() -> None:
     log = {"okay": True, "state": msgspec.structs.asdict(ONE), "translation": None}
     legacy = {**log, "translation": {"commandline": "opt -gvn input.bc -o output.bc"}}
     text = f"{msgspec.json.encode(log).decode()}\n{msgspec.json.encode(legacy).decode()}\n"
-    assert read(text) == [
-        ONE,
-        LegacyState(benchmark=ONE.benchmark, commandline="opt -gvn input.bc -o output.bc"),
-    ]
+    assert read(text) == [ONE, LegacyState(benchmark=ONE.benchmark, commandline="opt -gvn input.bc -o output.bc")]
 
 
 # --------------------------------------------------------------------------------------------------- writing

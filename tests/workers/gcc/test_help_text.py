@@ -134,9 +134,7 @@ def test_another_name_of_an_option_is_dropped_for_that_reason() -> None:
 
 LONG = "9" * 5000
 HEADS = st.sampled_from(["-f", "-fno-", "-O", "-g", "--param=", "---", "", "\n  "])
-TAILS = st.sampled_from(
-    ["", "=", "=<0,2>", "=<2,0>", "=<-1,", "=[a|b]", "=[|]", "=<number>", "<0,2>", f"=<0,{LONG}>"],
-)
+TAILS = st.sampled_from(["", "=", "=<0,2>", "=<2,0>", "=<-1,", "=[a|b]", "=[|]", "=<number>", "<0,2>", f"=<0,{LONG}>"])
 SETTINGS = st.sampled_from(
     [
         *("", "[enabled]", "-fgcse", "-1", "²", "9" * 30, LONG, "--", "é", "\x00", "\r", "\x85", "\n" + " " * 30 + "8"),

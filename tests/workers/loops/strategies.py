@@ -101,11 +101,7 @@ def computations(draw: Draw) -> Computation:
 
 @st.composite
 def schedules(
-    draw: Draw,
-    target_name: str,
-    of: st.SearchStrategy[Computation] | None = None,
-    *,
-    most_steps: int = 12,
+    draw: Draw, target_name: str, of: st.SearchStrategy[Computation] | None = None, *, most_steps: int = 12
 ) -> Schedule:
     """A schedule that legal steps lead to: often some that people would choose, then any, of each primitive as many."""
     schedule = Schedule.of(draw(computations() if of is None else of), target_name)
