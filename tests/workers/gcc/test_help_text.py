@@ -1,8 +1,5 @@
 """What GCC's help says, read: of real compilers, of lines of each form, and of anything."""
 
-import runpy
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,11 +8,11 @@ from aiocg.transport.options import Option, OptionReader
 from aiocg.workers.gcc.help_text import Entry, read_help
 from aiocg.workers.gcc.proposals import GREATEST, exclusion, propose
 
-HELP = runpy.run_path(str(Path(__file__).with_name("help_texts.py")))
+from . import help_texts
 
 
 def entries(version: str, topic: str) -> tuple[Entry, ...]:
-    answers = HELP["texts"](version)
+    answers = help_texts.texts(version)
     return read_help(answers[f"--help={topic} -Q"], answers[f"--help={topic}"])
 
 
@@ -70,7 +67,7 @@ def test_every_entry_is_a_form_of_a_proposed_option_or_has_a_reason(
         assert stem in known, entry
 
 
-@pytest.mark.parametrize("version", HELP["VERSIONS"])
+@pytest.mark.parametrize("version", help_texts.VERSIONS)
 def test_words_and_choices_of_every_version_are_inverse_to_each_other(version: str) -> None:
     found = entries(version, "optimizers") + entries(version, "params")
     options = [proposal.option for proposal in propose(found)[0]]

@@ -1,6 +1,6 @@
 """Strategies of Hypothesis: small computations of many forms, and schedules for them that are legal.
 
-Tests read this file with `runpy.run_path`. A computation is small enough for a reference in Python: some thousands of
+A computation is small enough for a reference in Python: some thousands of
 evaluations of a body. Its values stay tame if the inputs are between -4 and 4.
 """
 
