@@ -126,13 +126,6 @@ def test_the_kernels_that_measure_a_device_do_what_they_should(emulator: Any) ->
 
 
 @pytest.mark.slow
-@settings(UNHURRIED, max_examples=3)
-@given(schedule=strategies.schedules("cuda"))
-def test_all_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> None:
-    check(emulator, schedule)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(UNHURRIED, max_examples=30)
 @given(schedule=strategies.schedules("cuda", most_steps=20))

@@ -84,13 +84,6 @@ def test_the_compiler_refuses_what_is_wrong(nvrtc: Any) -> None:
 
 
 @pytest.mark.slow
-@settings(UNHURRIED, max_examples=20)
-@given(schedule=strategies.schedules("cuda"))
-def test_all_schedules_become_ptx(nvrtc: Any, schedule: Schedule) -> None:
-    nvrtc.compile(generate(schedule.computation, schedule.nests).source, "compute_80")
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(UNHURRIED, max_examples=80)
 @given(schedule=strategies.schedules("cuda", most_steps=20))
