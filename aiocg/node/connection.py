@@ -11,19 +11,8 @@ from aiocg import __version__
 from aiocg.errors import NodeUnreachable, RuntimeClosed
 from aiocg.host.launcher import Look
 from aiocg.node.attachment import KILLED, Attachment, Ended, Event
-from aiocg.transport.control import (
-    MAX_CONTROL_BYTES,
-    Attached,
-    Detach,
-    FromClient,
-    FromNode,
-    from_node_codec,
-)
-from aiocg.transport.errors import (
-    NotAdmittedError,
-    RemoteProtocolError,
-    TransportError,
-)
+from aiocg.transport.control import MAX_CONTROL_BYTES, Attached, Detach, FromClient, FromNode, from_node_codec
+from aiocg.transport.errors import NotAdmittedError, RemoteProtocolError, TransportError
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import Channel
 
