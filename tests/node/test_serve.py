@@ -26,20 +26,7 @@ from aiocg.transport.security import ClientSecurity
 from ..command_line import runner
 from .conftest import QUICK, eventually, free_ports, is_alive
 
-CLIENT = """
-import asyncio, json, sys
-import aiocg
-
-async def main():
-    async with aiocg.Runtime(workers=2, node=sys.argv[1]) as runtime:
-        envs = [await runtime.make("scripted-v0") for _ in range(2)]
-        await asyncio.gather(*(env.reset() for env in envs))
-        print(json.dumps(runtime.worker_pids()), flush=True)
-        while True:
-            await asyncio.gather(*(env.step("increment") for env in envs))
-
-asyncio.run(main())
-"""
+CLIENT = Path(__file__).with_name("stepping_client.py")
 
 
 class Serving:
@@ -184,17 +171,17 @@ async def test_a_node_that_is_stopped_for_longer_than_the_lease_goes_on_with_the
 async def test_what_a_killed_client_had_is_free_after_the_lease(start: Start, keys: KeyFolder, place: Any) -> None:
     serving = start("--bind", "tcp://127.0.0.1:0", "--lease", "1")
     keys.trust(serving.address, keys.pair().public)
-    command = [sys.executable, "-P", "-c", CLIENT, serving.address]
+    command = [sys.executable, "-P", str(CLIENT), serving.address, "step", "2", "1000", "0.05"]
     process = await asyncio.to_thread(
         subprocess.Popen, command, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     with process:
         assert process.stdout is not None
-        workers = json.loads(await asyncio.to_thread(process.stdout.readline))
-        await eventually(lambda: sorted(workers) == sorted(serving.children()))  # one may be just forking
+        said = json.loads(await asyncio.to_thread(process.stdout.readline))
+        await eventually(lambda: sorted(said["workers"]) == sorted(serving.children()))  # one may be just forking
         process.kill()
     # one that is ending has no command line any more before it is a zombie: children() leaves it out too early
-    await eventually(lambda: not serving.children() and not any(map(is_alive, workers)))
+    await eventually(lambda: not serving.children() and not any(map(is_alive, said["workers"])))
 
 
 @pytest.mark.slow
