@@ -103,10 +103,21 @@ def options(
             show_default=False,
         ),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            envvar="AIOCG_CLUSTER",
+            metavar="ADDRESS,... or file:PATH",
+            help="Let the workers run on several nodes.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Take the options that come before a subcommand."""
     if node is not None:
         os.environ["AIOCG_NODE"] = node  # where every runtime that is made looks
+    if cluster is not None:
+        os.environ["AIOCG_CLUSTER"] = cluster
 
 
 def main() -> None:

@@ -270,7 +270,7 @@ class Attachment:
         lost = [number for number in pulse.unknown if number in self.remotes and self.remotes[number].spawn is None]
         for number in lost:
             del self.remotes[number]
-        return [Ended(number, KILLED, Look()) for number in lost]
+        return [Ended(number, KILLED, Look(lost=True)) for number in lost]
 
     def _died(self, message: Died, now: float) -> list[Event]:
         if self.remotes.pop(message.number, None) is None:

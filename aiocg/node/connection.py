@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import secrets
 import time
 from collections.abc import Iterable, Mapping
@@ -61,6 +62,12 @@ class Connection:
         """The node's answer to `Attach`, None before it."""
         return self._machine.attached
 
+    @property
+    def silence(self) -> float:
+        """Seconds since the node was last heard; infinity if it has not accepted us, or does not any more."""
+        refused = self.failure is not None or self.said is None or bool(self._machine.refusal)
+        return math.inf if refused else time.monotonic() - self._machine.heard
+
     # ------------------------------------------------------------------------------------------ connecting
 
     def _connect(self) -> None:
@@ -96,6 +103,13 @@ class Connection:
             )
         if self.failure is not None:
             raise self.failure
+
+    async def failed(self) -> Exception:
+        """Wait until no more workers can be started, and return why."""
+        while self.failure is None:
+            self._changed.clear()
+            await self._changed.wait()
+        return self.failure
 
     def _broken(self, error: Exception) -> None:
         if isinstance(error, NotAdmittedError):
@@ -158,7 +172,7 @@ class Connection:
         if not self._lost:
             self._lost = True
             self.failure = self.failure or NodeUnreachable(self.address, reason)
-            self._happened([Ended(number, KILLED, Look()) for number in self._events])
+            self._happened([Ended(number, KILLED, Look(lost=True)) for number in self._events])
             self._changed.set()
             self._wake.set()
 

@@ -101,7 +101,7 @@ def test_workers_that_the_node_does_not_know_are_gone_and_nobody_is_to_blame() -
     client = attachment()
     number, wanted = running(client), client.spawn("llvm", {}, 0)
     client.received(Pulse(1, (Looked(number, 8, stated=Stated(1, 2, 3, -1, 0.5, 1.5)),)), 0.2)
-    assert client.received(Pulse(2, (), (number, wanted)), 0.3) == [Ended(number, KILLED, Look())]
+    assert client.received(Pulse(2, (), (number, wanted)), 0.3) == [Ended(number, KILLED, Look(lost=True))]
     assert client.starting() == [wanted]
 
 
