@@ -16,13 +16,15 @@ from aiocg.errors import NodeUnreachable, RuntimeClosed
 from aiocg.node import NODE_TIMEOUT
 from aiocg.node.client import check_settings, security_of
 from aiocg.node.connection import CONNECT_TIMEOUT, TICK
-from aiocg.transport.security import ClientSecurity
+from aiocg.transport.security import ClientSecurity, KeyPair
 
 if TYPE_CHECKING:
+    from aiocg.cluster.ray import RayNodes
     from aiocg.registry import EnvironmentSpec
 
 PATIENCE = 5.0  # seconds of silence, while others are heard, after which a node's workers count as lost
 SETTLE = 1.0  # seconds to wait for further nodes at the start, once one is there
+RAY_INTERVAL = 2.0  # seconds between questions to Ray where the nodes are now
 FILE_INTERVAL = 1.0  # seconds between looks at the file of nodes
 
 logger = logging.getLogger("aiocg.cluster")
@@ -53,7 +55,7 @@ class ClusterMachine:
     """Runs workers on several nodes; see `Machine`. Nodes may be lost, come back, join and leave at any time.
 
     Args:
-        cluster: the nodes: addresses or hosts, in one text separated by commas, or `file:` and a path.
+        cluster: the nodes: addresses or hosts, in one text separated by commas, `file:` and a path, or `ray`.
         keys: our key pair; that in our key folder if None.
         timeout: seconds of silence from all nodes after which everything fails.
         count: number of workers of each kind; None for as many as the nodes should run.
@@ -66,9 +68,11 @@ class ClusterMachine:
         timeout: float = NODE_TIMEOUT,
         count: int | None = None,
     ) -> None:
-        self._hosts = {host.address: host for host in hosts_of(cluster)}
+        self._ray = cluster if isinstance(cluster, str) and cluster.partition("://")[0] == "ray" else ""
+        self._hosts = {host.address: host for host in ([] if self._ray else hosts_of(cluster))}
         from_file = isinstance(cluster, str) and cluster.startswith(FILE)
         self._file = HostsFile(Path(str(cluster).removeprefix(FILE)).expanduser()) if from_file else None
+        self._ray_nodes: RayNodes | None = None
         self._keys = keys
         self._timeout = timeout
         self._count = count
@@ -78,6 +82,7 @@ class ClusterMachine:
         self._launchers: list[ClusterLauncher] = []
         self._membership = Membership(PATIENCE, timeout, time.monotonic())
         self._keeper: asyncio.Task[None] | None = None
+        self._asker: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
 
     # ------------------------------------------------------------------------------------------------ nodes
@@ -213,6 +218,8 @@ class ClusterMachine:
         check_settings(spec)
         launcher = ClusterLauncher(self._member, self._check, spec.worker, options, memory_limit, self._count)
         if self._keeper is None:
+            if self._ray:
+                await self._start_ray()
             for host in self._hosts.values():
                 self._meet(host)
             self._keeper = asyncio.create_task(self._keep())
@@ -226,6 +233,20 @@ class ClusterMachine:
             if member.told is not None:
                 launcher.tell(name, member, leaving=False)
         return launcher
+
+    async def _start_ray(self) -> None:
+        from aiocg.cluster.ray import RayNodes  # needs an extra
+
+        own = self._keys.own if self._keys is not None else KeyPair.generate()
+        self._keys = ClientSecurity(own, own.public)  # each node has a key of its own
+        self._ray_nodes = RayNodes(self._ray, own.public)
+        self._hosts = {host.address: host for host in await self._ray_nodes.start()}
+        self._asker = asyncio.create_task(self._ask_ray(self._ray_nodes))
+
+    async def _ask_ray(self, nodes: "RayNodes") -> None:
+        while True:
+            await asyncio.sleep(RAY_INTERVAL)
+            self._follow(await nodes.hosts())
 
     async def _gather(self) -> bool:
         """Wait for the first node, and a little for the others; return whether there is any."""
@@ -252,11 +273,15 @@ class ClusterMachine:
 
     async def close(self) -> None:
         """Leave all nodes; idempotent."""
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+        tasks = [task for task in (self._keeper, self._asker) if task is not None]
+        self._keeper = self._asker = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         members = [*self._members.values(), *self._leaving.values()]
         self._members.clear()
         self._leaving.clear()
         await asyncio.gather(*(member.close() for member in members), *self._closing)
+        nodes, self._ray_nodes = self._ray_nodes, None
+        if nodes is not None:
+            await nodes.close()

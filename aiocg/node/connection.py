@@ -18,6 +18,7 @@ from aiocg.transport.control import (
     Detach,
     FromClient,
     FromNode,
+    Surveyed,
     from_node_codec,
 )
 from aiocg.transport.errors import (
@@ -210,6 +211,20 @@ class Connection:
         self._events.pop(number, None)
         self._machine.forget(number)
         self._wake.set()
+
+    async def survey(self) -> Surveyed:
+        """Ask the node how busy it is.
+
+        Raises:
+            TimeoutError: if it does not answer in time.
+        """
+        self._machine.survey()
+        self._wake.set()
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            while self._machine.surveyed is None:
+                self._changed.clear()
+                await self._changed.wait()
+        return self._machine.surveyed
 
     # ------------------------------------------------------------------------------------------------- close
 
