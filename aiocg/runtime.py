@@ -17,7 +17,7 @@ from aiocg.datasets import default_datasets, resolve
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.env.preparation import BenchmarkLike, run_once
-from aiocg.errors import ForkedProcess, Interrupted, RuntimeClosed, WorkerStartError
+from aiocg.errors import ForkedProcess, Interrupted, NoRoom, RuntimeClosed
 from aiocg.fleet import queries
 from aiocg.fleet.placement import candidates, choose_first, choose_worker
 from aiocg.fleet.quarantine import Quarantine
@@ -294,7 +294,8 @@ class Runtime:
                 return near[index]
         index = choose_worker([worker.load_now() for worker in workers])
         if index is None:
-            raise workers[0].failure or WorkerStartError("no worker is left")
+            reasons = [worker.failure for worker in workers if worker.failure is not None]
+            raise next((one for one in reasons if not isinstance(one, NoRoom)), reasons[0])
         return workers[index]
 
     def _spaces_of(self, spec: EnvironmentSpec, welcome: Welcome) -> "tuple[ActionSpaces, dict[str, ObservationSpace]]":

@@ -55,8 +55,8 @@ class ClusterLauncher:
         self._processes: dict[int, ClusterProcess] = {}
 
     def slots(self) -> int:
-        """Return how many workers there should be now."""
-        return min(self.placement.target, self.placement.placed + self.placement.room)
+        """Return how many workers there should be now; one may always wait for room."""
+        return max(1, min(self.placement.target, self.placement.placed + self.placement.room))
 
     def tell(self, name: str, member: Member, *, leaving: bool) -> None:
         """Tell placement of a node that is up."""
