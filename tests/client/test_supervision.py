@@ -371,6 +371,21 @@ def test_one_that_is_dying_or_starting_is_not_drained() -> None:
     assert not slot.drain() and not slot.outgrown(large(1 << 60), 1.4)
 
 
+def test_the_loss_and_the_leaving_of_nodes_spend_no_budget_however_often_they_happen() -> None:
+    slot = SlotLifecycle(POLICY)
+    for attempt in range(2000):
+        now = 0.01 * attempt
+        slot.started(now)
+        slot.ready(now)
+        if attempt % 2:
+            assert slot.drain(KillReason.MOVED)
+            assert slot.observed(large(0, waiting=False), now) is KillReason.MOVED
+        else:
+            slot.condemn(KillReason.LOST, now)
+        assert slot.died(now, explained=True) == 0.0
+    assert (slot.deaths, slot.exhausted) == (0, None)
+
+
 def test_one_past_twice_the_threshold_is_ended_at_once() -> None:
     assert ready().observed(large(2 * POLICY.memory_threshold + 1), 1.0) is KillReason.MEMORY
 

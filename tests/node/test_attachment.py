@@ -19,6 +19,8 @@ from aiocg.transport.control import (
     Spawned,
     SpawnRefused,
     Stated,
+    Survey,
+    Surveyed,
 )
 from aiocg.transport.errors import VersionError
 
@@ -176,3 +178,14 @@ def test_it_remembers_why_the_node_would_not_have_it() -> None:
     assert sent(client, 0.6) == [Attach(CONTROL_VERSION, "aiocg 1", "me")]
     client.received(HELLO, 0.7)
     assert client.refusal == ""
+
+
+def test_a_survey_is_asked_for_with_each_beat_until_it_is_answered() -> None:
+    client = attachment()
+    client.survey()
+    assert sent(client, 0.1) == [Survey()]
+    assert sent(client, 0.2) == []
+    assert sent(client, BEAT) == [Beat(2, ()), Survey()]
+    said = Surveyed(1, 2, 8, 1, 5, 100, 3, 1 << 20, 2)
+    assert client.received(said, BEAT) == [] and client.surveyed == said
+    assert sent(client, 2 * BEAT) == [Beat(3, ())]
