@@ -23,6 +23,7 @@ from aiocg.cli import (
     rl,
     search,
     serve,
+    shrink,
     transitions,
     validate,
 )
@@ -54,6 +55,8 @@ app.command("explore")(explore.explore)
 app.command("serve")(serve.serve)
 app.command("mcp")(mcp.mcp)
 
+
+app.command("shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}
 

@@ -60,11 +60,14 @@ class Compiled:
     files: tuple[str, ...]
 
 
-def compile_unit(unit: Unit) -> Compiled:
+def compile_unit(unit: Unit, level: str = "") -> Compiled:
     """Compile a translation unit as its command line says, to code that can be optimised and is not yet.
 
     Debug information and warnings are left out, and options that only other compilers know. While none of the files
     that went into it changes, the result comes from the cache.
+
+    Args:
+        level: what the front end marks functions for, such as "-Oz"; the command line's if "".
 
     Raises:
         BenchmarkInitError: when it does not compile; it has clang's diagnostics.
@@ -74,7 +77,7 @@ def compile_unit(unit: Unit) -> Compiled:
     toolchain = find_toolchain()
     language = "c++" if unit.input.language.startswith("c++") else "c"
     flags = compile_flags(toolchain.clang, language)
-    words = [*toolchain.command(language)[1:], *flags, *unit.command.bitcode_words(unit.input, _level(unit))]
+    words = [*toolchain.command(language)[1:], *flags, *unit.command.bitcode_words(unit.input, level or _level(unit))]
     words += [*(_OLD_C if language == "c" else ()), *_ALWAYS]
     options = tuple(unit.command.options("linking", "dependency"))
     cache, key = Cache(cache_directory() / "project"), _key(unit, words, toolchain)

@@ -1,0 +1,189 @@
+"""The inputs of a link, and the words of the same link with other objects in their places."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiocg.datasets.linking import pack_archive
+from aiocg.llvm.command_line import Token
+from aiocg.programs.project.commands import Unit
+from aiocg.programs.project.objects import archive_members, is_archive
+from aiocg.shrink.record import Link
+
+_DROPPED = (
+    "-flto",
+    "-fuse-ld",
+    "--ld-path",
+    "-fuse-linker-plugin",
+    "-fno-fat-lto",
+    "-ffat-lto",
+    "-save-temps",
+    "-specs",
+)
+
+Objects = Callable[[Unit], Path | None]
+"""The object that stands for a unit; None where another one has its code."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Single:
+    """An object, or a source that the link compiles.
+
+    Attributes:
+        path: of the object; None for a source.
+        unit: what it was compiled from; None for what is no C or C++, or is not known.
+    """
+
+    path: Path | None
+    unit: Unit | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Archive:
+    """An archive of which some members are of this build.
+
+    Attributes:
+        path: the file.
+        members: their contents and units.
+    """
+
+    path: Path
+    members: tuple[tuple[bytes, Unit | None], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """What a link links.
+
+    Attributes:
+        link: the command.
+        places: what each token of the command stands for; None for options, and for files that are not of this build.
+    """
+
+    link: Link
+    places: tuple[Single | Archive | None, ...]
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The units in order, each once."""
+        found: dict[Unit, None] = {}
+        for place in self.places:
+            if isinstance(place, Single) and place.unit is not None:
+                found[place.unit] = None
+            elif isinstance(place, Archive):
+                found |= dict.fromkeys(unit for _, unit in place.members if unit is not None)
+        return tuple(found)
+
+    def own(self, unit: Unit, scratch: Path) -> Path | None:
+        """Return the object that the build has made of a unit; None for a source that the link compiles.
+
+        Args:
+            unit: one of `units`.
+            scratch: where members of archives are written.
+        """
+        for number, place in enumerate(self.places):
+            if isinstance(place, Single) and place.unit == unit:
+                return place.path
+            for index, (content, one) in enumerate(place.members if isinstance(place, Archive) else ()):
+                if one == unit:
+                    path = scratch / f"own-{number}-{index}.o"
+                    path.write_bytes(content)
+                    return path
+        return None
+
+    def words(self, objects: Objects, scratch: Path, program: Path | None = None) -> list[str]:
+        """Return the words after the driver of the same link with other objects.
+
+        Args:
+            objects: for each unit. Where it returns the unit's own object, that one is linked.
+            scratch: an empty folder for archives.
+            program: an object that stands before all others.
+        """
+        words: list[str] = []
+        waiting = [str(program)] if program is not None else []
+        for number, (token, place) in enumerate(zip(self.link.command.tokens, self.places, strict=True)):
+            if place is None:
+                words += _kept(token)
+                continue
+            words += waiting
+            waiting = []
+            if isinstance(place, Archive):
+                words.append(str(_repacked(place, objects, scratch / f"{number}-{place.path.name}")))
+            elif place.unit is None:
+                words += token.words
+            elif (path := objects(place.unit)) is not None:
+                words.append(str(path))
+        return words
+
+
+def read_inputs(link: Link, units: Mapping[str, Unit]) -> Inputs:
+    """Find out what a link links.
+
+    Args:
+        link: the command; its files must be as they were.
+        units: by the SHA-256 of their objects.
+
+    Raises:
+        OSError: when an archive cannot be read; ValueError when it is damaged.
+    """
+    compiled, named = iter(link.units), iter(link.command.inputs)
+    folders = [link.directory / token.value.removeprefix("-L") for token in link.command.tokens if _is_folder(token)]
+    static = any(token.words[0].startswith("-static") for token in link.command.tokens)
+    places: list[Single | Archive | None] = []
+    for token in link.command.tokens:
+        place: Single | Archive | None = None
+        if token.kind == "input":
+            one = next(named)
+            path = Path(os.path.normpath(link.directory / one.path))
+            if one.language:
+                place = Single(None, next(compiled))
+            elif unit := units.get(link.files.get(path, "")):
+                place = Single(path, unit)
+            elif is_archive(path):
+                place = _archive(path, units)
+        elif token.words[0].startswith("-l") and (library := _library(token, folders, static)):
+            place = _archive(library, units)
+        places.append(place)
+    return Inputs(link, tuple(places))
+
+
+def _is_folder(token: Token) -> bool:
+    return token.words[0].startswith("-L")
+
+
+def _library(token: Token, folders: list[Path], static: bool) -> Path | None:
+    """Return the archive that `-lname` finds in the folders of the command line."""
+    name = "".join(token.words)[2:]
+    for folder in folders:
+        if not static and (folder / f"lib{name}.so").exists():
+            return None
+        if (path := folder / f"lib{name}.a").is_file():
+            return path
+    return None
+
+
+def _archive(path: Path, units: Mapping[str, Unit]) -> Archive | None:
+    members = tuple((content, units.get(hashlib.sha256(content).hexdigest())) for _, content in archive_members(path))
+    return Archive(path, members) if any(unit for _, unit in members) else None
+
+
+def _repacked(archive: Archive, objects: Objects, target: Path) -> Path:
+    """Write an archive with other members, and return where it is; those that are elsewhere are left out."""
+
+    def contents() -> Iterator[bytes]:
+        for content, unit in archive.members:
+            if unit is None:
+                yield content
+            elif (path := objects(unit)) is not None:
+                yield path.read_bytes()
+
+    target.write_bytes(pack_archive({f"{number}.o": content for number, content in enumerate(contents())}))
+    return target
+
+
+def _kept(token: Token) -> tuple[str, ...]:
+    """Return the words of a token as they stand, but for those that choose a linker or what it does with passes."""
+    about_passes = token.words[0].startswith(_DROPPED)
+    return () if about_passes or token.kind in ("output", "dependency", "level", "language") else token.words

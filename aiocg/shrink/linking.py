@@ -1,0 +1,103 @@
+"""Linking again what a build has linked, from other objects."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.linking import run_linker
+from aiocg.datasets.toolchain import find_toolchain, link_flags, loader_environment
+from aiocg.programs.project.commands import Unit
+from aiocg.shrink.inputs import Inputs
+from aiocg.shrink.units import BITCODE, FLTO, LEVELS, TIMEOUT, Units
+
+_COLLECTED = ("-Wl,--gc-sections", "-Wl,-z,nostart-stop-gc", "-Wl,--icf=safe")
+_JOINED = ("-Wl,--lto-emit-llvm", "-Wl,--lto-O0")
+
+
+@dataclass(frozen=True, slots=True)
+class Linker:
+    """Links the inputs of one link in several forms, all with the same linker, which drops what nobody uses.
+
+    Attributes:
+        inputs: what is linked.
+        compiled: the units of the build.
+        scratch: an empty folder.
+        kept: the build's own objects of units that are not compiled anew.
+    """
+
+    inputs: Inputs
+    compiled: Units
+    scratch: Path
+    kept: Mapping[Unit, Path] = field(default_factory=dict)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The units that are compiled anew."""
+        return tuple(unit for unit in self.inputs.units if unit not in self.kept)
+
+    def joined(self) -> bytes:
+        """Return the bitcode of all units as one module, in which only what the linker needs can be seen from outside.
+
+        Raises:
+            BenchmarkInitError: when a unit does not compile or they do not link.
+        """
+        output = self.scratch / "joined.bc"
+        self._link(self.compiled.objects(self.units, BITCODE), output, _JOINED)
+        if not output.is_file():
+            raise BenchmarkInitError(self.inputs.link.output.name, "none of its bitcode is linked")
+        return output.read_bytes()
+
+    def at(self, level: str) -> bytes:
+        """Return the image that clang alone makes at one of `LEVELS`.
+
+        Raises:
+            BenchmarkInitError: when a unit does not compile or they do not link.
+        """
+        output = self.scratch / "baseline"
+        self._link(self.compiled.objects(self.units, level), output, LEVELS[level] if level == FLTO else ())
+        return output.read_bytes()
+
+    def image(self, module: bytes) -> bytes:
+        """Return the image of an optimised module.
+
+        Raises:
+            BenchmarkInitError: when no code can be generated, or it does not link.
+        """
+        code, program, output = (self.scratch / name for name in ("program.bc", "program.o", "image"))
+        code.write_bytes(module)
+        self.compiled.generate(self.units[0], code, position(self.inputs.link.command.words), program)
+        self._link({}, output, (), program)
+        return output.read_bytes()
+
+    def _link(
+        self, objects: Mapping[Unit, Path], output: Path, extra: Sequence[str], program: Path | None = None
+    ) -> None:
+        link, toolchain = self.inputs.link, find_toolchain()
+        words = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
+        language = "c++" if link.command.cplusplus else "c"
+        driver = [*toolchain.command(language), *link_flags(toolchain.clang, language), f"--ld-path={self._lld()}"]
+        line = [*driver, *words, *_COLLECTED, *extra, "-Qunused-arguments", "-o", str(output)]
+        output.unlink(missing_ok=True)
+        environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
+        run_linker(line, str(link.directory), environment, link.output.name, TIMEOUT)
+
+    def _lld(self) -> Path:
+        """Return the linker under a name that says which linkers' options it takes."""
+        named = self.scratch / "ld.lld"
+        if not named.is_symlink():
+            named.symlink_to(Path(find_toolchain().linker_command()[0]).resolve())
+        return named
+
+
+def position(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the options that generate code for where a link puts it.
+
+    Args:
+        words: of the link.
+    """
+    if "-shared" in words:
+        return ("-fPIC",)
+    fixed = {"-no-pie", "-nopie", "-static", "-Wl,-no-pie"} & set(words) and not {"-static-pie", "-pie"} & set(words)
+    return ("-fno-pic",) if fixed else ("-fPIE",)
