@@ -51,8 +51,8 @@ def shrink(
 ) -> None:
     """Build as always, and make the images that are linked smaller: programs and shared libraries in C and C++.
 
-    Everything is made by the build itself. Then each image is linked again: by clang at -Os, -Oz and -Oz -flto, and from
-    what a search makes of all its code as one module. The smallest takes the place of the build's own.
+    Everything is made by the build itself. Then each image is linked again: by clang at -Os, -Oz and -Oz -flto, and
+    from what a search makes of all its code as one module. The smallest takes the place of the build's own.
 
     Example: aiocg shrink --check "make test" -- make -j2
     """
@@ -130,9 +130,7 @@ def _shrunk(
     work = Shrinking(build, Path.cwd(), scratch, Lock() if update else known)
     work.begin()
     if not work.images and not work.left_alone:
-        _tell(
-            "the build has linked nothing by a compiler that is called by its name; if all was there already, clean first"
-        )
+        _tell("the build has linked nothing by a compiler that it calls by name; if all was there already, clean first")
     missing = work.compare(locked=locked)
     if missing:
         _tell(f"searching for {counted(len(missing), 'image')}" + ("" if locked else f", {seconds:g} s each"))

@@ -102,7 +102,8 @@ class Report:
         for one in self.images:
             name, size = one.rival
             others = "" if one.chosen == name else f"; best of clang and the build: {size:,} by {_how(name)}"
-            yield f"{one.name}: {one.before:,} -> {one.after:,} bytes{_share(one.before, one.after)}, {_how(one.chosen)}{others}"
+            gain = f"{one.before:,} -> {one.after:,} bytes{_share(one.before, one.after)}"
+            yield f"{one.name}: {gain}, {_how(one.chosen)}{others}"
             before, after = one.images[OWN], one.images[one.chosen]
             if before.unwind != after.unwind:
                 yield f"  unwind tables, not counted: {before.unwind:,} -> {after.unwind:,}"
