@@ -21,7 +21,7 @@ from aiocg.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from aiocg.search import Progress
+    from aiocg.search import Budget
     from aiocg.shrink.candidate import Candidates
     from aiocg.shrink.lock import Lock
     from aiocg.shrink.record import Build
@@ -141,16 +141,11 @@ def _shrunk(
     return report_of(work.images, work.left_alone), work.remember()
 
 
-async def _search(work: "Shrinking", images: "list[Candidates]", budget: object, workers: int | None) -> None:
+async def _search(work: "Shrinking", images: "list[Candidates]", budget: "Budget", workers: int | None) -> None:
     from aiocg.runtime import Runtime
-    from aiocg.search import Budget
 
-    def progress(image: "Candidates", now: "Progress") -> None:
-        pass
-
-    assert isinstance(budget, Budget)
     async with Runtime(workers=workers) as runtime:
-        await work.search(runtime, images, budget, progress)
+        await work.search(runtime, images, budget)
 
 
 def _text(known: "Lock") -> bytes:

@@ -1,10 +1,8 @@
 """Searching for the actions that make a module smallest."""
 
-from collections.abc import Callable
-
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.runtime import Runtime
-from aiocg.search import Budget, Progress, functionwise
+from aiocg.search import Budget, functionwise
 
 REWARD = "ObjectTextSizeOzMinsize"
 
@@ -12,9 +10,7 @@ QUICK = ("default<Oz>",)
 """Actions that take no search."""
 
 
-async def search(
-    runtime: Runtime, module: bytes, budget: Budget, progress: Callable[[Progress], None] | None = None
-) -> tuple[str, ...]:
+async def search(runtime: Runtime, module: bytes, budget: Budget) -> tuple[str, ...]:
     """Return the best actions for a module that are found within a budget.
 
     Raises:
@@ -23,7 +19,7 @@ async def search(
     benchmark = Benchmark.from_file_contents("benchmark://user-v0/shrink", module)
     env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space=REWARD)
     try:
-        result = await functionwise(env, budget=budget, progress=progress)
+        result = await functionwise(env, budget=budget)
         return tuple(result.actions)
     finally:
         await env.close()

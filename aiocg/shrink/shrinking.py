@@ -1,9 +1,8 @@
 """Shrinking the images of a build: from its record to images in their places, with what is remembered of them."""
 
-import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
 from aiocg.runtime import Runtime
-from aiocg.search import Budget, Progress
+from aiocg.search import Budget
 from aiocg.shrink.candidate import FOUND, OWN, Candidates, first_diagnostic, keeping, name_of
 from aiocg.shrink.checking import Check, put
 from aiocg.shrink.inputs import read_inputs
@@ -84,24 +83,11 @@ class Shrinking:
                 image.add_levels()
         return missing
 
-    async def search(
-        self,
-        runtime: Runtime,
-        images: Sequence[Candidates],
-        budget: Budget,
-        progress: Callable[[Candidates, Progress], None],
-    ) -> None:
-        """Search for the actions that make each of some images smallest.
-
-        Args:
-            runtime: whose workers search.
-            images: one after the other.
-            budget: for each.
-            progress: is told from time to time.
-        """
+    async def search(self, runtime: Runtime, images: Sequence[Candidates], budget: Budget) -> None:
+        """Search for the actions that make each of some images smallest, one after the other."""
         for image in images:
             try:
-                image.actions = await search(runtime, image.module, budget, functools.partial(progress, image))
+                image.actions = await search(runtime, image.module, budget)
             except AiocgError as error:
                 image.notes.append(f"the search failed: {first_diagnostic(error)}")
 
