@@ -1,10 +1,13 @@
 """Shrinking the images of a build: from its record to images in their places, with what is remembered of them."""
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain
@@ -128,24 +131,18 @@ class Shrinking:
                         put(one.linker.inputs.link.output, one.content)
         except BaseException:
             for one in self.images:
-                put(one.linker.inputs.link.output, one.contents[OWN])
+                with contextlib.suppress(OSError):
+                    put(one.linker.inputs.link.output, one.contents[OWN])
             raise
 
     def remember(self) -> Lock:
         """Return the lock with what is known now of each image."""
         known = dict(self.lock.images)
         for image in self.images:
-            if self._entry(image)[0] is None or image.chosen != known[image.name].chosen:
-                known[image.name] = image.entry(self._llvm)
+            now, before = image.entry(self._llvm), known.get(image.name)
+            if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
+                known[image.name] = now
         return Lock(images=known)
-
-
-def summary(image: Candidates) -> str:
-    """Say in a line what came of an image."""
-    sizes = {name: one.bytes for name, one in image.images.items()}
-    others = ", ".join(f"{name} {size:,}" for name, size in sizes.items() if name != image.chosen)
-    how = {OWN: "as the build has made it", FOUND: "by search"}.get(image.chosen, f"by clang {image.chosen}")
-    return f"{image.name}: {sizes[image.chosen]:,} bytes {how}; {others}" if others else f"{image.name}: {how}"
 
 
 def hashes(paths: Iterable[Path]) -> dict[Path, str]:
