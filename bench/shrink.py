@@ -3,9 +3,9 @@
     python -m bench.shrink --seconds 60 zlib bzip2 lua5.4        # a table in Markdown
     python -m bench.shrink --list
 
-A package is fetched with `apt-get source` into a folder that is kept (`--folder`). For each image the table has the bytes
-of the build's own, of the best that clang makes alone, and of what was taken; the last columns are the processor time of
-a build by clang -O2 and of a locked one, and whether what that made is the same to the byte.
+A package is fetched with `apt-get source` into a folder that is kept (`--folder`). For each image the table has the
+bytes of the build's own, of the best that clang makes alone, and of what was taken; the last columns are the processor
+time of a build by clang and of a locked one, and whether what that made is the same to the byte.
 """
 
 import argparse
@@ -18,7 +18,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCES = "deb-src [trusted=yes] http://deb.debian.org/debian bookworm main\n"
+from aiocg.datasets.toolchain import find_toolchain, link_flags
+
+KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
+SOURCES = f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian bookworm main\n"
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def measure(name: str, package: Package, folder: Path, seconds: float) -> list[s
         (source / ".prepared").touch()
     aiocg = shlex.join([sys.executable, "-P", "-m", "aiocg.cli"])
     run(package.clean, source)
-    plain = run(f"{package.build} CC='{aiocg} cc'", source, AIOCG_CC_SEARCH="none")
+    plain = run(f"{package.build} CC={shlex.quote(str(clang(folder)))}", source)
     run(package.clean, source)
     (source / "aiocg.lock").unlink(missing_ok=True)
     check = ["--check", package.test]
@@ -104,6 +107,16 @@ def measure(name: str, package: Package, folder: Path, seconds: float) -> list[s
     for image, reason in report["left_alone"].items():
         print(f"{name}: {image} is left alone: {reason}", file=sys.stderr)
     return rows
+
+
+def clang(folder: Path) -> Path:
+    """Return a command that is clang, and links with the machine's libraries."""
+    toolchain = find_toolchain()
+    path = folder / "clang"
+    words = [*toolchain.command(), "-Qunused-arguments", *link_flags(toolchain.clang, "c")]
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 def fetch(name: str, folder: Path) -> Path:

@@ -37,7 +37,7 @@ class Link:
         command: the command line, taken apart.
         directory: where it was carried out.
         units: of the sources that it compiles itself, in order.
-        files: as in `Start`, by absolute paths.
+        files: the SHA-256 of the output and the inputs, by absolute paths.
     """
 
     output: Path
@@ -100,8 +100,10 @@ def understand(starts: Iterable[Start]) -> Build:
             left_alone[output] = reason
         else:
             files = {Path(os.path.normpath(start.directory / name)): digest for name, digest in start.files.items()}
+            named = {output, *(Path(os.path.normpath(start.directory / one.path)) for one in whole.inputs)}
             compiled = tuple(units_of(whole.plain(), start.directory))
-            links[output] = Link(output, whole.plain(), start.directory, compiled, files)
+            kept = {path: digest for path, digest in files.items() if path in named}
+            links[output] = Link(output, whole.plain(), start.directory, compiled, kept)
     return Build(units, tuple(links.values()), left_alone)
 
 

@@ -49,9 +49,13 @@ class Shrinking:
 
     def begin(self) -> None:
         """Join the bitcode of each image."""
-        self.left_alone |= {name_of(path, self.folder): reason for path, reason in self.build.left_alone.items()}
+        self.left_alone |= {
+            name_of(path, self.folder): reason for path, reason in self.build.left_alone.items() if path.exists()
+        }
         compiled = Units(_made(self.scratch / "units"))
         for number, link in enumerate(self.build.links):
+            if not link.output.exists():
+                continue  # of a probe, or for the build's own use
             name = name_of(link.output, self.folder)
             try:
                 self.images.append(self._begun(name, link, compiled, _made(self.scratch / str(number))))

@@ -23,7 +23,7 @@ from aiocg.programs.project.link_lines import archive_of, link_commands
 PathLike = str | os.PathLike[str]
 
 _PROBE = re.compile(
-    r"(?:.*/)?(?:conftest\.\w+|(?:CMakeFiles/CMake(?:Scratch|Tmp)|CMakeTmp|meson-private|CompilerId\w+)/.*)"
+    r"(?:.*/)?(?:conftest\.\w+|ztest\d+\.\w+|(?:CMakeFiles/CMake(?:Scratch|Tmp)|CMakeTmp|meson-private|CompilerId\w+)/.*)"
 )
 """Sources of build systems' compiler tests."""
 
