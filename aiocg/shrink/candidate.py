@@ -1,16 +1,16 @@
 """The images that one link can give, and which of them is taken."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
-from aiocg.programs.project.commands import Unit
 from aiocg.shrink.image import Image, read_image, smallest
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
+from aiocg.shrink.parts import Part, name_of
 from aiocg.shrink.units import BITCODE, LEVELS
 
 OWN, FOUND = "own", "found"
@@ -41,26 +41,29 @@ class Candidates:
 
     @classmethod
     def begin(cls, name: str, linker: Linker) -> "Candidates":
-        """Join the bitcode of a link. A unit that clang does not compile stays as the build has made it.
+        """Join the bitcode of a link. A part that clang does not compile stays as the build has made it.
 
         Raises:
-            BenchmarkInitError: when the units do not link.
+            BenchmarkInitError: when the parts do not link.
             OSError, ValueError: when the build's own image cannot be read.
         """
         own = linker.inputs.link.output.read_bytes()
         notes, kept = [], dict(linker.kept)
-        for unit in linker.units:
+        with contextlib.suppress(BenchmarkInitError):
+            linker.compiled.objects(linker.parts, BITCODE)  # several at once
+        for part in linker.parts:
             try:
-                linker.compiled.objects([unit], BITCODE)
+                linker.compiled.objects([part], BITCODE)
             except BenchmarkInitError as error:
-                path = linker.inputs.own(unit, linker.scratch)
-                if path is None:
+                if (path := linker.inputs.own(part, linker.scratch)) is None:
                     raise
-                kept[unit] = path
-                notes.append(f"{unit.input.path} stays as it is: {first_diagnostic(error)}")
+                kept[part] = path
+                notes.append(f"{name_of(part)} stays as it is: {first_diagnostic(error)}")
         linker = Linker(linker.inputs, linker.compiled, linker.scratch, kept)
-        if not linker.units:
-            raise BenchmarkInitError(name, "clang compiles none of its units" if kept else "nothing of it is C or C++")
+        if not linker.parts:
+            raise BenchmarkInitError(
+                name, "clang compiles none of its sources" if kept else "nothing of it is C or C++"
+            )
         return cls(name, linker, linker.joined(), {OWN: read_image(own)}, {OWN: own}, notes=notes)
 
     @property
@@ -107,7 +110,7 @@ class Candidates:
 
     def entry(self, llvm: str) -> Entry:
         """Return what the lock file is to remember."""
-        kept = tuple(sorted(str(unit.input.path) for unit in self.linker.kept))
+        kept = tuple(sorted(map(name_of, self.linker.kept)))
         sizes = {name: image.bytes for name, image in self.images.items()}
         actions = self.actions if self.chosen == FOUND else ()
         return Entry(input=digest(self.module), llvm=llvm, chosen=self.chosen, actions=actions, kept=kept, sizes=sizes)
@@ -117,17 +120,17 @@ class Candidates:
         self.contents[name] = content
 
 
-def keeping(linker: Linker, units: Sequence[Unit]) -> Linker:
-    """Return a linker that links the build's own objects of some units more.
+def keeping(linker: Linker, parts: Sequence[Part]) -> Linker:
+    """Return a linker that links the build's own objects of some parts more.
 
     Raises:
         BenchmarkInitError: when the build has made none, as the link compiled the source itself.
     """
     kept = dict(linker.kept)
-    for unit in units:
-        if (path := linker.inputs.own(unit, linker.scratch)) is None:
-            raise BenchmarkInitError(unit.input.path, "the build has left no object of it")
-        kept[unit] = path
+    for part in parts:
+        if (path := linker.inputs.own(part, linker.scratch)) is None:
+            raise BenchmarkInitError(name_of(part), "the build has left no machine code of it")
+        kept[part] = path
     return Linker(linker.inputs, linker.compiled, linker.scratch, kept)
 
 
@@ -137,8 +140,3 @@ def first_diagnostic(error: Exception) -> str:
     return next(
         (line.strip() for line in lines if "error" in line), lines[0].strip() if lines else type(error).__name__
     )
-
-
-def name_of(output: Path, folder: Path) -> str:
-    """Return the name of an image: its path from a folder."""
-    return str(output.relative_to(folder)) if output.is_relative_to(folder) else str(output)

@@ -10,9 +10,9 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.replacing import replacing
 from aiocg.errors import AiocgError
-from aiocg.programs.project.commands import Unit
 from aiocg.shrink.blame import Step, actions_of, guilty, steps_of
 from aiocg.shrink.candidate import FOUND, OWN, Candidates, keeping
+from aiocg.shrink.parts import Part, name_of
 from aiocg.shrink.searching import QUICK
 
 
@@ -75,7 +75,7 @@ class Check:
         chosen = image.chosen
         self.tell(f"the check fails with {image.name} as {chosen}")
         if chosen == FOUND:
-            for mend in (self._without_steps, self._without_units):
+            for mend in (self._without_steps, self._without_parts):
                 with contextlib.suppress(AiocgError, BenchmarkInitError):
                     if mend(image):
                         return
@@ -104,25 +104,25 @@ class Check:
         image.replace_found(content, actions, image.linker, f"the check fails with {told}: left out")
         return True
 
-    def _without_units(self, image: Candidates) -> bool:
-        """Leave the build's own objects of the units that make the check fail with whatever passes."""
-        built: dict[Unit, str] = {unit: str(unit.input.path) for unit in image.linker.units}
+    def _without_parts(self, image: Candidates) -> bool:
+        """Leave the build's own objects of the parts that make the check fail with whatever passes."""
+        built = image.linker.parts
 
-        def replaced(units: Sequence[Unit]) -> Candidates:
-            linker = keeping(image.linker, [unit for unit in built if unit not in units])
+        def replaced(parts: Sequence[Part]) -> Candidates:
+            linker = keeping(image.linker, [part for part in built if part not in parts])
             other = Candidates(image.name, linker, linker.joined(), {}, {})
             other.add_found(QUICK)
             return other
 
-        def fails(units: Sequence[Unit]) -> bool:
-            return bool(units) and not self._holds_content(image, replaced(units).contents[FOUND])
+        def fails(parts: Sequence[Part]) -> bool:
+            return bool(parts) and not self._holds_content(image, replaced(parts).contents[FOUND])
 
-        wrong = guilty(list(built), fails)
+        wrong = guilty(built, fails)
         if len(wrong) == len(built):
             return False
-        other = replaced([unit for unit in built if unit not in wrong])
+        other = replaced([part for part in built if part not in wrong])
         image.module = other.module
-        told = ", ".join(built[unit] for unit in wrong[:3])
+        told = ", ".join(map(name_of, wrong[:3]))
         image.replace_found(
             other.contents[FOUND], QUICK, other.linker, f"the check fails with {told} compiled anew: kept"
         )

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.objects import archive_members, is_archive
+from aiocg.shrink.parts import Module, Part
 from aiocg.shrink.record import Link
 
 _DROPPED = (
@@ -23,8 +25,8 @@ _DROPPED = (
     "-specs",
 )
 
-Objects = Callable[[Unit], Path | None]
-"""The object that stands for a unit; None where another one has its code."""
+Objects = Callable[[Part], Path | None]
+"""The object that stands for a part; None where another one has its code."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,11 +35,11 @@ class Single:
 
     Attributes:
         path: of the object; None for a source.
-        unit: what it was compiled from; None for what is no C or C++, or is not known.
+        part: what it is made from.
     """
 
     path: Path | None
-    unit: Unit | None
+    part: Part
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +48,11 @@ class Archive:
 
     Attributes:
         path: the file.
-        members: their contents and units.
+        members: their contents, and what they are made from where that is known.
     """
 
     path: Path
-    members: tuple[tuple[bytes, Unit | None], ...]
+    members: tuple[tuple[bytes, Part | None], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,28 +68,30 @@ class Inputs:
     places: tuple[Single | Archive | None, ...]
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """The units in order, each once."""
-        found: dict[Unit, None] = {}
+    def parts(self) -> tuple[Part, ...]:
+        """The parts in order, each once."""
+        found: dict[Part, None] = {}
         for place in self.places:
-            if isinstance(place, Single) and place.unit is not None:
-                found[place.unit] = None
+            if isinstance(place, Single):
+                found[place.part] = None
             elif isinstance(place, Archive):
-                found |= dict.fromkeys(unit for _, unit in place.members if unit is not None)
+                found |= dict.fromkeys(part for _, part in place.members if part is not None)
         return tuple(found)
 
-    def own(self, unit: Unit, scratch: Path) -> Path | None:
-        """Return the object that the build has made of a unit; None for a source that the link compiles.
+    def own(self, part: Part, scratch: Path) -> Path | None:
+        """Return the machine code that the build has made of a part; None if it is only in the image.
 
         Args:
-            unit: one of `units`.
+            part: one of `parts`.
             scratch: where members of archives are written.
         """
+        if isinstance(part, Module):
+            return None
         for number, place in enumerate(self.places):
-            if isinstance(place, Single) and place.unit == unit:
+            if isinstance(place, Single) and place.part == part:
                 return place.path
             for index, (content, one) in enumerate(place.members if isinstance(place, Archive) else ()):
-                if one == unit:
+                if one == part:
                     path = scratch / f"own-{number}-{index}.o"
                     path.write_bytes(content)
                     return path
@@ -97,7 +101,7 @@ class Inputs:
         """Return the words after the driver of the same link with other objects.
 
         Args:
-            objects: for each unit. Where it returns the unit's own object, that one is linked.
+            objects: for each part.
             scratch: an empty folder for archives.
             program: an object that stands before all others.
         """
@@ -111,19 +115,18 @@ class Inputs:
             waiting = []
             if isinstance(place, Archive):
                 words.append(str(_repacked(place, objects, scratch / f"{number}-{place.path.name}")))
-            elif place.unit is None:
-                words += token.words
-            elif (path := objects(place.unit)) is not None:
+            elif (path := objects(place.part)) is not None:
                 words.append(str(path))
         return words
 
 
-def read_inputs(link: Link, units: Mapping[str, Unit]) -> Inputs:
+def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
     """Find out what a link links.
 
     Args:
         link: the command; its files must be as they were.
         units: by the SHA-256 of their objects.
+        scratch: where bitcode from archives is written.
 
     Raises:
         OSError: when an archive cannot be read; ValueError when it is damaged.
@@ -142,9 +145,11 @@ def read_inputs(link: Link, units: Mapping[str, Unit]) -> Inputs:
             elif unit := units.get(link.files.get(path, "")):
                 place = Single(path, unit)
             elif is_archive(path):
-                place = _archive(path, units)
+                place = _archive(path, units, scratch)
+            elif _is_bitcode(path):
+                place = Single(path, Module(path))
         elif token.words[0].startswith("-l") and (library := _library(token, folders, static)):
-            place = _archive(library, units)
+            place = _archive(library, units, scratch)
         places.append(place)
     return Inputs(link, tuple(places))
 
@@ -164,19 +169,33 @@ def _library(token: Token, folders: list[Path], static: bool) -> Path | None:
     return None
 
 
-def _archive(path: Path, units: Mapping[str, Unit]) -> Archive | None:
-    members = tuple((content, units.get(hashlib.sha256(content).hexdigest())) for _, content in archive_members(path))
-    return Archive(path, members) if any(unit for _, unit in members) else None
+def _archive(path: Path, units: Mapping[str, Unit], scratch: Path) -> Archive | None:
+    members: list[tuple[bytes, Part | None]] = []
+    for _, content in archive_members(path):
+        digest = hashlib.sha256(content).hexdigest()
+        part: Part | None = units.get(digest)
+        if part is None and is_bitcode(content):
+            part = Module(scratch / f"{digest}.o")
+            part.path.write_bytes(content)
+        members.append((content, part))
+    return Archive(path, tuple(members)) if any(part for _, part in members) else None
+
+
+def _is_bitcode(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return is_bitcode(file.read(4))
 
 
 def _repacked(archive: Archive, objects: Objects, target: Path) -> Path:
     """Write an archive with other members, and return where it is; those that are elsewhere are left out."""
 
     def contents() -> Iterator[bytes]:
-        for content, unit in archive.members:
-            if unit is None:
+        for content, part in archive.members:
+            if part is None:
                 yield content
-            elif (path := objects(unit)) is not None:
+            elif (path := objects(part)) is not None:
                 yield path.read_bytes()
 
     target.write_bytes(pack_archive({f"{number}.o": content for number, content in enumerate(contents())}))

@@ -8,8 +8,8 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import find_toolchain, link_flags, loader_environment
-from aiocg.programs.project.commands import Unit
 from aiocg.shrink.inputs import Inputs
+from aiocg.shrink.parts import Part
 from aiocg.shrink.units import BITCODE, FLTO, LEVELS, TIMEOUT, Units
 
 _COLLECTED = ("-Wl,--gc-sections", "-Wl,-z,nostart-stop-gc", "-Wl,--icf=safe")
@@ -22,29 +22,29 @@ class Linker:
 
     Attributes:
         inputs: what is linked.
-        compiled: the units of the build.
+        compiled: the parts of the build.
         scratch: an empty folder.
-        kept: the build's own objects of units that are not compiled anew.
+        kept: the build's own objects of parts that are not compiled anew.
     """
 
     inputs: Inputs
     compiled: Units
     scratch: Path
-    kept: Mapping[Unit, Path] = field(default_factory=dict)
+    kept: Mapping[Part, Path] = field(default_factory=dict)
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """The units that are compiled anew."""
-        return tuple(unit for unit in self.inputs.units if unit not in self.kept)
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that are compiled anew."""
+        return tuple(part for part in self.inputs.parts if part not in self.kept)
 
     def joined(self) -> bytes:
-        """Return the bitcode of all units as one module, in which only what the linker needs can be seen from outside.
+        """Return the bitcode of all parts as one module, in which only what the linker needs can be seen from outside.
 
         Raises:
-            BenchmarkInitError: when a unit does not compile or they do not link.
+            BenchmarkInitError: when a part does not compile or they do not link.
         """
         output = self.scratch / "joined.bc"
-        self._link(self.compiled.objects(self.units, BITCODE), output, _JOINED)
+        self._link(self.compiled.objects(self.parts, BITCODE), output, _JOINED)
         if not output.is_file():
             raise BenchmarkInitError(self.inputs.link.output.name, "none of its bitcode is linked")
         return output.read_bytes()
@@ -53,10 +53,10 @@ class Linker:
         """Return the image that clang alone makes at one of `LEVELS`.
 
         Raises:
-            BenchmarkInitError: when a unit does not compile or they do not link.
+            BenchmarkInitError: when a part does not compile or they do not link.
         """
         output = self.scratch / "baseline"
-        self._link(self.compiled.objects(self.units, level), output, LEVELS[level] if level == FLTO else ())
+        self._link(self.compiled.objects(self.parts, level), output, LEVELS[level] if level == FLTO else ())
         return output.read_bytes()
 
     def image(self, module: bytes) -> bytes:
@@ -67,12 +67,12 @@ class Linker:
         """
         code, program, output = (self.scratch / name for name in ("program.bc", "program.o", "image"))
         code.write_bytes(module)
-        self.compiled.generate(self.units[0], code, position(self.inputs.link.command.words), program)
+        self.compiled.generate(self.parts[0], code, position(self.inputs.link.command.words), program)
         self._link({}, output, (), program)
         return output.read_bytes()
 
     def _link(
-        self, objects: Mapping[Unit, Path], output: Path, extra: Sequence[str], program: Path | None = None
+        self, objects: Mapping[Part, Path], output: Path, extra: Sequence[str], program: Path | None = None
     ) -> None:
         link, toolchain = self.inputs.link, find_toolchain()
         words = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)

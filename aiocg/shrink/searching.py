@@ -6,7 +6,7 @@ from aiocg.search import Budget, functionwise
 
 REWARD = "ObjectTextSizeOzMinsize"
 
-QUICK = ("default<Oz>",)
+QUICK = ("mark<minsize>", "default<Oz>")
 """Actions that take no search."""
 
 

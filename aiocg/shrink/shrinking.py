@@ -14,11 +14,12 @@ from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
 from aiocg.runtime import Runtime
 from aiocg.search import Budget
-from aiocg.shrink.candidate import FOUND, OWN, Candidates, first_diagnostic, keeping, name_of
+from aiocg.shrink.candidate import FOUND, OWN, Candidates, first_diagnostic, keeping
 from aiocg.shrink.checking import Check, put
 from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, Lock
+from aiocg.shrink.parts import name_of
 from aiocg.shrink.record import Build, Link, changed
 from aiocg.shrink.searching import QUICK, search
 from aiocg.shrink.units import LEVELS, Units
@@ -49,26 +50,30 @@ class Shrinking:
 
     def begin(self) -> None:
         """Join the bitcode of each image."""
-        self.left_alone |= {
-            name_of(path, self.folder): reason for path, reason in self.build.left_alone.items() if path.exists()
-        }
+        for path, reason in self.build.left_alone.items():
+            if path.exists():
+                self.left_alone[self._name(path)] = reason
         compiled = Units(_made(self.scratch / "units"))
         for number, link in enumerate(self.build.links):
             if not link.output.exists():
                 continue  # of a probe, or for the build's own use
-            name = name_of(link.output, self.folder)
+            name = self._name(link.output)
             try:
                 self.images.append(self._begun(name, link, compiled, _made(self.scratch / str(number))))
             except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
                 self.left_alone[name] = first_diagnostic(error)
 
+    def _name(self, output: Path) -> str:
+        """Return the name of an image: its path from the folder."""
+        return str(output.relative_to(self.folder)) if output.is_relative_to(self.folder) else str(output)
+
     def _begun(self, name: str, link: Link, compiled: Units, scratch: Path) -> Candidates:
         if reason := changed(link, hashes(link.files)):
             raise ValueError(reason)
-        inputs = read_inputs(link, self.build.units)
+        inputs = read_inputs(link, self.build.units, scratch)
         linker = Linker(inputs, compiled, scratch)
         if (entry := self.lock.images.get(name)) and entry.kept:
-            linker = keeping(linker, [unit for unit in inputs.units if str(unit.input.path) in entry.kept])
+            linker = keeping(linker, [part for part in inputs.parts if name_of(part) in entry.kept])
         return Candidates.begin(name, linker)
 
     def compare(self, *, locked: bool = False) -> list[Candidates]:

@@ -1,4 +1,4 @@
-"""Compiling the units of a build, each at most once at each level."""
+"""Compiling the parts of images, each at most once at each level."""
 
 import os
 from collections.abc import Sequence
@@ -7,8 +7,10 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, loader_environment
+from aiocg.llvm.command_line import CommandLine
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.compilation import compile_unit, each
+from aiocg.shrink.parts import Module, Part, name_of
 
 LEVEL = "-Oz"  # what the front end marks functions for, and what generates code
 BITCODE = "bitcode"
@@ -21,7 +23,7 @@ TIMEOUT = 600.0  # seconds for one command
 
 
 class Units:
-    """The compiled units of a build.
+    """The compiled parts of a build.
 
     Args:
         scratch: an empty folder.
@@ -29,34 +31,35 @@ class Units:
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
-        self._objects: dict[tuple[Unit, str], Path | BenchmarkInitError] = {}
-        self._left_out: dict[Unit, tuple[str, ...]] = {}
+        self._objects: dict[tuple[Part, str], Path | BenchmarkInitError] = {}
+        self._left_out: dict[Part, tuple[str, ...]] = {}
 
-    def objects(self, units: Sequence[Unit], level: str) -> dict[Unit, Path]:
-        """Return the objects of units at one of `LEVELS`, or as bitcode that no pass has touched.
+    def objects(self, parts: Sequence[Part], level: str) -> dict[Part, Path]:
+        """Return the objects of parts at one of `LEVELS`, or as bitcode that no pass has touched.
 
         Raises:
             BenchmarkInitError: when one does not compile; it has clang's diagnostics.
         """
-        missing = [unit for unit in units if (unit, level) not in self._objects]
+        missing = [part for part in parts if (part, level) not in self._objects]
         folder = self._scratch / level.replace(" ", "")
         folder.mkdir(exist_ok=True)
-        jobs = [(unit, folder / f"{len(self._objects) + number}.o") for number, unit in enumerate(missing)]
-        for (unit, path), error in zip(jobs, each(f"Compiling {level}", self._work(level), jobs), strict=True):
-            self._objects[unit, level] = path if error is None else error
+        jobs = [(part, folder / f"{len(self._objects) + number}.o") for number, part in enumerate(missing)]
+        done = each(f"Compiling {level}", lambda job: self._compile(*job, level), jobs)
+        for (part, _), result in zip(jobs, done, strict=True):
+            self._objects[part, level] = result
         found = {}
-        for unit in units:
-            result = self._objects[unit, level]
-            if isinstance(result, BenchmarkInitError):
-                raise result
-            found[unit] = result
+        for part in parts:
+            one = self._objects[part, level]
+            if isinstance(one, BenchmarkInitError):
+                raise one
+            found[part] = one
         return found
 
-    def generate(self, unit: Unit, module: Path, words: Sequence[str], output: Path) -> None:
-        """Generate code for an optimised module with the options of a unit and no passes over its IR.
+    def generate(self, part: Part, module: Path, words: Sequence[str], output: Path) -> None:
+        """Generate code for an optimised module with the options of a part and no passes over its IR.
 
         Args:
-            unit: any that went into the module.
+            part: any that went into the module.
             module: a file of bitcode.
             words: more options.
             output: the object to write.
@@ -64,32 +67,37 @@ class Units:
         Raises:
             BenchmarkInitError: when that fails.
         """
-        options = self._known(unit, unit.command.object_words(LEVEL))
-        self._clang(unit, [*options, *SECTIONS, *words, "-w", "-c", "-o", str(output), "-x", "ir", str(module)])
+        command = part.command if isinstance(part, Unit) else CommandLine("cc", (), (), "compile", False)
+        options = self._known(part, command.object_words(LEVEL))
+        self._clang(part, [*options, *SECTIONS, *words, "-w", "-c", "-o", str(output), "-x", "ir", str(module)])
 
-    def _work(self, level: str):  # type: ignore[no-untyped-def]
-        def bitcode(job: tuple[Unit, Path]) -> None:
-            unit, path = job
-            compiled = compile_unit(unit, LEVEL)
-            self._left_out[unit] = compiled.left_out
+    def _compile(self, part: Part, path: Path, level: str) -> Path:
+        """Compile a part to a file at a level, and return where the result is."""
+        if level == BITCODE and isinstance(part, Module):
+            return part.path
+        if level == BITCODE:
+            assert isinstance(part, Unit)
+            compiled = compile_unit(part, LEVEL)
+            self._left_out[part] = compiled.left_out
             path.write_bytes(compiled.bitcode)
+            return path
+        words = [*LEVELS[level], "-g0", "-w", "-Qunused-arguments", *SECTIONS, "-c", "-o", str(path), "-x"]
+        if isinstance(part, Module):
+            self._clang(part, [*words, "ir", str(part.path)])
+        else:
+            options = self._known(part, part.command.options("level", "linking", "dependency"))
+            self._clang(part, [*options, *words, part.input.language, part.input.path])
+        return path
 
-        def machine_code(job: tuple[Unit, Path]) -> None:
-            unit, path = job
-            options = self._known(unit, unit.command.options("level", "linking", "dependency"))
-            words = [*options, *LEVELS[level], "-g0", "-w", "-Qunused-arguments", *SECTIONS]
-            self._clang(unit, [*words, "-c", "-o", str(path), "-x", unit.input.language, unit.input.path])
-
-        return bitcode if level == BITCODE else machine_code
-
-    def _known(self, unit: Unit, words: Sequence[str]) -> list[str]:
+    def _known(self, part: Part, words: Sequence[str]) -> list[str]:
         """Leave out what clang does not know."""
-        unknown = self._left_out.get(unit, ())
+        unknown = self._left_out.get(part, ())
         return [word for word in words if word not in unknown]
 
-    def _clang(self, unit: Unit, words: Sequence[str]) -> None:
-        language = "c++" if unit.input.language.startswith("c++") else "c"
+    def _clang(self, part: Part, words: Sequence[str]) -> None:
+        language = "c++" if isinstance(part, Unit) and part.input.language.startswith("c++") else "c"
+        folder = part.directory if isinstance(part, Unit) else part.path.parent
         toolchain = find_toolchain()
         line = [*toolchain.command(language), *compile_flags(toolchain.clang, language), *words]
         environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
-        run_linker(line, str(unit.directory), environment, unit.input.path, TIMEOUT)
+        run_linker(line, str(folder), environment, name_of(part), TIMEOUT)
