@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +22,6 @@ from aiocg.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from aiocg.search import Budget
     from aiocg.shrink.candidate import Candidates
     from aiocg.shrink.lock import Lock
     from aiocg.shrink.record import Build
@@ -99,14 +99,27 @@ def _build(text: str, scratch: Path) -> "Build":
     from aiocg.datasets.cache import cache_directory
     from aiocg.llvm.recording import FILES_VARIABLE
     from aiocg.programs.project.commands import record_build
-    from aiocg.shrink.record import read_record, understand
+    from aiocg.shrink import cargo
+    from aiocg.shrink.record import Build, read_record, understand
 
-    log = scratch / "build.jsonl"
     # a folder that stays, as CMake remembers where it has found the compiler
     name = hashlib.sha256(os.fsencode(os.environ.get("PATH", os.defpath))).hexdigest()[:16]
-    if status := record_build(text, log, cache_directory() / "shrink" / name, {FILES_VARIABLE: "1"}):
-        fail(f"the build failed: `{text}` ended with {status}", status if 0 < status < 256 else 1)
-    return understand(read_record(log) if log.exists() else [])
+    folder = cache_directory() / "shrink" / name
+
+    def recorded(log: Path, variables: Mapping[str, str]) -> Build:
+        if status := record_build(text, log, folder, {FILES_VARIABLE: "1", **variables}):
+            fail(f"the build failed: `{text}` ended with {status}", status if 0 < status < 256 else 1)
+        return understand(read_record(log) if log.exists() else [])
+
+    build = recorded(scratch / "build.jsonl", {})
+    if not any(map(cargo.is_rust, build.links)):
+        return build
+    _tell("rustc removes what it links, so it builds once more, elsewhere")
+    (rust := scratch / "rust").mkdir()
+    again = recorded(scratch / "rust.jsonl", cargo.second_build(rust))
+    own = Path(os.environ.get("CARGO_TARGET_DIR", "target")).absolute()
+    links = [link for link in build.links if not cargo.is_rust(link)]
+    return Build(build.units, (*links, *cargo.in_place(again, rust / "target", own).links), build.left_alone)
 
 
 def _shrunk(
@@ -120,11 +133,9 @@ def _shrunk(
     check: str,
 ) -> "tuple[Report, Lock]":
     """Shrink the images of a build, and return the report and what is to be remembered."""
-    from aiocg.search import Budget
-    from aiocg.shrink.checking import Check
     from aiocg.shrink.lock import Lock
     from aiocg.shrink.report import report_of
-    from aiocg.shrink.shrinking import CORE, Shrinking
+    from aiocg.shrink.shrinking import Shrinking
 
     scratch.mkdir()
     work = Shrinking(build, Path.cwd(), scratch, Lock() if update else known)
@@ -134,18 +145,24 @@ def _shrunk(
     missing = work.compare(locked=locked)
     if missing:
         _tell(f"searching for {counted(len(missing), 'image')}" + ("" if locked else f", {seconds:g} s each"))
-        run(_search(work, missing, CORE if locked else Budget(seconds=seconds), workers))
+        run(_search(work, missing, None if locked else seconds, workers))
         work.choose(missing)
-    tested = Check(check, _tell) if check else None
-    work.place(tested)
+    if check:
+        from aiocg.shrink.checking import Check
+
+        work.place(Check(check, _tell))
+    else:
+        work.place(None)
     return report_of(work.images, work.left_alone), work.remember()
 
 
-async def _search(work: "Shrinking", images: "list[Candidates]", budget: "Budget", workers: int | None) -> None:
+async def _search(work: "Shrinking", images: "list[Candidates]", seconds: float | None, workers: int | None) -> None:
     from aiocg.runtime import Runtime
+    from aiocg.search import Budget
+    from aiocg.shrink.searching import CORE
 
     async with Runtime(workers=workers) as runtime:
-        await work.search(runtime, images, budget)
+        await work.search(runtime, images, CORE if seconds is None else Budget(seconds=seconds))
 
 
 def _text(known: "Lock") -> bytes:

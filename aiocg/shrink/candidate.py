@@ -15,6 +15,9 @@ from aiocg.shrink.units import BITCODE, LEVELS
 
 OWN, FOUND = "own", "found"
 
+QUICK = ("mark<minsize>", "default<Oz>")
+"""Actions that take no search."""
+
 
 @dataclass(slots=True, eq=False)
 class Candidates:

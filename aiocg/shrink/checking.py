@@ -1,32 +1,17 @@
 """Putting images into place, running the user's check with them, and finding what it does not like."""
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.datasets.replacing import replacing
 from aiocg.errors import AiocgError
 from aiocg.shrink.blame import Step, actions_of, guilty, steps_of
-from aiocg.shrink.candidate import FOUND, OWN, Candidates, keeping
+from aiocg.shrink.candidate import FOUND, OWN, QUICK, Candidates, keeping
+from aiocg.shrink.image import put
 from aiocg.shrink.parts import Part, name_of
-from aiocg.shrink.searching import QUICK
-
-
-def put(path: Path, content: bytes) -> None:
-    """Let an image take the place of another at once; it is as executable as that, and as old, as `make` looks at that.
-
-    Raises:
-        OSError: when it cannot be written; the other is still there.
-    """
-    status = path.stat()
-    with replacing(path, status.st_mode & 0o7777) as file:
-        file.write(content)
-        file.flush()
-        os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 @dataclass(slots=True)

@@ -5,9 +5,8 @@ from aiocg.runtime import Runtime
 from aiocg.search import Budget, functionwise
 
 REWARD = "ObjectTextSizeOzMinsize"
-
-QUICK = ("mark<minsize>", "default<Oz>")
-"""Actions that take no search."""
+CORE = Budget(evaluations=60)
+"""For an image whose entry in the lock file is stale: the core set, in a second or so."""
 
 
 async def search(runtime: Runtime, module: bytes, budget: Budget) -> tuple[str, ...]:

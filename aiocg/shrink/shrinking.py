@@ -6,25 +6,26 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
-from aiocg.runtime import Runtime
-from aiocg.search import Budget
-from aiocg.shrink.candidate import FOUND, OWN, Candidates, first_diagnostic, keeping
-from aiocg.shrink.checking import Check, put
+from aiocg.shrink.candidate import FOUND, OWN, QUICK, Candidates, first_diagnostic, keeping
+from aiocg.shrink.image import put
 from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, Lock
 from aiocg.shrink.parts import name_of
 from aiocg.shrink.record import Build, Link, changed
-from aiocg.shrink.searching import QUICK, search
 from aiocg.shrink.units import LEVELS, Units
 
-CORE = Budget(evaluations=60)  # for an image whose entry is stale: the core set, in a second or so
+if TYPE_CHECKING:
+    from aiocg.runtime import Runtime
+    from aiocg.search import Budget
+    from aiocg.shrink.checking import Check
 
 
 @dataclass(slots=True)
@@ -95,8 +96,10 @@ class Shrinking:
                 image.add_levels()
         return missing
 
-    async def search(self, runtime: Runtime, images: Sequence[Candidates], budget: Budget) -> None:
+    async def search(self, runtime: "Runtime", images: Sequence[Candidates], budget: "Budget") -> None:
         """Search for the actions that make each of some images smallest, one after the other."""
+        from aiocg.shrink.searching import search  # a build by the lock file needs none
+
         for image in images:
             try:
                 image.actions = await search(runtime, image.module, budget)
@@ -125,7 +128,7 @@ class Shrinking:
             image.add_levels([entry.chosen])
         image.choose(entry.chosen)
 
-    def place(self, check: Check | None) -> None:
+    def place(self, check: "Check | None") -> None:
         """Let the images take the places of the build's own. If anything fails, the build's own stand.
 
         Raises:
