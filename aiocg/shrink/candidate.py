@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
@@ -62,7 +62,7 @@ class Candidates:
                     raise
                 kept[part] = path
                 notes.append(f"{name_of(part)} stays as it is: {first_diagnostic(error)}")
-        linker = Linker(linker.inputs, linker.compiled, linker.scratch, kept)
+        linker = replace(linker, kept=kept)
         if not linker.parts:
             raise BenchmarkInitError(
                 name, "clang compiles none of its sources" if kept else "nothing of it is C or C++"
@@ -134,7 +134,7 @@ def keeping(linker: Linker, parts: Sequence[Part]) -> Linker:
         if (path := linker.inputs.own(part, linker.scratch)) is None:
             raise BenchmarkInitError(name_of(part), "the build has left no machine code of it")
         kept[part] = path
-    return Linker(linker.inputs, linker.compiled, linker.scratch, kept)
+    return replace(linker, kept=kept)
 
 
 def first_diagnostic(error: Exception) -> str:

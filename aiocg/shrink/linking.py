@@ -1,19 +1,55 @@
 """Linking again what a build has linked, from other objects."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import find_toolchain, link_flags, loader_environment
+from aiocg.llvm.object_file import sections
 from aiocg.shrink.inputs import Inputs
 from aiocg.shrink.parts import Part
 from aiocg.shrink.units import BITCODE, FLTO, LEVELS, TIMEOUT, Units
 
 _COLLECTED = ("-Wl,--gc-sections", "-Wl,-z,nostart-stop-gc", "-Wl,--icf=safe")
 _JOINED = ("-Wl,--lto-emit-llvm", "-Wl,--lto-O0")
+
+_FIXED = 2  # the type of an ELF file that is loaded where it says
+_BUILD_ID = ".note.gnu.build-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What kind of image a link makes, as far as compilers differ in what they do unasked.
+
+    Attributes:
+        code: options that generate code for it.
+        link: options that link it.
+    """
+
+    code: tuple[str, ...]
+    link: tuple[str, ...]
+
+    @classmethod
+    def of(cls, words: Collection[str], own: bytes) -> "Form":
+        """Return the form of an image.
+
+        Args:
+            words: of its link.
+            own: what the build has made, an ELF file.
+
+        Raises:
+            ValueError: when it is none.
+        """
+        identified = any(one.name == _BUILD_ID for one in sections(own))
+        link = ("-Wl,--build-id",) if identified else ()
+        if "-shared" in words:
+            return cls(("-fPIC",), link)
+        if own[16] == _FIXED:
+            return cls(("-fno-pic",), link if "-static" in words else (*link, "-no-pie"))
+        return cls(("-fPIE",), link if "-static-pie" in words else (*link, "-pie"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +60,14 @@ class Linker:
         inputs: what is linked.
         compiled: the parts of the build.
         scratch: an empty folder.
+        form: of the image.
         kept: the build's own objects of parts that are not compiled anew.
     """
 
     inputs: Inputs
     compiled: Units
     scratch: Path
+    form: Form
     kept: Mapping[Part, Path] = field(default_factory=dict)
 
     @property
@@ -67,7 +105,7 @@ class Linker:
         """
         code, program, output = (self.scratch / name for name in ("program.bc", "program.o", "image"))
         code.write_bytes(module)
-        self.compiled.generate(self.parts[0], code, position(self.inputs.link.command.words), program)
+        self.compiled.generate(self.parts[0], code, self.form.code, program)
         self._link({}, output, (), program)
         return output.read_bytes()
 
@@ -78,7 +116,7 @@ class Linker:
         words = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
         language = "c++" if link.command.cplusplus else "c"
         driver = [*toolchain.command(language), *link_flags(toolchain.clang, language), f"--ld-path={self._lld()}"]
-        line = [*driver, *words, *_COLLECTED, *extra, "-Qunused-arguments", "-o", str(output)]
+        line = [*driver, *words, *_COLLECTED, *self.form.link, *extra, "-Qunused-arguments", "-o", str(output)]
         output.unlink(missing_ok=True)
         environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
         run_linker(line, str(link.directory), environment, link.output.name, TIMEOUT)
@@ -89,15 +127,3 @@ class Linker:
         if not named.is_symlink():
             named.symlink_to(Path(find_toolchain().linker_command()[0]).resolve())
         return named
-
-
-def position(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the options that generate code for where a link puts it.
-
-    Args:
-        words: of the link.
-    """
-    if "-shared" in words:
-        return ("-fPIC",)
-    fixed = {"-no-pie", "-nopie", "-static", "-Wl,-no-pie"} & set(words) and not {"-static-pie", "-pie"} & set(words)
-    return ("-fno-pic",) if fixed else ("-fPIE",)

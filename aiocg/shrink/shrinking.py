@@ -16,7 +16,7 @@ from aiocg.errors import AiocgError
 from aiocg.shrink.candidate import FOUND, OWN, QUICK, Candidates, first_diagnostic, keeping
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import read_inputs
-from aiocg.shrink.linking import Linker
+from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock
 from aiocg.shrink.parts import name_of
 from aiocg.shrink.record import Build, Link, changed
@@ -72,7 +72,8 @@ class Shrinking:
         if reason := changed(link, hashes(link.files)):
             raise ValueError(reason)
         inputs = read_inputs(link, self.build.units, scratch)
-        linker = Linker(inputs, compiled, scratch)
+        form = Form.of(link.command.words, link.output.read_bytes())
+        linker = Linker(inputs, compiled, scratch, form)
         if (entry := self.lock.images.get(name)) and entry.kept:
             linker = keeping(linker, [part for part in inputs.parts if name_of(part) in entry.kept])
         return Candidates.begin(name, linker)
