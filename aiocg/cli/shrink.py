@@ -2,7 +2,8 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,12 @@ def shrink(
         bool, typer.Option("--locked", help="Do what the lock file says and search for nothing.")
     ] = False,
     update: Annotated[bool, typer.Option("--update", help="Search again for what the lock file has.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Leave alone images other than these, such as '*.so'.", show_default=False
+        ),
+    ] = None,
     lock: Annotated[Path, typer.Option(help="The file that remembers what was found.")] = Path("aiocg.lock"),
     html: Annotated[
         Path | None, typer.Option(help="Write a page with a map of each image.", show_default=False)
@@ -58,7 +65,7 @@ def shrink(
     """
     from aiocg.datasets.errors import DatasetError
     from aiocg.datasets.scratch import scratch_folder
-    from aiocg.shrink.lock import LockError, read_lock
+    from aiocg.shrink.lock import LockError, lock_text, read_lock
 
     check_writable(html)
     if locked and update:
@@ -72,9 +79,11 @@ def shrink(
         with scratch_folder() as scratch:
             build = _build(shlex.join(words), Path(scratch))
             built = True
-            report, known = _shrunk(build, Path(scratch, "images"), known, update, locked, seconds, workers, check)
+            job = _Job(seconds, check, locked, update, only or ["*"], workers)
+            (images := Path(scratch, "images")).mkdir()
+            report, known = job.run(build, known, images)
             if not locked and report.images:
-                write_file(lock, _text(known))
+                write_file(lock, lock_text(known))
     except KeyboardInterrupt:
         errors.print(f"interrupted: {STANDS}" if built else "interrupted", markup=False)
         sys.exit(130)
@@ -122,53 +131,47 @@ def _build(text: str, scratch: Path) -> "Build":
     return Build(build.units, (*links, *cargo.in_place(again, rust / "target", own).links), build.left_alone)
 
 
-def _shrunk(
-    build: "Build",
-    scratch: Path,
-    known: "Lock",
-    update: bool,
-    locked: bool,
-    seconds: float,
-    workers: int | None,
-    check: str,
-) -> "tuple[Report, Lock]":
-    """Shrink the images of a build, and return the report and what is to be remembered."""
-    from aiocg.shrink.lock import Lock
-    from aiocg.shrink.report import report_of
-    from aiocg.shrink.shrinking import Shrinking
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """How the images of a build are shrunk; the options of the command."""
 
-    scratch.mkdir()
-    work = Shrinking(build, Path.cwd(), scratch, Lock() if update else known)
-    work.begin()
-    if not work.images and not work.left_alone:
-        _tell("the build has linked nothing by a compiler that it calls by name; if all was there already, clean first")
-    missing = work.compare(locked=locked)
-    if missing:
-        _tell(f"searching for {counted(len(missing), 'image')}" + ("" if locked else f", {seconds:g} s each"))
-        run(_search(work, missing, None if locked else seconds, workers))
-        work.choose(missing)
-    if check:
-        from aiocg.shrink.checking import Check
+    seconds: float
+    check: str
+    locked: bool
+    update: bool
+    only: Sequence[str]
+    workers: int | None
 
-        work.place(Check(check, _tell))
-    else:
-        work.place(None)
-    return report_of(work.images, work.left_alone), work.remember()
+    def run(self, build: "Build", known: "Lock", scratch: Path) -> "tuple[Report, Lock]":
+        """Shrink the images, and return the report and what is to be remembered."""
+        from aiocg.shrink.report import report_of
+        from aiocg.shrink.shrinking import Shrinking
 
+        work = Shrinking(build, Path.cwd(), scratch, known, self.only, self.update)
+        work.begin()
+        if not build.links and not build.left_alone:
+            _tell("the build has linked nothing by a compiler that it calls by name; if all was there, clean first")
+        if missing := work.compare(locked=self.locked):
+            _tell(
+                f"searching for {counted(len(missing), 'image')}{'' if self.locked else f', {self.seconds:g} s each'}"
+            )
+            run(self._search(work, missing))
+            work.choose(missing)
+        if self.check:
+            from aiocg.shrink.checking import Check
 
-async def _search(work: "Shrinking", images: "list[Candidates]", seconds: float | None, workers: int | None) -> None:
-    from aiocg.runtime import Runtime
-    from aiocg.search import Budget
-    from aiocg.shrink.searching import CORE
+            work.place(Check(self.check, _tell))
+        else:
+            work.place(None)
+        return report_of(work.images, work.left_alone), work.remember()
 
-    async with Runtime(workers=workers) as runtime:
-        await work.search(runtime, images, CORE if seconds is None else Budget(seconds=seconds))
+    async def _search(self, work: "Shrinking", images: "list[Candidates]") -> None:
+        from aiocg.runtime import Runtime
+        from aiocg.search import Budget
+        from aiocg.shrink.searching import CORE
 
-
-def _text(known: "Lock") -> bytes:
-    from aiocg.shrink.lock import lock_text
-
-    return lock_text(known)
+        async with Runtime(workers=self.workers) as runtime:
+            await work.search(runtime, images, CORE if self.locked else Budget(seconds=self.seconds))
 
 
 def _tell(line: str) -> None:

@@ -1,6 +1,7 @@
 """Shrinking the images of a build: from its record to images in their places, with what is remembered of them."""
 
 import contextlib
+import fnmatch
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
@@ -36,7 +37,9 @@ class Shrinking:
         build: what was recorded.
         folder: that names of images are relative to.
         scratch: an empty folder.
-        lock: what is known of earlier builds; `finish` adds to it.
+        lock: what is known of earlier builds.
+        only: patterns of names, as in a shell; other images are not touched.
+        update: whether to search again for what the lock file has.
         images: those that can be shrunk.
         left_alone: the names of the others, and why.
     """
@@ -45,6 +48,8 @@ class Shrinking:
     folder: Path
     scratch: Path
     lock: Lock
+    only: Sequence[str] = ("*",)
+    update: bool = False
     images: list[Candidates] = field(default_factory=list, init=False)
     left_alone: dict[str, str] = field(default_factory=dict, init=False)
     _llvm: str = field(default_factory=lambda: find_toolchain().version, init=False)
@@ -52,12 +57,12 @@ class Shrinking:
     def begin(self) -> None:
         """Join the bitcode of each image."""
         for path, reason in self.build.left_alone.items():
-            if path.exists():
+            if path.exists() and self._is_wanted(path):
                 self.left_alone[self._name(path)] = reason
         compiled = Units(_made(self.scratch / "units"))
         for number, link in enumerate(self.build.links):
-            if not link.output.exists():
-                continue  # of a probe, or for the build's own use
+            if not link.output.exists() or not self._is_wanted(link.output):
+                continue  # those that are gone were of a probe, or for the build's own use
             name = self._name(link.output)
             try:
                 self.images.append(self._begun(name, link, compiled, _made(self.scratch / str(number))))
@@ -68,13 +73,16 @@ class Shrinking:
         """Return the name of an image: its path from the folder."""
         return str(output.relative_to(self.folder)) if output.is_relative_to(self.folder) else str(output)
 
+    def _is_wanted(self, output: Path) -> bool:
+        return any(fnmatch.fnmatch(self._name(output), pattern) for pattern in self.only)
+
     def _begun(self, name: str, link: Link, compiled: Units, scratch: Path) -> Candidates:
         if reason := changed(link, hashes(link.files)):
             raise ValueError(reason)
         inputs = read_inputs(link, self.build.units, scratch)
         form = Form.of(link.command.words, link.output.read_bytes())
         linker = Linker(inputs, compiled, scratch, form)
-        if (entry := self.lock.images.get(name)) and entry.kept:
+        if (entry := self.lock.images.get(name)) and not self.update:
             linker = keeping(linker, [part for part in inputs.parts if name_of(part) in entry.kept])
         return Candidates.begin(name, linker)
 
@@ -116,7 +124,7 @@ class Shrinking:
     def _entry(self, image: Candidates) -> tuple[Entry | None, str]:
         """Return the lock file's entry, or None and why it is of no use."""
         entry = self.lock.images.get(image.name)
-        if entry is None:
+        if entry is None or self.update:
             return None, "it has no entry"
         why = entry.staleness(image.module, self._llvm)
         return (None, why) if why else (entry, "")
