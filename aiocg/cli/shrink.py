@@ -33,7 +33,7 @@ STANDS = "what the build has made stands"
 
 
 def shrink(
-    words: Annotated[list[str], typer.Argument(metavar="-- BUILD...", help="The build, such as make -j2.")],
+    words: Annotated[list[str], typer.Argument(metavar="-- BUILD", help="The build, such as make -j2.")],
     seconds: Annotated[float, typer.Option(help="Search for so long for each image.", min=0.1)] = 60.0,
     check: Annotated[
         str,
@@ -45,9 +45,7 @@ def shrink(
     update: Annotated[bool, typer.Option("--update", help="Search again for what the lock file has.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="Leave alone images other than these, such as '*.so'.", show_default=False
-        ),
+        typer.Option(metavar="PATTERN", help="Shrink only such images, for example '*.so'.", show_default=False),
     ] = None,
     lock: Annotated[Path, typer.Option(help="The file that remembers what was found.")] = Path("aiocg.lock"),
     html: Annotated[
@@ -56,10 +54,10 @@ def shrink(
     workers: Workers = None,
     json: Json = False,
 ) -> None:
-    """Build as always, and make the images that are linked smaller: programs and shared libraries in C and C++.
+    """Build as always, and make the programs and shared libraries that are linked smaller.
 
-    Everything is made by the build itself. Then each image is linked again: by clang at -Os, -Oz and -Oz -flto, and
-    from what a search makes of all its code as one module. The smallest takes the place of the build's own.
+    Each is linked again: by clang at -Os, at -Oz and at -Oz -flto, and from what a search makes of all of its code.
+    The smallest, which may be the build's own, takes its place.
 
     Example: aiocg shrink --check "make test" -- make -j2
     """
