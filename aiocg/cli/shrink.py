@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from aiocg.cli.output import (
@@ -75,6 +76,8 @@ def shrink(
     built = False
     try:
         with scratch_folder() as scratch:
+            if locked and not check and html is None and _by_lock(shlex.join(words), lock, known, Path(scratch), json):
+                return
             build = _build(shlex.join(words), Path(scratch))
             built = True
             job = _Job(seconds, check, locked, update, only or ["*"], workers)
@@ -98,20 +101,45 @@ def shrink(
             print_line(line)
 
 
-def _build(text: str, scratch: Path) -> "Build":
-    """Run the build, or exit with its status."""
+def _by_lock(text: str, lock: Path, known: "Lock", scratch: Path, json: bool) -> bool:
+    """Build by the lock file at once, if that has only what allows it, and say whether it was done."""
+    from aiocg.datasets.toolchain import find_toolchain
+    from aiocg.shrink import locked
+
+    if not locked.is_repeatable(known):
+        return False
+    report = scratch / "report.jsonl"
+    if status := locked.build(text, lock, _commands("locked"), report):
+        fail(f"the build failed: `{text}` ended with {status}", status if 0 < status < 256 else 1)
+    images = [msgspec.json.decode(line) for line in report.read_bytes().splitlines()] if report.exists() else []
+    if json:
+        print_json({"llvm": find_toolchain().version, "images": images})
+    for image in () if json else images:
+        print_line(f"{image['name']}: {image['bytes']:,} bytes, {image['note'] or 'as the lock file says'}")
+    return True
+
+
+def _commands(kind: str) -> Path:
+    """Return a folder for commands that stays, as CMake remembers where it has found the compiler."""
     import hashlib
     import os
 
     from aiocg.datasets.cache import cache_directory
+
+    name = hashlib.sha256(os.fsencode(os.environ.get("PATH", os.defpath))).hexdigest()[:16]
+    return cache_directory() / "shrink" / f"{kind}-{name}"
+
+
+def _build(text: str, scratch: Path) -> "Build":
+    """Run the build, or exit with its status."""
+    import os
+
     from aiocg.llvm.recording import FILES_VARIABLE
     from aiocg.programs.project.commands import record_build
     from aiocg.shrink import cargo
     from aiocg.shrink.record import Build, read_record, understand
 
-    # a folder that stays, as CMake remembers where it has found the compiler
-    name = hashlib.sha256(os.fsencode(os.environ.get("PATH", os.defpath))).hexdigest()[:16]
-    folder = cache_directory() / "shrink" / name
+    folder = _commands("recording")
 
     def recorded(log: Path, variables: Mapping[str, str]) -> Build:
         if status := record_build(text, log, folder, {FILES_VARIABLE: "1", **variables}):

@@ -101,7 +101,7 @@ def replace_process(path: str, compiler: str, words: Sequence[str]) -> NoReturn:
         sys.exit(127)
 
 
-def recording_commands(folder: str, search_path: str) -> None:
+def recording_commands(folder: str, search_path: str, program: str = "") -> None:
     """Fill a folder with commands that record, and stand for the compilers of a search path.
 
     A folder that is put before the search path makes any build that calls compilers by name record itself. Where the
@@ -110,6 +110,7 @@ def recording_commands(folder: str, search_path: str) -> None:
     Args:
         folder: an empty folder.
         search_path: such as the value of PATH.
+        program: what the commands start, with a compiler's path and name before its words; this file if "".
     """
     found = _compilers(search_path)
     for instead, names in _USUAL.items():
@@ -121,7 +122,7 @@ def recording_commands(folder: str, search_path: str) -> None:
                 clang = [sys.executable, "-P", "-m", "aiocg.cli", instead]
                 _write_command(folder, name, ["env", "AIOCG_CC_SEARCH=none", *clang])
     for name, path in found.items():
-        _write_command(folder, name, [sys.executable, "-I", "-S", os.path.abspath(__file__), path, name])
+        _write_command(folder, name, [sys.executable, "-I", "-S", os.path.abspath(program or __file__), path, name])
 
 
 def _compilers(search_path: str) -> dict[str, str]:

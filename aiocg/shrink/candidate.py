@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
+from aiocg.programs.project.commands import Unit
 from aiocg.shrink.image import Image, read_image, smallest
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
@@ -114,9 +115,20 @@ class Candidates:
     def entry(self, llvm: str) -> Entry:
         """Return what the lock file is to remember."""
         kept = tuple(sorted(map(name_of, self.linker.kept)))
-        sizes = {name: image.bytes for name, image in self.images.items()}
-        actions = self.actions if self.chosen == FOUND else ()
-        return Entry(input=digest(self.module), llvm=llvm, chosen=self.chosen, actions=actions, kept=kept, sizes=sizes)
+        units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
+        left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
+        return Entry(
+            input=digest(self.module),
+            llvm=llvm,
+            chosen=self.chosen,
+            actions=self.actions if self.chosen == FOUND else (),
+            kept=kept,
+            sizes={name: image.bytes for name, image in self.images.items()},
+            code=self.linker.code,
+            link=self.linker.form.link,
+            left_out=tuple(sorted(left_out)),
+            repeatable=self.chosen == FOUND and not kept and len(units) == len(self.linker.inputs.parts),
+        )
 
     def _add(self, name: str, content: bytes) -> None:
         self.images[name] = read_image(content)

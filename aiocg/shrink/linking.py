@@ -9,9 +9,10 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import find_toolchain, link_flags, loader_environment
 from aiocg.llvm.object_file import sections
+from aiocg.programs.project.commands import Unit
 from aiocg.shrink.inputs import Inputs
 from aiocg.shrink.parts import Part
-from aiocg.shrink.units import BITCODE, FLTO, LEVELS, TIMEOUT, Units
+from aiocg.shrink.units import BITCODE, FLTO, LEVELS, SECTIONS, TIMEOUT, Units
 
 _COLLECTED = ("-Wl,--gc-sections", "-Wl,-z,nostart-stop-gc", "-Wl,--icf=safe")
 _JOINED = ("-Wl,--lto-emit-llvm", "-Wl,--lto-O0")
@@ -75,6 +76,12 @@ class Linker:
         """The parts that are compiled anew."""
         return tuple(part for part in self.inputs.parts if part not in self.kept)
 
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The options that generate code for the image: those of the first unit, and the form's."""
+        first = next((part for part in self.parts if isinstance(part, Unit)), None)
+        return (*(self.compiled.code(first) if first is not None else ()), *self.form.code)
+
     def joined(self) -> bytes:
         """Return the bitcode of all parts as one module, in which only what the linker needs can be seen from outside.
 
@@ -105,7 +112,7 @@ class Linker:
         """
         code, program, output = (self.scratch / name for name in ("program.bc", "program.o", "image"))
         code.write_bytes(module)
-        self.compiled.generate(self.parts[0], code, self.form.code, program)
+        self.compiled.generate(code, (*self.code, *SECTIONS), program)
         self._link({}, output, (), program)
         return output.read_bytes()
 

@@ -23,6 +23,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         actions: of the search.
         kept: sources whose own objects are linked, since the check fails with others.
         sizes: bytes of the image by each way of making it.
+        code: the options that generate its code.
+        link: the options that link it, beside those of the build.
+        left_out: options of its units that clang does not know.
+        repeatable: whether it is made of nothing but what clang compiles, with the actions.
     """
 
     input: str
@@ -31,6 +35,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     actions: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     sizes: Mapping[str, int] = {}
+    code: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    repeatable: bool = False
 
     def staleness(self, module: bytes, llvm: str) -> str:
         """Say why the entry is not for a module and a release of LLVM; "" if it is."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, loader_environment
-from aiocg.llvm.command_line import CommandLine
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.compilation import compile_unit, each
 from aiocg.shrink.parts import Module, Part, name_of
@@ -25,6 +24,9 @@ TIMEOUT = 600.0  # seconds for one command
 class Units:
     """The compiled parts of a build.
 
+    Attributes:
+        left_out: the options that clang does not know, of each unit that was compiled to bitcode.
+
     Args:
         scratch: an empty folder.
     """
@@ -32,7 +34,7 @@ class Units:
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._objects: dict[tuple[Part, str], Path | BenchmarkInitError] = {}
-        self._left_out: dict[Part, tuple[str, ...]] = {}
+        self.left_out: dict[Part, tuple[str, ...]] = {}
 
     def objects(self, parts: Sequence[Part], level: str) -> dict[Part, Path]:
         """Return the objects of parts at one of `LEVELS`, or as bitcode that no pass has touched.
@@ -55,21 +57,24 @@ class Units:
             found[part] = one
         return found
 
-    def generate(self, part: Part, module: Path, words: Sequence[str], output: Path) -> None:
-        """Generate code for an optimised module with the options of a part and no passes over its IR.
+    def code(self, unit: Unit) -> list[str]:
+        """Return the options of a unit that say how code is generated."""
+        options = unit.command.options("level", "linking", "dependency")
+        return [word for word in self._known(unit, options) if word.startswith(("-m", "-f"))]
+
+    def generate(self, module: Path, options: Sequence[str], output: Path) -> None:
+        """Generate code for an optimised module, with no passes over its IR.
 
         Args:
-            part: any that went into the module.
             module: a file of bitcode.
-            words: more options.
+            options: how code is generated.
             output: the object to write.
 
         Raises:
             BenchmarkInitError: when that fails.
         """
-        command = part.command if isinstance(part, Unit) else CommandLine("cc", (), (), "compile", False)
-        options = self._known(part, command.object_words(LEVEL))
-        self._clang(part, [*options, *SECTIONS, *words, "-w", "-c", "-o", str(output), "-x", "ir", str(module)])
+        words = [*options, LEVEL, "-Xclang", "-disable-llvm-passes", "-Qunused-arguments", "-w"]
+        self._clang(Module(module), [*words, "-c", "-o", str(output), "-x", "ir", str(module)])
 
     def _compile(self, part: Part, path: Path, level: str) -> Path:
         """Compile a part to a file at a level, and return where the result is."""
@@ -78,7 +83,7 @@ class Units:
         if level == BITCODE:
             assert isinstance(part, Unit)
             compiled = compile_unit(part, LEVEL)
-            self._left_out[part] = compiled.left_out
+            self.left_out[part] = compiled.left_out
             path.write_bytes(compiled.bitcode)
             return path
         words = [*LEVELS[level], "-g0", "-w", "-Qunused-arguments", *SECTIONS, "-c", "-o", str(path), "-x"]
@@ -91,7 +96,7 @@ class Units:
 
     def _known(self, part: Part, words: Sequence[str]) -> list[str]:
         """Leave out what clang does not know."""
-        unknown = self._left_out.get(part, ())
+        unknown = self.left_out.get(part, ())
         return [word for word in words if word not in unknown]
 
     def _clang(self, part: Part, words: Sequence[str]) -> None:

@@ -201,10 +201,16 @@ def record_build(text: str, log: Path, folder: Path, variables: Mapping[str, str
         "CCACHE_DISABLE": "1",
         **(variables or {}),
     }
-    return _run_build(["/bin/sh", "-c", text], environment)
+    return run_build(["/bin/sh", "-c", text], environment)
 
 
-def _run_build(words: Sequence[str], environment: Mapping[str, str]) -> int:
+def run_build(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a build, whose output goes to standard error, and return its exit status.
+
+    Raises:
+        ProjectError: when it cannot be started.
+        Cancelled: when the event of `aiocg.datasets.cancellable` was set; the build is stopped.
+    """
     try:
         process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=2, process_group=0)
     except OSError as error:
