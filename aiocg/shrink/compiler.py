@@ -16,7 +16,7 @@ VARIABLE = "AIOCG_SHRINK_PLAN"
 _C = (".c", ".i")
 _CPLUSPLUS = (".cc", ".cp", ".cpp", ".cxx", ".c++", ".C", ".CC", ".CPP", ".CXX", ".ii")
 _OTHER_MODES = ("-E", "-S", "-M", "-MM", "-fsyntax-only", "-x", "-", "--version", "-r")
-_OWN_PASSES = (
+_OTHERS = (
     "-fsanitize",
     "-fprofile",
     "-fcoverage",

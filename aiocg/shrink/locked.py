@@ -129,7 +129,7 @@ def _main() -> None:
     except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
         line = [*plan["c++" if "++" in words[0] else "c"], *plan["lto"], *words[1:]]
         print(
-            f"aiocg shrink: {shlex.join(words)[:100]}: linked by clang alone: {first_diagnostic(error)}",
+            f"aiocg shrink: {' '.join(words)[:99]}: linked by clang alone: {first_diagnostic(error)}",
             file=sys.stderr,
         )
         os.execv(line[0], line)
