@@ -120,7 +120,9 @@ class Linker:
         self, objects: Mapping[Part, Path], output: Path, extra: Sequence[str], program: Path | None = None
     ) -> None:
         link, toolchain = self.inputs.link, find_toolchain()
-        words = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
+        unknown = {word for words in self.compiled.left_out.values() for word in words}
+        given = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
+        words = [word for word in given if word not in unknown]
         language = "c++" if link.command.cplusplus else "c"
         driver = [*toolchain.command(language), *link_flags(toolchain.clang, language), f"--ld-path={self._lld()}"]
         line = [*driver, *words, *_COLLECTED, *self.form.link, *extra, "-Qunused-arguments", "-o", str(output)]
