@@ -24,6 +24,7 @@ from aiocg.cli import (
     rl,
     search,
     serve,
+    shrink,
     transitions,
     validate,
 )
@@ -57,6 +58,8 @@ app.command("serve")(serve.serve)
 app.command("top")(cluster.top)
 app.command("mcp")(mcp.mcp)
 
+
+app.command("shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}
 
