@@ -93,6 +93,15 @@ class NewSearch(BaseModel):
 
     name: str = Field("greedy", description="greedy, beam, random, evolve or anneal")
     seconds: float = 10.0
+    here: bool = Field(False, description="begin at the present node, not at the program as it came")
+
+
+class MoreTime(BaseModel):
+    """How long a search may go on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    seconds: float = 10.0
 
 
 def create_app(
@@ -216,7 +225,8 @@ def _gain(gain: Gain) -> dict[str, Any]:
 
 
 def _search(search: LiveSearch) -> dict[str, Any]:
-    return {"search": None if search.status is None else asdict(search.status)}
+    runs = [asdict(run) for run in search.runs]
+    return {"search": runs[-1] if runs else None, "runs": runs, "resumable": search.resumable}
 
 
 # ------------------------------------------------------------------------------------------------------- routes
@@ -298,22 +308,28 @@ async def fork(request: Request, id: str) -> dict[str, Any]:
 
 @router.post("/sessions/{id}/search", status_code=202)
 async def start_search(request: Request, id: str, body: NewSearch) -> dict[str, Any]:
-    """Start a search from the program as it came; its candidates become nodes, and its end is at the best one."""
-    return _search(_sessions(request).start_search(id, body.name, body.seconds))
+    """Start a search; its candidates become nodes, and its end is at the best one."""
+    return _search(_sessions(request).start_search(id, body.name, body.seconds, here=body.here))
 
 
 @router.get("/sessions/{id}/search")
 async def show_search(request: Request, id: str) -> dict[str, Any]:
-    """Say where the search of a session stands."""
+    """Say where the last search of a session stands, and those before it."""
     return _search(_sessions(request).search_of(id))
 
 
 @router.delete("/sessions/{id}/search")
-async def stop_search(request: Request, id: str) -> dict[str, Any]:
-    """Stop the search, and go to the best state that it found."""
+async def pause_search(request: Request, id: str) -> dict[str, Any]:
+    """Pause the search, and go to the best state that it found."""
     search = _sessions(request).search_of(id)
-    await search.stop()
+    await search.pause()
     return _search(search)
+
+
+@router.post("/sessions/{id}/search/resume", status_code=202)
+async def resume_search(request: Request, id: str, body: MoreTime) -> dict[str, Any]:
+    """Let the last search go on where it was, whatever was done by hand meanwhile."""
+    return _search(_sessions(request).resume_search(id, body.seconds))
 
 
 @router.get("/sessions/{id}/observations/{name}")

@@ -288,7 +288,7 @@ class Page:
         """Show events that have come together, of each kind what is still true; return whether they are the last."""
         last = {event["event"]: event for event in came}
         if "search" in last:
-            self._search.show(last["search"])
+            self._search.show()
             self._show_tree()
         if "moved" in last:
             self._update()

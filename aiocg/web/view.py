@@ -16,6 +16,7 @@ SENT = "user-v0/"  # with which names of programs begin that somebody sent
 BEST = 12  # children of a node that are shown
 SHOWN = 400  # nodes of a tree that are shown
 INK = "#7b8794"  # which can be read on white and on black
+COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")  # of lines, on white and on black
 LONGEST = 44  # characters of an action that is shown
 
 _OPTIONS = re.compile(r"([\w-]+)<[^()]*>")
@@ -113,22 +114,29 @@ def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
     """Return the options of a chart of a cost on the way to the present node, beside the compiler's levels."""
     values = [tree[one].costs[cost] for one in tree.trail]
     labels = [str(place) for place in range(len(values))]
-    return _stairs(values, lines, {"type": "category", "data": labels}, cost)
+    return _stairs({cost: values}, values, lines, {"type": "category", "data": labels}, cost)
 
 
-def course(found: Sequence[tuple[int, float]], lines: Mapping[str, float]) -> dict[str, Any]:
-    """Return the options of a chart of what a search had found after so many evaluations."""
-    return _stairs([best for _, best in found], lines, {"type": "value"}, "lowest cost", [many for many, _ in found])
+def course(runs: Mapping[str, Sequence[tuple[int, float]]], lines: Mapping[str, float]) -> dict[str, Any]:
+    """Return the options of a chart of what searches had found after so many evaluations.
+
+    Args:
+        runs: by what they are called.
+        lines: the compiler's levels.
+    """
+    values = [best for found in runs.values() for _, best in found]
+    series = {name: [list(pair) for pair in found] for name, found in runs.items()}
+    return _stairs(series, values, lines, {"type": "value"}, "lowest cost")
 
 
 def _stairs(
+    series: Mapping[str, Sequence[Any]],
     values: Sequence[float],
     lines: Mapping[str, float],
     below: Mapping[str, Any],
     name: str,
-    places: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """Return the options of a chart with one line that goes down in steps, and one for each level."""
+    """Return the options of a chart with lines that go down in steps, and one for each level."""
     known = [*values, *lines.values()] or [0.0]
     least, most = min(known), max(known)
     unit = 10 ** math.floor(math.log10(most - least)) if most > least else 1
@@ -138,10 +146,12 @@ def _stairs(
     ]
     axis = {"axisLabel": {"color": INK}, "splitLine": {"lineStyle": {"color": INK, "opacity": 0.25}}}
     mark = {"symbol": "none", "silent": True, "label": {"color": INK}, "data": levels}
+    single = below["type"] == "category"
     return {
         "animation": False,
         "aria": {"enabled": True},
         "tooltip": {"trigger": "axis"},
+        "legend": {"show": len(series) > 1, "top": 0, "right": 16, "textStyle": {"color": INK}, "type": "scroll"},
         "grid": {"left": 56, "right": 16, "top": 28, "bottom": 28},
         "xAxis": {**below, **axis},
         "yAxis": {
@@ -154,12 +164,14 @@ def _stairs(
         "series": [
             {
                 "type": "line",
-                "step": "middle" if places is None else "end",
-                "data": list(values) if places is None else [list(pair) for pair in zip(places, values, strict=True)],
-                "color": "#0d9488",
-                "showSymbol": places is None,
-                "markLine": {**mark, "lineStyle": {"type": "dashed", "color": "#d97706"}},
+                "name": label,
+                "step": "middle" if single else "end",
+                "data": list(data),
+                "color": COLORS[place % len(COLORS)],
+                "showSymbol": single,
+                **({} if place else {"markLine": {**mark, "lineStyle": {"type": "dashed", "color": "#d97706"}}}),
             }
+            for place, (label, data) in enumerate((series or {name: []}).items())
         ],
     }
 

@@ -1,5 +1,6 @@
 """What the page shows, as values; and -Oz taken apart."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from aiocg.web import view
 from aiocg.web.explain import WHOLE, pipeline, prefixes, stages
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
+from aiocg.web.templates import colored
 from aiocg.web.tree import Tree
 
 
@@ -110,9 +112,19 @@ def test_the_chart_has_the_way_and_the_lines_of_the_levels() -> None:
 
 
 def test_the_course_of_a_search_goes_down_in_steps() -> None:
-    (series,) = view.course([(1, 9.0), (20, 4.0)], {"-Oz": 5.0})["series"]
-    assert series["data"] == [[1, 9.0], [20, 4.0]]
-    assert view.course([], {})["yAxis"]["min"] == 0.0
+    one, other = view.course({"1": [(1, 9.0), (20, 4.0)], "2": [(3, 6.0)]}, {"-Oz": 5.0})["series"]
+    assert one["data"] == [[1, 9.0], [20, 4.0]] and other["data"] == [[3, 6.0]]
+    assert "markLine" in one and "markLine" not in other and one["color"] != other["color"]
+    assert view.course({}, {})["yAxis"]["min"] == 0.0
+
+
+def test_old_lines_stand_beside_the_new_ones() -> None:
+    shown = colored(["--- a", "+++ b", "@@ -1 +1 @@", " same", "-old", "-older", "+new<"], beside=True)
+    cells = re.findall(r'<div class="([^"]*)">([^<]*)</div>', shown)
+    assert cells == [
+        ("at whole", "@@ -1 +1 @@"), ("", " same"), ("", " same"), ("del", "-old"), ("add", "+new&lt;"),
+        ("del", "-older"), ("", " "),
+    ]  # fmt: skip
 
 
 def test_nodes_with_children_are_unfolded() -> None:
