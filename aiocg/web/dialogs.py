@@ -3,16 +3,18 @@
 import base64
 import html
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from nicegui import events, ui
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.errors import DatasetError
-from aiocg.errors import AiocgError
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.host.threads import in_thread
 from aiocg.web import view
+from aiocg.web.limits import Refusal
 from aiocg.web.programs import named, sent
+from aiocg.web.saved import SQLITE, Opening, openings
 from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
 
@@ -80,9 +82,11 @@ class Dialogs:
             ).props("no-caps")
             ui.separator()
             upload = ui.upload(
-                label="or upload .c, .cc, .cpp, .ll or .bc", auto_upload=True, max_file_size=limits.source_bytes
+                label="or upload a program, a state (.json, .csv) or transitions (.db)",
+                auto_upload=True,
+                max_file_size=limits.source_bytes,
             )
-            upload.classes("w-full").props('flat bordered aria-label="Upload a program"')
+            upload.classes("w-full").props('flat bordered aria-label="Upload a program or a state"')
             upload.on_upload(lambda event: self._upload(dialog, event))
             upload.on("rejected", lambda: self._tell(f"the file has more than {limits.source_bytes} bytes"))
         dialog.open()
@@ -97,18 +101,50 @@ class Dialogs:
 
     async def _upload(self, dialog: Any, event: events.UploadEventArguments) -> None:
         content, suffix = await event.file.read(), event.file.name.rpartition(".")[2]
+        if suffix in ("json", "jsonl", "csv") or content.startswith(SQLITE):
+            await self._do(lambda: self._saved(dialog, content))
+            return
         language = {"c": "c", "ll": "ir", "bc": "bitcode"}.get(suffix, "c++")
         text = base64.b64encode(content).decode() if language == "bitcode" else content.decode(errors="replace")
         await self._open(dialog, lambda: sent(text, language, self._sessions.limits))
 
-    async def _open(self, dialog: Any, find: Callable[[], Benchmark | str]) -> None:
-        async def open() -> None:
-            try:
-                id = await self._sessions.open(self._session.env.spec.id, benchmark=find())
-            except (AiocgError, DatasetError) as error:
-                self._tell(str(error))
-                return
-            dialog.close()
-            ui.navigate.to(f"/?session={id}")
+    async def _saved(self, dialog: Any, content: bytes) -> None:
+        """Open what was saved in a file or, if it has several states, let the user choose."""
 
-        await self._do(open)
+        def read() -> list[Opening]:
+            with scratch_folder() as folder:
+                path = Path(folder, "saved")
+                path.write_bytes(content)
+                return openings(path, self._session.env.spec.id)
+
+        found = await in_thread(read)
+        if not found:
+            raise Refusal(422, "this file has no states: take one that `aiocg search --state` has written")
+        if len(found) == 1:
+            await self._go(dialog, found[0])
+            return
+        dialog.clear()
+        names = {place: _title(one) for place, one in enumerate(found[:LISTED])}
+        with dialog, ui.card().classes("w-full"):
+            picked = ui.select(names, value=0, label="state", with_input=True).classes("w-full").props("dense")
+            ui.button("open", on_click=lambda: self._do(lambda: self._go(dialog, found[int(picked.value)])))
+
+    async def _go(self, dialog: Any, opening: Opening) -> None:
+        id = await self._sessions.open_saved(opening.visiting())
+        dialog.close()
+        ui.navigate.to(f"/?session={id}")
+
+    async def _open(self, dialog: Any, find: Callable[[], Benchmark | str]) -> None:
+        await self._do(lambda: self._go_to_program(dialog, find))
+
+    async def _go_to_program(self, dialog: Any, find: Callable[[], Benchmark | str]) -> None:
+        id = await self._sessions.open(self._session.env.spec.id, benchmark=find())
+        dialog.close()
+        ui.navigate.to(f"/?session={id}")
+
+
+def _title(opening: Opening) -> str:
+    """Return what is said of something that can be opened."""
+    earned = "" if opening.reward is None else f", reward {opening.reward:.4f}"
+    states = f", {len(opening.paths)} states" if opening.paths else ""
+    return f"{opening.program}{earned}{states}"

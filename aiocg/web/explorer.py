@@ -16,6 +16,7 @@ from aiocg.errors import AiocgError, WorkerCrashed, WorkerFailure
 from aiocg.web import view
 from aiocg.web.api import create_app
 from aiocg.web.limits import Refusal
+from aiocg.web.saved import Opening
 from aiocg.web.session import Event, ExplorerSession
 from aiocg.web.sessions import Sessions
 from aiocg.web.templates import ACTION_ROW, STYLE, TREE_NODE, colored
@@ -30,23 +31,28 @@ from fastapi import FastAPI
 
 from aiocg.web.dialogs import Dialogs
 from aiocg.web.explanation import Explanation
+from aiocg.web.picture_panel import PICTURES, PicturePanel, picture_of
 from aiocg.web.search_panel import SearchPanel
 
 __all__ = ["create_explorer"]
 
+TABS = ("Tree", "Chart", "Functions", "Explain -Oz", "Search")
 FRAME = 0.25  # seconds between two looks at a search
 _SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scrollIntoView({block: 'nearest'}), 50)"
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
 
-def create_explorer(program: Benchmark | str, environment: str = "llvm-ic-v0", **options: Any) -> FastAPI:
+def create_explorer(
+    program: Benchmark | str | Opening, environment: str = "llvm-ic-v0", **options: Any
+) -> FastAPI:
     """Make the application: the API, and the page at `/`. There can be one in a process.
 
     Args:
-        program: what a page begins with; it may be a file of this machine.
-        environment: in which.
+        program: what a page begins with, a program or something that was saved; it may be a file of this machine.
+        environment: of a program.
         options: of `create_app`.
     """
+    opening = program if isinstance(program, Opening) else Opening(environment, program)
     app = create_app(**options)
     inner = app.router.lifespan_context
 
@@ -55,7 +61,7 @@ def create_explorer(program: Benchmark | str, environment: str = "llvm-ic-v0", *
         async with inner(app) as state:
             sessions: Sessions = app.state.sessions
             with contextlib.suppress(*_WRONG):  # the first page tells what is wrong; else, workers are up for it
-                await sessions.close(await sessions.open(environment, benchmark=program))
+                await sessions.close(await sessions.open_saved(opening))
             yield state
 
     app.router.lifespan_context = lifespan
@@ -67,7 +73,7 @@ def create_explorer(program: Benchmark | str, environment: str = "llvm-ic-v0", *
             sessions.find(session)
         except Refusal:
             try:
-                session = await sessions.open(environment, benchmark=program)
+                session = await sessions.open_saved(opening)
             except _WRONG as error:
                 ui.label(str(error)).classes("text-negative").style("white-space: pre-wrap")
                 return
@@ -88,6 +94,7 @@ class Page:
         self._whole: set[int] = set()
         self._round = 0  # of what is shown; what belongs to an older one is not shown any more
         self._rows: list[dict[str, Any]] = []
+        self._lines: list[str] | None = None  # of the difference that is shown
         self._dark = ui.dark_mode(value=None)
         self._dialogs = Dialogs(sessions, self._session, self._do, self._tell)
 
@@ -112,7 +119,7 @@ class Page:
         with ui.element("main").classes("columns w-full"):
             with ui.element("section").props('aria-label="Actions"'):
                 self._build_actions()
-            with ui.element("section").props('aria-label="States"').classes("column no-wrap q-gutter-y-sm"):
+            with ui.element("section").props('aria-label="States"').classes("states"):
                 self._build_states()
         ui.keyboard(on_key=self._key, ignore=["input", "select", "textarea"])
         self._update()
@@ -140,42 +147,48 @@ class Page:
         self._actions.on("apply", lambda event: self._do(lambda: self._session.step([event.args["action"]])))
 
     def _build_states(self) -> None:
-        with ui.tabs().props("dense no-caps align=left").classes("w-full") as tabs:
-            for name in ("Tree", "Chart", "Functions", "Explain -Oz", "Search"):
-                ui.tab(name)
-        with (
-            ui.tab_panels(tabs, value="Tree", animated=False)
-            .props("keep-alive")
-            .classes("w-full")
-            .style("height: 42vh")
-        ):
-            with ui.tab_panel("Tree").classes("q-pa-sm"):
-                self._tree = ui.tree([], label_key="text", on_select=self._select)
-                self._tree.props('dense no-connectors=false aria-label="Tree of states"')
-                self._tree.add_slot("default-header", TREE_NODE)
-            with ui.tab_panel("Chart").classes("q-pa-sm"):
-                self._chart = ui.echart({}).classes("w-full h-full").props('role=img aria-label="Cost on the way here"')
-            with ui.tab_panel("Functions").classes("q-pa-sm"):
-                names = ("function", "instructions", "before", "blocks", "before ")
-                columns = [
-                    {
-                        "name": name,
-                        "label": name,
-                        "field": name,
-                        "align": "right" if place else "left",
-                        "sortable": True,
-                    }
-                    for place, name in enumerate(names)
-                ]
-                self._functions = ui.table(rows=[], columns=columns, row_key="function").classes("tight w-full")
-                self._functions.props("dense flat hide-pagination :rows-per-page-options=[0]")
-            with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
-                Explanation(self._session, self._do)
-            with ui.tab_panel("Search").classes("q-pa-sm"):
-                self._search = SearchPanel(self._sessions, self._id, self._do)
-        self._said = ui.label().classes("text-caption")
-        self._diff = ui.html("", sanitize=False).classes("diff w-full").style("height: calc(58vh - 150px)")
-        self._diff.props('tabindex=0 role=region aria-label="Difference of the program" data-testid="diff"')
+        drawn = picture_of(self._session)
+        names = [*TABS[:3], *([drawn] if drawn else []), *TABS[3:]]
+        with ui.element("div").classes("panels"):
+            with ui.tabs().props("dense no-caps align=left").classes("w-full") as self._tabs:
+                for name in names:
+                    ui.tab(name)
+            panels = ui.tab_panels(self._tabs, value="Tree", animated=False).props("keep-alive").classes("w-full")
+            with panels.classes("tabbed"):
+                with ui.tab_panel("Tree").classes("q-pa-sm"):
+                    self._tree = ui.tree([], label_key="text", on_select=self._select)
+                    self._tree.props('dense no-connectors=false aria-label="Tree of states"')
+                    self._tree.add_slot("default-header", TREE_NODE)
+                    ui.link("SVG", f"/sessions/{self._id}/tree.svg").props("download").classes("text-caption")
+                with ui.tab_panel("Chart").classes("q-pa-sm"):
+                    self._chart = ui.echart({}).classes("w-full h-full")
+                    self._chart.props('role=img aria-label="Cost on the way here"')
+                with ui.tab_panel("Functions").classes("q-pa-sm"):
+                    self._build_functions()
+                if drawn:
+                    with ui.tab_panel(drawn).classes("q-pa-sm"):
+                        self._picture = PicturePanel(self._session, self._id, self._do)
+                    self._tabs.on_value_change(self._show_picture)
+                with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
+                    Explanation(self._session, self._do)
+                with ui.tab_panel("Search").classes("q-pa-sm"):
+                    self._search = SearchPanel(self._sessions, self._id, self._do)
+        with ui.element("div").classes("changes"):
+            with ui.row().classes("items-center no-wrap w-full"):
+                self._said = ui.label().classes("text-caption ellipsis")
+                ui.space()
+                self._beside = ui.checkbox("side by side", on_change=self._color).props("dense")
+            self._diff = ui.html("", sanitize=False).classes("diff w-full")
+            self._diff.props('tabindex=0 role=region aria-label="Difference of the program" data-testid="diff"')
+
+    def _build_functions(self) -> None:
+        names = ("function", "instructions", "before", "blocks", "before ")
+        columns = [
+            {"name": name, "label": name, "field": name, "align": "right" if place else "left", "sortable": True}
+            for place, name in enumerate(names)
+        ]
+        self._functions = ui.table(rows=[], columns=columns, row_key="function").classes("tight w-full")
+        self._functions.props("dense flat hide-pagination :rows-per-page-options=[0]")
 
     # ------------------------------------------------------------------------------------------------- showing
 
@@ -195,6 +208,7 @@ class Page:
         self._round += 1
         background_tasks.create(self._show_gains(self._round), name="gains of actions")
         background_tasks.create(self._show_difference(self._round), name="difference of a node")
+        background_tasks.create(self._show_picture(), name="picture of a program")
 
     def _show_tree(self) -> None:
         tree = self._session.tree
@@ -232,6 +246,14 @@ class Page:
             row for row in self._rows if text in row["action"].lower() and (row["shown"] or self._noops.value)
         ]
 
+    async def _show_picture(self) -> None:
+        if self._tabs.value in PICTURES.values():
+            await self._picture.show()
+
+    def _color(self) -> None:
+        if self._lines is not None:
+            self._diff.content = colored(self._lines, beside=bool(self._beside.value))
+
     async def _show_difference(self, round: int) -> None:
         session, tree = self._session, self._session.tree
         node = tree.present
@@ -249,7 +271,9 @@ class Page:
             if before != node.number
             else "the program as it came"
         )
-        self._diff.content = colored(lines) if before != node.number else html.escape(new[:200_000])
+        self._lines = lines if before != node.number else None
+        self._diff.content = html.escape(new[:200_000])
+        self._color()
         then = view.counts(await session.text(0)) if new else {}
         now = view.counts(new)
         self._functions.rows = [

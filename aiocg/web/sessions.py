@@ -9,7 +9,9 @@ from typing import Any, Self
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.runtime import Runtime
+from aiocg.validation.legacy_states import modern_state
 from aiocg.web.limits import Limits, Refusal
+from aiocg.web.saved import Opening, at_state
 from aiocg.web.searching import LiveSearch
 from aiocg.web.session import ExplorerSession
 
@@ -50,6 +52,27 @@ class Sessions:
                     self.runtime, environment, benchmark=benchmark, limits=self.limits, **choices
                 )
             )
+
+    async def open_saved(self, opening: Opening) -> str:
+        """Open a session at what was saved, and return its id.
+
+        Raises:
+            Refusal: when there are too many.
+            AiocgError, DatasetError: when that does not exist here, or its actions fail.
+        """
+        if opening.legacy is not None:
+            opening = at_state((await modern_state(self.runtime, opening.legacy, opening.environment))[0])
+        id = await self.open(opening.environment, benchmark=opening.benchmark, reward_space=opening.reward_space)
+        try:
+            session = self.find(id)
+            await session.grow(opening.paths)
+            most = self.limits.actions
+            for start in range(0, len(opening.actions), most):
+                await session.step(opening.actions[start : start + most])
+        except BaseException:
+            await self.close(id)
+            raise
+        return id
 
     async def fork(self, id: str) -> str:
         """Fork a session, and return the id of the new one."""
