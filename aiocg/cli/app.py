@@ -23,6 +23,7 @@ from aiocg.cli import (
     rl,
     search,
     serve,
+    state,
     transitions,
     validate,
 )
@@ -42,6 +43,7 @@ app.add_typer(gcc.app, name="gcc")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(transitions.app, name="transitions")
 app.add_typer(leaderboard.app, name="leaderboard")
+app.add_typer(state.app, name="state")
 app.add_typer(rl.app, name="rl")
 app.add_typer(keys.app, name="keys")
 app.command("envs")(describe.envs)

@@ -82,8 +82,9 @@ def _box(folder: str | Path) -> Iterator[str]:
         elif os.path.isdir(path):
             yield from ("--ro-bind", path, path)
     libraries = loader_environment().get("LD_LIBRARY_PATH", "")
-    clang = find_toolchain().clang.resolve()
-    for shown in dict.fromkeys((str(clang.parent.parent), *filter(None, libraries.split(":")))):
+    clang = find_toolchain().clang
+    folders = (str(clang.parent.parent), str(clang.resolve().parent.parent), *filter(None, libraries.split(":")))
+    for shown in dict.fromkeys(folders):
         if not shown.startswith(SYSTEM):
             yield from ("--ro-bind", shown, shown)
     yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")
