@@ -103,5 +103,7 @@ def _lines(block: Block, *, whole: bool) -> Iterator[str]:
         return
     yield f"{block.name}:"
     rest = count - SHOWN if count > SHOWN + 1 else 0  # the last one says where it goes
-    shown = block.instructions if not rest else [*block.instructions[: SHOWN - 1], f"… {rest} more", block.instructions[-1]]
+    shown = (
+        block.instructions if not rest else [*block.instructions[: SHOWN - 1], f"… {rest} more", block.instructions[-1]]
+    )
     yield from (f"  {line}" for line in shown)

@@ -40,7 +40,10 @@ def stairs(
     drawn = [text(0, 12, up, fill=TEXT), text(WIDTH, HEIGHT - 2, across, fill=TEXT, anchor="end")]
     for tick in ticks:
         _, y = place(0, tick)
-        drawn += [_line(LEFT, y, WIDTH, y, INK, opacity=0.25), text(LEFT - 6, y + 4, _number(tick), fill=TEXT, anchor="end")]
+        drawn += [
+            _line(LEFT, y, WIDTH, y, INK, opacity=0.25),
+            text(LEFT - 6, y + 4, _number(tick), fill=TEXT, anchor="end"),
+        ]
     for tick in _ticks([0.0, most]):
         if tick <= most:
             drawn.append(text(place(tick, low)[0], HEIGHT - 16, _number(tick), fill=TEXT, anchor="middle"))

@@ -2,7 +2,6 @@
 
 import html
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aiocg.pictures import layered
@@ -106,10 +105,3 @@ def _path(points: list[tuple[float, float]], label: str) -> str:
 
 def _quoted(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
-
-
-def chain(steps: Iterable[Box], title: str = "") -> Graph:
-    """Return boxes one behind the other."""
-    boxes = tuple(steps)
-    edges = tuple(Edge(one.name, other.name) for one, other in zip(boxes, boxes[1:], strict=False))
-    return Graph(boxes, edges, title)

@@ -1,13 +1,13 @@
 """Places for the nodes of a graph, in layers from top to bottom (Sugiyama, Tagawa and Toda, 1981).
 
-Edges that would close a circle are turned around first. A node's layer is the longest way to it; an edge over several
-layers gets a bend in each between. The order within a layer, and then the places, follow from those of the neighbours
-above and below, in turns.
+Edges that would close a circle are turned around. A node's layer is the longest way to it; an edge over several layers
+gets a bend in each between. The order in a layer, and the places, follow from the neighbours above and below, in turns.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 __all__ = ["Layout", "layout"]
 
@@ -18,17 +18,11 @@ LOOP = 18.0  # pixels that an edge from a node to itself reaches out
 
 Point = tuple[float, float]
 Node = str | tuple[int, int]  # a node, or the bend of an edge in a layer
+Near = Mapping[Node, list[Node]]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where everything is.
-
-    Attributes:
-        places: the middle of each node.
-        paths: of each edge, in the order in which they were given, the points that it goes through.
-        width, height: of all.
-    """
+class Layout(NamedTuple):
+    """The middle of each node, the points that each edge goes through, in the order of the edges, and the size."""
 
     places: dict[str, Point]
     paths: list[list[Point]]
@@ -61,7 +55,7 @@ def layout(sizes: Mapping[str, Point], edges: Sequence[tuple[str, str]]) -> Layo
     above: dict[Node, list[Node]] = defaultdict(list)
     below: dict[Node, list[Node]] = defaultdict(list)
     for way in ways:
-        for one, other in zip(way, way[1:], strict=False):
+        for one, other in pairwise(way):
             if one != other:
                 below[one].append(other)
                 above[other].append(one)
@@ -72,9 +66,10 @@ def layout(sizes: Mapping[str, Point], edges: Sequence[tuple[str, str]]) -> Layo
     places = {node: (x[node], tops[row] + heights[row] / 2) for row, nodes in enumerate(rows) for node in nodes}
     paths = [list(points) for points in _points(ways, places, size)]
     paths = [points[::-1] if place in turned else points for place, points in enumerate(paths)]
-    right = max([places[node][0] + size[node][0] / 2 for node in places] + [one for way in paths for one, _ in way] + [0])
-    named = {name: places[name] for name in sizes}
-    return Layout(named, paths, right, tops[-1] + heights[-1] if rows else 0.0)
+    right = max(
+        [places[node][0] + size[node][0] / 2 for node in places] + [one for way in paths for one, _ in way] + [0]
+    )
+    return Layout({name: places[name] for name in sizes}, paths, right, tops[-1] + heights[-1] if rows else 0.0)
 
 
 def _followed(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> tuple[list[str], set[int]]:
@@ -104,7 +99,7 @@ def _followed(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> tuple[l
     return found[::-1], back
 
 
-def _order(rows: list[list[Node]], *near: Mapping[Node, list[Node]]) -> None:
+def _order(rows: list[list[Node]], *near: Near) -> None:
     """Sort each row by the mean place of its nodes' neighbours above, then below, in turns."""
     place = {node: float(index) for row in rows for index, node in enumerate(row)}
     for turn in range(ORDERINGS):
@@ -113,9 +108,7 @@ def _order(rows: list[list[Node]], *near: Mapping[Node, list[Node]]) -> None:
             place.update((node, float(index)) for index, node in enumerate(row))
 
 
-def _across(
-    rows: list[list[Node]], above: Mapping[Node, list[Node]], below: Mapping[Node, list[Node]], width: Mapping[Node, float]
-) -> dict[Node, float]:
+def _across(rows: list[list[Node]], above: Near, below: Near, width: Mapping[Node, float]) -> dict[Node, float]:
     """Return the middle of each node, as near to the mean of its neighbours as the row has room."""
     x = dict.fromkeys(width, 0.0)
     for turn in range(MOVES):
@@ -123,7 +116,7 @@ def _across(
         for row in reversed(rows) if turn % 2 else rows:
             right = [_mean(x, near.get(node, ()), node) for node in row]
             left = list(right)  # the row is pushed apart to the right, and to the left, and is then halfway between
-            gaps = [(width[one] + width[other]) / 2 + BESIDE for one, other in zip(row, row[1:], strict=False)]
+            gaps = [(width[one] + width[other]) / 2 + BESIDE for one, other in pairwise(row)]
             for place, gap in enumerate(gaps):
                 right[place + 1] = max(right[place + 1], right[place] + gap)
             for place, gap in reversed(list(enumerate(gaps))):
@@ -137,9 +130,7 @@ def _mean(values: Mapping[Node, float], near: Sequence[Node], node: Node) -> flo
     return sum(values[one] for one in near) / len(near) if near else values[node]
 
 
-def _points(
-    ways: Sequence[Sequence[Node]], places: Mapping[Node, Point], size: Mapping[Node, Point]
-) -> Iterator[list[Point]]:
+def _points(ways: list[list[Node]], places: Mapping[Node, Point], size: Mapping[Node, Point]) -> Iterator[list[Point]]:
     """Yield the points of each edge. Those of one node leave it, and come to it, beside each other."""
     ends: dict[tuple[Node, int], list[tuple[float, int]]] = defaultdict(list)
     for number, way in enumerate(ways):

@@ -173,7 +173,9 @@ class SearchResult:
         levels = {name: earned for name, earned in self.baselines.items() if name != AS_IT_IS}
         points.append((max(self.evaluations, points[-1][0]), points[-1][1]))
         about = f"{self.state.algorithm} search, {self.state.benchmark.removeprefix('benchmark://')}"
-        return stairs({about: points}, levels, across="evaluations", up=f"{self.state.reward_space}: {about}", title=about)
+        return stairs(
+            {about: points}, levels, across="evaluations", up=f"{self.state.reward_space}: {about}", title=about
+        )
 
     def _repr_svg_(self) -> str:
         return self.svg()

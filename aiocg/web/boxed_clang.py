@@ -14,7 +14,7 @@ from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.datasets.uri import USER, BenchmarkUri
 
-__all__ = ["boxed_benchmark", "box_exists"]
+__all__ = ["box_exists", "boxed_benchmark"]
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 INSIDE = "/work"

@@ -42,9 +42,7 @@ _SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scro
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
 
-def create_explorer(
-    program: Benchmark | str | Opening, environment: str = "llvm-ic-v0", **options: Any
-) -> FastAPI:
+def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm-ic-v0", **options: Any) -> FastAPI:
     """Make the application: the API, and the page at `/`. There can be one in a process.
 
     Args:

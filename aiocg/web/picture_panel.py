@@ -65,7 +65,9 @@ class PicturePanel:
         blocks = await in_thread(lambda: {name: len(found) for name, found in functions(text).items()})
         names = sorted(blocks)
         if self._function.options != names:
-            value = self._function.value if self._function.value in blocks else max(blocks, key=lambda name: blocks[name])
+            value = (
+                self._function.value if self._function.value in blocks else max(blocks, key=lambda name: blocks[name])
+            )
             self._function.set_options(names, value=value)
         name, whole = str(self._function.value), bool(self._whole.value)
         if self._drawn == (number, name, whole):

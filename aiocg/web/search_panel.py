@@ -79,7 +79,9 @@ class SearchPanel:
         self._chart.update()
 
     def _course(self, runs: list[Run]) -> dict[str, Any]:
-        return view.course({title(run): [*run.course, (run.evaluations, run.best)] for run in runs}, self._session.lines)
+        return view.course(
+            {title(run): [*run.course, (run.evaluations, run.best)] for run in runs}, self._session.lines
+        )
 
     async def _open(self) -> None:
         """Show two searches beside each other: how they went, and how the programs differ that they found."""

@@ -14,7 +14,8 @@ body { font-family: system-ui, sans-serif; }
 .diff { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre; overflow: auto; line-height: 1.45; }
 .diff .add { background: #16a34a26; } .diff .del { background: #dc262626; } .diff .at { opacity: .6; }
 .beside { display: grid; grid-template-columns: 1fr 1fr; column-gap: 8px; }
-.beside > div { white-space: pre-wrap; overflow-wrap: anywhere; padding-left: 4px; } .beside > .whole { grid-column: 1 / 3; }
+.beside > div { white-space: pre-wrap; overflow-wrap: anywhere; padding-left: 4px; }
+.beside > .whole { grid-column: 1 / 3; }
 .q-tree__node-header:focus-visible, button:focus-visible { outline: 2px solid #0d9488; }
 .columns { display: grid; grid-template-columns: minmax(260px, 330px) minmax(0, 1fr); gap: 12px; }
 .tabbed { height: 42vh; } .changes .diff { height: calc(58vh - 170px); }

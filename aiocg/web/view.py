@@ -27,6 +27,7 @@ def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[
         cost: by which children are the better, the lower.
         whole: nodes that are shown with all their children.
     """
+
     def shown(part: Part) -> dict[str, Any]:
         node = part.node
         found = list(map(shown, part.children))

@@ -67,8 +67,8 @@ def test_boxes_of_a_graph_do_not_overlap_and_edges_end_at_their_boxes(graph: tup
     assert len(found.paths) == len(edges)
     for name, (x, y) in found.places.items():
         width, height = sizes[name]
-        assert -0.01 <= x - width / 2 and x + width / 2 <= found.width + 0.01
-        assert -0.01 <= y - height / 2 and y + height / 2 <= found.height + 0.01
+        assert x - width / 2 >= -0.01 and x + width / 2 <= found.width + 0.01
+        assert y - height / 2 >= -0.01 and y + height / 2 <= found.height + 0.01
         for other, (to_x, to_y) in found.places.items():
             if other != name:
                 apart_x, apart_y = (width + sizes[other][0]) / 2, (height + sizes[other][1]) / 2
@@ -100,7 +100,13 @@ def test_a_long_chain_is_laid_out() -> None:
 
 def test_control_flow_has_the_blocks_and_where_they_lead() -> None:
     graph = cfg(IR, "f")
-    assert [box.lines for box in graph.boxes] == [("entry  2",), ("zero  1",), ("odd name  1",), ("pad  1",), ("done  1",)]
+    assert [box.lines for box in graph.boxes] == [
+        ("entry  2",),
+        ("zero  1",),
+        ("odd name  1",),
+        ("pad  1",),
+        ("done  1",),
+    ]
     assert [(edge.source, edge.target, edge.label) for edge in graph.edges] == [
         ("entry", "zero", "true"), ("entry", "odd name", "false"), ("zero", "done", "else"), ("zero", "done", "1"),
         ("zero", "zero", "2, 3"), ("odd name", "done", ""), ("odd name", "pad", "unwinds"),

@@ -195,8 +195,12 @@ async def test_c_of_visitors_is_refused_where_there_is_no_box(boxing: Client, mo
 async def test_what_a_session_shows_is_drawn(client: Client) -> None:
     path = await opened(client)
     await client.post_json(f"{path}/step", {"actions": ["instcombine"]})
-    for picture, said in (("tree.svg", "instcombine"), ("cfg.svg?function=f", "entry"),
-                          ("cfg.svg?function=f&instructions=true", "ret i32"), ("cfg.dot?function=f", "digraph")):  # fmt: skip
+    for picture, said in (
+        ("tree.svg", "instcombine"),
+        ("cfg.svg?function=f", "entry"),
+        ("cfg.svg?function=f&instructions=true", "ret i32"),
+        ("cfg.dot?function=f", "digraph"),
+    ):
         reply = await client.get(f"{path}/{picture}")
         assert reply.status_code == 200 and said in reply.text, reply.text
         assert reply.headers["content-type"].startswith("text/" if "dot" in picture else "image/svg+xml")
@@ -224,12 +228,14 @@ async def test_the_front_end_of_compilergym_finds_its_routes(client: Client) -> 
     sroa, cse = told["actions"]["-sroa"], told["actions"]["-early-cse"]
     query = f"benchmark=benchmark://programs-v0/gcd&reward=IrInstructionCount&actions={sroa},{cse}"
     every = await client.get_json(f"/api/v4/step?{query}&all_states=1")
-    assert [state["reward"] for state in every["states"]][0] == 0 and len(every["states"]) == 3
+    assert every["states"][0]["reward"] == 0 and len(every["states"]) == 3
     assert every["done"] is False and every["commandline"].startswith("opt ") and "define" in every["ir"]
     last = await client.get_json(f"/api/v4/step?{query}")
     assert len(last["states"]) == 1 and last["states"][0]["instcount"] == every["states"][2]["instcount"]
     assert last["states"][0]["reward"] == sum(state["reward"] for state in every["states"])
-    assert {"TotalInstsCount"} <= last["states"][0]["instcount"].keys() and "TotalBlocks" in last["states"][0]["autophase"]
+    assert {"TotalInstsCount"} <= last["states"][0]["instcount"].keys() and "TotalBlocks" in last["states"][0][
+        "autophase"
+    ]
     for wrong in ("", "?benchmark=programs-v0/gcd&reward=IrInstructionCount&actions=999", "?benchmark=x&reward=y",
                   "?benchmark=/etc/passwd&reward=IrInstructionCount", f"?{query},x"):  # fmt: skip
         assert (await client.get_json(f"/api/v4/step{wrong}", 400))["error"]

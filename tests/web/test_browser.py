@@ -265,7 +265,10 @@ async def test_old_lines_stand_beside_new_ones(opened: Callable[..., Any]) -> No
     page = await opened()
     await apply(page, "mem2reg", 1)
     await page.get_by_role("checkbox", name="side by side").click()
-    old, new = page.get_by_test_id("diff").locator(".beside .del").first, page.get_by_test_id("diff").locator(".beside .at").first
+    old, new = (
+        page.get_by_test_id("diff").locator(".beside .del").first,
+        page.get_by_test_id("diff").locator(".beside .at").first,
+    )
     await expect(old).to_be_visible()
     left, whole = await old.bounding_box(), await new.bounding_box()
     assert left["width"] < whole["width"] * 0.6

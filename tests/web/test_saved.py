@@ -96,7 +96,9 @@ async def test_states_of_a_file_of_transitions_are_nodes(runtime: aiocg.Runtime,
             assert await session.observe("IrInstructionCount") == node.costs["IrInstructionCount"]
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"environment": 1}', "a,b\n1,2\n", f"{STATE.to_json()}\n{STATE.to_json()}"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"environment": 1}', "a,b\n1,2\n", f"{STATE.to_json()}\n{STATE.to_json()}"]
+)
 def test_what_is_no_state_is_refused(text: str) -> None:
     with pytest.raises(InvalidState):
         state_of(text)

@@ -50,8 +50,8 @@ async def test_a_search_that_is_watched_finds_what_it_finds_alone(
     assert run.evaluations >= alone.evaluations > 100 and len(session.tree) > 20
     seen = [events.get_nowait() for _ in range(events.qsize())]
     assert seen[-1] == {
-        "event": "search", "number": 1, "name": "greedy", "running": False, "evaluations": run.evaluations, "best": run.best,
-        "nodes": len(session.tree), "error": None,
+        "event": "search", "number": 1, "name": "greedy", "running": False, "evaluations": run.evaluations,
+        "best": run.best, "nodes": len(session.tree), "error": None,
     }  # fmt: skip
 
 
