@@ -13,8 +13,7 @@ __all__ = ["Layout", "layout"]
 
 BESIDE, BELOW = 22.0, 38.0  # pixels between nodes
 ORDERINGS, MOVES = 8, 12  # how often layers are put in order, and moved
-BEND = 10.0  # pixels that an edge is wide where it passes a layer
-LOOP = 18.0  # pixels that an edge from a node to itself reaches out
+BEND, LOOP = 10.0, 18.0  # pixels that an edge is wide where it passes a layer, and that it reaches out to come back
 
 Point = tuple[float, float]
 Node = str | tuple[int, int]  # a node, or the bend of an edge in a layer
