@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aiocg.cli.output import Workers, errors, fail, print_line, run
+from aiocg.cli.search_job import is_expression
 
 if TYPE_CHECKING:
     import socket
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-PROGRAM = "programs-v0/qsort"
 LOCAL = ("127.0.0.1", "::1", "localhost")
 ANYWHERE = ("0.0.0.0", "::")
 
@@ -24,8 +24,8 @@ def explore(
     program: Annotated[
         str,
         typer.Argument(
-            help="Program to begin with: of a dataset, or a .c, .cc, .cpp, .ll or .bc file.",
-            show_default="programs-v0/qsort",
+            help="Program to begin with: of a dataset, a .c, .cc, .cpp, .ll or .bc file, or a tensor expression.",
+            show_default="programs-v0/qsort, or the environment's own",
         ),
     ] = "",
     state: Annotated[
@@ -92,12 +92,18 @@ def _application(program: str, state: str | None, environment: str, *, trust: bo
     from aiocg.web.explorer import create_explorer
     from aiocg.web.saved import Opening, find_opening
 
+    spec = find(environment)  # errors come before anything is started
     try:
-        opening = Opening(environment, program or PROGRAM) if state is None else find_opening(state, program)
+        opening = Opening(environment, program or spec.benchmark) if state is None else find_opening(state, program)
     except OSError as error:
         fail(f"cannot read {error.filename or state}: {error.strerror or error}")
-    find(opening.environment)  # errors come before anything is started
-    benchmark = resolve(str(opening.benchmark), default_datasets())
+    find(opening.environment)
+    if isinstance(opening.benchmark, str) and is_expression(opening.benchmark):
+        from aiocg.loops import make_benchmark
+
+        benchmark = make_benchmark(opening.benchmark)
+    else:
+        benchmark = resolve(opening.benchmark, default_datasets())
     return create_explorer(replace(opening, benchmark=benchmark), options={"untrusted": not trust}, **options)
 
 

@@ -74,7 +74,7 @@ class NewSession(BaseModel):
     env: str = Field("llvm-ic-v0", description="id of an environment; see /envs")
     benchmark: str | None = Field(None, description="a program of a dataset, such as programs-v0/qsort")
     source: str | None = Field(None, description="a program: C, C++, textual IR, or bitcode in base64")
-    language: str = Field("c", description="of the source: c, c++, ir or bitcode")
+    language: str = Field("c", description="of the source: c, c++, ir, bitcode, or expression for loops")
     state: str | None = Field(None, description="a saved state as JSON or CSV, in place of all others")
     reward_space: str | None = None
     action_space: str | None = None

@@ -10,10 +10,11 @@ from aiocg.web.limits import Refusal
 __all__ = ["costs_of", "levels_of", "numbers"]
 
 LEVELS = ("O3", "Oz", "Os")
+TIME = "runtime"  # of a program or kernel, in seconds, where there is nothing else to compare
 
 
 def costs_of(env: Env) -> tuple[str, ...]:
-    """Return the costs of nodes: that of the environment's reward, else of the first reward with one.
+    """Return the costs of nodes: that of the environment's reward, else of the first reward with one, else the time.
 
     Raises:
         Refusal: when there is none.
@@ -22,6 +23,8 @@ def costs_of(env: Env) -> tuple[str, ...]:
     for reward in [*own, *sorted(env.reward_spaces.values(), key=lambda one: one.platform_dependent)]:
         if isinstance(reward, CostReward):
             return (reward.cost,)
+    if TIME in env.observation_spaces:
+        return (TIME,)
     raise Refusal(400, f"{env.spec.id} has no reward that is the decrease of a cost: take another, such as llvm-ic-v0")
 
 

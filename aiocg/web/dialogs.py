@@ -21,6 +21,11 @@ from aiocg.web.sessions import Sessions
 __all__ = ["Dialogs"]
 
 LISTED = 2000  # programs to choose from
+LANGUAGES = {  # of programs that are pasted, by the kind of worker
+    "llvm": {"c": "C", "c++": "C++", "ir": "LLVM IR"},
+    "gcc": {"c": "C", "c++": "C++"},
+    "loops": {"expression": "tensor expression, such as C[i:512] = sum(k:512) A[i, k] * B[k]"},
+}
 
 
 class Dialogs:
@@ -73,7 +78,8 @@ class Dialogs:
             picked.classes("w-full").props("dense")
             ui.button("open", on_click=lambda: self._open(dialog, lambda: named(str(picked.value)))).props("no-caps")
             ui.separator()
-            language = ui.radio({"c": "C", "c++": "C++", "ir": "LLVM IR"}, value="c").props("inline dense")
+            languages = LANGUAGES.get(self._session.env.spec.worker, LANGUAGES["llvm"])
+            language = ui.radio(languages, value=next(iter(languages))).props("inline dense")
             source = ui.textarea(label="or paste a program").classes("w-full").props("outlined input-class=diff rows=8")
             limits = self._sessions.limits
             ui.button(

@@ -15,9 +15,10 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError, WorkerCrashed, WorkerFailure
 from aiocg.web import view
 from aiocg.web.api import create_app
+from aiocg.web.events import Event
 from aiocg.web.limits import Refusal
 from aiocg.web.saved import Opening
-from aiocg.web.session import Event, ExplorerSession
+from aiocg.web.session import ExplorerSession, Gain
 from aiocg.web.sessions import Sessions
 from aiocg.web.templates import ACTION_ROW, STYLE, TREE_NODE, colored
 from aiocg.web.tree import TreeError
@@ -36,7 +37,6 @@ from aiocg.web.search_panel import SearchPanel
 
 __all__ = ["create_explorer"]
 
-TABS = ("Tree", "Chart", "Functions", "Explain -Oz", "Search")
 FRAME = 0.25  # seconds between two looks at a search
 _SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scrollIntoView({block: 'nearest'}), 50)"
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
@@ -92,6 +92,7 @@ class Page:
         self._whole: set[int] = set()
         self._round = 0  # of what is shown; what belongs to an older one is not shown any more
         self._rows: list[dict[str, Any]] = []
+        self._functions: ui.table | None = None  # which there is for LLVM
         self._lines: list[str] | None = None  # of the difference that is shown
         self._dark = ui.dark_mode(value=None)
         self._dialogs = Dialogs(sessions, self._session, self._do, self._tell)
@@ -146,7 +147,9 @@ class Page:
 
     def _build_states(self) -> None:
         drawn = picture_of(self._session)
-        names = [*TABS[:3], *([drawn] if drawn else []), *TABS[3:]]
+        of_llvm = "Ir" in self._session.env.observation_spaces
+        of_llvm_only = ["Functions", drawn, "Explain -Oz"] if of_llvm else [drawn] if drawn else []
+        names = ["Tree", "Chart", *of_llvm_only, "Search"]
         with ui.element("div").classes("panels"):
             with ui.tabs().props("dense no-caps align=left").classes("w-full") as self._tabs:
                 for name in names:
@@ -161,14 +164,15 @@ class Page:
                 with ui.tab_panel("Chart").classes("q-pa-sm"):
                     self._chart = ui.echart({}).classes("w-full h-full")
                     self._chart.props('role=img aria-label="Cost on the way here"')
-                with ui.tab_panel("Functions").classes("q-pa-sm"):
-                    self._build_functions()
+                if of_llvm:
+                    with ui.tab_panel("Functions").classes("q-pa-sm"):
+                        self._build_functions()
+                    with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
+                        Explanation(self._session, self._do)
                 if drawn:
                     with ui.tab_panel(drawn).classes("q-pa-sm"):
                         self._picture = PicturePanel(self._session, self._id, self._do)
                     self._tabs.on_value_change(self._show_picture)
-                with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
-                    Explanation(self._session, self._do)
                 with ui.tab_panel("Search").classes("q-pa-sm"):
                     self._search = SearchPanel(self._sessions, self._id, self._do)
         with ui.element("div").classes("changes"):
@@ -217,24 +221,22 @@ class Page:
 
     async def _show_gains(self, round: int) -> None:
         self._busy.visible = True
+
+        def wanted(known: Sequence[Gain]) -> bool:
+            if round == self._round and len(known) > len(self._rows):
+                self._rows = [_row(one) for one in sorted(known, key=Gain.rank)]
+                self._list()
+            return round == self._round
+
+        self._rows = []
         try:
-            gains = await self._session.expand(wanted=lambda: round == self._round)
+            gains = await self._session.expand(wanted=wanted)
         except _WRONG as error:
             gains = []
             self._tell(str(error))
         if round != self._round:
             return
-        self._rows = [
-            {
-                "action": one.action,
-                "label": view.label(one.action),
-                "gain": "fails" if one.error else f"{one.gain:+,.0f}" if one.gain else "0" if one.effect else "no-op",
-                "said": "fails" if one.error else f"gain {one.gain:,.0f}" if one.effect else "no effect",
-                "color": "text-positive" if one.gain > 0 else "text-negative" if one.gain < 0 or one.error else "",
-                "shown": one.effect,
-            }
-            for one in gains
-        ]
+        self._rows = list(map(_row, gains))
         self._list()
         self._busy.visible = False
 
@@ -272,6 +274,8 @@ class Page:
         self._lines = lines if before != node.number else None
         self._diff.content = html.escape(new[:200_000])
         self._color()
+        if self._functions is None:
+            return
         then = view.counts(await session.text(0)) if new else {}
         now = view.counts(new)
         self._functions.rows = [
@@ -370,3 +374,15 @@ class Page:
             found = do()
             if isinstance(found, Awaitable) and asyncio.iscoroutine(found):
                 await found
+
+
+def _row(gain: Gain) -> dict[str, Any]:
+    """Return what is shown of an action."""
+    return {
+        "action": gain.action,
+        "label": view.label(gain.action),
+        "gain": "fails" if gain.error else view.change(gain.gain) or ("0" if gain.effect else "no-op"),
+        "said": "fails" if gain.error else f"gain {view.number(gain.gain)}" if gain.effect else "no effect",
+        "color": "text-positive" if gain.gain > 0 else "text-negative" if gain.gain < 0 or gain.error else "",
+        "shown": gain.effect,
+    }

@@ -15,7 +15,7 @@ from aiocg.web.limits import Limits, Refusal
 
 __all__ = ["LANGUAGES", "named", "plain", "sent"]
 
-LANGUAGES = ("c", "c++", "ir", "bitcode")
+LANGUAGES = ("c", "c++", "ir", "bitcode", "expression")
 
 
 def named(uri: str) -> str:
@@ -30,7 +30,7 @@ def named(uri: str) -> str:
 
 
 def sent(source: str, language: str, limits: Limits) -> Benchmark:
-    """Make a benchmark of a program that a visitor sends: a text, or bitcode in base64.
+    """Make a benchmark of a program that a visitor sends: a text, or bitcode in base64; an "expression" is of tensors.
 
     Raises:
         Refusal: when it is too large, of no known language, or C that cannot be compiled here.
@@ -46,7 +46,11 @@ def sent(source: str, language: str, limits: Limits) -> Benchmark:
             413, f"the program has {len(data)} bytes, and the most is {limits.source_bytes}: send a smaller part of it"
         )
     if not data.strip():
-        raise Refusal(422, "the program is empty: send C, C++, textual IR or bitcode")
+        raise Refusal(422, "the program is empty: send its text")
+    if language == "expression":
+        from aiocg.loops import make_benchmark
+
+        return make_benchmark(source)
     if language in ("ir", "bitcode"):
         name = f"{hashlib.sha256(data).hexdigest()[:16]}.{'ll' if language == 'ir' else 'bc'}"
         return Benchmark(f"benchmark://user-v0/{name}", lambda: data, sources=lambda: [BenchmarkSource(name, data)])

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,17 +15,16 @@ from aiocg.host.threads import in_thread
 from aiocg.llvm.difference import difference
 from aiocg.runtime import Runtime
 from aiocg.web.costs import costs_of, levels_of, numbers
+from aiocg.web.events import Events
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.tree import Node, Tree
 
-__all__ = ["Event", "ExplorerSession", "Gain"]
+__all__ = ["ExplorerSession", "Gain"]
 
 TEXTS = ("Ir", "asm", "loop_tree")  # the program as text, one for each compiler
+MASK = "action_mask"
 KEPT_TEXTS = 16
 AT_ONCE = 8  # candidates of one request, behind which a step may have to wait
-QUEUED = 256  # events that a slow reader may be behind before it loses the oldest
-
-Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,15 @@ class Gain:
     effect: bool
     error: str = ""
 
+    def rank(self) -> tuple[bool, bool, float, str]:
+        """Return what gains are sorted by, the best first."""
+        return bool(self.error), not self.effect, -self.gain, self.action
 
-class ExplorerSession:
+
+Wanted = Callable[[Sequence[Gain]], bool]
+
+
+class ExplorerSession(Events):
     """An environment that is moved about in a tree of states. Its methods take turns, whoever calls them.
 
     Few states are kept on the worker; others are reached from the nearest that is, by the actions between. A worker
@@ -66,6 +72,7 @@ class ExplorerSession:
     def __init__(
         self, env: Env, tree: Tree, costs: tuple[str, ...], lines: Mapping[str, float], limits: Limits
     ) -> None:
+        super().__init__()
         self.env = env
         self.tree = tree
         self.costs = costs
@@ -76,7 +83,6 @@ class ExplorerSession:
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._gains: OrderedDict[int, list[Gain]] = OrderedDict()
         self._texts: OrderedDict[int, str] = OrderedDict()
-        self._readers: set[asyncio.Queue[Event]] = set()
 
     @classmethod
     async def open(
@@ -168,22 +174,20 @@ class ExplorerSession:
 
     # ------------------------------------------------------------------------------------------------ looking
 
-    async def expand(
-        self, actions: Sequence[str] | None = None, *, wanted: Callable[[], bool] = lambda: True
-    ) -> list[Gain]:
+    async def expand(self, actions: Sequence[str] | None = None, *, wanted: Wanted = lambda known: True) -> list[Gain]:
         """Return what actions would do from here, the best first; nothing is changed, and steps need not wait for it.
 
         Args:
             actions: their texts; all of the action space if None.
-            wanted: asked now and then; when it says no, what is known by then is returned.
+            wanted: told what is known, now and then; when it says no, that is returned.
 
         Raises:
             UnknownName, InvalidAction: when one is none.
         """
-        node, space = self.tree.present, self.env.action_space
+        node = self.tree.present
         if actions is None and node.number in self._gains:
             return self._gains[node.number]
-        texts = [space.text(one) for one in space.candidates()] if actions is None else list(actions)
+        texts = await self._possible() if actions is None else list(actions)
         if len(texts) > self.limits.candidates:
             if actions is not None:
                 raise Refusal(413, f"an expand takes up to {self.limits.candidates} actions, not {len(texts)}")
@@ -196,13 +200,19 @@ class ExplorerSession:
             child = await self.env.fork()
         async with child:
             for start in range(0, len(texts), AT_ONCE):
-                if not wanted():
+                if not wanted(gains):
                     break
                 gains += await self._gains_of(child, node, texts[start : start + AT_ONCE])
-        gains.sort(key=lambda one: (bool(one.error), not one.effect, -one.gain, one.action))
+        gains.sort(key=Gain.rank)
         if actions is None and len(gains) == len(texts):
             _put(self._gains, node.number, gains, KEPT_TEXTS)
         return gains
+
+    async def _possible(self) -> list[str]:
+        """Return the actions to try, without those that the compiler says are not possible here."""
+        texts = [self.env.action_space.text(one) for one in self.env.action_space.candidates()]
+        mask = await self.observe(MASK) if MASK in self.env.observation_spaces else ()
+        return [text for text, may in zip(texts, mask, strict=True) if may] if len(mask) == len(texts) else texts
 
     async def try_all(self, actions: Sequence[str]) -> list[Gain]:
         """Return what actions would make of the program as it came, in their order; nothing is changed."""
@@ -295,30 +305,6 @@ class ExplorerSession:
             return await self.env.observe(name)
         finally:
             await self._go(present)
-
-    # ------------------------------------------------------------------------------------------------- events
-
-    @contextlib.contextmanager
-    def events(self) -> Iterator[asyncio.Queue[Event]]:
-        """Give a queue of what happens from now on; a slow reader loses the oldest."""
-        queue: asyncio.Queue[Event] = asyncio.Queue(QUEUED)
-        self._readers.add(queue)
-        try:
-            yield queue
-        finally:
-            self._readers.discard(queue)
-
-    @property
-    def watched(self) -> bool:
-        """Whether anybody reads the events."""
-        return bool(self._readers)
-
-    def tell(self, event: str, **facts: Any) -> None:
-        """Tell all readers of an event."""
-        for queue in self._readers:
-            if queue.full():
-                queue.get_nowait()
-            queue.put_nowait({"event": event, **facts})
 
     async def close(self) -> None:
         """Free everything on the worker, and tell the readers."""

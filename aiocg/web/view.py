@@ -9,9 +9,9 @@ from aiocg.errors import NotExpressible
 from aiocg.pictures.cfg import functions
 from aiocg.spaces.actions import ActionLanguage
 from aiocg.web.tree import Part, Tree
-from aiocg.web.words import label, number
+from aiocg.web.words import change, label, number
 
-__all__ = ["chart", "copies", "counts", "course", "label", "number", "parents", "tree_nodes"]
+__all__ = ["change", "chart", "copies", "counts", "course", "label", "number", "parents", "tree_nodes"]
 
 SENT = "user-v0/"  # with which names of programs begin that somebody sent
 INK = "#7b8794"  # which can be read on white and on black
@@ -34,14 +34,14 @@ def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[
         if part.rest:
             found.append({"id": f"more-{node.number}", "text": f"+{part.rest}", "title": f"show {part.rest} more"})
         before = tree[node.parent].costs[cost] if node.parent is not None else node.costs[cost]
-        change = node.costs[cost] - before
+        more = node.costs[cost] - before
         title = label(node.action) or "as it came"
         return {
             "id": str(node.number),
             "text": title,
             "cost": number(node.costs[cost]),
-            "change": f"{change:+,.0f}" if change else "",
-            "better": change < 0,
+            "change": change(more),
+            "better": more < 0,
             "here": node.number == tree.present.number,
             "title": f"node {node.number}: {title}, {cost} {number(node.costs[cost])}",
             "children": found,

@@ -4,7 +4,7 @@ import re
 
 from aiocg.spaces.actions import split_list
 
-__all__ = ["label", "number"]
+__all__ = ["change", "label", "number"]
 
 LONGEST = 44  # characters of an action that is shown
 
@@ -14,8 +14,13 @@ _NAME = re.compile(r"[\w-]+")
 
 
 def number(value: float) -> str:
-    """Return a cost as text, without decimals where it has none."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
+    """Return a cost as text, without decimals where it has none; a small one, such as a time, with three digits."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}" if abs(value) >= 1 else f"{value:.3g}"
+
+
+def change(value: float) -> str:
+    """Return by how much a cost changes, with its sign; "" for nothing."""
+    return f"{'+' if value > 0 else ''}{number(value)}" if value else ""
 
 
 def label(action: str) -> str:
