@@ -35,6 +35,7 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.host.threads import in_thread
 from aiocg.registry import environments
 from aiocg.runtime import Runtime
+from aiocg.states.state import InvalidState
 from aiocg.web import original, pictures, searches
 from aiocg.web.guard import LOOPBACK, Guard
 from aiocg.web.limits import Limits, Refusal
@@ -58,6 +59,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (ObservationFailed, 422),
     (WorkerCrashed, 422),
     (DatasetError, 422),
+    (InvalidState, 422),
     (WorkerStartError, 503),
     (RuntimeClosed, 503),
     (AiocgError, 409),

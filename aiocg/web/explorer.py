@@ -7,6 +7,7 @@ outlasts a reload, and two tabs can have the same one.
 import asyncio
 import contextlib
 import html
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ from aiocg.web.search_panel import SearchPanel
 __all__ = ["create_explorer"]
 
 FRAME = 0.25  # seconds between two looks at a search
+PATIENCE = 0.7  # seconds after which the gains are shown that are known
 _SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scrollIntoView({block: 'nearest'}), 50)"
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
@@ -221,14 +223,16 @@ class Page:
 
     async def _show_gains(self, round: int) -> None:
         self._busy.visible = True
+        told = time.monotonic()
 
         def wanted(known: Sequence[Gain]) -> bool:
-            if round == self._round and len(known) > len(self._rows):
+            nonlocal told
+            if round == self._round and time.monotonic() - told > PATIENCE:  # a compiler that is slow
+                told = time.monotonic()
                 self._rows = [_row(one) for one in sorted(known, key=Gain.rank)]
                 self._list()
             return round == self._round
 
-        self._rows = []
         try:
             gains = await self._session.expand(wanted=wanted)
         except _WRONG as error:

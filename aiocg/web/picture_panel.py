@@ -60,7 +60,7 @@ class PicturePanel:
         text = await session.text(number)
         if picture_of(session) == "Nest":
             self._picture.content = nested(text, "nest of loops")
-            self._svg.props(f'href="/sessions/{self._id}/nest.svg"')
+            self._link(self._svg, "nest.svg")
             return
         blocks = await in_thread(lambda: {name: len(found) for name, found in functions(text).items()})
         names = sorted(blocks)
@@ -74,10 +74,14 @@ class PicturePanel:
             return
         self._drawn = number, name, whole
         query = urllib.parse.urlencode({"function": name, "instructions": whole})
-        self._svg.props(f'href="/sessions/{self._id}/cfg.svg?{query}"')
-        self._dot.props(f'href="/sessions/{self._id}/cfg.dot?{query}"')
+        self._link(self._svg, f"cfg.svg?{query}")
+        self._link(self._dot, f"cfg.dot?{query}")
         self._said.text = f"{blocks[name]} blocks"
         if blocks[name] > (most := session.limits.blocks):
             self._picture.content = html.escape(f"{name} has {blocks[name]} blocks; up to {most} are drawn: take dot")
             return
         self._picture.content = await in_thread(lambda: cfg(text, name, instructions=whole).svg())
+
+    def _link(self, link: ui.link, picture: str) -> None:
+        link.props["href"] = f"/sessions/{self._id}/{picture}"
+        link.update()

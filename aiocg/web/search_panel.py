@@ -31,7 +31,7 @@ class SearchPanel:
         self._id = id
         self._do = do
         self._session = sessions.find(id)
-        with ui.row().classes("items-center no-wrap w-full"):
+        with ui.row().classes("items-center w-full q-gutter-x-sm"):
             self._name = ui.select(list(SEARCHES), value="greedy", label="search").props("dense options-dense")
             self._name.classes("w-32")
             self._seconds = ui.number("seconds", value=USUAL, min=0.1, max=sessions.limits.search_seconds)

@@ -216,7 +216,7 @@ async def test_a_saved_state_is_opened(client: Client) -> None:
         told = await client.post_json("/sessions", {"state": text}, 201)
         assert told["actions"] == ["mem2reg", "gvn"]
         await client.delete(f"/sessions/{told['id']}")
-    assert "not a state" in await client.refused("/sessions", {"state": "{}"}, 409)
+    assert "not a state" in await client.refused("/sessions", {"state": "{}"}, 422)
     there = state.to_json().replace("benchmark://programs-v0/gcd", "file:///etc/passwd")
     assert "send its text" in await client.refused("/sessions", {"state": there}, 403)
 
