@@ -7,7 +7,6 @@ outlasts a reload, and two tabs can have the same one.
 import asyncio
 import contextlib
 import html
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -19,9 +18,9 @@ from aiocg.web.api import create_app
 from aiocg.web.events import Event
 from aiocg.web.limits import Refusal
 from aiocg.web.saved import Opening
-from aiocg.web.session import ExplorerSession, Gain
+from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
-from aiocg.web.templates import ACTION_ROW, STYLE, TREE_NODE, colored
+from aiocg.web.templates import STYLE, TREE_NODE, colored
 from aiocg.web.tree import TreeError
 
 try:
@@ -31,6 +30,7 @@ except ImportError:
 
 from fastapi import FastAPI
 
+from aiocg.web.action_list import ActionList
 from aiocg.web.dialogs import Dialogs
 from aiocg.web.explanation import Explanation
 from aiocg.web.picture_panel import PICTURES, PicturePanel, picture_of
@@ -39,7 +39,6 @@ from aiocg.web.search_panel import SearchPanel
 __all__ = ["create_explorer"]
 
 FRAME = 0.25  # seconds between two looks at a search
-PATIENCE = 0.7  # seconds after which the gains are shown that are known
 _SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scrollIntoView({block: 'nearest'}), 50)"
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
@@ -93,7 +92,6 @@ class Page:
         self._session: ExplorerSession = sessions.find(id)
         self._whole: set[int] = set()
         self._round = 0  # of what is shown; what belongs to an older one is not shown any more
-        self._rows: list[dict[str, Any]] = []
         self._functions: ui.table | None = None  # which there is for LLVM
         self._lines: list[str] | None = None  # of the difference that is shown
         self._dark = ui.dark_mode(value=None)
@@ -119,7 +117,7 @@ class Page:
             self._button("dark_mode", "Light or dark (d)", self._toggle)
         with ui.element("main").classes("columns w-full"):
             with ui.element("section").props('aria-label="Actions"'):
-                self._build_actions()
+                self._actions = ActionList(self._session, self._do)
             with ui.element("section").props('aria-label="States"').classes("states"):
                 self._build_states()
         ui.keyboard(on_key=self._key, ignore=["input", "select", "textarea"])
@@ -129,23 +127,6 @@ class Page:
     def _button(self, icon: str, name: str, do: Callable[[], Any]) -> None:
         with ui.button(icon=icon, on_click=do).props(f'flat dense size=sm color=white aria-label="{name}"'):
             ui.tooltip(name)
-
-    def _build_actions(self) -> None:
-        with ui.row().classes("items-center no-wrap w-full"):
-            self._filter = ui.input(placeholder="filter (/)", on_change=self._list).props(
-                'dense clearable aria-label="Filter actions" data-testid="filter"'
-            ).classes("col")  # fmt: skip
-            self._noops = ui.checkbox("no-ops", on_change=self._list).props("dense")
-        self._busy = ui.linear_progress(show_value=False).props('indeterminate size=2px aria-label="computing gains"')
-        columns = [
-            {"name": "action", "label": "action", "field": "action", "align": "left"},
-            {"name": "gain", "label": "gain", "field": "gain", "align": "right"},
-        ]
-        self._actions = ui.table(rows=[], columns=columns, row_key="action").classes("tight w-full")
-        self._actions.props("dense flat hide-pagination :rows-per-page-options=[0]")
-        self._actions.style("height: calc(100vh - 130px)")
-        self._actions.add_slot("body", ACTION_ROW)
-        self._actions.on("apply", lambda event: self._do(lambda: self._session.step([event.args["action"]])))
 
     def _build_states(self) -> None:
         drawn = picture_of(self._session)
@@ -210,7 +191,7 @@ class Page:
         self._chart.options.update(options)
         self._chart.update()
         self._round += 1
-        background_tasks.create(self._show_gains(self._round), name="gains of actions")
+        background_tasks.create(self._actions.show(), name="gains of actions")
         background_tasks.create(self._show_difference(self._round), name="difference of a node")
         background_tasks.create(self._show_picture(), name="picture of a program")
 
@@ -220,35 +201,6 @@ class Page:
         self._tree.props["nodes"] = nodes
         self._tree.props["expanded"] = list(view.parents(nodes))
         self._tree.update()
-
-    async def _show_gains(self, round: int) -> None:
-        self._busy.visible = True
-        told = time.monotonic()
-
-        def wanted(known: Sequence[Gain]) -> bool:
-            nonlocal told
-            if round == self._round and time.monotonic() - told > PATIENCE:  # a compiler that is slow
-                told = time.monotonic()
-                self._rows = [_row(one) for one in sorted(known, key=Gain.rank)]
-                self._list()
-            return round == self._round
-
-        try:
-            gains = await self._session.expand(wanted=wanted)
-        except _WRONG as error:
-            gains = []
-            self._tell(str(error))
-        if round != self._round:
-            return
-        self._rows = list(map(_row, gains))
-        self._list()
-        self._busy.visible = False
-
-    def _list(self) -> None:
-        text = (self._filter.value or "").lower()
-        self._actions.rows = [
-            row for row in self._rows if text in row["action"].lower() and (row["shown"] or self._noops.value)
-        ]
 
     async def _show_picture(self) -> None:
         if self._tabs.value in PICTURES.values():
@@ -372,21 +324,9 @@ class Page:
             return
         keys: dict[str, Callable[[], Any]] = {
             "u": self._undo, "f": self._fork, "o": self._dialogs.choose, "c": self._dialogs.copy, "d": self._toggle,
-            "/": lambda: self._filter.run_method("focus"),
+            "/": self._actions.focus,
         }  # fmt: skip
         if (do := keys.get(str(event.key))) is not None:
             found = do()
             if isinstance(found, Awaitable) and asyncio.iscoroutine(found):
                 await found
-
-
-def _row(gain: Gain) -> dict[str, Any]:
-    """Return what is shown of an action."""
-    return {
-        "action": gain.action,
-        "label": view.label(gain.action),
-        "gain": "fails" if gain.error else view.change(gain.gain) or ("0" if gain.effect else "no-op"),
-        "said": "fails" if gain.error else f"gain {view.number(gain.gain)}" if gain.effect else "no effect",
-        "color": "text-positive" if gain.gain > 0 else "text-negative" if gain.gain < 0 or gain.error else "",
-        "shown": gain.effect,
-    }
