@@ -1,5 +1,6 @@
 """What the page shows, as values: the tree, counts, the chart, texts to copy. Pure."""
 
+import contextlib
 import math
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -163,4 +164,8 @@ def copies(
         f"        await env.step_texts({list(actions)!r})\n"
         f"        print(env.state)\n\n\nasyncio.run(main())\n"
     )
-    return {"aiocg": comment + shlex.join(command), "Python": python, tool: line}
+    found = {"aiocg": comment + shlex.join(command), "Python": python, tool: line}
+    with contextlib.suppress(NotExpressible):
+        if (exact := language.write(actions, exact=True)) != line:
+            found[f"{tool} of aiocg, which makes the same bytes"] = exact
+    return found
