@@ -38,7 +38,8 @@ def nested(listing: str, title: str = "") -> str:
         title: of the picture.
     """
     roots = _read(listing)
-    y, drawn = 0.0, []
+    y = 0.0
+    drawn: list[str] = []
     for root in roots:
         drawn += _drawn(root, 0.0, y, root.width, 0)
         y += root.height + GAP

@@ -223,7 +223,7 @@ async def test_a_saved_state_is_opened(client: Client) -> None:
 
 async def test_the_front_end_of_compilergym_finds_its_routes(client: Client) -> None:
     told = await client.get_json("/api/v4/describe")
-    assert "gcd" in told["benchmarks"]["benchmark://programs-v0"] and "IrInstructionCountOz" in told["rewards"]
+    assert "aes" in told["benchmarks"]["benchmark://programs-v0"] and "IrInstructionCountOz" in told["rewards"]
     assert len(told["actions"]) == 124
     sroa, cse = told["actions"]["-sroa"], told["actions"]["-early-cse"]
     query = f"benchmark=benchmark://programs-v0/gcd&reward=IrInstructionCount&actions={sroa},{cse}"

@@ -16,7 +16,7 @@ from aiocg.web.explain import WHOLE, pipeline, prefixes, stages
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
 from aiocg.web.templates import colored
-from aiocg.web.tree import Tree
+from aiocg.web.tree import SHOWN, Tree
 
 
 def wide(children: int) -> Tree:
@@ -47,7 +47,7 @@ def test_what_is_shown_of_a_large_tree_is_bounded(parents: list[int]) -> None:
         return sum(1 + count(node.get("children", [])) for node in nodes)  # type: ignore[arg-type]
 
     line = len(tree.line(tree.present.number))
-    assert count(view.tree_nodes(tree, "cost", range(len(tree)))) <= 2 * (view.SHOWN + line)
+    assert count(view.tree_nodes(tree, "cost", range(len(tree)))) <= 2 * (SHOWN + line)
 
 
 def test_a_long_action_is_shortened_to_what_says_most() -> None:
