@@ -1,10 +1,10 @@
 """The part of the page with all actions and what each would gain."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from nicegui import ui
+from nicegui import background_tasks, ui
 
 from aiocg.web import view
 from aiocg.web.session import ExplorerSession, Gain
@@ -12,7 +12,7 @@ from aiocg.web.templates import ACTION_ROW
 
 __all__ = ["ActionList"]
 
-PATIENCE = 0.7  # seconds after which the gains are shown that are known
+PATIENCE = 1.5  # seconds after which the gains are shown that are known
 
 
 class ActionList:
@@ -23,7 +23,9 @@ class ActionList:
         do: carries something out, and tells of its failure.
     """
 
-    def __init__(self, session: ExplorerSession, do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]]) -> None:
+    def __init__(
+        self, session: ExplorerSession, do: Callable[[Callable[[], Awaitable[Any]]], Coroutine[Any, Any, None]]
+    ) -> None:
         self._session = session
         self._do = do
         self._round = 0  # of what is shown; what belongs to an older one is not shown any more
@@ -48,14 +50,14 @@ class ActionList:
         """Let the user type what the actions are filtered by."""
         self._filter.run_method("focus")
 
-    async def show(self) -> None:
-        """Show the gains of the present state; those of a slow compiler as they come."""
-        await self._do(self._show)
+    def show(self) -> None:
+        """Show the gains of the present state when they are known; those of a slow compiler as they come."""
+        self._round += 1
+        self._busy.visible = True
+        background_tasks.create(self._do(self._show), name="gains of actions")
 
     async def _show(self) -> None:
-        self._round += 1
         round, told = self._round, time.monotonic()
-        self._busy.visible = True
 
         def wanted(known: Sequence[Gain]) -> bool:
             nonlocal told

@@ -191,7 +191,7 @@ class Page:
         self._chart.options.update(options)
         self._chart.update()
         self._round += 1
-        background_tasks.create(self._actions.show(), name="gains of actions")
+        self._actions.show()
         background_tasks.create(self._show_difference(self._round), name="difference of a node")
         background_tasks.create(self._show_picture(), name="picture of a program")
 

@@ -67,7 +67,8 @@ def opened(browser: Any, server: Any) -> Callable[..., Any]:
 
 
 async def apply(page: Any, action: str, node: int) -> None:
-    """Click on an action, and wait for its node."""
+    """Click on an action when the gains of the present state are known, and wait for its node."""
+    await expect(page.get_by_label("computing gains")).to_be_hidden()
     await page.locator(f'[data-action="{action}"]').click()
     await expect(page.locator(f'[data-node="{node}"][aria-current]')).to_be_visible()
 
