@@ -25,6 +25,7 @@ from aiocg.cli import (
     search,
     serve,
     shrink,
+    state,
     transitions,
     validate,
 )
@@ -44,6 +45,7 @@ app.add_typer(gcc.app, name="gcc")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(transitions.app, name="transitions")
 app.add_typer(leaderboard.app, name="leaderboard")
+app.add_typer(state.app, name="state")
 app.add_typer(rl.app, name="rl")
 app.add_typer(keys.app, name="keys")
 app.add_typer(cluster.app, name="cluster")
