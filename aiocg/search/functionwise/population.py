@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aiocg.search.functionwise.calls import NAME, NOTHING, CallGraph, Inlined
-from aiocg.search.functionwise.pass_model import PassModel
 
 __all__ = ["PASSES", "Population", "text_of"]
 
@@ -102,7 +101,6 @@ class Population:
         seed: the seed of the random stream.
         core: sequences to try first, on all functions.
         passes: the passes to choose from.
-        model: of which passes help between which others; all are as likely without it. It must have the passes.
         calls: pairs of caller and callee.
         removable: functions that are dead once no call to them is left.
     """
@@ -113,7 +111,6 @@ class Population:
         seed: Sequence[int],
         core: Iterable[Passes] = (),
         passes: Passes = PASSES,
-        model: PassModel | None = None,
         calls: Sequence[tuple[str, str]] = (),
         removable: Iterable[str] = (),
     ) -> None:
@@ -123,7 +120,6 @@ class Population:
         self._random = random.Random(str(seed))
         self._core = list(core)[::-1]
         self._passes = passes
-        self._model = model
         self._alive = self._calls.alive(self.functions)
 
     def _function(self, name: str, costs: Mapping[str, float]) -> Function:
@@ -249,21 +245,14 @@ class Population:
     def _mutate_passes(self, passes: list[str]) -> Passes:
         chance, place = self._random.random(), self._random.randint(0, len(passes))
         if chance < 0.5 or not passes:
-            passes.insert(place, self._draw(passes[:place], passes[place:]))
+            passes.insert(place, self._random.choice(self._passes))
         elif chance < 0.72:
             del passes[place % len(passes)]
         elif chance < 0.9:
-            place %= len(passes)
-            passes[place] = self._draw(passes[:place], passes[place + 1 :])
+            passes[place % len(passes)] = self._random.choice(self._passes)
         else:
             passes.insert(self._random.randint(0, len(passes) - 1), passes.pop(place % len(passes)))
         return tuple(passes[:LONGEST])
-
-    def _draw(self, first: Sequence[str], last: Sequence[str]) -> str:
-        """Return a pass to stand between two parts of a sequence."""
-        if self._model is None:
-            return self._random.choice(self._passes)
-        return self._model.choose(self._random, first[-1] if first else None, last[0] if last else None)
 
 
 def text_of(proposal: Mapping[str, Passes]) -> str:

@@ -20,7 +20,6 @@ from aiocg.search.functionwise.bases import BASES, CLEANUPS, Actions
 from aiocg.search.functionwise.calls import NAME
 from aiocg.search.functionwise.core import core
 from aiocg.search.functionwise.evaluation import costs_of, go_on
-from aiocg.search.functionwise.pass_model import pass_model
 from aiocg.search.functionwise.population import Passes, Population
 from aiocg.search.functionwise.sites import Site
 from aiocg.search.lanes import go_to, open_lanes, spread
@@ -290,7 +289,6 @@ class _Search:
             dict(zip(names, map(float, costs), strict=True)),
             seed,
             core(COSTS[self._cost]),
-            model=pass_model(),
             calls=[(caller, callee) for caller, callee in map(NAME.findall, calls)],
             removable=removable,
         )
