@@ -151,7 +151,7 @@ def test_compiler_of_ones_own_refuses_bad_programs_and_names_the_line(place: Any
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
 def test_example_is_short_and_says_what_it_is(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= (120 if path.parent.name == "cost_model" else 85)
+    assert len(lines) <= (120 if path.parent.name == "cost_model" else 90)
     assert lines[0].startswith('"""')
 
 
