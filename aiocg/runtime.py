@@ -218,10 +218,7 @@ class Runtime:
             ServiceError: if an action fails.
         """
         env = await self.make(
-            state.environment,
-            benchmark=state.benchmark,
-            reward_space=state.reward_space,
-            action_space=action_space,
+            state.environment, benchmark=state.benchmark, reward_space=state.reward_space, action_space=action_space
         )
         try:
             await env.check_actions(state.actions)

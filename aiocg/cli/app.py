@@ -24,6 +24,8 @@ from aiocg.cli import (
     rl,
     search,
     serve,
+    shrink,
+    state,
     transitions,
     validate,
 )
@@ -43,6 +45,7 @@ app.add_typer(gcc.app, name="gcc")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(transitions.app, name="transitions")
 app.add_typer(leaderboard.app, name="leaderboard")
+app.add_typer(state.app, name="state")
 app.add_typer(rl.app, name="rl")
 app.add_typer(keys.app, name="keys")
 app.add_typer(cluster.app, name="cluster")
@@ -57,6 +60,8 @@ app.command("serve")(serve.serve)
 app.command("top")(cluster.top)
 app.command("mcp")(mcp.mcp)
 
+
+app.command("shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}
 

@@ -21,11 +21,7 @@ from aiocg.transport.control import (
     Surveyed,
     from_node_codec,
 )
-from aiocg.transport.errors import (
-    NotAdmittedError,
-    RemoteProtocolError,
-    TransportError,
-)
+from aiocg.transport.errors import NotAdmittedError, RemoteProtocolError, TransportError
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import Channel
 

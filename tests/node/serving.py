@@ -20,9 +20,7 @@ class Serving:
     def __init__(self, place: Any, *options: str) -> None:
         command = [sys.executable, "-P", "-m", "aiocg.cli", "serve", "--json", *options]
         self._log = (place.folder / "serve.log").open("ab")
-        self.process = subprocess.Popen(
-            command, env=place.environment, cwd=place.folder, stdout=subprocess.PIPE, stderr=self._log
-        )
+        self.process: subprocess.Popen[str] = place.start(*command, stderr=self._log)
         assert self.process.stdout is not None
         self.said: dict[str, Any] = json.loads(self.process.stdout.readline())
         self.address: str = self.said["address"]

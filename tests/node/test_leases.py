@@ -235,10 +235,7 @@ def test_a_key_starts_so_many_workers_a_minute() -> None:
     [
         ({"kind": "gcc"}, "no workers of kind 'gcc'; it has: llvm, scripted"),
         ({"kind": "/bin/sh"}, "no workers of kind"),
-        (
-            {"options": {"clang": 1}},
-            "does not accept the option 'clang' from clients, only: module_cache_bytes, tr",
-        ),
+        ({"options": {"clang": 1}}, "does not accept the option 'clang' from clients, only: module_cache_bytes, tr"),
         ({"options": {"transition_cache_bytes": -1}}, "must be from 0"),
         ({"options": {"transition_cache_bytes": float("nan")}}, "must be from 0"),
     ],

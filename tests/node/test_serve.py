@@ -52,10 +52,7 @@ def start(place: Any, keys: KeyFolder) -> Iterator[Start]:
             return serving
 
         yield begin
-    until = time.monotonic() + 60
-    while (place.processes() or place.leftovers()) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert (place.processes(), place.leftovers()) == ([], [])
+    assert place.remains() == []
 
 
 @contextlib.asynccontextmanager
