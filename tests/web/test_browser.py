@@ -240,7 +240,7 @@ async def test_control_flow_is_drawn_and_follows_the_state(opened: Callable[...,
     await page.locator('[data-action="simplifycfg"]').click()
     await expect(page.get_by_test_id("picture").locator("svg rect.box")).not_to_have_count(before)
     await page.get_by_role("checkbox", name="instructions").click()
-    await expect(page.get_by_test_id("picture").get_by_text("ret ").first).to_be_visible()
+    await expect(page.get_by_test_id("picture").locator("svg text", has_text="ret ").first).to_be_visible()
     for name in ("SVG", "dot"):
         async with page.expect_download() as saving:
             await page.get_by_role("link", name=name).and_(page.locator(":visible")).click()
