@@ -38,10 +38,10 @@ body { font-family: system-ui, sans-serif; }
 ACTION_ROW = """
 <q-tr :props="props">
   <q-td colspan="2" class="q-pa-none">
-    <q-btn flat dense no-caps align="between" class="full-width q-px-sm" :data-action="props.row.action"
+    <q-btn flat dense no-caps no-wrap align="between" class="full-width q-px-sm" :data-action="props.row.action"
       :aria-label="'apply ' + props.row.action + ', ' + props.row.said" @click="$parent.$emit('apply', props.row)">
-      <span class="ellipsis" style="max-width: 220px" :title="props.row.action">{{ props.row.label }}</span>
-      <span class="gain" :class="props.row.color">{{ props.row.gain }}</span>
+      <span class="ellipsis" style="min-width: 0" :title="props.row.action">{{ props.row.label }}</span>
+      <span class="gain q-pl-sm" :class="props.row.color">{{ props.row.gain }}</span>
     </q-btn>
   </q-td>
 </q-tr>
