@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from aiocg.pictures.drawing import INK, TEXT, picture, text
+from aiocg.pictures.drawing import CHARACTER, INK, TEXT, picture, text
 
 __all__ = ["merged", "stairs"]
 
@@ -48,18 +48,19 @@ def stairs(
     for tick in _ticks([0.0, most]):
         if tick <= most:
             drawn.append(text(place(tick, low)[0], HEIGHT - 16, _number(tick), fill=TEXT, anchor="middle"))
-    free = 0.0  # below which there is no text of a level yet
+    free, beside = 0.0, 0.0  # below which there is no name of a level yet; how wide the names are
     for value, name in merged(levels):
         _, y = place(0, value)
-        free = max(y - 4, free + TEXT_HEIGHT)
+        free, words = max(y + 4, free + TEXT_HEIGHT), f"{name} {_number(value)}"
+        beside = max(beside, len(words) * CHARACTER + 8)
         drawn.append(_line(LEFT, y, WIDTH, y, LEVEL, dashed=True))
-        drawn.append(text(WIDTH - 4, free, f"{name} {_number(value)}", fill=LEVEL, anchor="end"))
+        drawn.append(text(WIDTH + 6, free, words, fill=LEVEL))
     for number, (name, curve) in enumerate(series.items()):
         color = COLORS[number % len(COLORS)]
         drawn.append(_curve([place(*point) for point in curve], color))
         if len(series) > 1:
             drawn.append(text(LEFT + 110 * number + 4, 12, name, fill=color))
-    return picture(WIDTH, HEIGHT, drawn, title)
+    return picture(WIDTH + beside, HEIGHT, drawn, title)
 
 
 def merged(levels: Mapping[str, float]) -> list[tuple[float, str]]:
