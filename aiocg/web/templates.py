@@ -18,7 +18,8 @@ body { font-family: system-ui, sans-serif; }
 .beside > .whole { grid-column: 1 / 3; }
 .q-tree__node-header:focus-visible, button:focus-visible { outline: 2px solid #0d9488; }
 .columns { display: grid; grid-template-columns: minmax(240px, 300px) minmax(0, 1fr); gap: 12px; }
-.picture { overflow: auto; max-height: calc(42vh - 70px); } .picture svg { max-width: none; }
+.actions table { table-layout: fixed; }
+.picture { overflow: auto; width: 100%; max-height: calc(42vh - 70px); } .picture svg { max-width: none; }
 .tabbed { height: 42vh; } .changes .diff { height: calc(58vh - 170px); }
 @media (min-width: 1280px) {
   .states { display: grid; grid-template-columns: minmax(450px, 4fr) minmax(0, 5fr); gap: 12px; }
