@@ -104,6 +104,7 @@ async def test_actions_are_filtered_and_those_without_effect_are_hidden(opened: 
     page = await opened()
     shown = await page.locator("[data-action]").count()
     await page.keyboard.press("/")
+    await expect(page.get_by_test_id("filter")).to_be_focused()
     await page.keyboard.type("gvn")
     await expect(page.locator('[data-action="mem2reg"]')).to_have_count(0)
     await expect(page.locator('[data-action="gvn"]')).to_have_count(1)
