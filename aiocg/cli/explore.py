@@ -43,8 +43,7 @@ def explore(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port, 0 for a free one.", min=0, max=65535)] = 8765,
     name: Annotated[
-        list[str] | None,
-        typer.Option(help="Another name by which browsers may call this machine.", show_default=False),
+        list[str] | None, typer.Option(help="Another name by which browsers may call this machine.", show_default=False)
     ] = None,
     token: Annotated[
         str | None,
