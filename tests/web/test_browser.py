@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+import aiocg
+
 pytest.importorskip("nicegui")
 playwright = pytest.importorskip("playwright.async_api", reason="needs Playwright: pip install playwright")
 expect = playwright.expect
@@ -271,6 +273,20 @@ async def test_a_saved_state_is_opened_on_the_page(opened: Callable[..., Any], t
     await page.locator("input[type=file]").set_input_files(tmp_path / "two.csv")
     await page.get_by_role("button", name="open", exact=True).click()
     await expect(page.locator('[data-node="2"][aria-current]')).to_be_visible()
+
+
+async def test_a_file_of_transitions_becomes_a_tree(opened: Callable[..., Any], tmp_path: Path) -> None:
+    pytest.importorskip("zstandard")
+    async with aiocg.Runtime(workers=1) as runtime:
+        runtime.log_to(tmp_path / "seen.db")
+        env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd")
+        await env.reset()
+        await env.expand_texts([["mem2reg"], ["sroa", "gvn"]])
+    page = await opened()
+    await page.get_by_role("button", name="Choose a program (o)").click()
+    await page.locator("input[type=file]").set_input_files(tmp_path / "seen.db")
+    await expect(page.locator('[data-node="0"][aria-current]')).to_be_visible()
+    await expect(page.locator("[data-node]")).to_have_count(4)
 
 
 async def test_old_lines_stand_beside_new_ones(opened: Callable[..., Any]) -> None:
