@@ -123,19 +123,17 @@ def fetch(name: str, folder: Path) -> Path:
     """Return the folder of a package's sources, as its authors have published them and Debian has patched them."""
     target = folder / name
     if not target.is_dir():
-        lists = folder / "apt"
+        lists, sources = folder / "apt", folder / "sources.list"
         (lists / "partial").mkdir(parents=True, exist_ok=True)
-        (lists / "sources.list").write_text(SOURCES)
-        options = [
-            f"Dir::Etc::sourcelist={lists}/sources.list",
-            "Dir::Etc::sourceparts=-",
-            f"Dir::State::lists={lists}",
-        ]
-        apt = ["apt-get", "-qq", *(word for option in options for word in ("-o", option))]
+        sources.write_text(SOURCES)
+        places = {"Etc::sourcelist": sources, "Etc::sourceparts": "/dev/null", "State::lists": lists}
+        apt = ["apt-get", "-qq", *(word for key, place in places.items() for word in ("-o", f"Dir::{key}={place}"))]
         if not any(lists.glob("*Sources*")):
             subprocess.run([*apt, "update"], check=True)
-        target.mkdir(parents=True)
-        subprocess.run([*apt, "source", name], cwd=target, check=True, stdout=subprocess.DEVNULL)
+        unfinished = folder / f"{name}.new"
+        unfinished.mkdir(exist_ok=True)
+        subprocess.run([*apt, "source", name], cwd=unfinished, check=True, stdout=subprocess.DEVNULL)
+        unfinished.rename(target)
     return next(path for path in sorted(target.iterdir()) if path.is_dir())
 
 

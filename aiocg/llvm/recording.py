@@ -71,7 +71,7 @@ def run_recorded(path: str, words: Sequence[str], command: Sequence[str], enviro
     Raises:
         OSError: when it cannot be started, or the record cannot be written.
     """
-    child = os.posix_spawn(command[0], command, environment)
+    child = os.posix_spawn(command[0], list(command), environment)
     while True:
         try:
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
