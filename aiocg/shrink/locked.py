@@ -27,6 +27,7 @@ from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Lock, read_lock
 from aiocg.shrink.record import Start, understand
+from aiocg.shrink.tools import Clang
 from aiocg.shrink.units import LEVEL, Units
 
 
@@ -95,7 +96,9 @@ def link(words: Sequence[str], plan: Mapping[str, Any]) -> None:
     entry, note = read_lock(Path(plan["lock"])).images[name], ""
     with scratch_folder() as scratch:
         (units := Path(scratch, "units")).mkdir()
-        linker = Linker(read_inputs(one, {}, Path(scratch)), Units(units), Path(scratch), Form(entry.code, entry.link))
+        linker = Linker(
+            read_inputs(one, {}, Path(scratch)), Units(units), Path(scratch), Form(entry.code, entry.link), Clang()
+        )
         module, actions = linker.joined(), entry.actions
         if why := entry.staleness(module, find_toolchain().version):
             note, actions = f"the lock file is of no use for it: {why}; only the core set was tried", _core(module)

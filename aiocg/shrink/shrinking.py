@@ -4,8 +4,9 @@ import contextlib
 import fnmatch
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +15,16 @@ import msgspec
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
-from aiocg.shrink.candidate import FOUND, OWN, QUICK, Candidates, first_diagnostic, keeping
+from aiocg.llvm.tools import apply
+from aiocg.shrink.candidate import FOUND, OWN, POLISHED, QUICK, Candidates, first_diagnostic, keeping
 from aiocg.shrink.image import put
-from aiocg.shrink.inputs import read_inputs
+from aiocg.shrink.inputs import Inputs, read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock
 from aiocg.shrink.parts import name_of
 from aiocg.shrink.record import Build, Link, changed
-from aiocg.shrink.units import LEVELS, Units
+from aiocg.shrink.tools import Clang, Tools, Zig, is_zig, linker_line, position
+from aiocg.shrink.units import BITCODE, LEVELS, Units
 
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime
@@ -79,9 +82,16 @@ class Shrinking:
     def _begun(self, name: str, link: Link, compiled: Units, scratch: Path) -> Candidates:
         if reason := changed(link, hashes(link.files)):
             raise ValueError(reason)
+        tools: Tools = Clang()
+        if is_zig(link.command):
+            link, tools = linker_line(link, scratch), Zig.find()
         inputs = read_inputs(link, self.build.units, scratch)
-        form = Form.of(link.command.words, link.output.read_bytes())
-        linker = Linker(inputs, compiled, scratch, form)
+        if isinstance(tools, Zig):
+            tools = replace(tools, flavour=link.command.driver, triple=_triple(inputs, compiled))
+            form = Form(() if "wasm" in tools.triple else position(link.command.words), ())
+        else:
+            form = Form.of(link.command.words, link.output.read_bytes())
+        linker = Linker(inputs, compiled, scratch, form, tools)
         if (entry := self.lock.images.get(name)) and not self.update:
             linker = keeping(linker, [part for part in inputs.parts if name_of(part) in entry.kept])
         return Candidates.begin(name, linker)
@@ -111,7 +121,7 @@ class Shrinking:
 
         for image in images:
             try:
-                image.actions = await search(runtime, image.module, budget)
+                image.actions = await search(runtime, image.module, budget, image.linker.tools.reward)
             except AiocgError as error:
                 image.notes.append(f"the search failed: {first_diagnostic(error)}")
 
@@ -131,7 +141,7 @@ class Shrinking:
 
     def _repeat(self, image: Candidates, entry: Entry) -> None:
         """Make the image that an entry says."""
-        if entry.chosen == FOUND:
+        if entry.chosen in (FOUND, POLISHED):
             image.add_found(entry.actions)
         elif entry.chosen in LEVELS:
             image.add_levels([entry.chosen])
@@ -174,6 +184,15 @@ def hashes(paths: Iterable[Path]) -> dict[Path, str]:
             with open(path, "rb") as file:
                 found[path] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
+
+
+def _triple(inputs: Inputs, compiled: Units) -> str:
+    """Return what LLVM calls the target of some inputs."""
+    for path in compiled.objects(inputs.parts[:1], BITCODE).values():
+        text = apply(path.read_bytes(), [], text=True).decode()
+        if match := re.search(r'^target triple = "([^"]+)"', text, re.MULTILINE):
+            return match[1]
+    raise ValueError("none of its objects is known to be C or C++")
 
 
 def _made(folder: Path) -> Path:
