@@ -4,9 +4,8 @@ import contextlib
 import fnmatch
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +17,12 @@ from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
 from aiocg.shrink.candidate import FOUND, OWN, POLISHED, QUICK, Candidates, first_diagnostic, keeping
 from aiocg.shrink.image import put
-from aiocg.shrink.inputs import Inputs, read_inputs
+from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock
 from aiocg.shrink.parts import name_of
 from aiocg.shrink.record import Build, Link, changed
-from aiocg.shrink.tools import Clang, Tools, Zig, is_zig, linker_line, position
+from aiocg.shrink.tools import Clang, is_zig, linker_line, zig_of
 from aiocg.shrink.units import BITCODE, LEVELS, Units
 
 if TYPE_CHECKING:
@@ -82,16 +81,17 @@ class Shrinking:
     def _begun(self, name: str, link: Link, compiled: Units, scratch: Path) -> Candidates:
         if reason := changed(link, hashes(link.files)):
             raise ValueError(reason)
-        tools: Tools = Clang()
-        if is_zig(link.command):
-            link, tools = linker_line(link, scratch), Zig.find()
-        inputs = read_inputs(link, self.build.units, scratch)
-        if isinstance(tools, Zig):
-            tools = replace(tools, flavour=link.command.driver, triple=_triple(inputs, compiled))
-            form = Form(() if "wasm" in tools.triple else position(link.command.words), ())
+        by_zig = is_zig(link.command)
+        inputs = read_inputs(linker_line(link, scratch) if by_zig else link, self.build.units, scratch)
+        if not inputs.parts:
+            raise ValueError("none of its objects is known to be C or C++")
+        if by_zig:
+            words, (path,) = inputs.link.command.words, compiled.objects(inputs.parts[:1], BITCODE).values()
+            tools, code = zig_of(inputs.link.command.driver, words, apply(path.read_bytes(), [], text=True).decode())
+            linker = Linker(inputs, compiled, scratch, Form(code, ()), tools)
         else:
             form = Form.of(link.command.words, link.output.read_bytes())
-        linker = Linker(inputs, compiled, scratch, form, tools)
+            linker = Linker(inputs, compiled, scratch, form, Clang())
         if (entry := self.lock.images.get(name)) and not self.update:
             linker = keeping(linker, [part for part in inputs.parts if name_of(part) in entry.kept])
         return Candidates.begin(name, linker)
@@ -184,15 +184,6 @@ def hashes(paths: Iterable[Path]) -> dict[Path, str]:
             with open(path, "rb") as file:
                 found[path] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
-
-
-def _triple(inputs: Inputs, compiled: Units) -> str:
-    """Return what LLVM calls the target of some inputs."""
-    for path in compiled.objects(inputs.parts[:1], BITCODE).values():
-        text = apply(path.read_bytes(), [], text=True).decode()
-        if match := re.search(r'^target triple = "([^"]+)"', text, re.MULTILINE):
-            return match[1]
-    raise ValueError("none of its objects is known to be C or C++")
 
 
 def _made(folder: Path) -> Path:

@@ -1,6 +1,7 @@
 """The compilers and linkers that images are made with: clang for this machine, and zig's clang for others."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -19,18 +20,19 @@ ZIG = "zig"
 JOIN, LTO, PLAIN = "join", "lto", "plain"
 """What is linked: bitcode to one module, bitcode by passes of the linker's own, or machine code."""
 
+_TRIPLE = re.compile(r'^target triple = "([^"]+)"', re.MULTILINE)
+_ABI = re.compile(r'!"target-abi", !"([^"]+)"')
+
 _COLLECTED = ("--gc-sections", "-znostart-stop-gc", "--icf=safe")
 _JOINED = ("--lto-emit-llvm", "--lto-O0")
 
 
 class Tools(Protocol):
-    """A compiler and a linker.
+    """A compiler and a linker."""
 
-    Attributes:
-        reward: what is searched for.
-    """
-
-    reward: str
+    @property
+    def reward(self) -> str:
+        """What is searched for."""
 
     def compiler(self, cplusplus: bool) -> list[str]:
         """Return the first words of a command that compiles C or C++."""
@@ -149,8 +151,20 @@ def linker_line(link: Link, scratch: Path) -> Link:
     return replace(link, command=parse(shlex.split(told[-1])), units=())
 
 
-def position(words: Collection[str]) -> tuple[str, ...]:
-    """Return the options that generate code for where zig's linker puts it."""
-    if "-shared" in words:
-        return ("-fPIC",)
-    return ("-fPIE",) if "-pie" in words or "--pie" in words else ("-fno-pic",)
+def zig_of(flavour: str, words: Collection[str], text: str) -> tuple[Zig, tuple[str, ...]]:
+    """Return the tools for an image that zig links, and the options that generate code for it.
+
+    Args:
+        flavour: the linker that zig starts.
+        words: of its command line.
+        text: one of the modules of the image, as text.
+
+    Raises:
+        BenchmarkInitError: when zig is not there.
+    """
+    triple = _TRIPLE.search(text)
+    assert triple is not None, "clang names the target"
+    abi = _ABI.search(text)
+    kind = "-fPIC" if "-shared" in words else "-fPIE" if {"-pie", "--pie"} & set(words) else "-fno-pic"
+    code = [*((kind,) if flavour != "wasm-ld" else ()), *((f"-mabi={abi[1]}",) if abi else ())]
+    return replace(Zig.find(), triple=triple[1], flavour=flavour), tuple(code)
