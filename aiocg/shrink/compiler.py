@@ -80,7 +80,7 @@ def _output(words: Sequence[str]) -> str:
 
 
 def _is_bitcode(word: str) -> bool:
-    if not word.endswith(".o") or not os.path.isfile(word):
+    if word.startswith("-") or not os.path.isfile(word):
         return False
     with open(word, "rb") as file:
         return file.read(4) == _BITCODE

@@ -53,7 +53,7 @@ def build(text: str, lock: Path, commands: Path, report: Path) -> int:
 
 def is_repeatable(lock: Lock) -> bool:
     """Say whether everything that a lock file has can be built by it at once."""
-    return bool(lock.images) and all(entry.repeatable for entry in lock.images.values())
+    return lock.whole and all(entry.repeatable for entry in lock.images.values())
 
 
 def _plan(lock: Path, report: Path, commands: Path) -> Mapping[str, Any]:

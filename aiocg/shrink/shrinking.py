@@ -173,7 +173,7 @@ class Shrinking:
             now, before = image.entry(self._llvm), known.get(image.name)
             if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
                 known[image.name] = now
-        return Lock(images=known)
+        return Lock(whole=not self.left_alone and set(self.only) == {"*"}, images=known)
 
 
 def hashes(paths: Iterable[Path]) -> dict[Path, str]:
