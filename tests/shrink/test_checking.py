@@ -40,6 +40,7 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Candidates:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.needs("libc")
 def test_passes_that_the_check_fails_with_are_left_out_and_the_others_stay(image: Candidates, tmp_path: Path) -> None:
     said = subprocess.run(["./app"], capture_output=True, text=True).stdout
