@@ -97,10 +97,7 @@ async def _run(console: Console, files: list[Path], python: Path | None, venvs: 
         before = MachineUse.read()
         makers: dict[str, Callable[[], Driver]] = {"original": functools.partial(_driver, its)} if its else {}
         makers |= {"ours": ours}
-        makers |= {
-            "remembering": functools.partial(ours, "--remember"),
-            "alone": alone,
-        }
+        makers |= {"remembering": functools.partial(ours, "--remember"), "alone": alone}
         comparisons, versions, more = await _everything(rounds.Sides(makers), programs, effort, _say(console))
         _say(console)("other versions of LLVM")
         alone_by_version = await llvm_versions(programs[:: effort.choose(5, 2)], effort)

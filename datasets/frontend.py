@@ -68,11 +68,7 @@ def is_bitcode(content: bytes) -> bool:
 
 
 def compile_file(
-    path: str | os.PathLike[str],
-    flags: Iterable[str] = (),
-    *,
-    inputs: str = "",
-    timeout: float = TIMEOUT,
+    path: str | os.PathLike[str], flags: Iterable[str] = (), *, inputs: str = "", timeout: float = TIMEOUT
 ) -> bytes:
     """Compile a C or C++ file to bitcode, or fetch it from the cache.
 

@@ -127,10 +127,7 @@ class DatasetIndex:
             yield IndexRow(*values)
 
     def positions(
-        self,
-        instructions: tuple[int | None, int | None] | None = None,
-        unique: bool = False,
-        where: str = "",
+        self, instructions: tuple[int | None, int | None] | None = None, unique: bool = False, where: str = ""
     ) -> "array[int]":
         """Return the numbers of measured programs that match, in ascending order.
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import uuid
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -235,6 +236,11 @@ class Workspace:
             timeout=timeout,
         )
 
+    def start(self, *command: str, **streams: Any) -> "subprocess.Popen[str]":
+        """Start a command; what it writes can be read, all of it in one stream unless something else is said."""
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **streams}
+        return subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, **pipes)
+
     def processes(self) -> list[psutil.Process]:
         """Return the processes started here that still run."""
         found = []
@@ -250,6 +256,13 @@ class Workspace:
     def leftovers(self) -> list[str]:
         """Return what is left in the folder for temporary files."""
         return sorted(path.name for path in self.temporary.iterdir())
+
+    def remains(self) -> list[str]:
+        """Return the processes and temporary files that are left, once they have had the time to go."""
+        until = time.monotonic() + 60
+        while (left := [*map(str, self.processes()), *self.leftovers()]) and time.monotonic() < until:
+            time.sleep(0.02)
+        return left
 
 
 @pytest.fixture

@@ -460,15 +460,7 @@ def test_compiler_that_does_not_exist_is_named_with_its_variable(place: Any, var
 @pytest.mark.parametrize("moment", ["aiocg-*/llvm-*", "aiocg-*"], ids=["while searching", "while starting"])
 def test_ctrl_c_ends_with_130_and_leaves_nothing(place: Any, moment: str) -> None:
     command = ["aiocg", "search", "random", "programs-v0/sha256", "--budget", "600", "--workers", "2"]
-    process = subprocess.Popen(
-        command,
-        cwd=place.folder,
-        env=place.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = place.start(*command)
     try:
         while not list(place.temporary.glob(moment)):
             assert process.poll() is None, process.communicate()[0]
@@ -486,7 +478,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(place: Any, moment: str) -> Non
 
 def test_kill_of_the_command_leaves_nothing_either(place: Any) -> None:
     command = ["aiocg", "search", "random", "programs-v0/sha256", "--budget", "600", "--workers", "2"]
-    process = subprocess.Popen(command, cwd=place.folder, env=place.environment, stdin=subprocess.DEVNULL)
+    process = place.start(*command, stdout=subprocess.DEVNULL)
     try:
         while not list(place.temporary.glob("aiocg-*/llvm-*")):
             assert process.poll() is None
@@ -494,12 +486,7 @@ def test_kill_of_the_command_leaves_nothing_either(place: Any) -> None:
     finally:
         process.kill()
         process.wait()
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        if not place.leftovers() and not place.processes():
-            return
-        time.sleep(0.02)
-    pytest.fail(f"still there: {place.leftovers()} {place.processes()}")
+    assert place.remains() == []
 
 
 @pytest.mark.slow

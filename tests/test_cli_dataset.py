@@ -300,15 +300,7 @@ def test_generators_are_listed_without_end(aiocg: Run) -> None:
 
 def _interrupted(place: Any, *words: str, when: Callable[[], bool]) -> str:
     """Start a command, interrupt it at some moment, and return what it printed."""
-    process = subprocess.Popen(
-        ["aiocg", "dataset", *words],
-        cwd=place.folder,
-        env=place.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = place.start("aiocg", "dataset", *words)
     try:
         while not when():
             assert process.poll() is None, process.communicate()[0]

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import typer
 
 from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.files import FilesDataset
-from aiocg.datasets.index import DatasetIndex, IndexRow
+from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.programs import ProgramsDataset
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -20,7 +19,7 @@ with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is 
     patch.syspath_prepend(str(CHECKOUT))
     from bench.datasets_page import __main__ as report
     from bench.datasets_page import measurements
-    from bench.datasets_page.measurements import Failure, Measurement, measure_samples, sample_of, take_measurement
+    from bench.datasets_page.measurements import Failure, measure_samples, take_measurement
 
 PAGE = CHECKOUT / "docs" / "datasets.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -63,12 +62,6 @@ def test_all_datasets_are_described_and_measured_or_tried() -> None:
     assert set(measurements.read_measurements()) == current
     assert set(measurements.LIMITS) < current
     assert len(re.findall(r"^### [\w-]+-v\d$", TEXT, re.MULTILINE)) == len(current)
-
-
-def test_dataset_without_a_note_is_an_error() -> None:
-    notes = notes_about(ProgramsDataset())
-    with pytest.raises(KeyError, match="sdist-v0"):
-        report.page([dataset for dataset in report.shipped_datasets() if dataset.name == "sdist-v0"], notes, {})
 
 
 def test_every_published_file_is_in_the_list_for_mirrors() -> None:
@@ -133,14 +126,6 @@ async def test_failures_and_duplicates_are_counted(mixed: FilesDataset) -> None:
     assert "| 2 of 4 |" in text
 
 
-async def test_what_else_the_index_holds_is_not_counted(mixed: FilesDataset) -> None:
-    stranger = IndexRow("benchmark://mixed-v0/9.c", 9, "LLVM 22.1.8", ir_hash="0", instructions=10**9)
-    DatasetIndex.of(mixed).record([stranger])
-    found = await take_measurement(mixed, mixed[:2])
-    assert (found.sampled, found.good, found.duplicates) == (2, 2, 1)
-    assert found.sizes["instructions"].maximum < 100
-
-
 async def test_what_cannot_be_fetched_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AIOCG_OFFLINE", "1")
     monkeypatch.setenv("AIOCG_CACHE", str(tmp_path / "empty"))
@@ -155,44 +140,3 @@ async def test_what_cannot_be_fetched_is_told(monkeypatch: pytest.MonkeyPatch, t
     assert not any(DatasetIndex.of(dataset).exists for dataset in wanted)
     text = report.page(wanted[:1], notes_about(wanted[0]), found)
     assert "Not measured where the others were: llvm_bitcodes-10.0.0-cBench-v1-linux.tar.bz2 cannot be fetched." in text
-
-
-def test_samples_are_first_seeds_or_drawn_by_lot() -> None:
-    datasets = {dataset.name: dataset for dataset in report.shipped_datasets()}
-    csmith = sample_of(datasets["csmith-v0"])
-    assert [csmith.size, csmith.uri_at(0).path, csmith.uri_at(199).path] == [200, "0", "199"]
-    sources, drawn = datasets["sdist-v0"], sample_of(datasets["sdist-v0"])
-    assert list(drawn.benchmark_uris()) == list(sources.shuffled(0)[:600].benchmark_uris())
-    whole = sample_of(datasets["programs-v0"])
-    assert list(whole.benchmark_uris()) == list(datasets["programs-v0"].benchmark_uris())
-
-
-@pytest.mark.slow
-def test_what_was_measured_before_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(measurements, "LIMITS", {"aiocg-v0": 2})
-    file = tmp_path / "measurements.json"
-    before = {"blas-v0": Measurement(reason="it is gone")}
-    measurements.write_measurements(before, file)
-    report.main(["--measurements", str(file), "--measure", "aiocg-v0"])
-    written = measurements.read_measurements(file)
-    assert written["blas-v0"] == before["blas-v0"]
-    assert (written["aiocg-v0"].sampled, written["aiocg-v0"].good, written["aiocg-v0"].same) == (2, 2, 2)
-    output = capsys.readouterr()
-    assert "of the programs of the seeds 0 to 1, 2 compile" in " ".join(output.out.split())
-    assert output.err == "aiocg-v0: 2 of 2 programs\n"
-
-
-def test_unknown_dataset_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        report.main(["--measure", "csmiht-v0"])
-    assert "there is no dataset csmiht-v0; there are programs-v0, aiocg-v0" in capsys.readouterr().err
-
-
-def test_notes_are_read_strictly(tmp_path: Path) -> None:
-    notes = tmp_path / "notes.toml"
-    notes.write_text('page = ""\n[datasets.x-v0]\nabout = ""\nuse = ""\nknown = []\n')
-    with pytest.raises(ValueError, match="known"):
-        report.read_notes(notes)
-    assert tomllib.loads(report.NOTES.read_text(encoding="utf-8"))["datasets"]

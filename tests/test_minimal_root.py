@@ -58,12 +58,7 @@ def inside(root: Path, script: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     environment |= {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/root", "LANG": "C.UTF-8"}
     isolated = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={root}/proc", "chroot", str(root)]
-    return subprocess.run(
-        [*isolated, "sh", "-ec", script],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    return subprocess.run([*isolated, "sh", "-ec", script], env=environment, capture_output=True, text=True)
 
 
 def test_the_first_command_works_where_there_is_no_compiler(root: Path) -> None:

@@ -18,8 +18,8 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
     patch.syspath_prepend(str(CHECKOUT))
     from bench import versus_compiler_gym
-    from bench.versus import bitcode, original, rounds, stand_ins
-    from bench.versus.comparison import LARGE, Comparison, Samples, overviews, percentile, summary
+    from bench.versus import original, rounds, stand_ins
+    from bench.versus.comparison import LARGE, Comparison, Samples, overviews
     from bench.versus.driver import DriverFailed, alone, ours
 
 VENVS = Path(os.environ.get("AIOCG_CACHE") or Path.home() / ".cache" / "aiocg") / "versus"  # where they are kept
@@ -33,19 +33,6 @@ def versus(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 # --------------------------------------------------------------------------------------- what is said of samples
-
-
-def test_percentile_is_a_sample_that_so_many_do_not_exceed() -> None:
-    samples = [float(value) for value in range(200, 0, -1)]
-    assert percentile(samples, 0.99) == 198
-    assert percentile(samples, 1.0) == 200
-    assert percentile([7.0], 0.99) == 7
-
-
-def test_summary_is_over_the_samples_of_all_rounds() -> None:
-    side = Samples([[1.0, 2.0], [9.0]], [3.0, 5.0])
-    assert summary(side) == {"median": 2.0, "p99": 9.0, "samples": 3, "processor": 4.0}
-    assert summary(Samples()) is None
 
 
 def test_ratio_is_taken_round_by_round() -> None:
@@ -114,18 +101,6 @@ def test_overview_is_over_the_programs_that_are_not_large() -> None:
 # ----------------------------------------------------------------------------------------------- what both do
 
 
-def test_each_side_goes_first_in_turn() -> None:
-    found = [rounds.order(number) for number in range(3)]
-    assert [sides.index("original") < sides.index("ours") for sides in found] == [True, False, True]
-    assert all(set(sides) == set(rounds.SIDES) for sides in found)
-
-
-def test_only_actions_that_both_have_are_tried() -> None:
-    original, ours = {"actions": ["-a", "-b", "-c"]}, {"actions": {"-c": "c", "-a": "a", "-d": "d"}}
-    assert rounds.common_actions({"original": original, "ours": ours}) == ["-a", "-c"]
-    assert rounds.common_actions({"ours": ours}) == ["-c", "-a", "-d"]
-
-
 @pytest.mark.slow
 def test_processor_time_is_of_children_too_living_and_ended() -> None:
     program = """if True:
@@ -150,11 +125,6 @@ def test_processor_time_is_of_children_too_living_and_ended() -> None:
     assert 0 <= idle < 0.05
 
 
-def test_new_attributes_are_taken_out_of_a_program() -> None:
-    line = "define dso_local noundef i32 @f(i32 noundef %willreturn_of) #0 { ; nofree mustprogress nounwind"
-    assert bitcode.without_new_attributes(line) == "define dso_local i32 @f(i32 %willreturn_of) #0 { ; nounwind"
-
-
 # ---------------------------------------------------------------------------------------- what the original needs
 
 
@@ -162,11 +132,6 @@ def test_python_of_another_version_is_refused_with_what_is_needed() -> None:
     with pytest.raises(original.CannotRun, match="is Python 3") as caught:
         original.find_python(Path(sys.executable))
     assert "3.8" in caught.value.needed
-
-
-def test_what_is_no_python_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(original.CannotRun, match="no Python"):
-        original.find_python(tmp_path / "nothing")
 
 
 def test_terminal_stand_in_has_the_functions_in_their_version(tmp_path: Path) -> None:

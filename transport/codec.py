@@ -17,14 +17,7 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from aiocg.transport import limits
-from aiocg.transport.arrays import (
-    Array,
-    Octets,
-    check_data,
-    pack_header,
-    to_numpy,
-    unpack_header,
-)
+from aiocg.transport.arrays import Array, Octets, check_data, pack_header, to_numpy, unpack_header
 from aiocg.transport.errors import LocalProtocolError, RemoteProtocolError
 from aiocg.transport.messages import Expanded, Failure, FailureCode, Message, Observed, Reply, Request
 from aiocg.transport.values import ValueRefusedError, check_incoming, outgoing

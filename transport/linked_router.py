@@ -83,12 +83,7 @@ class LinkedRouter:
         self._inbox: deque[tuple[bytes, list[Frame]]] = deque()  # batches that arrived while `send` waited
         _allow_many_connections()
         self.socket = open_socket(
-            context,
-            zmq.ROUTER,
-            address,
-            security,
-            queued=QUEUED_BATCHES,
-            max_frame_bytes=max_frame_bytes,
+            context, zmq.ROUTER, address, security, queued=QUEUED_BATCHES, max_frame_bytes=max_frame_bytes
         )
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # report a full queue, do not drop silently
         try:

@@ -83,12 +83,7 @@ class LinkedWire:
         self._failures = 0
         self._timer: asyncio.TimerHandle | None = None
         self.socket = open_socket(
-            context,
-            zmq.DEALER,
-            address,
-            security,
-            queued=QUEUED_BATCHES,
-            max_frame_bytes=max_frame_bytes,
+            context, zmq.DEALER, address, security, queued=QUEUED_BATCHES, max_frame_bytes=max_frame_bytes
         )
         first, longest = RECONNECT_SECONDS
         self.socket.setsockopt(zmq.RECONNECT_IVL, int(first * 1000))

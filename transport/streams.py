@@ -48,11 +48,7 @@ class ClientStream:
     """
 
     def __init__(
-        self,
-        address: str,
-        *,
-        on_replies: Callable[[list[Reply]], None],
-        on_error: Callable[[Exception], None],
+        self, address: str, *, on_replies: Callable[[list[Reply]], None], on_error: Callable[[Exception], None]
     ) -> None:
         """Begin to connect; the worker may bind its address later.
 

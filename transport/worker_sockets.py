@@ -37,11 +37,7 @@ class WorkerChannel:
     """
 
     def __init__(
-        self,
-        address: str,
-        security: ServerSecurity,
-        *,
-        max_frame_bytes: int = limits.MAX_FRAME_BYTES,
+        self, address: str, security: ServerSecurity, *, max_frame_bytes: int = limits.MAX_FRAME_BYTES
     ) -> None:
         """Bind the address.
 

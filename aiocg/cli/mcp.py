@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 def mcp(
     env: Annotated[str, typer.Option("--env", help="Id of the environment; `aiocg envs` lists them.")] = "llvm-ic-v0",
     reward: Annotated[
-        str | None,
-        typer.Option(help="What actions are rewarded by.", show_default="that of the environment"),
+        str | None, typer.Option(help="What actions are rewarded by.", show_default="that of the environment")
     ] = None,
     program: Annotated[
         list[Path] | None,
@@ -44,11 +43,7 @@ def mcp(
 
     environment(env)  # an unknown name is told before anything is started
     limits = Limits(
-        sessions=sessions,
-        actions=actions,
-        candidates=candidates,
-        shown_characters=characters,
-        seconds=seconds,
+        sessions=sessions, actions=actions, candidates=candidates, shown_characters=characters, seconds=seconds
     )
     names = [path.name for path in program or []]
     if twice := {name for name in names if names.count(name) > 1}:

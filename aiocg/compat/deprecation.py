@@ -6,14 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-_BETWEEN = (
-    "aiocg",
-    "abc",
-    "concurrent",
-    "contextlib",
-    "functools",
-    "threading",
-)  # us, and libraries that call us
+_BETWEEN = ("aiocg", "abc", "concurrent", "contextlib", "functools", "threading")  # us, and libraries that call us
 
 P = ParamSpec("P")
 R = TypeVar("R")

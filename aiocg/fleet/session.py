@@ -13,13 +13,7 @@ from aiocg.errors import EnvClosed, ForkedProcess, ResetNeeded, TooManyPending
 from aiocg.fleet.expansion import PendingExpand
 from aiocg.fleet.pending import Finish, Pending, Recover
 from aiocg.fleet.rebuildable import Rebuildable, Setting
-from aiocg.fleet.requests import (
-    PendingFork,
-    PendingForkAhead,
-    PendingOpen,
-    PendingParameter,
-    PendingStep,
-)
+from aiocg.fleet.requests import PendingFork, PendingForkAhead, PendingOpen, PendingParameter, PendingStep
 
 if TYPE_CHECKING:
     from aiocg.fleet.slot import WorkerSlot

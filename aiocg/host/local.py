@@ -168,12 +168,7 @@ class LocalProcess:
     """
 
     def __init__(
-        self,
-        process: Child,
-        endpoint: Endpoint,
-        scratch: Path,
-        status: StatusPage,
-        folder: RuntimeFolder,
+        self, process: Child, endpoint: Endpoint, scratch: Path, status: StatusPage, folder: RuntimeFolder
     ) -> None:
         self.pid = process.pid
         self.endpoint = endpoint

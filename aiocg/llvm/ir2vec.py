@@ -59,9 +59,7 @@ _WEIGHTS = np.repeat(np.array([1.0, 0.5, 0.2], np.float32).astype(np.float64), [
 _WHEEL = Wheel(
     file_name="IR2Vec-2.1.1-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
     sha256="db68a3196c666476f1fa2dc83a0bca5b9695ae0b0745ae8df3cd4914cf51f2cb",
-    members={
-        "ir2vec/seedEmbeddingVocab.txt": "0732d8fa867785bed04afcaa522011e42b36df7d0f16af6ae26fbba12b8c77dd",
-    },
+    members={"ir2vec/seedEmbeddingVocab.txt": "0732d8fa867785bed04afcaa522011e42b36df7d0f16af6ae26fbba12b8c77dd"},
 )
 
 

@@ -10,10 +10,7 @@ from aiocg.errors import AiocgError
 
 MIB = 1 << 20
 GIB = 1 << 30
-LEAST = {
-    "requests_per_second": 0,
-    "request_bytes": 4 * MIB,
-}  # batches of small messages have 1 MiB and more
+LEAST = {"requests_per_second": 0, "request_bytes": 4 * MIB}  # batches of small messages have 1 MiB and more
 
 ALLOWED_OPTIONS: Mapping[str, tuple[float, float]] = {
     "transition_cache_bytes": (0, 1 << 40),

@@ -101,10 +101,7 @@ def programs(stored: Stored) -> str:
         its = one["original"]["median"]
         compiler = its - empty[one["program"]]["original"]["median"]
         figures = (its, compiler, one["llvm_alone"]["median"], one["ours"]["median"], one["ours_in_compiler"])
-        ratios = [
-            _spread(one["ratio"]),
-            number(one["bound"]["median"]),
-        ]
+        ratios = [_spread(one["ratio"]), number(one["bound"]["median"])]
         rows.append([short(one["program"]), f"{one['instructions']:,}", *map(number, figures), *ratios])
     return table(head, rows)
 

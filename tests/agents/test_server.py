@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -99,15 +98,8 @@ class Server:
     """`aiocg mcp`, spoken to line by line."""
 
     def __init__(self, place: Any, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "aiocg.cli", "mcp", "--workers", "1", *options],
-            cwd=place.folder,
-            env=place.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command = [sys.executable, "-P", "-m", "aiocg.cli", "mcp", "--workers", "1", *options]
+        self.process: subprocess.Popen[str] = place.start(*command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         self._id = 0
         self.ask("initialize", HELLO)
         self.write(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
@@ -152,10 +144,7 @@ def server(place: Any) -> Iterator[Server]:
 
 def ends(server: Server, place: Any) -> int:
     status = server.process.wait(60)
-    until = time.monotonic() + 60
-    while (place.processes() or place.leftovers()) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert place.processes() == [] and place.leftovers() == []
+    assert place.remains() == []
     return status
 
 

@@ -111,7 +111,7 @@ async def test_makefile_with_a_static_library_becomes_a_dataset_that_needs_no_pr
     made = create("mine", Project.from_build("make -j2"), runs=runs)
     assert made.problems == ()
     assert list(made.dataset.programs) == [
-        *("app", "lib/other.c", "lib/table.c", "lib/unused.c", "lib/weight.c", "main.c"),
+        *("app", "lib/other.c", "lib/table.c", "lib/unused.c", "lib/weight.c", "main.c")
     ]
     program = made.dataset.programs["app"]
     assert program.members == ("main.c", "lib/weight.c", "lib/table.c")

@@ -5,17 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-MARK = "AIOCG_SIGNALS_MARK"  # in the environment of all that a client starts
 PATIENCE = 2.0  # seconds that a client has to end; on an idle machine it takes a tenth of that
 SLACK = 30.0  # seconds that a busy machine may add
 INT, TERM = signal.SIGINT, signal.SIGTERM
@@ -110,32 +106,20 @@ POOL = """
 """
 
 
-@dataclass(slots=True)
 class Client:
-    """A client that runs: everything that it starts has a mark, and a folder for temporary files of its own."""
+    """A client that runs in a place of its own."""
 
-    folder: Path
-    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
-    process: "subprocess.Popen[str] | None" = None
-
-    @property
-    def temporary(self) -> Path:
-        return self.folder / "t"
+    def __init__(self, place: Any) -> None:
+        self.place = place
+        place.environment["AIOCG_CACHE"] = str(place.folder / "cache")
+        self.process: subprocess.Popen[str] | None = None
 
     def start(self, *command: str) -> None:
-        self.temporary.mkdir()
-        self.process = subprocess.Popen(
-            command,
-            env={**os.environ, MARK: self.mark, "TMPDIR": str(self.temporary), "AIOCG_CACHE": str(self.folder / "c")},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=(self.folder / "errors").open("w"),
-            text=True,
-            start_new_session=True,
-        )
+        errors = (self.place.folder / "errors").open("w")
+        self.process = self.place.start(*command, stderr=errors, start_new_session=True)
 
     def run(self, script: str, *arguments: str) -> None:
-        path = self.folder / "script.py"
+        path = self.place.folder / "script.py"
         path.write_text(textwrap.dedent(script))
         self.start(sys.executable, "-P", str(path), *arguments)
 
@@ -158,41 +142,16 @@ class Client:
 
     @property
     def errors(self) -> str:
-        return (self.folder / "errors").read_text()
-
-    def remains(self) -> list[str]:
-        """Return what is left, once it has had the time to go."""
-        until = time.monotonic() + 60
-        while (left := [*self._processes(), *map(str, self._files())]) and time.monotonic() < until:
-            time.sleep(0.02)
-        return left
-
-    def _files(self) -> list[Path]:
-        return [path for path in self.temporary.iterdir() if not path.name.startswith("pymp-")]  # multiprocessing's own
-
-    def _processes(self) -> Iterator[str]:
-        wanted = f"{MARK}={self.mark}".encode()
-        for path in Path("/proc").glob("[0-9]*"):
-            try:
-                if wanted in (path / "environ").read_bytes().split(b"\0"):
-                    yield (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
+        return str((self.place.folder / "errors").read_text())
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
-    folder = Path(tempfile.mkdtemp(prefix="signals-", dir="/tmp"))  # short, as socket addresses must be
-    client = Client(folder)
+def client(place: Any) -> Iterator[Client]:
+    client = Client(place)
     yield client
     if client.process is not None:
         client.process.kill()
-        client.process.wait()
-        assert client.process.stdout is not None
-        client.process.stdout.close()
-    for line in client._processes():
-        print("left:", line)
-    shutil.rmtree(folder, ignore_errors=True)
+        client.process.communicate()
 
 
 def conclude(client: Client, number: int, *, statuses: tuple[int, ...] = ()) -> None:
@@ -203,7 +162,9 @@ def conclude(client: Client, number: int, *, statuses: tuple[int, ...] = ()) -> 
     else:
         assert status in (statuses or (-number, 128 + number)), client.errors
     assert seconds < PATIENCE + SLACK
-    assert client.remains() == []
+    for folder in client.place.temporary.glob("pymp-*"):  # multiprocessing's own
+        shutil.rmtree(folder, ignore_errors=True)
+    assert client.place.remains() == []
 
 
 @pytest.mark.sampled
@@ -245,9 +206,8 @@ def test_a_script_that_compiles_without_a_runtime_ends_and_the_next_one_sweeps(c
     client.send(TERM)
     assert client.end()[0] in (0, -TERM)
     script = "from aiocg.datasets.scratch import scratch_folder\nwith scratch_folder(): pass"
-    environment = {**os.environ, "TMPDIR": str(client.temporary)}
-    subprocess.run([sys.executable, "-P", "-c", script], env=environment, check=True)
-    assert client.remains() == []
+    subprocess.run([sys.executable, "-P", "-c", script], env=client.place.environment, check=True)
+    assert client.place.remains() == []
 
 
 @pytest.mark.sampled

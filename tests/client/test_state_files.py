@@ -3,14 +3,11 @@
 import bz2
 import contextlib
 import gzip
-import http.server
 import io
 import math
 import os
 import random
 import sys
-import threading
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,6 +22,8 @@ from aiocg.datasets.errors import DownloadError
 from aiocg.states import sources as state_sources
 from aiocg.states.files import CompilerEnvStateReader, CompilerEnvStateWriter, State, find_state, read_paths
 from aiocg.states.state import CompilerEnvState, InvalidState, LegacyState
+
+from ..datasets.published_server import Misbehaviour, PublishedServer
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1).filter(str.strip)
 REWARDS = st.none() | st.floats(allow_nan=False)
@@ -134,10 +133,7 @@ def test_results_of_validations_have_their_states() -> None:
     log = {"okay": True, "state": msgspec.structs.asdict(ONE), "translation": None}
     legacy = {**log, "translation": {"commandline": "opt -gvn input.bc -o output.bc"}}
     text = f"{msgspec.json.encode(log).decode()}\n{msgspec.json.encode(legacy).decode()}\n"
-    assert read(text) == [
-        ONE,
-        LegacyState(benchmark=ONE.benchmark, commandline="opt -gvn input.bc -o output.bc"),
-    ]
+    assert read(text) == [ONE, LegacyState(benchmark=ONE.benchmark, commandline="opt -gvn input.bc -o output.bc")]
 
 
 # --------------------------------------------------------------------------------------------------- writing
@@ -286,41 +282,17 @@ def test_endless_blank_lines_take_no_memory(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def web() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """A server with files by their paths, and its address."""
-    files: dict[str, bytes] = {}
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path not in files:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(files[self.path]) + 10 * (self.path == "/short")))
-            self.end_headers()
-            pieces = (b"x" for _ in files[self.path]) if self.path == "/slow" else [files[self.path]]
-            with contextlib.suppress(ConnectionError):  # whoever reads may have given up
-                for piece in pieces:
-                    self.wfile.write(piece)
-                    time.sleep(0.02 if self.path == "/slow" else 0)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", files
-        server.shutdown()
-        thread.join()
+def web() -> Iterator[PublishedServer]:
+    with PublishedServer() as server:
+        yield server
 
 
-def test_addresses_are_fetched(web: tuple[str, dict[str, bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_are_fetched(web: PublishedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIOCG_OFFLINE", raising=False)
-    address, files = web
-    files["/results"] = LEADERBOARD.encode()
-    files["/results.csv.gz"] = gzip.compress(LEADERBOARD.encode())
-    files["/short"] = b"x,1,2,opt\n"
+    address = web.address
+    web.publish("results", LEADERBOARD.encode())
+    web.publish("results.csv.gz", gzip.compress(LEADERBOARD.encode()))
+    web.publish("short", b"x,1,2,opt\n", Misbehaviour(announced=10))
     assert list(read_paths([f"{address}/results", f"{address}/results.csv.gz"])) == read(LEADERBOARD) * 2
     assert find_state(f"{address}/results:3").benchmark == "benchmark://cBench-v1/dijkstra"
     with pytest.raises(DownloadError, match="the server answers 404 Not Found"):
@@ -332,16 +304,18 @@ def test_addresses_are_fetched(web: tuple[str, dict[str, bytes]], monkeypatch: p
         list(read_paths([f"{address}/results"]))
 
 
-def test_a_server_that_sends_a_little_now_and_then_is_given_up(web: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_sends_a_little_now_and_then_is_given_up(
+    web: PublishedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AIOCG_OFFLINE", raising=False)
     monkeypatch.setattr(state_sources, "TOTAL_TIMEOUT", 0.2)
-    web[1]["/slow"] = b"x" * 10**5
+    web.publish("slow", b"x" * 10**6, Misbehaviour(pause=0.02))
     with pytest.raises(DownloadError, match="it did not arrive within"):
-        list(read_paths([f"{web[0]}/slow"]))
+        list(read_paths([f"{web.address}/slow"]))
 
 
-def test_a_password_in_an_address_is_not_shown(web: tuple[str, dict[str, bytes]], monkeypatch: Any) -> None:
-    address = web[0].replace("//", "//user:secret@")
+def test_a_password_in_an_address_is_not_shown(web: PublishedServer, monkeypatch: Any) -> None:
+    address = web.address.replace("//", "//user:secret@")
     for offline in ("0", "1"):
         monkeypatch.setenv("AIOCG_OFFLINE", offline)
         with pytest.raises(DownloadError) as caught:
@@ -349,11 +323,11 @@ def test_a_password_in_an_address_is_not_shown(web: tuple[str, dict[str, bytes]]
         assert "secret" not in str(caught.value)
 
 
-def test_offline_nothing_is_fetched(web: tuple[str, dict[str, bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
-    web[1]["/results"] = LEADERBOARD.encode()
+def test_offline_nothing_is_fetched(web: PublishedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    web.publish("results", LEADERBOARD.encode())
     monkeypatch.setenv("AIOCG_OFFLINE", "1")
     with pytest.raises(DownloadError, match="AIOCG_OFFLINE is set"):
-        list(read_paths([f"{web[0]}/results"]))
+        list(read_paths([f"{web.address}/results"]))
 
 
 def test_a_server_that_is_not_there_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

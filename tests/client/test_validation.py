@@ -28,10 +28,7 @@ def wrong(kind: str = ErrorKind.WRONG_OUTPUT, **data: Any) -> ValidationError:
 
 def failed(*errors: ValidationError) -> ValidationResult:
     return ValidationResult(
-        state=STATE,
-        benchmark_semantics_validated=True,
-        benchmark_semantics_validation_failed=True,
-        errors=errors,
+        state=STATE, benchmark_semantics_validated=True, benchmark_semantics_validation_failed=True, errors=errors
     )
 
 

@@ -163,14 +163,8 @@ def test_messages_refuse_what_they_have_no_field_for() -> None:
             "0a0f62656e63686d61726b3a2f2f612f6212060a044243c0de1a1d0a140a0263630a0324494e12060a01411201"
             "3118ac021a032a01781a00",
         ),
-        (
-            proto.File(contents=b""),
-            "0a00",
-        ),
-        (
-            proto.Command(timeout_seconds=-1),
-            "18ffffffffffffffffff01",
-        ),
+        (proto.File(contents=b""), "0a00"),
+        (proto.Command(timeout_seconds=-1), "18ffffffffffffffffff01"),
         (
             proto.Event(
                 event_list=proto.ListEvent(

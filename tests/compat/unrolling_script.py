@@ -27,9 +27,7 @@ class UnrollingSession(CompilationSession):
     """Its state is a file of textual IR."""
 
     compiler_version = "1.0.0"
-    action_spaces = [
-        ActionSpace(name="unrolling", space=Space(named_discrete=NamedDiscreteSpace(name=ACTIONS))),
-    ]
+    action_spaces = [ActionSpace(name="unrolling", space=Space(named_discrete=NamedDiscreteSpace(name=ACTIONS)))]
     observation_spaces = [
         ObservationSpace(name="ir", space=Space(string_value=StringSpace(length_range=Int64Range(min=0)))),
         ObservationSpace(name="lines", space=Space(double_value=DoubleRange(min=0)), deterministic=True),

@@ -40,18 +40,7 @@ def test_ir_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "a b.c",
-        "ünïcode 🦉.c",
-        "-O3.c",
-        "@file.c",
-        "a'b\"c.c",
-        "a?b#c%41.c",
-        "$HOME.c",
-        "a\\b.c",
-        "new\nline.c",
-    ],
+    "name", ["a b.c", "ünïcode 🦉.c", "-O3.c", "@file.c", "a'b\"c.c", "a?b#c%41.c", "$HOME.c", "a\\b.c", "new\nline.c"]
 )
 def test_a_strange_name_is_a_name_like_any_other(tmp_path: Path, name: str) -> None:
     header = write(tmp_path / "a header.h", "#define ONE 1\n")
@@ -160,8 +149,7 @@ def test_flags_are_part_of_the_uri(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "flag",
-    ["-o/etc/passwd", "-fplugin=x.so", "-Xclang", "-Wp,-MD,/tmp/x", "-MF/tmp/x", "-mllvm=-x", "/tmp/y.c"],
+    "flag", ["-o/etc/passwd", "-fplugin=x.so", "-Xclang", "-Wp,-MD,/tmp/x", "-MF/tmp/x", "-mllvm=-x", "/tmp/y.c"]
 )
 def test_a_uri_cannot_carry_flags_that_write_files_or_load_code(tmp_path: Path, flag: str) -> None:
     path = write(tmp_path / "x.c")
@@ -202,10 +190,7 @@ def test_only_the_chosen_suffixes_count(tmp_path: Path) -> None:
 
 def test_a_directory_is_searched_again_unless_remembered(tmp_path: Path) -> None:
     write(tmp_path / "a.c")
-    remembering, forgetful = (
-        FilesDataset("r-v0", tmp_path),
-        FilesDataset("f-v0", tmp_path, memoize_uris=False),
-    )
+    remembering, forgetful = (FilesDataset("r-v0", tmp_path), FilesDataset("f-v0", tmp_path, memoize_uris=False))
     assert len(remembering) == len(forgetful) == 1
     write(tmp_path / "b.c")
     assert len(remembering) == len(list(remembering)) == 1

@@ -317,8 +317,7 @@ NONSENSE = ("[]", "{", *(f'{{"files": {files}}}' for files in _FILES))
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("kind", "page"),
-    [*(("application/json", page) for page in NONSENSE), ("text/html", f"<![odd[ x><a href={SDIST}>")],
+    ("kind", "page"), [*(("application/json", page) for page in NONSENSE), ("text/html", f"<![odd[ x><a href={SDIST}>")]
 )
 def test_a_page_that_makes_no_sense_is_an_answer_among_others(
     sdist: tuple[str, bytes], own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, page: str

@@ -19,12 +19,7 @@ def test_every_source_is_a_benchmark() -> None:
 
 def test_the_dataset_can_be_validated() -> None:
     dataset = ProgramsDataset()
-    assert (dataset.name, dataset.version, dataset.license, dataset.validatable) == (
-        "programs-v0",
-        0,
-        "MIT",
-        True,
-    )
+    assert (dataset.name, dataset.version, dataset.license, dataset.validatable) == ("programs-v0", 0, "MIT", True)
 
 
 @pytest.mark.parametrize("benchmark", PROGRAMS, ids=str)

@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 
 import aiocg
-from aiocg.datasets import (
-    BenchmarkInitError,
-    BenchmarkNotFound,
-    Datasets,
-    DownloadError,
-    default_datasets,
-)
+from aiocg.datasets import BenchmarkInitError, BenchmarkNotFound, Datasets, DownloadError, default_datasets
 from aiocg.datasets.published.catalogue import bitcode_dataset, bitcode_datasets
 from aiocg.datasets.tar import TarDatasetWithManifest
 
@@ -47,10 +41,7 @@ def make(site: Path, published_server: PublishedServer, bitcode: dict[str, bytes
         names = manifest(
             published_server, "llvm_bitcodes-10.0.0-npb-v0-manifest.bz2", ("2", "0", "1", "broken", "lost")
         )
-        facts = {
-            "sha256": archive.sha256,
-            "manifest_sha256": names.sha256,
-        }
+        facts = {"sha256": archive.sha256, "manifest_sha256": names.sha256}
         return bitcode_dataset("npb-v0", **{**facts, "license": "NOSA", "size": 5, "references": {}, **changes})
 
     return new

@@ -78,10 +78,7 @@ def compiled(text: str) -> bytes:
 
 @pytest.fixture
 def make(
-    published_server: PublishedServer,
-    worker_cache: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    published_server: PublishedServer, worker_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Make:
     """Make a dataset of some programs, whose files are served here."""
     monkeypatch.setenv("AIOCG_SITE_DATA", str(tmp_path / "site"))
@@ -91,10 +88,7 @@ def make(
         archive = pack(published_server, "llvm_bitcodes-10.0.0-cBench-v1-linux.tar.bz2", bitcode)
         inputs = pack(published_server, "cBench-v0-runtime-data.tar.bz2", INPUTS)
         return CBenchDataset(
-            urls=archive.urls,
-            sha256=archive.sha256,
-            input_urls=inputs.urls,
-            input_sha256=inputs.sha256,
+            urls=archive.urls, sha256=archive.sha256, input_urls=inputs.urls, input_sha256=inputs.sha256
         )
 
     return new
@@ -176,11 +170,7 @@ async def test_all_inputs_are_compared(make: Make, runtime: aiocg.Runtime, name:
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "kinds"),
-    [
-        ("crc32", {"Wrong output"}),
-        ("qsort", {"Wrong output (file)"}),
-        ("sha", {"Gold standard: Runtime error (5)"}),
-    ],
+    [("crc32", {"Wrong output"}), ("qsort", {"Wrong output (file)"}), ("sha", {"Gold standard: Runtime error (5)"})],
 )
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_a_program_does_otherwise_is_found(

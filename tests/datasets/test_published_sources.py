@@ -68,10 +68,7 @@ CLC = (
 )
 ANGHABENCH, CHSTONE = (facts(name)["strip_prefix"] for name in ("anghabench-v1", "chstone-v0"))
 ARCHIVES: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "anghabench-v1": (
-        f"{ANGHABENCH}.tar.gz",
-        {f"{ANGHABENCH}/curl/lib/extr_list.c_drop.c": FUNCTION},
-    ),
+    "anghabench-v1": (f"{ANGHABENCH}.tar.gz", {f"{ANGHABENCH}/curl/lib/extr_list.c_drop.c": FUNCTION}),
     "chstone-v0": (
         "chstone.tar.gz",
         {

@@ -147,10 +147,7 @@ def test_the_names_are_listed_once(
 
 
 def test_an_installation_of_somebody_elses_can_be_used(
-    published_server: PublishedServer,
-    archive: bytes,
-    ordinary_user: OrdinaryUser,
-    monkeypatch: pytest.MonkeyPatch,
+    published_server: PublishedServer, archive: bytes, ordinary_user: OrdinaryUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         monkeypatch.setenv("AIOCG_SITE_DATA", name)

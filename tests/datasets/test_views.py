@@ -105,9 +105,7 @@ def test_slices_of_slices_are_those_of_a_list(count: int, parts: list[slice], co
 
 @settings(deadline=None)
 @given(
-    count=st.integers(1, 40),
-    steps=st.lists(st.one_of(slices, st.integers(0, 9)), max_size=5),
-    counted=st.booleans(),
+    count=st.integers(1, 40), steps=st.lists(st.one_of(slices, st.integers(0, 9)), max_size=5), counted=st.booleans()
 )
 def test_slices_and_shuffles_of_each_other_keep_benchmarks_apart(
     count: int, steps: list[slice | int], counted: bool
@@ -170,11 +168,7 @@ def test_the_first_programs_of_a_shuffle_are_those_that_were_published() -> None
 
 
 @settings(deadline=None)
-@given(
-    count=st.integers(1, 300),
-    seed=st.integers(),
-    weights=st.lists(st.integers(1, 20), min_size=1, max_size=6),
-)
+@given(count=st.integers(1, 300), seed=st.integers(), weights=st.lists(st.integers(1, 20), min_size=1, max_size=6))
 def test_a_split_is_disjoint_and_covers_everything(count: int, seed: int, weights: list[int]) -> None:
     dataset = Numbers(count)
     shares = {f"set{index}": weight / sum(weights) for index, weight in enumerate(weights)}

@@ -1,9 +1,6 @@
 """Environments and processes: forks, spawned children, running loops; and that no end of any kind leaves a trace."""
 
-import signal
-import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -181,7 +178,7 @@ def test_environment_works_there_and_leaves_nothing(script: str, place: Any) -> 
     path.write_text((guard.replace("    import", "    import") if script == SPAWN else START) + script)
     done = place.run(sys.executable, "-P", str(path), timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
-    assert _gone(place) == []
+    assert place.remains() == []
 
 
 @pytest.mark.few(1)
@@ -202,23 +199,7 @@ def test_nothing_is_left_however_it_ends(ending: str, status: int, said: str, pl
     done = place.run(sys.executable, "-P", "-c", f"{START}\n{ending}", timeout=60)
     assert done.returncode == status, done.stderr
     assert said in done.stderr if said else done.stderr == ""
-    assert _gone(place) == []
-
-
-@pytest.mark.slow
-def test_interrupt_of_a_script_ends_it_at_once(place: Any) -> None:
-    script = f"{START}\nimport aiocg.testing\naiocg.gym.register_all()\n" + (
-        "env = gymnasium.make('scripted-v0')\nenv.reset()\nprint('ready', flush=True)\nenv.step('hang')"
-    )
-    command = [sys.executable, "-P", "-c", script]
-    process = subprocess.Popen(
-        command, cwd=place.folder, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert errors.splitlines()[-1] == "KeyboardInterrupt"
-    assert _gone(place) == []
+    assert place.remains() == []
 
 
 @pytest.mark.slow
@@ -231,12 +212,4 @@ def test_interrupt_that_does_not_wake_the_waiting_thread_ends_it_as_well(place: 
     )
     done = place.run(sys.executable, "-P", "-c", script, timeout=60)
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
-    assert _gone(place) == []
-
-
-def _gone(place: Any, seconds: float = 60.0) -> list[str]:
-    """Return what is left in the end: processes, and files for temporary use."""
-    deadline = time.monotonic() + seconds
-    while (left := [*map(str, place.processes()), *place.leftovers()]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return left
+    assert place.remains() == []

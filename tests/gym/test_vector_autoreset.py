@@ -51,10 +51,7 @@ def pairs(runtime: aiocg.gym.SyncRuntime) -> Callable[..., Pair]:
         def single(start: int) -> Callable[[], gymnasium.Env[Any, Any]]:
             return lambda: TimeLimit(
                 runtime.make(
-                    "scripted-v0",
-                    benchmark=f"scripted-v0/{start}",
-                    observation_space=observation,
-                    reward_space="value",
+                    "scripted-v0", benchmark=f"scripted-v0/{start}", observation_space=observation, reward_space="value"
                 ),
                 LIMIT,
             )

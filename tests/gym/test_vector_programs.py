@@ -66,9 +66,7 @@ def test_a_list_gives_each_environment_its_own(runtime: aiocg.gym.SyncRuntime, t
     assert infos["benchmark"][0].endswith("/x.c") and infos["benchmark"][1] == "benchmark://programs-v0/gcd"
 
 
-def test_a_dataset_gives_each_episode_the_next_in_the_order_of_the_environments(
-    runtime: aiocg.gym.SyncRuntime,
-) -> None:
+def test_a_dataset_gives_each_episode_the_next_in_the_order_of_the_environments(runtime: aiocg.gym.SyncRuntime) -> None:
     expected = [(0, 1, 2), (3, 4, 5), (6, 7, 8)]
     for given in ("scripted-v0", "benchmark://scripted-v0", runtime.datasets["scripted-v0"]):
         assert episodes(vector_of(runtime, 3, benchmarks=given), 3) == expected

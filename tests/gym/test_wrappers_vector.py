@@ -35,12 +35,7 @@ def make(request: pytest.FixtureRequest, runtime: aiocg.gym.SyncRuntime) -> Iter
     def make(mode: AutoresetMode = AutoresetMode.NEXT_STEP) -> Any:
         if request.param == "CompilerVectorEnv":
             vector: Any = runtime.make_vec(
-                "scripted-v0",
-                COUNT,
-                benchmarks=benchmarks,
-                max_episode_steps=LENGTH,
-                autoreset_mode=mode,
-                **SETTINGS,
+                "scripted-v0", COUNT, benchmarks=benchmarks, max_episode_steps=LENGTH, autoreset_mode=mode, **SETTINGS
             )
         else:
             vector = SyncVectorEnv(

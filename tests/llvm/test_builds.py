@@ -18,10 +18,7 @@ from ..machine import needs_headers
 
 PROJECT = Path(__file__).resolve().parents[2] / "examples/makefile_project"
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    needs_headers,
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_headers]
 
 COUNT = """
 #include <stdio.h>

@@ -211,10 +211,7 @@ async def wait_until(condition, timeout: float = 60.0) -> None:  # type: ignore[
 async def test_nothing_survives_a_kill_while_a_program_runs(place, victim) -> None:  # type: ignore[no-untyped-def]
     script = SCRIPT.format(folder=str(Path(__file__).parent))
     client = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-c", script),
-        cwd=place.folder,
-        env=place.environment,
-        stdout=asyncio.subprocess.PIPE,
+        *(sys.executable, "-P", "-c", script), cwd=place.folder, env=place.environment, stdout=asyncio.subprocess.PIPE
     )
     assert client.stdout is not None
     worker = int(await client.stdout.readline())

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import aiocg
@@ -25,43 +24,9 @@ from aiocg.transport.security import ClientSecurity
 
 from ..command_line import runner
 from .conftest import QUICK, eventually, free_ports, is_alive
+from .serving import Serving
 
 CLIENT = Path(__file__).with_name("stepping_client.py")
-
-
-class Serving:
-    """A node in a process of its own.
-
-    Attributes:
-        process: that runs it.
-        said: what it said of itself when it listened.
-    """
-
-    def __init__(self, place: Any, *options: str) -> None:
-        command = [sys.executable, "-P", "-m", "aiocg.cli", "serve", "--json", *options]
-        self._log = (place.folder / "serve.log").open("ab")
-        self.process = subprocess.Popen(
-            command, env=place.environment, cwd=place.folder, stdout=subprocess.PIPE, stderr=self._log
-        )
-        assert self.process.stdout is not None
-        self.said: dict[str, Any] = json.loads(self.process.stdout.readline())
-        self.address: str = self.said["address"]
-
-    def children(self) -> list[int]:
-        """Return the process ids of its workers."""
-        found = psutil.Process(self.process.pid).children(recursive=True)
-        workers = []
-        for one in found:
-            with contextlib.suppress(psutil.NoSuchProcess):  # it is gone, or a zombie
-                if "aiocg.workers" in " ".join(one.cmdline()):
-                    workers.append(one.pid)
-        return workers
-
-    def end(self) -> None:
-        """Kill it, should it still run."""
-        self.process.kill()
-        self.process.communicate()
-        self._log.close()
 
 
 Start = Callable[..., Serving]
@@ -87,10 +52,7 @@ def start(place: Any, keys: KeyFolder) -> Iterator[Start]:
             return serving
 
         yield begin
-    until = time.monotonic() + 60
-    while (place.processes() or place.leftovers()) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert (place.processes(), place.leftovers()) == ([], [])
+    assert place.remains() == []
 
 
 @contextlib.asynccontextmanager

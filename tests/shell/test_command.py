@@ -2,38 +2,18 @@
 
 import pytest
 
-from aiocg.cli.shell.command import Argument, Command, CommandTable, Suggestion
+from aiocg.cli.shell.command import Command, CommandTable, Suggestion
 from aiocg.cli.shell.commands import COMMANDS
 from aiocg.cli.shell.line import CommandError, split_words
 from aiocg.cli.shell.suggestions import MOST, matching
 from aiocg.errors import UnknownName
 
 COMPILERGYM = [
-    "tutorial",
-    "list_datasets",
-    "list_benchmarks",
-    "set_benchmark",
-    "list_actions",
-    "action",
-    "hill_climb",
-    "try_all_actions",
-    "greedy",
-    "list_observations",
-    "observation",
-    "set_default_observation",
-    "list_rewards",
-    "reward",
-    "set_default_reward",
-    "commandline",
-    "stack",
-    "simplify_stack",
-    "reset",
-    "back",
-    "undo",
-    "breakpoint",
-    "exit",
-    "help",
-]
+    "tutorial", "list_datasets", "list_benchmarks", "set_benchmark", "list_actions", "action", "hill_climb",
+    "try_all_actions", "greedy", "list_observations", "observation", "set_default_observation", "list_rewards",
+    "reward", "set_default_reward", "commandline", "stack", "simplify_stack", "reset", "back", "undo",
+    "breakpoint", "exit", "help",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COMPILERGYM)
@@ -62,8 +42,8 @@ def test_an_unknown_command_is_an_error_that_suggests_others() -> None:
 
 
 def test_too_few_and_too_many_arguments_are_errors_that_show_the_usage() -> None:
-    one = Command("one", "", "", nothing, (Argument("FILE"),))
-    many = Command("many", "", "", nothing, (Argument("NAME", repeated=True),))
+    one = Command("one", "", "", nothing, ("FILE",))
+    many = Command("many", "", "", nothing, ("NAME...",))
     none = Command("none", "", "", nothing)
     for command, words in ((one, ["a"]), (many, ["a", "b", "c"]), (none, [])):
         command.check(words)

@@ -91,9 +91,7 @@ def test_a_shell_that_cannot_begin_says_why(place: Any, words: tuple[str, ...], 
 @pytest.mark.slow
 def test_an_interrupted_script_ends_with_130_and_leaves_nothing(place: Any) -> None:
     command = [*SCRIPTED, "-c", "action increment; action hang; action increment"]
-    process = subprocess.Popen(
-        command, cwd=place.folder, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = place.start(*command, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline().startswith("increment")
     time.sleep(0.2)
@@ -106,8 +104,7 @@ def test_an_interrupted_script_ends_with_130_and_leaves_nothing(place: Any) -> N
 
 @pytest.mark.slow
 def test_a_script_that_waits_for_its_next_line_carries_out_those_before_and_can_be_interrupted(place: Any) -> None:
-    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen(SCRIPTED, cwd=place.folder, env=place.environment, text=True, **pipes)
+    process = place.start(*SCRIPTED, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     for number in (2, 3):
         process.stdin.write("action increment\n")

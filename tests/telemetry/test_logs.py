@@ -180,10 +180,7 @@ async def test_a_crash_says_which_worker_session_and_request(
 
 
 async def test_a_kill_from_outside_blames_nobody_and_the_session_is_rebuilt(
-    runtime: aiocg.Runtime,
-    env: aiocg.Env,
-    events: Callable[[], list[dict[str, Any]]],
-    eventually: Callable[..., Any],
+    runtime: aiocg.Runtime, env: aiocg.Env, events: Callable[[], list[dict[str, Any]]], eventually: Callable[..., Any]
 ) -> None:
     slots = [slot for one in runtime.supervisors() for slot, *_ in one.looks()]
     await eventually(lambda: all(slot.state is SlotState.READY for slot in slots))

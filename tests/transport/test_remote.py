@@ -16,12 +16,7 @@ import zmq
 
 from aiocg.transport import linked_router, linked_wire
 from aiocg.transport.codec import Codec, request_codec
-from aiocg.transport.errors import (
-    AddressError,
-    LinkLostError,
-    LocalProtocolError,
-    NotAdmittedError,
-)
+from aiocg.transport.errors import AddressError, LinkLostError, LocalProtocolError, NotAdmittedError
 from aiocg.transport.link import ClientLink, Kind, read_head
 from aiocg.transport.messages import Done, Load, Observed, Statistics, TextReply
 from aiocg.transport.security import ClientSecurity, KeyPair, ServerSecurity
@@ -625,11 +620,7 @@ async def test_a_server_knows_its_clients_by_their_keys():
 
 async def test_a_client_that_comes_back_is_the_same_and_gets_what_was_sent_meanwhile(monkeypatch):
     monkeypatch.setattr(linked_wire, "RECONNECT_SECONDS", (0.01, 0.05))
-    async with (
-        Server(CLIENT.public) as server,
-        Proxy(server.channel.address) as proxy,
-        Client(proxy.address) as client,
-    ):
+    async with Server(CLIENT.public) as server, Proxy(server.channel.address) as proxy, Client(proxy.address) as client:
         client.ask(1)
         await until(lambda: server.messages)
         ((peer, _),) = server.messages

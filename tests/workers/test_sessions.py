@@ -343,8 +343,7 @@ def test_closing_frees_and_ignores_what_is_not_open(table: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    "request_",
-    [Step(3, 9, (), 1.0), Fork(3, 9, 10), Expand(3, 9, ((1,),), 1.0), Parameter(3, 9, "echo", "x", 1.0)],
+    "request_", [Step(3, 9, (), 1.0), Fork(3, 9, 10), Expand(3, 9, ((1,),), 1.0), Parameter(3, 9, "echo", "x", 1.0)]
 )
 def test_a_session_that_is_not_open_is_a_failure_of_the_request(table: Table, request_: Request) -> None:
     assert failed(table(request_), FailureCode.SESSION_UNKNOWN).request == 3

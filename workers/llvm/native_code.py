@@ -173,11 +173,7 @@ def _run(command: list[str]) -> str | None:
     """Run a command and return what went wrong, or None."""
     try:
         done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=SECONDS,
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command[0]} cannot be run: {error}"

@@ -134,9 +134,7 @@ PARAMETRIZED = (
     ),
     _pass("speculative-execution", "Hoist cheap instructions out of branches", _switch("only-if-divergent-target")),
     _pass(
-        "sroa",
-        "Split aggregates on the stack and promote the parts to values",
-        {"cfg": ("modify-cfg", "preserve-cfg")},
+        "sroa", "Split aggregates on the stack and promote the parts to values", {"cfg": ("modify-cfg", "preserve-cfg")}
     ),
     *(
         Parametrized(level, f"All that LLVM does at -{level}, with options", f"${{}}default<{level}>", _LEVEL_OPTIONS)

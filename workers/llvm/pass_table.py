@@ -55,10 +55,7 @@ MODULE = (
     Entry("global-merge", "Lay small globals out in one, so that they share a base address"),
     Entry("global-merge-func", "Share one body between functions that differ in constants only"),
     Entry("globaldce", "Delete globals and functions that nothing reaches"),
-    Entry(
-        "globalopt",
-        "Shrink, localise, mark constant or evaluate at compile time what is internal to the module",
-    ),
+    Entry("globalopt", "Shrink, localise, mark constant or evaluate at compile time what is internal to the module"),
     Entry("globalsplit", "Split aggregates of virtual tables into one global per part"),
     Entry("hotcoldsplit", "Move cold regions out of functions into functions of their own"),
     Entry("inferattrs", "Give declarations of well-known library functions the attributes they have"),
@@ -87,16 +84,9 @@ MODULE = (
 CALL_GRAPH = (
     Entry("argpromotion", "Pass by value what a function only loads through a pointer argument"),
     Entry("attributor-light-cgscc", "Deduce the cheaper attributes within each cycle of the call graph"),
-    Entry(
-        "coro-annotation-elide",
-        "Call the heap-free form of a coroutine where the caller is annotated as safe",
-    ),
+    Entry("coro-annotation-elide", "Call the heap-free form of a coroutine where the caller is annotated as safe"),
     Entry("coro-split", "Split coroutines into their start, resume and destroy functions"),
-    Entry(
-        "function-attrs",
-        "Deduce attributes such as readonly and nounwind, bottom up",
-        flags=("functionattrs",),
-    ),
+    Entry("function-attrs", "Deduce attributes such as readonly and nounwind, bottom up", flags=("functionattrs",)),
     Entry(
         "function-attrs<skip-non-recursive-function-attrs>",
         "Deduce attributes of recursive functions, and of arguments elsewhere",
@@ -130,9 +120,7 @@ FUNCTION = (
     Entry("dse", "Delete stores that are overwritten before they are read"),
     Entry("early-cse", "Reuse earlier equal computations, in one walk of the dominator tree"),
     Entry(
-        "early-cse<memssa>",
-        "Reuse earlier equal computations, with MemorySSA for loads",
-        flags=("early-cse-memssa",),
+        "early-cse<memssa>", "Reuse earlier equal computations, with MemorySSA for loads", flags=("early-cse-memssa",)
     ),
     Entry("ee-instrument", "Insert the entry and exit calls that function attributes ask for, before inlining"),
     Entry(
@@ -210,10 +198,7 @@ FUNCTION = (
     Entry("mergeicmps", "Turn chains of comparisons of neighbouring fields into memcmp"),
     Entry("mergereturn", "Give every function a single return"),
     Entry("mldst-motion", "Move equal loads and stores of both arms of a branch to its ends"),
-    Entry(
-        "mldst-motion<split-footer-bb>",
-        "Move equal loads and stores of both arms, splitting the join if needed",
-    ),
+    Entry("mldst-motion<split-footer-bb>", "Move equal loads and stores of both arms, splitting the join if needed"),
     Entry("move-auto-init", "Move automatic initialisation of variables nearer to their use"),
     Entry("nary-reassociate", "Regroup chains of additions so that parts computed already are reused"),
     Entry("newgvn", "Number values with the optimistic algorithm; rarely miscompiles, or ends otherwise the next time"),
@@ -233,8 +218,7 @@ FUNCTION = (
     ),
     Entry("simplifycfg", "Merge blocks, fold branches and form selects"),
     Entry(
-        "simplifycfg<switch-range-to-icmp>",
-        "Simplify control flow and turn switches over one range into a comparison",
+        "simplifycfg<switch-range-to-icmp>", "Simplify control flow and turn switches over one range into a comparison"
     ),
     _simplifycfg(
         "Simplify control flow and share equal code of the two arms of a branch",
@@ -255,11 +239,7 @@ FUNCTION = (
     Entry("slp-vectorizer", "Vectorise similar scalar operations that stand side by side"),
     Entry("slsr", "Compute related products from each other instead of afresh"),
     Entry("speculative-execution", "Hoist cheap instructions out of branches"),
-    Entry(
-        "sroa",
-        "Split aggregates on the stack and promote the parts to values",
-        texts=("sroa<modify-cfg>", "sroa"),
-    ),
+    Entry("sroa", "Split aggregates on the stack and promote the parts to values", texts=("sroa<modify-cfg>", "sroa")),
     Entry("sroa<preserve-cfg>", "Split and promote aggregates without touching control flow"),
     Entry("tailcallelim", "Turn self-recursive tail calls into loops and mark the other tail calls"),
     Entry("unreachableblockelim", "Delete blocks that nothing reaches"),

@@ -50,13 +50,7 @@ def available(library: Library) -> tuple[Pass, ...]:
                 found[entry.name] = entry, pipeline
         taken = set(found)
         return tuple(
-            Pass(
-                name,
-                pipeline,
-                entry.description,
-                tuple(_aliases(entry, pipeline, taken)),
-                nested(accepts, pipeline),
-            )
+            Pass(name, pipeline, entry.description, tuple(_aliases(entry, pipeline, taken)), nested(accepts, pipeline))
             for name, (entry, pipeline) in sorted(found.items())
         )
 

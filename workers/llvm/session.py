@@ -22,11 +22,7 @@ from aiocg.workers.programs.parameters import Parameters, exchange
 from aiocg.workers.programs.recipe import decode_program
 from aiocg.workers.programs.sandbox import choose
 
-_FOREIGN = {
-    b"\x7fELF": "an ELF object or program",
-    b"!<arch>": "an archive",
-    b"\xcf\xfa\xed\xfe": "a Mach-O object",
-}
+_FOREIGN = {b"\x7fELF": "an ELF object or program", b"!<arch>": "an archive", b"\xcf\xfa\xed\xfe": "a Mach-O object"}
 
 
 class LlvmSession(CompilationSession):

@@ -141,12 +141,7 @@ class Kernels:
         return entry.kernel
 
     def measure(
-        self,
-        schedule: Schedule,
-        samples: int,
-        seconds: float,
-        deadline: float = math.inf,
-        patience: float = math.inf,
+        self, schedule: Schedule, samples: int, seconds: float, deadline: float = math.inf, patience: float = math.inf
     ) -> Timing:
         """Measure the kernel of a schedule; the first time, compare its results with NumPy's before.
 

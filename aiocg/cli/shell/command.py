@@ -54,28 +54,18 @@ Complete = Callable[[Context, str], Iterable[Suggestion]]
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument of a command: its name, its suggestions, and whether it is optional or repeated."""
-
-    name: str
-    complete: Complete | None = None
-    optional: bool = False
-    repeated: bool = False
-
-    def __str__(self) -> str:
-        shown = f"{self.name}..." if self.repeated else self.name
-        return f"[{shown}]" if self.optional else shown
-
-
-@dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its name, its place in the help, and its handler; a raw one takes the rest of the line as it is."""
+    """A command: its name, its place in the help, and its handler; a raw one takes the rest of the line as it is.
+
+    Arguments are `NAME`, `[NAME]` if optional, `NAME...` if repeated; `complete` suggests the first and repetitions.
+    """
 
     name: str
     section: str
     summary: str
     handler: Handler
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[str, ...] = ()
+    complete: Complete | None = None
     aliases: tuple[str, ...] = ()
     details: str = ""
     examples: tuple[str, ...] = ()
@@ -84,21 +74,21 @@ class Command:
     @property
     def usage(self) -> str:
         """The command with its arguments."""
-        return " ".join([self.name, *map(str, self.arguments)])
+        return " ".join([self.name, *self.arguments])
 
     def check(self, words: Sequence[str]) -> None:
         """Raise CommandError when there are too few or too many arguments."""
-        least = sum(not argument.optional for argument in self.arguments)
+        least = sum(not argument.startswith("[") for argument in self.arguments)
         if len(words) < least:
-            raise CommandError(f"{self.name} needs {self.arguments[len(words)].name}: {self.usage}")
-        if words and self.argument(len(words) - 1) is None:
+            raise CommandError(f"{self.name} needs {self.arguments[len(words)].removesuffix('...')}: {self.usage}")
+        if len(words) > len(self.arguments) and "..." not in self.usage:
             wanted = f"takes only {len(self.arguments)}" if self.arguments else "takes no argument"
             raise CommandError(f"{self.name} {wanted}, not {' '.join(words)!r}: {self.usage}")
 
-    def argument(self, position: int) -> Argument | None:
-        """Return the argument at a position, None if there is none."""
-        last = self.arguments[-1:]
-        return next(iter(self.arguments[position:] or [one for one in last if one.repeated]), None)
+    def suggestions(self, shell: Context, position: int, word: str) -> Iterable[Suggestion]:
+        """Suggest completions of the beginning of the argument at a position."""
+        there = position == 0 or "..." in self.usage
+        return self.complete(shell, word) if self.complete is not None and there else ()
 
 
 class Section(list[Command]):
@@ -120,19 +110,15 @@ class Section(list[Command]):
             usage: the name and the arguments, such as "undo [NUMBER]" or "action NAME...".
             complete: suggests completions of the first argument.
         """
-        name, *words = usage.split()
-        arguments: list[Argument] = []
-        for word in words:
-            bare = word[1:-1] if word.startswith("[") else word
-            suggest = None if arguments else complete
-            arguments.append(Argument(bare.removesuffix("..."), suggest, bare != word, bare.endswith("...")))
+        name, *arguments = usage.split()
 
         def add(handler: Handler) -> Handler:
             text, _, examples = inspect.cleandoc(handler.__doc__ or "").partition("Example: ")
             summary, _, details = (" ".join(part.split()) for part in text.partition("\n\n"))
             summary = summary[:1].lower() + summary[1:].removesuffix(".")
             shown = tuple(examples.split("; ")) if examples else ()
-            self.append(Command(name, self._title, summary, handler, tuple(arguments), aliases, details, shown, raw))
+            words = tuple(arguments)
+            self.append(Command(name, self._title, summary, handler, words, complete, aliases, details, shown, raw))
             return handler
 
         return add

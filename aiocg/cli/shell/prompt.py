@@ -1,12 +1,15 @@
 """The shell on a terminal: a prompt with completion and history, and a status line."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
@@ -15,10 +18,13 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
 from aiocg.cli.output import counted
-from aiocg.cli.shell.completion import ShellCompleter
+from aiocg.cli.shell.command import Suggestion
 from aiocg.cli.shell.interpreter import Shell
+from aiocg.cli.shell.line import fragment_of
+from aiocg.cli.shell.suggestions import commands, matching
 
 SHOWN = 4  # latest actions
+WIDTH = 48  # of a name in the menu, leaving room for its description
 
 STYLE = Style.from_dict(
     {
@@ -35,6 +41,31 @@ STYLE = Style.from_dict(
 def history_file() -> Path:
     """Return the path of the history of typed lines."""
     return platformdirs.user_state_path("aiocg") / "shell_history"
+
+
+def suggest(shell: Shell, text: str) -> list[Suggestion]:
+    """Return completions of the last word of an incomplete line, best first."""
+    words, word = fragment_of(text)
+    if not words:
+        return matching(word.replace("_", "-"), commands(shell, word))
+    if words[0] not in shell.table:
+        return []
+    return matching(word, shell.table.find(words[0]).suggestions(shell, len(words) - 1, word))
+
+
+class ShellCompleter(Completer):
+    """Completes the lines of a shell."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        """Return the completions at the cursor."""
+        text = document.text_before_cursor
+        _, word = fragment_of(text)
+        for suggestion in suggest(self._shell, text):
+            shown = suggestion.text if len(suggestion.text) <= WIDTH else f"{suggestion.text[: WIDTH - 1]}…"
+            yield Completion(suggestion.text, -len(word), display=shown, display_meta=suggestion.description)
 
 
 class Prompt:

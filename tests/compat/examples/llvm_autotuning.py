@@ -95,11 +95,7 @@ def greedy(env: CompilerEnv, target: Target) -> None:
 def at_random(env: CompilerEnv, target: Target) -> None:
     with TemporaryDirectory(dir=transient_cache_path("."), prefix="autotune-") as folder:
         final = random_search(
-            make_env=lambda: target.make_env(env.benchmark),
-            outdir=folder,
-            total_runtime=SECONDS,
-            patience=10,
-            nproc=1,
+            make_env=lambda: target.make_env(env.benchmark), outdir=folder, total_runtime=SECONDS, patience=10, nproc=1
         )
     env.apply(final.state)
     final.close()

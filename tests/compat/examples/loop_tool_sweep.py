@@ -24,10 +24,7 @@ def flops_after(env, steps: int) -> float:
 
 log = create_user_logs_dir("loop_tool_sweep") / "sweep.txt"
 with compiler_gym.make("loop_tool-v0") as env, open(log, "w") as file:
-    env.reset(
-        benchmark=env.datasets.benchmark(uri="benchmark://loop_tool-cpu-v0/4096"),
-        action_space="simple",
-    )
+    env.reset(benchmark=env.datasets.benchmark(uri="benchmark://loop_tool-cpu-v0/4096"), action_space="simple")
     for action in (3, 0, 1, 3, 0):
         step(env, action)
     inner = 1

@@ -10,13 +10,7 @@ import subprocess
 import sys
 
 FOLDER = pathlib.Path(__file__).parent / "help"
-QUESTIONS = (
-    "--version",
-    "--help=optimizers -Q",
-    "--help=optimizers",
-    "--help=params -Q",
-    "--help=params",
-)
+QUESTIONS = ("--version", "--help=optimizers -Q", "--help=optimizers", "--help=params -Q", "--help=params")
 VERSIONS = ("gcc-9", "gcc-10", "gcc-11", "gcc-12", "gcc-13", "gcc-14", "gcc-15")
 
 

@@ -1,8 +1,5 @@
 """What GCC's help says, read: of real compilers, of lines of each form, and of anything."""
 
-import runpy
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,11 +8,11 @@ from aiocg.transport.options import Option, OptionReader
 from aiocg.workers.gcc.help_text import Entry, read_help
 from aiocg.workers.gcc.proposals import GREATEST, exclusion, propose
 
-HELP = runpy.run_path(str(Path(__file__).with_name("help_texts.py")))
+from . import help_texts
 
 
 def entries(version: str, topic: str) -> tuple[Entry, ...]:
-    answers = HELP["texts"](version)
+    answers = help_texts.texts(version)
     return read_help(answers[f"--help={topic} -Q"], answers[f"--help={topic}"])
 
 
@@ -70,7 +67,7 @@ def test_every_entry_is_a_form_of_a_proposed_option_or_has_a_reason(
         assert stem in known, entry
 
 
-@pytest.mark.parametrize("version", HELP["VERSIONS"])
+@pytest.mark.parametrize("version", help_texts.VERSIONS)
 def test_words_and_choices_of_every_version_are_inverse_to_each_other(version: str) -> None:
     found = entries(version, "optimizers") + entries(version, "params")
     options = [proposal.option for proposal in propose(found)[0]]
@@ -134,9 +131,7 @@ def test_another_name_of_an_option_is_dropped_for_that_reason() -> None:
 
 LONG = "9" * 5000
 HEADS = st.sampled_from(["-f", "-fno-", "-O", "-g", "--param=", "---", "", "\n  "])
-TAILS = st.sampled_from(
-    ["", "=", "=<0,2>", "=<2,0>", "=<-1,", "=[a|b]", "=[|]", "=<number>", "<0,2>", f"=<0,{LONG}>"],
-)
+TAILS = st.sampled_from(["", "=", "=<0,2>", "=<2,0>", "=<-1,", "=[a|b]", "=[|]", "=<number>", "<0,2>", f"=<0,{LONG}>"])
 SETTINGS = st.sampled_from(
     [
         *("", "[enabled]", "-fgcse", "-1", "²", "9" * 30, LONG, "--", "é", "\x00", "\r", "\x85", "\n" + " " * 30 + "8"),

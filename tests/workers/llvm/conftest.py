@@ -1,5 +1,6 @@
 """What the LLVM tests share: the library under test, its clang, and small programs compiled by it."""
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -72,6 +73,25 @@ def _system_library(major: int) -> Library:
     if path is None:
         pytest.skip(f"this machine has no LLVM {major} (apt install llvm-{major} clang-{major})")
     return Library(path)
+
+
+@pytest.fixture(scope="session", params=["bundled", "19", "14"])
+def any_library(request: pytest.FixtureRequest, library: Library) -> Library:
+    """Each LLVM on this machine, one after the other."""
+    return library if request.param == "bundled" else _system_library(int(request.param))
+
+
+@pytest.fixture(scope="session")
+def any_clang(any_library: Library, library: Library, clang: str) -> str:
+    """The clang of its own version: an older library cannot read what a newer clang writes."""
+    name = f"clang-{any_library.version[0]}"
+    found = clang if any_library is library else shutil.which(name)
+    return found or pytest.skip(f"{name} is not installed here")
+
+
+@pytest.fixture(scope="session")
+def any_natives(any_library: Library, clang: str, cache_dir: Path) -> NativeLibraries:
+    return NativeLibraries(any_library, clang, cache_dir)
 
 
 @pytest.fixture(scope="session")

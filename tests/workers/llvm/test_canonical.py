@@ -860,10 +860,7 @@ class Uses:
 
 @pytest.fixture(scope="session", params=["bundled", pytest.param("19", marks=pytest.mark.slow)])
 def release(
-    request: pytest.FixtureRequest,
-    library: Library,
-    natives: NativeLibraries,
-    system_library: Callable[[int], Library],
+    request: pytest.FixtureRequest, library: Library, natives: NativeLibraries, system_library: Callable[[int], Library]
 ) -> Release:
     if request.param == "bundled":
         return Release(library, natives)

@@ -53,12 +53,7 @@ def main_of(text: str) -> str:
 
 def test_calls_that_can_be_inlined_and_functions_that_then_go(engine: Engine) -> None:
     found = calls(engine.module(engine.load(PROGRAM)))
-    assert found.edges == [
-        (b"main", b"twice"),
-        (b"main", ODD),
-        (b"main", b"taken"),
-        (b"twice", ODD),
-    ]
+    assert found.edges == [(b"main", b"twice"), (b"main", ODD), (b"main", b"taken"), (b"twice", ODD)]
     assert found.removable == [b"twice", ODD]  # the address of `taken` is known, `kept` calls itself
 
 

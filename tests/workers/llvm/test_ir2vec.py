@@ -211,11 +211,7 @@ def skip_without_printer(library: Library) -> None:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("pipeline", ["verify", "default<O2>", "default<O1>,reg2mem"])
 def test_embeddings_are_those_of_llvms_own_pass(
-    engine: Engine,
-    compile_program: Compile,
-    tmp_path: Path,
-    vocabulary: tuple[Path, list[Vector]],
-    pipeline: str,
+    engine: Engine, compile_program: Compile, tmp_path: Path, vocabulary: tuple[Path, list[Vector]], pipeline: str
 ) -> None:
     skip_without_printer(engine.library)
     programs = [compile_program(name) for name in ("sorting.c", "matrix.c", "calculator.c", "shapes.cc")]

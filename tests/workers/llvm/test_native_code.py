@@ -14,12 +14,11 @@ import pytest
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import native_code
-from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.native_code import FLAGS, find_or_build
 from aiocg.workers.llvm.native_library import NAMES, SOURCES, NativeLibraries, NativeLibrary
 
-PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-CLANG = os.environ.get("AIOCG_CLANG") or shutil.which("clang-22", path=PLACES) or "clang"
+CLANG = find_clang(Library.find())
 
 
 @pytest.fixture

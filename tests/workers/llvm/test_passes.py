@@ -51,12 +51,7 @@ def passes(library: Library) -> tuple[Pass, ...]:
 @pytest.fixture(scope="module")
 def programs(compile_program, tmp_path_factory) -> list[Path]:
     folder = tmp_path_factory.mktemp("programs")
-    sources = {
-        "sorting.c": (),
-        "matrix.c": (),
-        "calculator.c": (),
-        "shapes.cc": ("-fexceptions", "-fcxx-exceptions"),
-    }
+    sources = {"sorting.c": (), "matrix.c": (), "calculator.c": (), "shapes.cc": ("-fexceptions", "-fcxx-exceptions")}
     for name, flags in sources.items():
         (folder / f"{name}.bc").write_bytes(compile_program(name, *flags))
     assert len(sources) == PROGRAMS

@@ -1,4 +1,4 @@
-"""Program graphs drawn by hand, for every LLVM on this machine.
+"""What program graphs say, and the memory that they take, for every LLVM on this machine.
 
 The programs are written with typed pointers, which LLVM 14 wants, and rewritten for LLVMs that have `ptr`.
 """
@@ -10,17 +10,13 @@ import os
 import re
 import resource
 import runpy
-import shutil
-import sys
 import traceback
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.llvm import programl
-from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries, NativeLibrary
 from aiocg.workers.llvm.programl import ProgramGraphs, program_graphs
@@ -28,23 +24,11 @@ from aiocg.workers.llvm.programl_text import full_texts
 
 READER = runpy.run_path(str(Path(__file__).with_name("programl_reader.py")))
 DATA = Path(__file__).with_name("data")
-LIBRARIES = {
-    "default": None,
-    "19": "/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1",
-    "14": "/usr/lib/llvm-14/lib/libLLVM-14.so",
-}
-PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-CLANG = os.environ.get("AIOCG_CLANG") or shutil.which("clang-22", path=PLACES) or "clang"
-FLOWS = ("control", "data", "call", "type")
 
 
-@pytest.fixture(scope="module", params=LIBRARIES)
-def native(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NativeLibrary:
-    path = LIBRARIES[request.param]
-    if path and not os.path.isfile(path):
-        pytest.skip(f"LLVM {request.param} is not installed here")
-    library = Library(path) if path else Library.find()
-    return NativeLibraries(library, CLANG, tmp_path_factory.mktemp("cache")).load("programl")
+@pytest.fixture(scope="module")
+def native(any_natives: NativeLibraries) -> NativeLibrary:
+    return any_natives.load("programl")
 
 
 @pytest.fixture(scope="module")
@@ -58,276 +42,6 @@ def parse(native: NativeLibrary, program: str) -> Module:
     module = Module.parse(native.library, program.encode())
     assert module.verify() is None
     return module
-
-
-def expect(native: NativeLibrary, graphs: ProgramGraphs, program: str, **drawn: Any) -> None:
-    """Check that a program has the graph that was drawn.
-
-    Nodes are given by kind: a dict from a name of one's own to the text, followed by function and block where there are
-    such. Edges are given by flow: `a>b` with those names, `a>b:2` for position 2.
-    """
-    numbers: dict[str, int] = {}
-    nodes = []
-    for kind, group in enumerate(("instructions", "variables", "constants", "types")):
-        for name, what in drawn.get(group, {}).items():
-            numbers[name] = len(nodes)
-            text, function, block = what if isinstance(what, tuple) else (what, -1, -1)
-            nodes.append((kind, text, function, block))
-    edges = []
-    for flow, group in enumerate(FLOWS):
-        for edge in drawn.get(group, "").split():
-            ends, _, position = edge.partition(":")
-            source, target = ends.split(">")
-            edges.append((numbers[source], numbers[target], flow, int(position or 0)))
-    with parse(native, program) as module:
-        built_nodes, built_edges, functions = READER["built_graph"](graphs, module.pointer)
-    found, expected = READER["canonical"](built_nodes, built_edges), READER["canonical"](nodes, edges)
-    assert found == expected
-    assert functions == drawn["functions"]
-
-
-ROOT = {"root": "[external]"}
-
-
-def test_program_without_functions_is_the_external_node(native: NativeLibrary, graphs: ProgramGraphs) -> None:
-    expect(native, graphs, "@unused = global i32 1\n", instructions=ROOT, functions=[])
-
-
-def test_each_use_of_a_result_is_a_variable_of_its_own(native: NativeLibrary, graphs: ProgramGraphs) -> None:
-    expect(
-        native,
-        graphs,
-        """
-        define i32 @square(i32 %a, i32 %unused) {
-          %sum = add i32 %a, 1
-          %square = mul i32 %sum, %sum
-          ret i32 %square
-        }
-        """,
-        instructions=ROOT | {"add": ("add", 0, 0), "mul": ("mul", 0, 0), "ret": ("ret", 0, 0)},
-        variables={"a": ("i32", 0, -1), "left": ("i32", 0, 0), "right": ("i32", 0, 0), "square": ("i32", 0, 0)},
-        constants={"1": "i32"},
-        types={"i32": "i32"},
-        control="add>mul mul>ret",
-        data="a>add 1>add:1 add>left add>right left>mul right>mul:1 mul>square square>ret",
-        call="root>add ret>root",
-        type="i32>a i32>1 i32>left i32>right i32>square",
-        functions=["square"],
-    )
-
-
-def test_loop_with_a_phi(native: NativeLibrary, graphs: ProgramGraphs) -> None:
-    expect(
-        native,
-        graphs,
-        """
-        define void @loop(i64 %n) {
-        entry:
-          br label %body
-        body:
-          %i = phi i64 [ 0, %entry ], [ %next, %body ]
-          %next = add i64 %i, 1
-          %more = icmp ult i64 %next, %n
-          br i1 %more, label %body, label %done
-        done:
-          ret void
-        }
-        """,
-        instructions=ROOT
-        | {"enter": ("br", 0, 0), "phi": ("phi", 0, 1), "add": ("add", 0, 1), "icmp": ("icmp", 0, 1)}
-        | {"br": ("br", 0, 1), "ret": ("ret", 0, 2)},
-        variables={
-            "n": ("i64", 0, -1),
-            "next@phi": ("i64", 0, 1),
-            "i@add": ("i64", 0, 1),
-            "next@icmp": ("i64", 0, 1),
-            "more@br": ("i1", 0, 1),
-        },
-        constants={"0": "i64", "1": "i64"},
-        types={"i64": "i64", "i1": "i1"},
-        control="enter>phi phi>add add>icmp icmp>br br>phi:0 br>ret:1",
-        data="0>phi add>next@phi next@phi>phi:1 phi>i@add i@add>add 1>add:1 add>next@icmp next@icmp>icmp n>icmp:1 "
-        "icmp>more@br more@br>br",
-        call="root>enter ret>root",
-        type="i64>n i64>next@phi i64>i@add i64>next@icmp i1>more@br i64>0 i64>1",
-        functions=["loop"],
-    )
-
-
-def test_calls_of_functions_with_and_without_a_body_and_of_itself(native: NativeLibrary, graphs: ProgramGraphs) -> None:
-    expect(
-        native,
-        graphs,
-        """
-        declare void @outside(i32)
-        define void @again(i32 %n) {
-          call void @outside(i32 %n)
-          call void @again(i32 %n)
-          br i1 true, label %one, label %other
-        one:
-          ret void
-        other:
-          unreachable
-        }
-        """,
-        instructions=ROOT
-        | {"outside": ("; undefined function", 0, -1), "call": ("call", 1, 0), "recurse": ("call", 1, 0)}
-        | {"br": ("br", 1, 0), "ret": ("ret", 1, 1), "unreachable": ("unreachable", 1, 2)},
-        variables={"n": ("i32", 1, -1)},
-        constants={"true": "i1"},
-        types={"i32": "i32", "i1": "i1"},
-        control="call>recurse recurse>br br>ret:0 br>unreachable:1",
-        data="n>call n>recurse true>br",
-        call="root>outside outside>root root>call ret>root unreachable>root "
-        "call>outside outside>call recurse>call ret>recurse unreachable>recurse",
-        type="i32>n i1>true",
-        functions=["outside", "again"],
-    )
-
-
-def test_switch_with_cases_that_lead_to_one_block(native: NativeLibrary, graphs: ProgramGraphs) -> None:
-    expect(
-        native,
-        graphs,
-        """
-        define i8 @choose(i8 %x) {
-          switch i8 %x, label %other [ i8 1, label %same  i8 5, label %same ]
-        same:
-          ret i8 1
-        other:
-          ret i8 %x
-        }
-        """,
-        instructions=ROOT | {"switch": ("switch", 0, 0), "same": ("ret", 0, 1), "other": ("ret", 0, 2)},
-        variables={"x": ("i8", 0, -1)},
-        constants={"1": "i8", "5": "i8"},
-        types={"i8": "i8"},
-        control="switch>other:0 switch>same:1 switch>same:2",
-        data="x>switch 1>switch:2 5>switch:4 1>same x>other",
-        call="root>switch same>root other>root",
-        type="i8>x i8>1 i8>5",
-        functions=["choose"],
-    )
-
-
-def test_globals_are_constants_and_functions_no_data(native: NativeLibrary, graphs: ProgramGraphs) -> None:
-    expect(
-        native,
-        graphs,
-        """
-        @counter = global i32 0
-        @handler = global void ()* null
-        define void @set() {
-          %old = load i32, i32* @counter
-          store i32 %old, i32* @counter
-          store void ()* @set, void ()** @handler
-          ret void
-        }
-        """.replace("void ()**", "ptr" if native.library.version >= (15,) else "void ()**"),
-        instructions=ROOT
-        | {"load": ("load", 0, 0), "store": ("store", 0, 0), "hide": ("store", 0, 0), "ret": ("ret", 0, 0)},
-        variables={"old": ("i32", 0, 0)},
-        constants={"@counter": "ptr", "@handler": "ptr"},
-        types={"i32": "i32", "ptr": "ptr"},
-        control="load>store store>hide hide>ret",
-        data="@counter>load load>old old>store @counter>store:1 @handler>hide:1",
-        call="root>load ret>root",
-        type="i32>old ptr>@counter ptr>@handler",
-        functions=["set"],
-    )
-
-
-def test_call_through_a_pointer_is_data_only(native: NativeLibrary, graphs: ProgramGraphs) -> None:
-    expect(
-        native,
-        graphs,
-        """
-        define double @apply(double (i32)* %function, i32 %x) {
-          %y = call double %function(i32 %x)
-          ret double %y
-        }
-        """,
-        instructions=ROOT | {"call": ("call", 0, 0), "ret": ("ret", 0, 0)},
-        variables={"function": ("ptr", 0, -1), "x": ("i32", 0, -1), "y": ("double", 0, 0)},
-        types={"ptr": "ptr", "i32": "i32", "double": "double"},
-        control="call>ret",
-        data="x>call function>call:1 call>y y>ret",
-        call="root>call ret>root",
-        type="ptr>function i32>x double>y",
-        functions=["apply"],
-    )
-
-
-def test_invoke_calls_and_may_land_elsewhere(native: NativeLibrary, graphs: ProgramGraphs) -> None:
-    expect(
-        native,
-        graphs,
-        """
-        declare i32 @personality(...)
-        declare i32 @risky(i32)
-        define i32 @safe(i32 %x) personality i32 (...)* @personality {
-          %y = invoke i32 @risky(i32 %x) to label %good unwind label %bad
-        good:
-          ret i32 %y
-        bad:
-          %pad = landingpad { i8*, i32 } cleanup
-          resume { i8*, i32 } %pad
-        }
-        """,
-        instructions=ROOT
-        | {"personality": ("; undefined function", 0, -1), "risky": ("; undefined function", 1, -1)}
-        | {"invoke": ("invoke", 2, 0), "ret": ("ret", 2, 1), "pad": ("landingpad", 2, 2), "resume": ("resume", 2, 2)},
-        variables={"x": ("i32", 2, -1), "y": ("i32", 2, 1), "pad@resume": ("struct", 2, 2)},
-        types={"i32": "i32", "struct": "struct", "first": "ptr", "second": "i32"},
-        control="invoke>ret:0 invoke>pad:1 pad>resume",
-        data="x>invoke invoke>y y>ret pad>pad@resume pad@resume>resume",
-        call="root>personality personality>root root>risky risky>root root>invoke ret>root resume>root "
-        "invoke>risky risky>invoke",
-        type="i32>x i32>y struct>pad@resume first>struct:0 second>struct:1",
-        functions=["personality", "risky", "safe"],
-    )
-
-
-def test_types_are_made_of_types(native: NativeLibrary, graphs: ProgramGraphs) -> None:
-    expect(
-        native,
-        graphs,
-        """
-        %pair = type { i16, [2 x i16] }
-        define [3 x %pair] @give([3 x %pair] %x, <4 x i16> %v, %pair %p, i16 %n) {
-          %e = extractelement <4 x i16> %v, i16 %n
-          %q = insertvalue %pair %p, i16 %e, 0
-          ret [3 x %pair] %x
-        }
-        """,
-        instructions=ROOT | {"e": ("extractelement", 0, 0), "q": ("insertvalue", 0, 0), "ret": ("ret", 0, 0)},
-        variables={
-            "x": ("[3 x struct]", 0, -1),
-            "v": ("<4 x i16>", 0, -1),
-            "p": ("struct", 0, -1),
-            "n": ("i16", 0, -1),
-            "e@q": ("i16", 0, 0),
-        },
-        types={"array": "[]", "vector": "vector", "pair": "struct", "i16": "i16"}
-        | {"member_0": "i16", "member_1": "[]"},
-        control="e>q q>ret",
-        data="v>e n>e:1 p>q e>e@q e@q>q:1 x>ret",
-        call="root>e ret>root",
-        type="array>x vector>v pair>p i16>n i16>e@q pair>array i16>vector member_0>pair:0 member_1>pair:1 i16>member_1",
-        functions=["give"],
-    )
-
-
-def test_blocks_that_cannot_be_reached_are_connected_too(native: NativeLibrary, graphs: ProgramGraphs) -> None:
-    expect(
-        native,
-        graphs,
-        "define void @f() {\n ret void\ndead:\n br label %deader\ndeader:\n unreachable\n}\n",
-        instructions=ROOT | {"ret": ("ret", 0, 0), "dead": ("br", 0, 1), "deader": ("unreachable", 0, 2)},
-        control="dead>deader",
-        call="root>ret ret>root deader>root",
-        functions=["f"],
-    )
 
 
 def test_graph_is_that_of_the_authors_builder(native: NativeLibrary, graphs: ProgramGraphs) -> None:

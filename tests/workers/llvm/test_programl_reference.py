@@ -1,12 +1,10 @@
 """The program graphs against a slow second opinion: `programl_reader.py` reads them from the text of the program."""
 
-import os
 import random
 import re
 import runpy
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,12 +24,6 @@ from aiocg.workers.llvm.programl import ProgramGraphs
 
 READER = runpy.run_path(str(Path(__file__).with_name("programl_reader.py")))
 built_graph, canonical, read_graph = (READER[name] for name in ("built_graph", "canonical", "read_graph"))
-LIBRARIES = {
-    "default": None,
-    "19": "/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1",
-    "14": "/usr/lib/llvm-14/lib/libLLVM-14.so",
-}
-PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 
 def check(graphs: ProgramGraphs, module: Module) -> int:
@@ -45,32 +37,9 @@ def check(graphs: ProgramGraphs, module: Module) -> int:
     return len(nodes)
 
 
-@pytest.fixture(scope="module", params=LIBRARIES)
-def library(request: pytest.FixtureRequest) -> Library:
-    path = LIBRARIES[request.param]
-    if path and not os.path.isfile(path):
-        pytest.skip(f"LLVM {request.param} is not installed here")
-    return Library(path) if path else Library.find()
-
-
 @pytest.fixture(scope="module")
-def clang(library: Library) -> str:
-    name = f"clang-{library.version[0]}"
-    chosen = os.environ.get("AIOCG_CLANG") if library.path == Library.find().path else None
-    found = chosen or shutil.which(name, path=PLACES)
-    if found is None:
-        pytest.skip(f"{name} is not installed here")
-    return found
-
-
-@pytest.fixture(scope="module")
-def natives(library: Library, clang: str, tmp_path_factory: pytest.TempPathFactory) -> NativeLibraries:
-    return NativeLibraries(library, clang, tmp_path_factory.mktemp("cache"))
-
-
-@pytest.fixture(scope="module")
-def graphs(natives: NativeLibraries) -> ProgramGraphs:
-    return ProgramGraphs(natives.load("programl"))
+def graphs(any_natives: NativeLibraries) -> ProgramGraphs:
+    return ProgramGraphs(any_natives.load("programl"))
 
 
 # ------------------------------------------------------------------------------------------------ compiled programs
@@ -149,12 +118,12 @@ int all() { Child c; return unrolled<12>(c); }
 @pytest.mark.parametrize("flags", ["-O0", "-O1 -Xclang -disable-llvm-passes", "-O2", "-Oz -g"])
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_graphs_of_compiled_programs(
-    library: Library, graphs: ProgramGraphs, clang: str, language: str, flags: str
+    any_library: Library, graphs: ProgramGraphs, any_clang: str, language: str, flags: str
 ) -> None:
     source = SOURCE if language == "c" else CXX_SOURCE
-    command = [clang, "-x", language, "-w", "-fexceptions", *flags.split(), "-c", "-emit-llvm", "-", "-o", "-"]
+    command = [any_clang, "-x", language, "-w", "-fexceptions", *flags.split(), "-c", "-emit-llvm", "-", "-o", "-"]
     done = subprocess.run(command, input=source.encode(), stdout=subprocess.PIPE, check=True)
-    with Module.parse(library, done.stdout) as module:
+    with Module.parse(any_library, done.stdout) as module:
         assert check(graphs, module) > 200
 
 
@@ -175,8 +144,8 @@ def compiled(clang: str, name: str) -> bytes:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", few_first("gcd", "crc32", "nqueens", "lz77"))
-def test_graphs_of_our_own_programs(library: Library, graphs: ProgramGraphs, clang: str, name: str) -> None:
-    with Module.parse(library, compiled(clang, name)) as module:
+def test_graphs_of_our_own_programs(any_library: Library, graphs: ProgramGraphs, any_clang: str, name: str) -> None:
+    with Module.parse(any_library, compiled(any_clang, name)) as module:
         assert check(graphs, module) > 200
 
 
@@ -184,10 +153,12 @@ def test_graphs_of_our_own_programs(library: Library, graphs: ProgramGraphs, cla
 @pytest.mark.sampled
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", few_first("crc32", "gcd"))
-def test_graphs_along_random_walks(natives: NativeLibraries, graphs: ProgramGraphs, clang: str, name: str) -> None:
-    engine = Engine(natives.library, natives)
-    state = engine.load(compiled(clang, name))
-    for one in random.Random(name).choices(passes.available(natives.library), k=12):
+def test_graphs_along_random_walks(
+    any_natives: NativeLibraries, graphs: ProgramGraphs, any_clang: str, name: str
+) -> None:
+    engine = Engine(any_natives.library, any_natives)
+    state = engine.load(compiled(any_clang, name))
+    for one in random.Random(name).choices(passes.available(any_natives.library), k=12):
         try:
             after = engine.apply(state, one.pipeline)
         except CompilationError:
@@ -202,11 +173,11 @@ def test_graphs_along_random_walks(natives: NativeLibraries, graphs: ProgramGrap
 # ------------------------------------------------------------------------------------------------- written programs
 
 
-def test_graph_of_every_instruction(library: Library, graphs: ProgramGraphs) -> None:
+def test_graph_of_every_instruction(any_library: Library, graphs: ProgramGraphs) -> None:
     text = (Path(__file__).with_name("data") / "opcodes.ll").read_text()
-    if library.version >= (15,):
+    if any_library.version >= (15,):
         text = re.sub(r"\w+ \(\.\.\.\)\*|\b\w+(?: addrspace\(\d+\))?\*", opaque, text)
-    with Module.parse(library, text.encode()) as module:
+    with Module.parse(any_library, text.encode()) as module:
         assert check(graphs, module) > 100
 
 
@@ -270,21 +241,21 @@ attributes #0 = { nounwind "attribute"="with; [ text" }
 """
 
 
-def test_graph_of_rare_things(library: Library, graphs: ProgramGraphs) -> None:
-    if library.version < (16,):
+def test_graph_of_rare_things(any_library: Library, graphs: ProgramGraphs) -> None:
+    if any_library.version < (16,):
         pytest.skip("the program has pointers without types")
-    with Module.parse(library, RARE.encode()) as module:
+    with Module.parse(any_library, RARE.encode()) as module:
         assert module.verify() is None
         assert check(graphs, module) > 80
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_graphs_of_random_programs(library: Library, graphs: ProgramGraphs, seed: int) -> None:
+def test_graphs_of_random_programs(any_library: Library, graphs: ProgramGraphs, seed: int) -> None:
     if not shutil.which("llvm-stress-14") or not shutil.which("llvm-as-14"):
         pytest.skip("llvm-stress-14 and llvm-as-14 are not installed here")
     script = f"llvm-stress-14 -seed={seed} -size={300 * seed} | llvm-as-14"
     done = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True)
-    with Module.parse(library, done.stdout) as module:
+    with Module.parse(any_library, done.stdout) as module:
         assert check(graphs, module) > 150
 
 
@@ -405,8 +376,8 @@ def programs(draw: Callable[..., Any], pointers: bool) -> str:
 @pytest.mark.few(1)
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_graphs_of_generated_programs(library: Library, graphs: ProgramGraphs, data: st.DataObject) -> None:
-    text = data.draw(programs(library.version >= (15,)))
-    with Module.parse(library, text.encode()) as module:
+def test_graphs_of_generated_programs(any_library: Library, graphs: ProgramGraphs, data: st.DataObject) -> None:
+    text = data.draw(programs(any_library.version >= (15,)))
+    with Module.parse(any_library, text.encode()) as module:
         assert module.verify() is None, text
         check(graphs, module)

@@ -4,11 +4,8 @@ The programs are written with typed pointers, which LLVM 14 wants, and rewritten
 """
 
 import ctypes
-import os
 import re
-import shutil
 import struct
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,21 +17,13 @@ from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries, NativeLibrary
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
 
-LIBRARIES = {
-    "default": None,
-    "19": "/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1",
-    "14": "/usr/lib/llvm-14/lib/libLLVM-14.so",
-}
-PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-CLANG = os.environ.get("AIOCG_CLANG") or shutil.which("clang-22", path=PLACES) or "clang"
-
 
 class Counter:
     """A walker and the library it walks with."""
 
-    def __init__(self, library: Library, folder: Path) -> None:
-        self.library = library
-        self.walker = Walker(NativeLibraries(library, CLANG, folder).load("walker"))
+    def __init__(self, natives: NativeLibraries) -> None:
+        self.library = natives.library
+        self.walker = Walker(natives.load("walker"))
 
     @property
     def opaque(self) -> bool:
@@ -61,12 +50,9 @@ class Counter:
         return {name: value for name, value in zip(AUTOPHASE_NAMES, values, strict=True) if value}
 
 
-@pytest.fixture(scope="module", params=LIBRARIES)
-def counter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Counter:
-    path = LIBRARIES[request.param]
-    if path and not os.path.isfile(path):
-        pytest.skip(f"LLVM {request.param} is not installed here")
-    return Counter(Library(path) if path else Library.find(), tmp_path_factory.mktemp("cache"))
+@pytest.fixture(scope="module")
+def counter(any_natives: NativeLibraries) -> Counter:
+    return Counter(any_natives)
 
 
 def with_opaque_pointers(program: str) -> str:
@@ -404,6 +390,15 @@ def test_inst_count_of_every_opcode(counter: Counter) -> None:
     assert counter.inst_count(OPCODES.read_text()) == expected
 
 
+def test_autophase_of_every_opcode(counter: Counter) -> None:
+    counts = counter.autophase(OPCODES.read_text())
+    # alloca, load, va_arg, fneg, extractvalue and 13 casts; a call, three invokes, alloca, load, store, getelementptr
+    assert (counts["testUnary"], counts["TotalMemInst"]) == (18, 8)
+    shape = ("onePred", "onePredOneSuc", "onePredTwoSuc", "twoPred", "oneSuccessor", "twoSuccessor", "NumEdges")
+    assert [counts[name] for name in shape] == [8, 3, 1, 2, 4, 4, 12]
+    assert (counts["CriticalCount"], counts["BranchCount"], counts["UncondBranches"], counts["ArgsPhi"]) == (2, 1, 1, 1)
+
+
 def test_inst_count_of_callbr(counter: Counter) -> None:
     if not counter.opaque:
         pytest.skip("LLVM 14 writes callbr in another way")
@@ -468,9 +463,9 @@ def test_names_are_the_published_ones() -> None:
     assert all(AUTOPHASE_MEANINGS.values())
 
 
-def test_library_that_lacks_functions_is_named(tmp_path: Path) -> None:
+def test_library_that_lacks_functions_is_named(clang: str, tmp_path: Path) -> None:
     library = Library.find()
-    Walker(NativeLibraries(library, CLANG, tmp_path).load("walker"))
+    Walker(NativeLibraries(library, clang, tmp_path).load("walker"))
     (path,) = tmp_path.glob("native/*.so")
     library.c = ctypes.CDLL(None)  # this process itself, which exports no LLVM function
     with pytest.raises(CompilationError, match=r"does not export (\w+, )*LLVMGetFirstFunction, .*LLVM 14 or later"):

@@ -1,25 +1,29 @@
-"""Emulators of a GPU, each compiled once a module."""
+"""Emulators of a GPU, each compiled once a module, and NVIDIA's compiler."""
 
 import contextlib
-import runpy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-EMULATION: Any = runpy.run_path(str(Path(__file__).with_name("emulation.py")))
+from . import emulation
+from .nvrtc import Compiler, compiler
 
 
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[Any]:
     """Run kernels on the processor under sanitizers of memory."""
-    with contextlib.closing(EMULATION["emulator"](*EMULATION["MEMORY"])) as found:
+    with contextlib.closing(emulation.emulator(*emulation.MEMORY)) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def race_detector() -> Iterator[Any]:
     """Run kernels on the processor under a detector of races."""
-    with contextlib.closing(EMULATION["emulator"](*EMULATION["RACES"])) as found:
+    with contextlib.closing(emulation.emulator(*emulation.RACES)) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def nvrtc() -> Compiler:
+    return compiler()

@@ -1,4 +1,4 @@
-"""Schedules for GPUs as people write them. Tests read this file with `runpy.run_path`."""
+"""Schedules for GPUs as people write them."""
 
 from aiocg.workers.loops.cuda.source import Program, generate
 from aiocg.workers.loops.language import parse

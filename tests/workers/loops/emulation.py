@@ -1,4 +1,4 @@
-"""Generated CUDA C on the processor, by g++ with `cuda_shim.h`. Tests read this file with `runpy.run_path`."""
+"""Generated CUDA C on the processor, by g++ with `cuda_shim.h`."""
 
 import re
 import shutil

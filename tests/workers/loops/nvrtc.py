@@ -1,7 +1,4 @@
-"""NVIDIA's compiler of CUDA C, from its wheel, by ctypes: it needs no device.
-
-Tests read this file with `runpy.run_path`.
-"""
+"""NVIDIA's compiler of CUDA C, from its wheel, by ctypes: it needs no device."""
 
 import ctypes
 from importlib.metadata import PackageNotFoundError, files

@@ -1,6 +1,6 @@
 """The machine code of generated kernels, by NVRTC and NVIDIA's disassembler, which need no device.
 
-Tests read this file with `runpy.run_path`. As a script it prints the table of docs/loops_cuda.md:
+As a script it prints the table of docs/loops_cuda.md:
 
     python -P tests/workers/loops/sass.py
 """

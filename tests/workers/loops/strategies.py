@@ -1,6 +1,6 @@
 """Strategies of Hypothesis: small computations of many forms, and schedules for them that are legal.
 
-Tests read this file with `runpy.run_path`. A computation is small enough for a reference in Python: some thousands of
+A computation is small enough for a reference in Python: some thousands of
 evaluations of a body. Its values stay tame if the inputs are between -4 and 4.
 """
 
@@ -101,11 +101,7 @@ def computations(draw: Draw) -> Computation:
 
 @st.composite
 def schedules(
-    draw: Draw,
-    target_name: str,
-    of: st.SearchStrategy[Computation] | None = None,
-    *,
-    most_steps: int = 12,
+    draw: Draw, target_name: str, of: st.SearchStrategy[Computation] | None = None, *, most_steps: int = 12
 ) -> Schedule:
     """A schedule that legal steps lead to: often some that people would choose, then any, of each primitive as many."""
     schedule = Schedule.of(draw(computations() if of is None else of), target_name)

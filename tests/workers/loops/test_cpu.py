@@ -5,7 +5,6 @@ import itertools
 import math
 import os
 import re
-import runpy
 import subprocess
 import sys
 import threading
@@ -33,7 +32,8 @@ from aiocg.workers.loops.nest import Kind, Loop, Nest, Split, Staging, initial_n
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule, Step
 
-STRATEGIES = runpy.run_path(str(Path(__file__).parent / "strategies.py"))
+from . import strategies
+
 KINDS: Mapping[str, Kind] = {"!": "unrolled", "#": "vectorized", "=": "parallel"}
 MATMUL = "C[i:{}, j:{}] = sum(k:{}) A[i, k] * B[k, j]"
 SOFTMAX = """
@@ -222,7 +222,7 @@ def test_tiles_of_results_stay_in_registers(target: CpuTarget) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(STRATEGIES["schedules"]("cpu"))
+@given(strategies.schedules("cpu"))
 def test_random_schedules(schedule: Schedule) -> None:
     _check(SHARED, schedule.computation, schedule.nests)
 
@@ -230,7 +230,7 @@ def test_random_schedules(schedule: Schedule) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=200, deadline=None)
-@given(STRATEGIES["schedules"]("cpu", most_steps=30))
+@given(strategies.schedules("cpu", most_steps=30))
 def test_many_random_schedules(schedule: Schedule) -> None:
     _check(SHARED, schedule.computation, schedule.nests)
 

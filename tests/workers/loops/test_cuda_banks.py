@@ -1,9 +1,7 @@
 """Tiles lie in shared memory so that a warp's threads do not wait for each other, and may be larger than 48 KiB."""
 
 import re
-import runpy
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,9 +16,8 @@ from aiocg.workers.loops.rules import RULES
 from aiocg.workers.loops.schedule import Schedule, Step
 from aiocg.workers.loops.session import LoopsSession, initial_schedule
 
-HERE = Path(__file__)
-EMULATION: Any = runpy.run_path(str(HERE.with_name("emulation.py")))
-SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
+from . import cuda_schedules as written
+
 DEEP = """
     split<loop=0;factor=8> split<loop=2;factor=8> reorder<loop=1> split<loop=4;factor=800>
     bind<loop=0;to=block.y> bind<loop=1;to=block.x> bind<loop=2;to=thread.y> bind<loop=3;to=thread.x>
@@ -31,14 +28,14 @@ DEEP = """
 def check(emulator: Any, schedule: Schedule) -> None:
     computation = schedule.computation
     inputs = random_inputs(computation, seed=1)
-    results = emulator.run(computation, SCHEDULES["program"](schedule), inputs)
+    results = emulator.run(computation, written.program(schedule), inputs)
     mismatch = compare(computation, results, expect(computation, inputs))
     assert mismatch is None, mismatch
 
 
 def read_by_a_warp(schedule: Schedule, tile: str, threads: tuple[int, int]) -> list[int]:
     """Return the word of a tile that each thread of a warp reads first, by the formula in the kernel."""
-    source = SCHEDULES["program"](schedule).source
+    source = written.program(schedule).source
     formula = re.findall(rf"{tile}\[([^]]*)\]", source)[-1]
     names = {name: f"({value})" for name, value in re.findall(r"const int (\w+) = (.*);", source)}
     while found := next((name for name in names if re.search(rf"\b{name}\b", formula)), None):
@@ -63,11 +60,11 @@ def test_words_in_one_bank_are_read_one_after_another() -> None:
 @pytest.mark.parametrize(
     ("schedule", "tile", "threads", "length"),
     [
-        pytest.param(SCHEDULES["register_matmul"](512, 512, 512), "A_tile", (16, 16), 4, id="rows of A"),
-        pytest.param(SCHEDULES["register_matmul"](512, 512, 512, depth=32), "A_tile", (16, 16), 4, id="long rows of A"),
-        pytest.param(SCHEDULES["matmul"](512, 512, 512, tile=32, depth=32), "B_tile", (32, 32), 1, id="rows of B"),
-        pytest.param(SCHEDULES["warp_matmul"](512, 512, 512), "B_tile", (4, 8), 4, id="rows of B in a tile of a warp"),
-        pytest.param(SCHEDULES["columns"](512), "A_tile", (8, 32), 1, id="columns"),
+        pytest.param(written.register_matmul(512, 512, 512), "A_tile", (16, 16), 4, id="rows of A"),
+        pytest.param(written.register_matmul(512, 512, 512, depth=32), "A_tile", (16, 16), 4, id="long rows of A"),
+        pytest.param(written.matmul(512, 512, 512, tile=32, depth=32), "B_tile", (32, 32), 1, id="rows of B"),
+        pytest.param(written.warp_matmul(512, 512, 512), "B_tile", (4, 8), 4, id="rows of B in a tile of a warp"),
+        pytest.param(written.columns(512), "A_tile", (8, 32), 1, id="columns"),
     ],
 )
 def test_a_warp_reads_a_tile_in_a_single_turn(
@@ -77,49 +74,52 @@ def test_a_warp_reads_a_tile_in_a_single_turn(
 
 
 def test_rows_are_no_longer_than_what_that_takes() -> None:
-    assert "float A_tile[1280];" in SCHEDULES["program"](SCHEDULES["register_matmul"](512, 512, 512)).source  # 64 x 20
-    assert "float B_tile[1024];" in SCHEDULES["program"](SCHEDULES["register_matmul"](512, 512, 512)).source  # 16 x 64
-    assert "float A_tile[1056];" in SCHEDULES["program"](SCHEDULES["columns"](512)).source  # 32 x 33
+    assert "float A_tile[1280];" in written.program(written.register_matmul(512, 512, 512)).source  # 64 x 20
+    assert "float B_tile[1024];" in written.program(written.register_matmul(512, 512, 512)).source  # 16 x 64
+    assert "float A_tile[1056];" in written.program(written.columns(512)).source  # 32 x 33
 
 
 def test_rows_are_not_longer_where_tiles_would_not_fit_then() -> None:
-    schedule = SCHEDULES["columns"](512)
+    schedule = written.columns(512)
     rules = RULES["cuda"]._replace(shared_memory=32 * 32 * 4)
     assert "float A_tile[1024];" in generate(schedule.computation, schedule.nests, rules).source
 
 
 @pytest.mark.slow
 def test_longer_rows_hold_the_same(emulator: Any) -> None:
-    for schedule in (SCHEDULES["columns"](130), SCHEDULES["register_matmul"](37, 35, 33, tile=32, each=4, depth=16)):
+    for schedule in (
+        written.columns(130),
+        written.register_matmul(37, 35, 33, tile=32, each=4, depth=16),
+    ):
         check(emulator, schedule)
 
 
 def test_a_kernel_asks_for_shared_memory_above_48_kib() -> None:
-    (call,) = SCHEDULES["program"](SCHEDULES["deep_matmul"](9, 10, 1001)).calls
+    (call,) = written.program(written.deep_matmul(9, 10, 1001)).calls
     assert call.shared >= 8 * 800 * 4 * 2
-    source = SCHEDULES["program"](SCHEDULES["deep_matmul"](9, 10, 1001)).source
+    source = written.program(written.deep_matmul(9, 10, 1001)).source
     assert f"<<<dim3(2, 2, 1), dim3(8, 8, 1), {call.shared}>>>" in source
     assert "extern __shared__ __align__(16) float shared[];" in source
-    (call,) = SCHEDULES["program"](SCHEDULES["register_matmul"](512, 512, 512)).calls
+    (call,) = written.program(written.register_matmul(512, 512, 512)).calls
     assert call.shared == 0
 
 
 @pytest.mark.slow
 def test_tiles_above_48_kib_hold_the_same(emulator: Any) -> None:
-    check(emulator, SCHEDULES["deep_matmul"](9, 10, 1001))
+    check(emulator, written.deep_matmul(9, 10, 1001))
 
 
 def test_how_large_tiles_may_be_depends_on_the_device() -> None:
     small = RULES["cuda"]._replace(shared_memory=50_000)
-    before = replace(SCHEDULES["scheduled"]("C[i:9, j:10] = sum(k:1001) A[i, k] * B[k, j]", DEEP), rules=small)
+    before = replace(written.scheduled("C[i:9, j:10] = sum(k:1001) A[i, k] * B[k, j]", DEEP), rules=small)
     with pytest.raises(Refusal, match=r"the tiles would have 51200 bytes, and a block shares 50000"):
         before.apply(Step("stage", 4, 1))
     with pytest.raises(CompilationError, match="50000"):
-        generate(SCHEDULES["deep_matmul"](9, 10, 1001).computation, SCHEDULES["deep_matmul"](9, 10, 1001).nests, small)
+        generate(written.deep_matmul(9, 10, 1001).computation, written.deep_matmul(9, 10, 1001).nests, small)
     large = "B[i:8, k:40000] = A[i, 0] + V[k]"
     with pytest.raises(Refusal, match="160000 bytes"):
-        replace(SCHEDULES["scheduled"](large, ""), rules=small).apply(Step("stage", 0, 1))
-    SCHEDULES["scheduled"](large, "stage<loop=0;tensor=1>")
+        replace(written.scheduled(large, ""), rules=small).apply(Step("stage", 0, 1))
+    written.scheduled(large, "stage<loop=0;tensor=1>")
 
 
 def test_a_session_refuses_tiles_that_its_device_has_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:

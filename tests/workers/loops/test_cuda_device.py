@@ -1,10 +1,8 @@
 """Kernels on a GPU: their results, how long they take, and what becomes of failures. Skipped where there is none."""
 
-import runpy
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +15,9 @@ from aiocg.workers.loops.cuda.target import CudaTarget
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
-HERE = Path(__file__)
-SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
-STRATEGIES: Any = runpy.run_path(str(HERE.with_name("strategies.py")))
+from . import cuda_schedules as written
+from . import strategies
+
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
@@ -56,19 +54,19 @@ def seconds(target: CudaTarget, schedule: Schedule) -> float:
 @pytest.mark.parametrize(
     "schedule",
     [
-        pytest.param(SCHEDULES["pointwise"](1000003), id="a remainder"),
-        pytest.param(SCHEDULES["matmul"](131, 100, 77), id="tiles"),
-        pytest.param(SCHEDULES["register_matmul"](300, 200, 100), id="tiles and registers"),
-        pytest.param(SCHEDULES["register_matmul"](512, 512, 512), id="no remainder"),
-        pytest.param(SCHEDULES["register_matmul"](300, 200, 100, more="pipeline<loop=4>"), id="a pipelined loop"),
-        pytest.param(SCHEDULES["register_matmul"](301, 203, 101, more="pipeline<loop=4>"), id="odd and pipelined"),
-        pytest.param(SCHEDULES["warp_matmul"](300, 200, 100), id="tiles of warps"),
-        pytest.param(SCHEDULES["deep_matmul"](9, 10, 1001), id="tiles above 48 KiB"),
-        pytest.param(SCHEDULES["neighbours"](1 << 20), id="vectors"),
-        pytest.param(SCHEDULES["columns"](1000), id="columns of a tile"),
-        pytest.param(SCHEDULES["transpose"](1000, 130), id="a tile, transposed"),
-        pytest.param(SCHEDULES["softmax"](100, 1000), id="several stages"),
-        pytest.param(SCHEDULES["scheduled"]("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"), id="no accumulators"),
+        pytest.param(written.pointwise(1000003), id="a remainder"),
+        pytest.param(written.matmul(131, 100, 77), id="tiles"),
+        pytest.param(written.register_matmul(300, 200, 100), id="tiles and registers"),
+        pytest.param(written.register_matmul(512, 512, 512), id="no remainder"),
+        pytest.param(written.register_matmul(300, 200, 100, more="pipeline<loop=4>"), id="a pipelined loop"),
+        pytest.param(written.register_matmul(301, 203, 101, more="pipeline<loop=4>"), id="odd and pipelined"),
+        pytest.param(written.warp_matmul(300, 200, 100), id="tiles of warps"),
+        pytest.param(written.deep_matmul(9, 10, 1001), id="tiles above 48 KiB"),
+        pytest.param(written.neighbours(1 << 20), id="vectors"),
+        pytest.param(written.columns(1000), id="columns of a tile"),
+        pytest.param(written.transpose(1000, 130), id="a tile, transposed"),
+        pytest.param(written.softmax(100, 1000), id="several stages"),
+        pytest.param(written.scheduled("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"), id="no accumulators"),
     ],
 )
 def test_what_people_write(target: CudaTarget, schedule: Schedule) -> None:
@@ -76,7 +74,7 @@ def test_what_people_write(target: CudaTarget, schedule: Schedule) -> None:
 
 
 @settings(UNHURRIED, max_examples=50)
-@given(schedule=STRATEGIES["schedules"]("cuda"))
+@given(schedule=strategies.schedules("cuda"))
 def test_all_schedules_compute_the_same(target: CudaTarget, schedule: Schedule) -> None:
     check(target, schedule)
 
@@ -84,13 +82,13 @@ def test_all_schedules_compute_the_same(target: CudaTarget, schedule: Schedule) 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(UNHURRIED, max_examples=1000)
-@given(schedule=STRATEGIES["schedules"]("cuda", most_steps=20))
+@given(schedule=strategies.schedules("cuda", most_steps=20))
 def test_many_schedules_compute_the_same(target: CudaTarget, schedule: Schedule) -> None:
     check(target, schedule)
 
 
 def test_several_threads_compile_at_once(target: CudaTarget) -> None:
-    schedules = [SCHEDULES["matmul"](60 + size, 50, 40) for size in range(16)]
+    schedules = [written.matmul(60 + size, 50, 40) for size in range(16)]
     with ThreadPoolExecutor(4) as pool:
         kernels = list(pool.map(lambda one: target.compile(one.computation, one.nests), schedules))
     for schedule, kernel in zip(schedules, kernels, strict=True):
@@ -100,7 +98,7 @@ def test_several_threads_compile_at_once(target: CudaTarget) -> None:
 
 
 def test_a_timing_is_of_many_runs_and_says_how_it_varies(target: CudaTarget) -> None:
-    schedule = SCHEDULES["pointwise"](1 << 16)
+    schedule = written.pointwise(1 << 16)
     timing = target.compile(schedule.computation, schedule.nests).time(arrays(schedule), samples=7, seconds=0.1)
     assert 0 < timing.low <= timing.seconds <= timing.high
     assert timing.samples == 7
@@ -109,27 +107,27 @@ def test_a_timing_is_of_many_runs_and_says_how_it_varies(target: CudaTarget) -> 
 
 
 def test_more_work_takes_longer(target: CudaTarget) -> None:
-    assert seconds(target, SCHEDULES["pointwise"](1 << 26)) > 4 * seconds(target, SCHEDULES["pointwise"](1 << 22))
+    assert seconds(target, written.pointwise(1 << 26)) > 4 * seconds(target, written.pointwise(1 << 22))
 
 
 def test_a_schedule_makes_a_difference(target: CudaTarget) -> None:
-    plain = SCHEDULES["scheduled"]("C[i:128, j:128] = sum(k:128) A[i, k] * B[k, j]", "")
-    assert seconds(target, plain) > 10 * seconds(target, SCHEDULES["register_matmul"](128, 128, 128))
+    plain = written.scheduled("C[i:128, j:128] = sum(k:128) A[i, k] * B[k, j]", "")
+    assert seconds(target, plain) > 10 * seconds(target, written.register_matmul(128, 128, 128))
 
 
 def test_the_roof_is_above_what_is_under_it(target: CudaTarget) -> None:
     roof = target.roof()
     sizes = [size for size, _ in roof.bandwidths]
     assert sizes == sorted(sizes)
-    schedule = SCHEDULES["pointwise"](1 << 24)
+    schedule = written.pointwise(1 << 24)
     moved = schedule.computation.traffic / seconds(target, schedule)
     assert 0.5 < moved / roof.bandwidths[-1][1] < 1.2
-    product = SCHEDULES["register_matmul"](1024, 1024, 1024)
+    product = written.register_matmul(1024, 1024, 1024)
     assert product.computation.flops / seconds(target, product) < roof.flops
 
 
 def test_what_does_not_fit_in_memory_is_an_error_and_the_device_goes_on(target: CudaTarget) -> None:
-    schedule = SCHEDULES["pointwise"](1 << 10)
+    schedule = written.pointwise(1 << 10)
     with pytest.raises(MemoryError), target._device.use():
         target._device.cupy.empty(1 << 46, np.float32)
     check(target, schedule)
@@ -140,7 +138,7 @@ def test_a_launch_that_the_device_refuses_is_an_error_and_the_device_goes_on(tar
     nothing = device.cupy.RawModule(code='extern "C" __global__ void nothing() {}').get_function("nothing")
     with pytest.raises(CompilationError, match="refuses"), device.use():
         nothing((1,), (4096,), ())
-    check(target, SCHEDULES["pointwise"](1 << 10))
+    check(target, written.pointwise(1 << 10))
 
 
 def test_an_access_outside_of_all_memory_ends_the_process(target: CudaTarget) -> None:

@@ -4,9 +4,7 @@ Sanitizers watch: an element outside of a tensor or of a tile, an index that ove
 threads come to end the program; in some tests also an access that no barrier keeps apart from another.
 """
 
-import runpy
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +16,9 @@ from aiocg.workers.loops.cuda.timing import SOURCE
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
-HERE = Path(__file__)
-EMULATION: Any = runpy.run_path(str(HERE.with_name("emulation.py")))
-SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
-STRATEGIES: Any = runpy.run_path(str(HERE.with_name("strategies.py")))
+from . import cuda_schedules as written
+from . import strategies
+
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
@@ -38,17 +35,17 @@ def check(emulator: Any, schedule: Schedule, program: Program | None = None) -> 
 @pytest.mark.parametrize(
     "schedule",
     [
-        pytest.param(SCHEDULES["pointwise"](1003, threads=32), id="a remainder"),
-        pytest.param(SCHEDULES["register_matmul"](21, 18, 13, tile=8, each=2, depth=4), id="tiles and registers"),
-        pytest.param(SCHEDULES["transpose"](13, 22, tile=8, rows=2), id="a tile, transposed", marks=pytest.mark.slow),
-        pytest.param(SCHEDULES["softmax"](11, 33, threads=8), id="several stages"),
+        pytest.param(written.pointwise(1003, threads=32), id="a remainder"),
+        pytest.param(written.register_matmul(21, 18, 13, tile=8, each=2, depth=4), id="tiles and registers"),
+        pytest.param(written.transpose(13, 22, tile=8, rows=2), id="a tile, transposed", marks=pytest.mark.slow),
+        pytest.param(written.softmax(11, 33, threads=8), id="several stages"),
         pytest.param(
-            SCHEDULES["scheduled"]("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"),
+            written.scheduled("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"),
             id="no accumulators",
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            SCHEDULES["scheduled"](
+            written.scheduled(
                 "Y[o:5, y:9, x:10] = sum(c:3, r:3, s:3) X[c, y + r, x + s] * W[o, c, r, s]",
                 """
                 bind<loop=0;to=block.x> split<loop=1;factor=4> split<loop=3;factor=4> reorder<loop=2>
@@ -66,7 +63,7 @@ def test_what_people_write(emulator: Any, schedule: Schedule) -> None:
 
 @pytest.mark.slow
 def test_barriers_keep_the_copies_of_a_tile_apart_from_its_uses(race_detector: Any) -> None:
-    schedule = SCHEDULES["matmul"](9, 10, 11, tile=4, depth=4)
+    schedule = written.matmul(9, 10, 11, tile=4, depth=4)
     check(race_detector, schedule)
     program = generate(schedule.computation, schedule.nests)
     before, after = program.source.split("__syncthreads();", 1)
@@ -81,7 +78,7 @@ def test_barriers_keep_the_copies_of_a_tile_apart_from_its_uses(race_detector: A
 
 @pytest.mark.slow
 def test_a_guard_around_a_barrier_would_be_found(emulator: Any) -> None:
-    schedule = SCHEDULES["matmul"](9, 10, 11, tile=4, depth=4)
+    schedule = written.matmul(9, 10, 11, tile=4, depth=4)
     program = generate(schedule.computation, schedule.nests)
     line = "for (int k_0 = 0; k_0 < 3; ++k_0) {"
     assert line in program.source
@@ -92,7 +89,7 @@ def test_a_guard_around_a_barrier_would_be_found(emulator: Any) -> None:
 
 @pytest.mark.slow
 def test_a_missing_guard_would_be_found(emulator: Any) -> None:
-    schedule = SCHEDULES["pointwise"](1003, threads=32)
+    schedule = written.pointwise(1003, threads=32)
     program = generate(schedule.computation, schedule.nests)
     assert "if (i < 1003)" in program.source
     with pytest.raises(subprocess.CalledProcessError) as caught:
@@ -102,7 +99,7 @@ def test_a_missing_guard_would_be_found(emulator: Any) -> None:
 
 @pytest.mark.slow
 def test_not_a_number_wins_against_every_number(emulator: Any) -> None:
-    schedule = SCHEDULES["scheduled"]("M[i:2] = max(j:3) A[i, j]\nN[i:2] = min(M[i], B[i])", "")
+    schedule = written.scheduled("M[i:2] = max(j:3) A[i, j]\nN[i:2] = min(M[i], B[i])", "")
     a = np.array([[1, np.nan, 3], [np.nan, 2, 1]], np.float32)
     program = generate(schedule.computation, schedule.nests)
     most, least = emulator.run(schedule.computation, program, [a, np.zeros(2, np.float32)])
@@ -129,16 +126,9 @@ def test_the_kernels_that_measure_a_device_do_what_they_should(emulator: Any) ->
 
 
 @pytest.mark.slow
-@settings(UNHURRIED, max_examples=3)
-@given(schedule=STRATEGIES["schedules"]("cuda"))
-def test_all_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> None:
-    check(emulator, schedule)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(UNHURRIED, max_examples=30)
-@given(schedule=STRATEGIES["schedules"]("cuda", most_steps=20))
+@given(schedule=strategies.schedules("cuda", most_steps=20))
 def test_many_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> None:
     check(emulator, schedule)
 
@@ -146,6 +136,6 @@ def test_many_schedules_compute_the_same(emulator: Any, schedule: Schedule) -> N
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(UNHURRIED, max_examples=15)
-@given(schedule=STRATEGIES["schedules"]("cuda", most_steps=20))
+@given(schedule=strategies.schedules("cuda", most_steps=20))
 def test_no_schedule_races(race_detector: Any, schedule: Schedule) -> None:
     check(race_detector, schedule)

@@ -1,8 +1,6 @@
 """Guards that a reduction does without: only where what is computed beyond them is never stored, or adds nothing."""
 
 import re
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,15 +10,14 @@ from numpy.typing import NDArray
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
-HERE = Path(__file__)
-EMULATION: Any = runpy.run_path(str(HERE.with_name("emulation.py")))
-SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
+from . import cuda_schedules as written
+
 BLOCKS = "split<loop=0;factor=4> bind<loop=0;to=block.x> bind<loop=1;to=thread.x>"
 
 
 def guards(schedule: Schedule) -> list[str]:
     """Return the conditions under which a kernel does anything at all, in the order of its lines."""
-    source = SCHEDULES["program"](schedule).source.partition("<<<")[2]
+    source = written.program(schedule).source.partition("<<<")[2]
     found = re.findall(r"if \((.*)\) \{", source)
     return [condition for condition in found if "element" not in condition]
 
@@ -28,20 +25,20 @@ def guards(schedule: Schedule) -> list[str]:
 def check(emulator: Any, schedule: Schedule, inputs: list[NDArray[np.float32]] | None = None) -> None:
     computation = schedule.computation
     given = random_inputs(computation, seed=1) if inputs is None else inputs
-    results = emulator.run(computation, SCHEDULES["program"](schedule), given)
+    results = emulator.run(computation, written.program(schedule), given)
     mismatch = compare(computation, results, expect(computation, given))
     assert mismatch is None, mismatch
 
 
 def rows(text: str, reduction: str = "split<loop=2;factor=8> stage<loop=2;tensor=0>") -> Schedule:
     """Return a schedule of a reduction of rows: four threads, and steps over what is reduced."""
-    return SCHEDULES["scheduled"](text, f"{BLOCKS} {reduction}")  # type: ignore[no-any-return]
+    return written.scheduled(text, f"{BLOCKS} {reduction}")  # type: ignore[no-any-return]
 
 
 @pytest.mark.slow
 def test_a_product_of_tiles_has_guards_only_around_its_stores(emulator: Any) -> None:
-    schedule = SCHEDULES["register_matmul"](21, 18, 13, tile=8, each=2, depth=4)
-    lines = SCHEDULES["program"](schedule).source.splitlines()
+    schedule = written.register_matmul(21, 18, 13, tile=8, each=2, depth=4)
+    lines = written.program(schedule).source.splitlines()
     step = next(at for at, line in enumerate(lines) if "+=" in line)
     stored = next(at for at, line in enumerate(lines) if "C[" in line)
     assert not any("if (" in line for line in lines[:step])
@@ -81,7 +78,7 @@ def test_what_is_guarded_or_not_computes_what_it_should(emulator: Any, text: str
 def test_zero_times_infinity_is_not_taken_for_nothing(emulator: Any) -> None:
     schedule = rows("S[i:6] = sum(k:13) A[i, k] * V[i]")
     assert guards(schedule) == ["k < 13", "i < 6"]
-    program = SCHEDULES["program"](schedule)
+    program = written.program(schedule)
     (sums,) = emulator.run(
         schedule.computation, program, [np.ones((6, 13), np.float32), np.full(6, np.inf, np.float32)]
     )
@@ -100,7 +97,7 @@ def test_what_a_split_of_a_split_repeats_is_not_added_twice(emulator: Any) -> No
 @pytest.mark.slow
 def test_a_tile_that_ends_with_its_tensor_is_not_read_beyond_it(emulator: Any) -> None:
     schedule = rows("S[i:6] = sum(o:2, k:13) A[o, i, k]", "split<loop=3;factor=4> stage<loop=2;tensor=0>")
-    assert "float A_tile[52];" in SCHEDULES["program"](schedule).source  # 4 x 13
+    assert "float A_tile[52];" in written.program(schedule).source  # 4 x 13
     assert guards(schedule) == ["k < 13", "i < 6"]
     check(emulator, schedule)
 
@@ -116,12 +113,12 @@ def test_a_window_keeps_the_guards_of_what_it_goes_over(emulator: Any) -> None:
 
 @pytest.mark.slow
 def test_a_tensor_without_a_tile_is_read_at_its_last_row_instead_of_beyond_it(emulator: Any) -> None:
-    schedule = SCHEDULES["scheduled"](
+    schedule = written.scheduled(
         "C[i:6, j:7] = max(k:5) A[i, k] + B[k, j]",
         """split<loop=0;factor=4> split<loop=2;factor=4> reorder<loop=1> reorder<loop=2> reorder<loop=3> reorder<loop=2>
         bind<loop=0;to=block.y> bind<loop=1;to=block.x> stage<loop=2;tensor=1>""",
     )
-    source = SCHEDULES["program"](schedule).source
+    source = written.program(schedule).source
     assert "const int i_within = i < 5 ? i : 5;" in source
     assert "j_within" not in source
     assert guards(schedule) == ["j < 7", "i < 6"]
@@ -130,21 +127,21 @@ def test_a_tensor_without_a_tile_is_read_at_its_last_row_instead_of_beyond_it(em
 
 @pytest.mark.slow
 def test_a_guard_outside_of_the_reduction_is_tested_there(emulator: Any) -> None:
-    schedule = SCHEDULES["scheduled"]("S[i:6] = sum(k:13) A[i, k]", BLOCKS)
+    schedule = written.scheduled("S[i:6] = sum(k:13) A[i, k]", BLOCKS)
     assert guards(schedule) == ["i < 6"]
-    assert "within" not in SCHEDULES["program"](schedule).source
+    assert "within" not in written.program(schedule).source
     check(emulator, schedule)
 
 
 def test_a_guard_is_not_tested_outside_of_a_loop_that_it_does_not_depend_on() -> None:
-    schedule = SCHEDULES["scheduled"]("S[i:1, j:3] = sum(k:5) A[i, k] * V[j]", "split<loop=2;factor=2>")
-    lines = [line.strip() for line in SCHEDULES["program"](schedule).source.splitlines()]
+    schedule = written.scheduled("S[i:1, j:3] = sum(k:5) A[i, k] * V[j]", "split<loop=2;factor=2>")
+    lines = [line.strip() for line in written.program(schedule).source.splitlines()]
     assert lines.index("if (k < 5) {") > lines.index("for (int k_1 = 0; k_1 < 2; ++k_1) {")
 
 
 def test_what_a_guard_asks_is_defined_where_a_loop_of_a_single_turn_follows() -> None:
-    schedule = SCHEDULES["scheduled"](
+    schedule = written.scheduled(
         "S[i:2] = sum(k:5, r:1) A[i, k] * V[i]", "split<loop=1;factor=2> stage<loop=1;tensor=0>"
     )
-    lines = [line.strip() for line in SCHEDULES["program"](schedule).source.splitlines()]
+    lines = [line.strip() for line in written.program(schedule).source.splitlines()]
     assert lines.index("const int k = k_0 * 2 + k_1;") + 1 == lines.index("if (k < 5) {")

@@ -1,8 +1,6 @@
 """Pipelined loops: what the next turn reads is copied while a turn is computed, and nobody reads it too early."""
 
-import runpy
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,29 +9,22 @@ from aiocg.workers.loops.cuda.source import Program
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Refusal, Schedule, Step
 
-HERE = Path(__file__)
-EMULATION: Any = runpy.run_path(str(HERE.with_name("emulation.py")))
-NVRTC: Any = runpy.run_path(str(HERE.with_name("nvrtc.py")))
-SASS: Any = runpy.run_path(str(HERE.with_name("sass.py")))
-SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
+from . import cuda_schedules as written
+from . import sass
+
 PRODUCT = "C[i:16, j:16] = sum(k:64) A[i, k] * B[k, j]"
-
-
-@pytest.fixture(scope="module")
-def nvrtc() -> Any:
-    return NVRTC["compiler"]()
 
 
 def mismatch(emulator: Any, schedule: Schedule, program: Program | None = None) -> Any:
     """Return how what a schedule's program computes, or another one for it, differs from what NumPy does."""
     computation = schedule.computation
     inputs = random_inputs(computation, seed=1)
-    results = emulator.run(computation, program or SCHEDULES["program"](schedule), inputs)
+    results = emulator.run(computation, program or written.program(schedule), inputs)
     return compare(computation, results, expect(computation, inputs))
 
 
 def product(n: int, m: int, k: int, more: str = "pipeline<loop=4>") -> Schedule:
-    return SCHEDULES["register_matmul"](n, m, k, tile=8, each=2, depth=4, more=more)  # type: ignore[no-any-return]
+    return written.register_matmul(n, m, k, tile=8, each=2, depth=4, more=more)  # type: ignore[no-any-return]
 
 
 def around() -> Schedule:
@@ -41,7 +32,7 @@ def around() -> Schedule:
     steps = """
         reorder<loop=0> bind<loop=0;to=thread.x> split<loop=2;factor=4> stage<loop=2;tensor=0> pipeline<loop=2>
     """
-    return SCHEDULES["scheduled"]("S[o:3, i:4] = sum(k:12) A[o, k] * V[i]", steps)  # type: ignore[no-any-return]
+    return written.scheduled("S[o:3, i:4] = sum(k:12) A[o, k] * V[i]", steps)  # type: ignore[no-any-return]
 
 
 @pytest.mark.slow
@@ -53,7 +44,7 @@ def around() -> Schedule:
         pytest.param(product(21, 19, 15), id="remainders, element by element"),
         pytest.param(product(16, 16, 8, more=""), id="not pipelined"),
         pytest.param(around(), id="a loop around it"),
-        pytest.param(SCHEDULES["warp_matmul"](130, 129, 20), id="tiles of warps"),
+        pytest.param(written.warp_matmul(130, 129, 20), id="tiles of warps"),
     ],
 )
 def test_pipelined_loops_compute_the_same(emulator: Any, race_detector: Any, schedule: Schedule) -> None:
@@ -71,14 +62,14 @@ def without(program: Program, text: str, *, last: bool = False) -> Program:
 @pytest.mark.slow
 def test_a_copy_that_nobody_waits_for_would_be_found(emulator: Any) -> None:
     schedule = product(16, 16, 16)
-    broken = without(SCHEDULES["program"](schedule), "        finish_copies();\n")
+    broken = without(written.program(schedule), "        finish_copies();\n")
     assert mismatch(emulator, schedule, broken) is not None
 
 
 @pytest.mark.slow
 def test_a_tile_that_is_filled_while_it_is_read_would_be_found(race_detector: Any) -> None:
     schedule = product(16, 16, 16)
-    program = SCHEDULES["program"](schedule)
+    program = written.program(schedule)
     for broken in (
         without(program, "__syncthreads();"),
         program._replace(source=program.source.replace("(k_0 + 1) % 2 *", "k_0 % 2 *")),
@@ -91,7 +82,7 @@ def test_a_tile_that_is_filled_while_it_is_read_would_be_found(race_detector: An
 @pytest.mark.slow
 def test_the_barrier_before_a_pipelined_loop_inside_of_another_is_needed(race_detector: Any) -> None:
     schedule = around()
-    program = SCHEDULES["program"](schedule)
+    program = written.program(schedule)
     assert program.source.count("__syncthreads();") == 2
     with pytest.raises(subprocess.CalledProcessError) as caught:
         mismatch(race_detector, schedule, without(program, "__syncthreads();"))
@@ -99,7 +90,7 @@ def test_the_barrier_before_a_pipelined_loop_inside_of_another_is_needed(race_de
 
 
 def test_a_loop_is_pipelined_only_where_something_is_staged() -> None:
-    schedule = SCHEDULES["scheduled"](PRODUCT, "split<loop=2;factor=8>")
+    schedule = written.scheduled(PRODUCT, "split<loop=2;factor=8>")
     with pytest.raises(Refusal, match=r"nothing is staged in k\.0, which therefore cannot be pipelined"):
         schedule.apply(Step("pipeline", 2))
     staged = schedule.apply(Step("stage", 2, 0))
@@ -110,10 +101,10 @@ def test_a_loop_is_pipelined_only_where_something_is_staged() -> None:
 
 
 def test_a_pipelined_loop_has_two_tiles_of_each_tensor() -> None:
-    once, twice = (SCHEDULES["register_matmul"](512, 512, 512, more=more) for more in ("", "pipeline<loop=4>"))
-    assert "float B_tile[1024];" in SCHEDULES["program"](once).source
-    assert "float B_tile[2048];" in SCHEDULES["program"](twice).source
-    staged = SCHEDULES["scheduled"]("S[i:8] = sum(k:40000) A[i, k]", "stage<loop=0;tensor=0>")
+    once, twice = (written.register_matmul(512, 512, 512, more=more) for more in ("", "pipeline<loop=4>"))
+    assert "float B_tile[1024];" in written.program(once).source
+    assert "float B_tile[2048];" in written.program(twice).source
+    staged = written.scheduled("S[i:8] = sum(k:40000) A[i, k]", "stage<loop=0;tensor=0>")
     with pytest.raises(Refusal, match="the tiles would have 320000 bytes"):
         staged.apply(Step("pipeline", 0))
 
@@ -122,7 +113,7 @@ def test_a_pipelined_loop_has_two_tiles_of_each_tensor() -> None:
 def test_copies_go_on_while_a_thread_computes_from_compute_capability_8_on(
     nvrtc: Any, architecture: str, copies: int
 ) -> None:
-    source = SCHEDULES["program"](SCHEDULES["register_matmul"](500, 500, 500, more="pipeline<loop=4>")).source
+    source = written.program(written.register_matmul(500, 500, 500, more="pipeline<loop=4>")).source
     ptx = nvrtc.compile(source, architecture).decode()
     assert ptx.count("cp.async.cg.shared.global") == copies
     assert ptx.count("cp.async.wait_all") == bool(copies)
@@ -134,8 +125,8 @@ def test_copies_go_on_while_a_thread_computes_from_compute_capability_8_on(
     ("size", "name"), [(500, r"LDGSTS\.E\.BYPASS\.128"), (510, r"LDGSTS\.E\.64"), (511, r"LDGSTS\.E")]
 )
 def test_pipelined_copies_pass_no_register(nvrtc: Any, size: int, name: str) -> None:
-    source = SCHEDULES["program"](SCHEDULES["register_matmul"](size, size, size, more="pipeline<loop=4>")).source
-    code = SASS["read"](nvrtc.compile(source, "sm_90"))
+    source = written.program(written.register_matmul(size, size, size, more="pipeline<loop=4>")).source
+    code = sass.read(nvrtc.compile(source, "sm_90"))
     assert code.count("LDG.*") - code.count("LDGSTS.*") - code.count("LDGDEPBAR") == 0
     assert code.count("STS.*") == 0
     assert code.count("LDGSTS.*") == code.count(name) == 2 * 2 * 4 // {0: 4, 2: 2}.get(size % 4, 1)

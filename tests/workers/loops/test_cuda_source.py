@@ -1,9 +1,7 @@
 """CUDA C of nests: what a reader finds in it, and how it is launched. What it computes is tested by running it."""
 
 import re
-import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,7 @@ from aiocg.workers.loops.nest import Loop, Nest, initial_nest
 from aiocg.workers.loops.rules import RULES
 from aiocg.workers.loops.schedule import Schedule, Step
 
-SCHEDULES: Any = runpy.run_path(str(Path(__file__).with_name("cuda_schedules.py")))
+from . import cuda_schedules as written
 
 
 def bound(text: str, *loops: Loop) -> Nest:
@@ -27,7 +25,7 @@ def bound(text: str, *loops: Loop) -> Nest:
 
 
 def source(text: str, steps: str = "") -> str:
-    return str(SCHEDULES["program"](SCHEDULES["scheduled"](text, steps)).source)
+    return str(written.program(written.scheduled(text, steps)).source)
 
 
 def body(text: str, steps: str = "") -> list[str]:
@@ -37,7 +35,7 @@ def body(text: str, steps: str = "") -> list[str]:
 
 
 def test_without_bound_loops_one_thread_does_it_all() -> None:
-    schedule = SCHEDULES["scheduled"]("B[i:3, j:5] = A[i, j] * 2", "")
+    schedule = written.scheduled("B[i:3, j:5] = A[i, j] * 2", "")
     assert launch(schedule.nests[0], RULES["cuda"]) == Launch((1, 1, 1), (1, 1, 1))
     assert body("B[i:3, j:5] = A[i, j] * 2") == [
         "for (int i = 0; i < 3; ++i) {",
@@ -49,8 +47,8 @@ def test_without_bound_loops_one_thread_does_it_all() -> None:
 
 
 def test_bound_loops_are_the_grid_and_the_block() -> None:
-    assert launch(SCHEDULES["matmul"](512, 256, 64).nests[0], RULES["cuda"]) == Launch((16, 32, 1), (16, 16, 1))
-    assert launch(SCHEDULES["pointwise"](1 << 26).nests[0], RULES["cuda"]) == Launch((1 << 16, 1, 1), (256, 1, 1))
+    assert launch(written.matmul(512, 256, 64).nests[0], RULES["cuda"]) == Launch((16, 32, 1), (16, 16, 1))
+    assert launch(written.pointwise(1 << 26).nests[0], RULES["cuda"]) == Launch((1 << 16, 1, 1), (256, 1, 1))
     nest = bound("B[a:2, b:3, c:4, d:5, e:6, f:7] = A[a, b, c, d, e, f]", *(
         Loop(variable, extent, kind) for variable, extent, kind in (
             ("a", 2, "block.z"), ("b", 3, "block.y"), ("c", 4, "block.x"),
@@ -62,8 +60,8 @@ def test_bound_loops_are_the_grid_and_the_block() -> None:
 
 
 def test_each_stage_is_a_kernel_with_the_tensors_that_it_uses() -> None:
-    schedule = SCHEDULES["softmax"](100, 33)
-    program = SCHEDULES["program"](schedule)
+    schedule = written.softmax(100, 33)
+    program = written.program(schedule)
     names = [tensor.name for tensor in schedule.computation.tensors]
     assert [[names[at] for at in call.arguments] for call in program.calls] == [
         ["X", "M"], ["X", "M", "E"], ["E", "S"], ["E", "S", "Y"],
@@ -83,7 +81,7 @@ def test_a_remainder_is_a_guard_as_far_out_as_it_can_be() -> None:
 
 
 def test_no_barrier_is_inside_of_a_guard_that_threads_decide_differently() -> None:
-    lines = SCHEDULES["program"](SCHEDULES["transpose"](40, 42)).source.splitlines()
+    lines = written.program(written.transpose(40, 42)).source.splitlines()
     depth = {index: len(line) - len(line.lstrip()) for index, line in enumerate(lines)}
     barriers = [index for index, line in enumerate(lines) if "__syncthreads" in line]
     assert len(barriers) == 2
@@ -100,12 +98,12 @@ def test_no_barrier_is_inside_of_a_guard_that_threads_decide_differently() -> No
 
 
 def test_tiles_are_as_large_as_what_a_block_reads_in_a_turn() -> None:
-    text = SCHEDULES["program"](SCHEDULES["register_matmul"](512, 512, 512)).source
+    text = written.program(written.register_matmul(512, 512, 512)).source
     assert "__shared__ __align__(16) float A_tile[1280];" in text  # 64 x 16, and 4 words behind each row
     assert "__shared__ __align__(16) float B_tile[1024];" in text  # 16 x 64
     assert text.count("__syncthreads();") == 2
     assert " ? " not in text.partition("<<<")[2]  # every split is without remainder, so no copy asks where it is
-    guarded = SCHEDULES["program"](SCHEDULES["register_matmul"](500, 512, 512)).source
+    guarded = written.program(written.register_matmul(500, 512, 512)).source
     assert re.search(r"A_tile\[.*\] = A_0 < 500 \? \*\(const float4 \*\)&A\[", guarded)
     assert re.search(r"B_tile\[element\] = \*\(const float4 \*\)&B\[", guarded)
 
@@ -192,18 +190,18 @@ def test_tensors_and_axes_may_be_called_what_the_kernel_uses_itself() -> None:
 def test_the_page_about_cuda_shows_the_schedule_that_is_tested() -> None:
     page = (Path(__file__).parents[3] / "docs" / "loops_cuda.md").read_text(encoding="utf-8")
     steps = page.partition('steps = """')[2].partition('"""')[0]
-    schedule = SCHEDULES["scheduled"]("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", steps)
-    assert schedule == SCHEDULES["register_matmul"](512, 512, 512)
+    schedule = written.scheduled("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", steps)
+    assert schedule == written.register_matmul(512, 512, 512)
     steps = page.rpartition('steps = """')[2].partition('"""')[0]
-    warps = SCHEDULES["scheduled"]("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", steps)
-    assert warps == SCHEDULES["warp_matmul"](512, 512, 512)
+    warps = written.scheduled("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", steps)
+    assert warps == written.warp_matmul(512, 512, 512)
     shown = page.partition("```c\n")[2].partition("```")[0]
-    source = SCHEDULES["program"](schedule).source
+    source = written.program(schedule).source
     for part in re.split(r"\.\.\..*\n|\.\.\.", shown):
         lines = [line.strip() for line in part.splitlines() if len(line.strip()) > 1]
         assert all(line in source for line in lines), lines
 
 
 def test_equal_schedules_have_equal_sources() -> None:
-    one, other = (SCHEDULES["program"](SCHEDULES["matmul"](48, 40, 56)) for _ in range(2))
+    one, other = (written.program(written.matmul(48, 40, 56)) for _ in range(2))
     assert one == other

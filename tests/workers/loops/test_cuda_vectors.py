@@ -1,8 +1,6 @@
 """Neighbouring elements are copied, read and stored several at once, where they lie as vectors do, and only there."""
 
 import re
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +8,8 @@ import pytest
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
 
-HERE = Path(__file__)
-EMULATION: Any = runpy.run_path(str(HERE.with_name("emulation.py")))
-SCHEDULES: Any = runpy.run_path(str(HERE.with_name("cuda_schedules.py")))
+from . import cuda_schedules as written
+
 THREADS = """
     split<loop=1;factor=16> split<loop=2;factor=8> bind<loop=0;to=block.x> bind<loop=1;to=thread.x> unroll<loop=3>
 """
@@ -46,12 +43,12 @@ CASES = {  # what is computed and how, and the vectors
 
 def scheduled(name: str) -> Schedule:
     text, steps, _ = CASES[name]
-    return SCHEDULES["scheduled"](text, steps)  # type: ignore[no-any-return]
+    return written.scheduled(text, steps)  # type: ignore[no-any-return]
 
 
 def vectors(schedule: Schedule) -> list[str]:
     """Return the tensors that are accessed by vectors."""
-    return sorted(set(re.findall(r"\*\((?:const )?float[24] \*\)&(\w+)\[", SCHEDULES["program"](schedule).source)))
+    return sorted(set(re.findall(r"\*\((?:const )?float[24] \*\)&(\w+)\[", written.program(schedule).source)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -70,18 +67,18 @@ def test_vectors_hold_what_their_elements_do(emulator: Any, name: str) -> None:
     [(16, 16, ["A", "A_tile", "B", "B_tile", "C"]), (18, 13, ["B", "B_tile", "C"]), (17, 12, ["A", "A_tile"])],
 )
 def test_tiles_are_copied_by_vectors_where_rows_are_made_of_them(columns: int, depth: int, found: list[str]) -> None:
-    assert vectors(SCHEDULES["register_matmul"](21, columns, depth, tile=8, each=2, depth=4)) == found
+    assert vectors(written.register_matmul(21, columns, depth, tile=8, each=2, depth=4)) == found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("columns", "depth"), [(16, 16), (18, 13), (17, 12), (14, 10)])
 def test_copies_by_vectors_fill_tiles(emulator: Any, columns: int, depth: int) -> None:
-    check(emulator, SCHEDULES["register_matmul"](21, columns, depth, tile=8, each=2, depth=4))
+    check(emulator, written.register_matmul(21, columns, depth, tile=8, each=2, depth=4))
 
 
 def check(emulator: Any, schedule: Schedule) -> None:
     computation = schedule.computation
     inputs = random_inputs(computation, seed=1)
-    results = emulator.run(computation, SCHEDULES["program"](schedule), inputs)
+    results = emulator.run(computation, written.program(schedule), inputs)
     mismatch = compare(computation, results, expect(computation, inputs))
     assert mismatch is None, mismatch

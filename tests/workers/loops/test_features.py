@@ -3,8 +3,6 @@
 import itertools
 import json
 import math
-import runpy
-from pathlib import Path
 from typing import Any
 
 import networkx
@@ -17,10 +15,10 @@ from aiocg.workers.loops.features import FEATURES, accesses, features, graph, st
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.schedule import MAX_LOOPS, Schedule, Step
 
+from . import strategies
 from .interpreter import iterations
 
-STRATEGIES = runpy.run_path(str(Path(__file__).with_name("strategies.py")))
-ALWAYS_THE_SAME = STRATEGIES["ALWAYS_THE_SAME"]
+ALWAYS_THE_SAME = strategies.ALWAYS_THE_SAME
 
 
 def _after(text: str, target_name: str, *steps: str) -> Schedule:
@@ -100,7 +98,7 @@ def test_staged_bytes_are_those_that_a_turn_copies() -> None:
 
 
 @ALWAYS_THE_SAME
-@given(schedule=STRATEGIES["schedules"]("cuda"), data=st.data())
+@given(schedule=strategies.schedules("cuda"), data=st.data())
 def test_touched_elements_and_strides_are_what_a_count_finds(schedule: Schedule, data: st.DataObject) -> None:
     nest = data.draw(st.sampled_from(schedule.nests))
     access = data.draw(st.sampled_from(accesses(nest.stage)))
@@ -124,7 +122,7 @@ def test_touched_elements_and_strides_are_what_a_count_finds(schedule: Schedule,
 
 
 @ALWAYS_THE_SAME
-@given(schedule=st.one_of(STRATEGIES["schedules"]("cpu"), STRATEGIES["schedules"]("cuda")))
+@given(schedule=st.one_of(strategies.schedules("cpu"), strategies.schedules("cuda")))
 def test_features_of_any_schedule_are_numbers_of_a_moderate_size(schedule: Schedule) -> None:
     found = features(schedule)
     assert np.isfinite(found).all() and np.abs(found).max() < 64
@@ -173,7 +171,7 @@ def test_graph_leads_from_stage_to_stage_through_tensors() -> None:
 
 
 @ALWAYS_THE_SAME
-@given(schedule=STRATEGIES["schedules"]("cpu"))
+@given(schedule=strategies.schedules("cpu"))
 def test_graph_has_a_chain_of_loops_for_each_stage(schedule: Schedule) -> None:
     found = _graph(schedule)
     loops = {data["number"]: node for node, data in found.nodes(data=True) if data["type"] == "loop"}

@@ -1,9 +1,7 @@
 """The text of loop nests says what is carried out: it is read back, line by line, and does the same."""
 
 import re
-import runpy
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from hypothesis import given
 
@@ -12,10 +10,10 @@ from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.observations import loop_tree
 from aiocg.workers.loops.schedule import Schedule, Step
 
+from . import strategies
 from .interpreter import iterations
 
-STRATEGIES = runpy.run_path(str(Path(__file__).with_name("strategies.py")))
-ALWAYS_THE_SAME = STRATEGIES["ALWAYS_THE_SAME"]
+ALWAYS_THE_SAME = strategies.ALWAYS_THE_SAME
 
 
 def _tree(text: str, target_name: str, *steps: str) -> str:
@@ -104,7 +102,7 @@ def _program(lines: Sequence[str], nest: Nest) -> str:
 
 
 @ALWAYS_THE_SAME
-@given(schedule=STRATEGIES["schedules"]("cuda"))
+@given(schedule=strategies.schedules("cuda"))
 def test_text_does_what_the_nest_does(schedule: Schedule) -> None:
     lines = loop_tree(schedule.nests).splitlines()
     assert sum(line.lstrip().startswith("for ") for line in lines) == len(schedule.loops)

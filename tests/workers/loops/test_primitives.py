@@ -1,10 +1,8 @@
 """What changes loop nests: whatever they make still visits each element once, and what cannot be is refused by name."""
 
 import itertools
-import runpy
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,10 +13,10 @@ from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.nest import Fusion, Loop, Nest, Split, Staging, initial_nest
 from aiocg.workers.loops.primitives import Refusal, fuse, set_kind, split, stage, swap
 
+from . import strategies
 from .interpreter import iterations
 
-STRATEGIES = runpy.run_path(str(Path(__file__).with_name("strategies.py")))
-ALWAYS_THE_SAME = STRATEGIES["ALWAYS_THE_SAME"]
+ALWAYS_THE_SAME = strategies.ALWAYS_THE_SAME
 MATMUL = "C[i:6, j:10] = sum(k:7) A[i, k] * B[k, j]"
 
 
@@ -171,7 +169,7 @@ def test_nests_are_equal_whatever_the_order_in_which_they_were_made() -> None:
 @st.composite
 def _nests(draw: Callable[[st.SearchStrategy[int]], int]) -> Nest:
     """Nests that primitives make of small ones, with no regard to what a target can do."""
-    stages = draw(STRATEGIES["computations"]()).stages
+    stages = draw(strategies.computations()).stages
     nest = initial_nest(stages[draw(st.integers(0, len(stages) - 1))])
     for _ in range(draw(st.integers(0, 12))):
         position = draw(st.integers(0, len(nest.loops) - 1))

@@ -4,10 +4,8 @@ import itertools
 import math
 import operator
 import random
-import runpy
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,9 @@ from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.reference import Expected, compare, expect, random_inputs
 from aiocg.workers.loops.rounding import Scale, growth, scale_of_array
 
-computations = runpy.run_path(str(Path(__file__).with_name("strategies.py")))["computations"]
+from . import strategies
+
+computations = strategies.computations
 
 MATMUL = "C[i:40, j:50] = sum(k:{}) A[i, k] * B[k, j]"
 SOFTMAX = """

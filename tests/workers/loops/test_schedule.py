@@ -1,11 +1,9 @@
 """Schedules: which steps there are, what is legal and why not, and when two schedules are the same."""
 
 import math
-import runpy
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +17,9 @@ from aiocg.workers.loops.rules import RULES, check
 from aiocg.workers.loops.schedule import FACTORS, MAX_LOOPS, Schedule, Step, steps
 from aiocg.workers.loops.tile import staged_tile
 
-STRATEGIES = runpy.run_path(str(Path(__file__).with_name("strategies.py")))
-ALWAYS_THE_SAME = STRATEGIES["ALWAYS_THE_SAME"]
+from . import strategies
+
+ALWAYS_THE_SAME = strategies.ALWAYS_THE_SAME
 MATMUL = "C[i:64, j:96] = sum(k:128) A[i, k] * B[k, j]"
 SOFTMAX = """
     M[i:64] = max(j:1000) X[i, j]
@@ -227,7 +226,7 @@ def test_mask_and_reasons_say_what_apply_does(target_name: str) -> None:
     offered = steps(target_name)
 
     @ALWAYS_THE_SAME
-    @given(schedule=STRATEGIES["schedules"](target_name), index=st.integers(0, len(offered) - 1))
+    @given(schedule=strategies.schedules(target_name), index=st.integers(0, len(offered) - 1))
     def agrees(schedule: Schedule, index: int) -> None:
         mask, reasons = schedule.legal(), schedule.refusals()
         assert mask.dtype == np.uint8 and mask.shape == (len(offered),)
@@ -278,7 +277,7 @@ def _problems(nest: Nest, target_name: str) -> list[str]:
 @pytest.mark.parametrize("target_name", ["cpu", "cuda"])
 def test_steps_lead_only_to_what_the_target_can_carry_out(target_name: str) -> None:
     @ALWAYS_THE_SAME
-    @given(schedule=STRATEGIES["schedules"](target_name, most_steps=20))
+    @given(schedule=strategies.schedules(target_name, most_steps=20))
     def holds(schedule: Schedule) -> None:
         assert len(schedule.loops) <= MAX_LOOPS
         for nest in schedule.nests:

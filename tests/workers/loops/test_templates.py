@@ -28,8 +28,7 @@ def vectors(layouts: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("machine", [WIDE, NARROW])
 @pytest.mark.parametrize(
-    ("product", "axis"),
-    [("A[i, k] * B[k, j]", "j"), ("A[k, i] * B[k, j]", "j"), ("A[i, k] * B[j, k]", "k")],
+    ("product", "axis"), [("A[i, k] * B[k, j]", "j"), ("A[k, i] * B[k, j]", "j"), ("A[i, k] * B[j, k]", "k")]
 )
 def test_the_best_template_has_vectors_where_elements_lie_side_by_side_and_fills_registers(
     product: str, axis: str, machine: Machine

@@ -1,8 +1,5 @@
 """How large a tile in shared memory is and where it begins: all that is read is in it, and no dimension is too long."""
 
-import runpy
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,10 +11,10 @@ from aiocg.workers.loops.primitives import Refusal, fuse, set_kind, split, stage
 from aiocg.workers.loops.schedule import Schedule
 from aiocg.workers.loops.tile import staged_tile
 
+from . import strategies
 from .interpreter import iterations
 
-STRATEGIES = runpy.run_path(str(Path(__file__).with_name("strategies.py")))
-ALWAYS_THE_SAME = STRATEGIES["ALWAYS_THE_SAME"]
+ALWAYS_THE_SAME = strategies.ALWAYS_THE_SAME
 
 
 def _nest(text: str) -> Nest:
@@ -100,7 +97,7 @@ def _check(nest: Nest, staging: Staging) -> None:
 
 
 @ALWAYS_THE_SAME
-@given(schedule=STRATEGIES["schedules"]("cuda"), data=st.data())
+@given(schedule=strategies.schedules("cuda"), data=st.data())
 def test_all_that_is_read_is_in_the_tile(schedule: Schedule, data: st.DataObject) -> None:
     nest = data.draw(st.sampled_from(schedule.nests))
     tensors = sorted({read.tensor for read in nest.stage.reads()})

@@ -273,8 +273,7 @@ def broken_bwrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "message"),
-    [("no_bwrap", "there is no bwrap on PATH"), ("broken_bwrap", "namespaces are not for you")],
+    ("machine", "message"), [("no_bwrap", "there is no bwrap on PATH"), ("broken_bwrap", "namespaces are not for you")]
 )
 def test_where_there_can_be_no_box_it_is_an_error_or_limits_must_do(
     machine: str, message: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,11 +12,7 @@ _KINDS = (
     ("Asan", sanitizers.ADDRESS, "AddressSanitizer, which finds memory errors and leaks"),
     ("Tsan", sanitizers.THREAD, "ThreadSanitizer, which finds data races"),
     ("Msan", sanitizers.MEMORY_USE, "MemorySanitizer, which finds uses of uninitialised memory"),
-    (
-        "Ubsan",
-        sanitizers.UNDEFINED,
-        "UndefinedBehaviorSanitizer; the program must have been compiled with its checks",
-    ),
+    ("Ubsan", sanitizers.UNDEFINED, "UndefinedBehaviorSanitizer; the program must have been compiled with its checks"),
 )
 
 

@@ -203,12 +203,7 @@ def _found(kit: Kit) -> Function:
     parameters = [Array("data", kind, (length,), writable=False), _count(length), scalar_parameter("key", kind)]
     template = kit.pick("find/loop", "find/pointers")
     return kit.define(
-        Lvalue("", I32, -1, length - 1),
-        parameters,
-        length * 18,
-        template,
-        E=kind,
-        compare=kit.pick("==", ">", "<"),
+        Lvalue("", I32, -1, length - 1), parameters, length * 18, template, E=kind, compare=kit.pick("==", ">", "<")
     )
 
 

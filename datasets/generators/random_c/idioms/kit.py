@@ -30,13 +30,7 @@ class Kit:
         return self.rng.choice(variants)
 
     def define(
-        self,
-        result: Scalar | Lvalue,
-        parameters: Sequence[Parameter],
-        work: int,
-        template: str,
-        /,
-        **words: object,
+        self, result: Scalar | Lvalue, parameters: Sequence[Parameter], work: int, template: str, /, **words: object
     ) -> Function:
         """Define a function, which uses nothing but its arguments.
 
