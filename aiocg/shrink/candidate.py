@@ -119,7 +119,7 @@ class Candidates:
         """Return what the lock file is to remember."""
         kept = tuple(sorted(map(name_of, self.linker.kept)))
         units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
-        ours = isinstance(self.linker.tools, Clang)
+        ours = isinstance(self.linker.tools, Clang) and not self.linker.inputs.writes_files
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         return Entry(
             input=digest(self.module),

@@ -142,6 +142,7 @@ def linker_line(link: Link, scratch: Path) -> Link:
         BenchmarkInitError: when zig does not say it.
     """
     words = [word for token in link.command.tokens if token.kind != "output" for word in token.words]
+    words = [word for word in words if not word.startswith("-Wl,-Map")]
     line = [*Zig.find().compiler(link.command.cplusplus), *words, "-o", str(scratch / "linked")]
     environment = {**os.environ, "ZIG_VERBOSE_LINK": "1"}
     done = subprocess.run(line, cwd=link.directory, env=environment, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
