@@ -8,7 +8,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.commands import Unit
-from aiocg.shrink.image import Image, read_image, smallest
+from aiocg.shrink.image import Image, kind_of, read_image, smallest
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.parts import Part, name_of
@@ -135,6 +135,8 @@ class Candidates:
         )
 
     def _add(self, name: str, content: bytes) -> None:
+        if kind_of(content) != kind_of(self.contents.get(OWN, content)):
+            raise BenchmarkInitError(self.name, "it would be an image of another kind, or for another machine")
         self.images[name] = read_image(content)
         self.contents[name] = content
 

@@ -53,6 +53,11 @@ def read_image(content: bytes) -> Image:
     return Image(**sizes)
 
 
+def kind_of(content: bytes) -> bytes:
+    """Return what an image is: of an ELF file its class, byte order, type and machine."""
+    return content[:6] + content[16:20] if content.startswith(b"\x7fELF") else content[:4]
+
+
 def _read_wasm(content: bytes) -> Image:
     """Return how large a module of WebAssembly is, without its custom sections: names and debug information."""
     sizes, at = dict.fromkeys(range(256), 0), len(_WASM) + 4

@@ -59,6 +59,15 @@ def test_an_image_that_is_not_smaller_is_never_taken() -> None:
     assert image.chosen == OWN
 
 
+def test_an_image_for_another_machine_is_never_taken() -> None:
+    own = b"\x7fELF\x01\x01" + bytes(10) + b"\x02\0\x28\0"  # for Arm
+    ours = b"\x7fELF\x02\x01" + bytes(10) + b"\x03\0\x3e\0"
+    linker: Any = SimpleNamespace(at=lambda level: ours)
+    image = Candidates("app", linker, b"", {OWN: LARGE}, {OWN: own})
+    image.add_levels(["-Oz"])
+    assert image.images == {OWN: LARGE} and "another machine" in image.notes[0]
+
+
 def test_webassembly_is_measured_without_its_custom_sections() -> None:
     module = b"\0asm\1\0\0\0" + b"\0\3xyz" + b"\1\2ab" + b"\x0a\4code" + b"\x0b\1d"
     assert read_image(module) == Image(code=6, constants=4, data=3, unwind=0)
