@@ -150,7 +150,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
 
 def pytest_collection_finish() -> None:
     """Let no collection of garbage go through thousands of tests, which are none."""
-    gc.collect()
     gc.freeze()
 
 

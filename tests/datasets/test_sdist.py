@@ -156,6 +156,7 @@ def usual_headers() -> Path:
     return headers_directory().parent
 
 
+@pytest.mark.slow
 def test_a_program_is_compiled_once(
     dataset: SdistDataset, usual_headers: Path, logging_clang: Any, own_cache: Path
 ) -> None:

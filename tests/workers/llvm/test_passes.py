@@ -211,6 +211,7 @@ def test_every_action_runs_on_a_program_without_a_target(library, passes, simple
             assert module.verify() is None, one.name
 
 
+@pytest.mark.slow
 def test_random_sequences_of_actions_are_valid_and_the_same_in_two_processes(passes, sweep):
     sequences = random_sequences(passes, count=60)
     assert complaints(sequences, sweep(sequences)) == []

@@ -460,6 +460,7 @@ def test_graph_is_the_one_that_was_read_from_the_text(
     assert hashlib.sha256(repr(canonical(nodes, edges)).encode()).hexdigest()[:16] == digest
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("flags", [(), ("-O2", "-g")], ids=" ".join)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_graphs_of_compiled_programs_have_what_the_walker_counts(
