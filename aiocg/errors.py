@@ -14,7 +14,8 @@
     ├── ServiceError             something went wrong on the worker's side
     │   ├── WorkerStartError     a worker process cannot be started
     │   │   ├── EnvironmentNotSupported   its compiler is missing or unusable on this machine
-    │   │   └── BudgetExhausted  it died too often
+    │   │   ├── BudgetExhausted  it died too often
+    │   │   └── NoRoom           no node of the cluster has room for it
     │   ├── NodeUnreachable      the node that runs the workers cannot be used
     │   ├── WorkerCrashed        the compiler died while executing this request
     │   │   ├── DeadlineExceeded the compiler overran its deadline (also a TimeoutError)
@@ -45,6 +46,7 @@ __all__ = [
     "ForkedProcess",
     "Interrupted",
     "InvalidAction",
+    "NoRoom",
     "NodeUnreachable",
     "NotExpressible",
     "ObservationFailed",
@@ -200,6 +202,10 @@ class BudgetExhausted(WorkerStartError):
             stderr or "nothing",
         )
         self.stderr = stderr
+
+
+class NoRoom(WorkerStartError):
+    """No node of the cluster has room for a worker at present; its environments go on with other workers."""
 
 
 class NodeUnreachable(ServiceError):

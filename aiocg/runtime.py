@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,19 +12,20 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 
 from aiocg import __version__
+from aiocg.cluster.choice import choose_machine
 from aiocg.datasets import default_datasets, resolve
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.datasets.collection import Datasets
 from aiocg.env.preparation import BenchmarkLike, run_once
-from aiocg.errors import ForkedProcess, Interrupted, RuntimeClosed, WorkerStartError
+from aiocg.errors import ForkedProcess, Interrupted, NoRoom, RuntimeClosed
 from aiocg.fleet import queries
-from aiocg.fleet.placement import choose_worker
+from aiocg.fleet.placement import candidates, choose_first, choose_worker
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.session import Session
 from aiocg.fleet.slot import WorkerSlot
 from aiocg.fleet.supervision import Policy
 from aiocg.fleet.supervisor import Supervisor
-from aiocg.host.launcher import Machine
+from aiocg.host.launcher import Launcher
 from aiocg.host.local import LocalMachine
 from aiocg.host.threads import in_thread
 from aiocg.node import NODE_TIMEOUT
@@ -33,6 +35,7 @@ from aiocg.telemetry.logs import configure_from_environment
 from aiocg.transport.messages import Welcome
 
 if TYPE_CHECKING:
+    from aiocg.cluster.hosts import Host
     from aiocg.env.env import Env
     from aiocg.spaces import ObservationSpace
     from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
@@ -59,6 +62,7 @@ class Runtime:
         datasets: where benchmark URIs are looked up.
         quarantine: requests that are not tried again because they killed workers; to inspect and to clear.
         log: the file that transitions are logged to, None before `log_to`.
+        cluster: the nodes that run the workers, to look at, add and remove; None unless there are several.
 
     Args:
         workers: processes per compiler; one per usable processor if None.
@@ -68,8 +72,11 @@ class Runtime:
         policy: the parameters of supervision.
         node: address of a node that runs the workers, `tcp://HOST:PORT`; if None, the environment variable AIOCG_NODE.
             Empty or unset, the workers run on this machine.
+        cluster: several nodes that run the workers: addresses, or `"file:hosts.toml"`; if None, and `node` as well, the
+            environment variable AIOCG_CLUSTER.
         keys: our key pair and the node's public key; the keys stored by `aiocg keys` if None.
-        node_timeout: seconds of silence from the node after which everything fails with `NodeUnreachable`.
+        node_timeout: seconds of silence from the node, or all nodes, after which everything fails with
+            `NodeUnreachable`.
     """
 
     def __init__(
@@ -81,6 +88,7 @@ class Runtime:
         options: Mapping[str, Any] | None = None,
         policy: Policy | None = None,
         node: str | None = None,
+        cluster: "str | Iterable[str | Host] | None" = None,
         keys: "ClientSecurity | None" = None,
         node_timeout: float = NODE_TIMEOUT,
     ) -> None:
@@ -98,9 +106,9 @@ class Runtime:
         self._options = dict(options or {})
         self._policy = policy
         self.quarantine = Quarantine((policy or Policy()).quarantine_deaths)
-        node = os.environ.get("AIOCG_NODE", "") if node is None else node
-        self._machine: Machine = _node(node, keys, node_timeout) if node else LocalMachine()
+        self._machine, self.cluster = choose_machine(node, cluster, keys, node_timeout, workers)
         self._supervisors: dict[tuple[str, ...], Supervisor] = {}  # by pool
+        self._serials = itertools.count()
         self._spaces: dict[str, tuple[ActionSpaces, dict[str, ObservationSpace]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that the workers were started on
         self._owner = 0  # id of the process that started them
@@ -143,7 +151,7 @@ class Runtime:
         spec = spec.configured(settings) if settings else spec
         target = await self.find_benchmark(benchmark if benchmark is not None else spec.benchmark)
         supervisor = await self._supervisor(spec)
-        session = Session(self._choose(supervisor))  # before waiting, so that concurrent calls see it
+        session = Session(self._choose(supervisor, str(target.uri)))  # before waiting, so that concurrent calls see it
         await run_once((_import_spaces,))  # while the workers start
         from aiocg.env.env import Env
         from aiocg.env.plan import Reading, check_known
@@ -249,14 +257,21 @@ class Runtime:
                 raise RuntimeClosed("the runtime was closed")
             if spec.pool not in self._supervisors:
                 self._loop, self._owner = asyncio.get_running_loop(), os.getpid()
-                launcher = await self._machine.launcher(spec, self._options, self._memory_limit)
+                launcher: Launcher
+                if self.cluster is None:
+                    wanted = None
+                    launcher = await self._machine.launcher(spec, self._options, self._memory_limit)
+                else:
+                    launcher = there = await self.cluster.launcher(spec, self._options, self._memory_limit)
+                    wanted = there.slots
                 self._supervisors[spec.pool] = Supervisor(
                     spec.worker,
-                    self.worker_count,
+                    self.worker_count if wanted is None else wanted(),
                     launcher,
                     client=f"aiocg {__version__}",
                     policy=_patient(self._policy or Policy(), spec),
                     quarantine=self.quarantine,
+                    wanted=wanted,
                 )
         return self._supervisors[spec.pool]
 
@@ -268,11 +283,17 @@ class Runtime:
                 "this runtime belongs to another event loop: use and close it there, or make another runtime here"
             )
 
-    def _choose(self, supervisor: Supervisor) -> WorkerSlot:
-        index = choose_worker([worker.load_now() for worker in supervisor.workers])
+    def _choose(self, supervisor: Supervisor, program: str = "") -> WorkerSlot:
+        workers = supervisor.workers
+        if self.cluster is not None:
+            near = [workers[index] for index in candidates(program, next(self._serials), len(workers))]
+            if (index := choose_first([worker.load_now() for worker in near])) is not None:
+                return near[index]
+        index = choose_worker([worker.load_now() for worker in workers])
         if index is None:
-            raise supervisor.workers[0].failure or WorkerStartError("no worker is left")
-        return supervisor.workers[index]
+            reasons = [worker.failure for worker in workers if worker.failure is not None]
+            raise next((one for one in reasons if not isinstance(one, NoRoom)), reasons[0])
+        return workers[index]
 
     def _spaces_of(self, spec: EnvironmentSpec, welcome: Welcome) -> "tuple[ActionSpaces, dict[str, ObservationSpace]]":
         """Return the spaces of an environment, which are built once for all environments of an id."""
@@ -359,12 +380,6 @@ class Runtime:
 def _import_spaces() -> None:
     """Import Gymnasium and NumPy, which takes as long as starting a worker."""
     import aiocg.env.env  # noqa: F401
-
-
-def _node(address: str, keys: "ClientSecurity | None", timeout: float) -> Machine:
-    from aiocg.node.client import NodeMachine  # loaded on demand: local workers do not need its imports
-
-    return NodeMachine(address, keys, timeout)
 
 
 def _patient(policy: Policy, spec: EnvironmentSpec) -> Policy:

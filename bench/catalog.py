@@ -1,6 +1,7 @@
 """All measurements, in the order they are run."""
 
 from bench import (
+    cluster,
     containers,
     datasets,
     facade,
@@ -42,5 +43,6 @@ CATALOG = (
     Measurement("transitions", "what logging costs a step; files written and merged", transitions.measure),
     Measurement("recovery", "200 environments, when a worker dies", recovery.measure),
     Measurement("shares", "a client that steps on a node, beside one that expands", shares.measure),
+    Measurement("cluster", "two nodes beside one runtime; a node joins", cluster.measure),
     Measurement("startup", "from a fresh interpreter to the first environment", startup.measure),
 )

@@ -126,10 +126,10 @@ def _compile_runtime(toolchain: Toolchain, sources: Sequence[Path]) -> bytes:
             target = Path(scratch, source.stem + ".o")
             _compile(toolchain, language, source, target, (*freestanding_flags(language), *_RUNTIME_FLAGS))
             objects[target.name] = target.read_bytes()
-    return _archive(objects)
+    return pack_archive(objects)
 
 
-def _archive(members: Mapping[str, bytes]) -> bytes:
+def pack_archive(members: Mapping[str, bytes]) -> bytes:
     """Pack objects into an ar archive, so that lld links only those that are used. It needs no symbol table."""
     parts = [b"!<arch>\n"]
     for name, data in members.items():

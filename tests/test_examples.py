@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,34 @@ ARGUMENTS = {
     "async_agent.py": ["--agents", "12", "--steps", "5"],
     "beam_own_file.py": [str(EXAMPLES / "dot_product.c"), "best.bc"],
     "custom_reward.py": [],
+    "gcc_bandit.py": ["--rounds", "3", "--programs", "2"],
     "greedy_search.py": ["gcd"],
     "mcp_client.py": ["programs-v0/gcd", "--steps", "2", "--candidates", "20"],
     "own_project.py": ["--seconds", "2"],
     "pipelined_and_forks.py": [],
     "rl_cleanrl.py": ["--updates", "1"],
+    "rl_loops.py": ["--updates", "1"],
+    "rl_optuna.py": ["--trials", "2", "--episodes", "32", "--programs", "2", "--envs", "4"],
+    "rl_rllib.py": ["--iterations", "3", "--kill"],
     "rl_sb3.py": ["--steps", "256", "--programs", "2", "--envs", "4", "--algorithm", "MaskablePPO"],
+    "rl_tianshou.py": ["--epochs", "1"],
+    "rl_torchrl.py": ["--batches", "2"],
     "train_test_split.py": ["--passes", "1"],
     "vector_random.py": ["--envs", "8", "--steps", "200", "--as-ready"],
     "wrapped_environment.py": ["--episodes", "2"],
 }
-NEEDED = {"mcp_client.py": ["mcp"], "rl_cleanrl.py": ["torch"], "rl_sb3.py": ["sb3_contrib"]}  # packages
+NEEDED = {  # packages
+    "mcp_client.py": ["mcp"],
+    "rl_cleanrl.py": ["torch"],
+    "rl_loops.py": ["llvmlite", "torch"],
+    "rl_optuna.py": ["optuna", "torch"],
+    "rl_sb3.py": ["sb3_contrib"],
+}
+OWN = {  # requirements that are installed for the example alone, as they want other versions of what we use
+    "rl_rllib.py": ["ray[rllib]>=2.50"],
+    "rl_tianshou.py": ["tianshou>=2"],
+    "rl_torchrl.py": ["torchrl>=0.11"],
+}
 PROJECT = EXAMPLES / "makefile_project"
 
 
@@ -42,6 +60,20 @@ def needs_the_c_library() -> None:
     )
     if done.returncode:
         pytest.skip(f"needs the C library's headers (apt install libc6-dev): {done.stderr.decode()[:200]}")
+
+
+def own_python(folder: Path, requirements: list[str]) -> str:
+    """Return the Python of a new virtual environment, with all packages of this one behind what is installed there."""
+    pytest.importorskip("torch")
+    venv.create(folder, with_pip=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    outer = [path for path in sys.path if path.endswith("-packages")]
+    (site / "outer.pth").write_text("".join(f"import site; site.addsitedir({path!r})\n" for path in outer))
+    python = str(folder / "bin/python")
+    done = subprocess.run([python, "-m", "pip", "install", "-q", *requirements], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"{' '.join(requirements)} cannot be installed: {done.stderr[-300:]}")
+    return python
 
 
 @pytest.fixture
@@ -68,12 +100,15 @@ def test_every_example_is_run_here() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
-def test_example_runs(name: str, place: Any) -> None:
+def test_example_runs(name: str, place: Any, tmp_path: Path) -> None:
     if name == "own_project.py":
         needs_the_c_library()
+    if name == "gcc_bandit.py" and shutil.which("gcc") is None:
+        pytest.skip("needs gcc")
     for package in NEEDED.get(name, ()):
         pytest.importorskip(package)
-    done = place.run(sys.executable, "-P", str(EXAMPLES / name), *ARGUMENTS[name])
+    python = own_python(tmp_path / "venv", OWN[name]) if name in OWN else sys.executable
+    done = place.run(python, "-P", str(EXAMPLES / name), *ARGUMENTS[name])
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert "Traceback" not in done.stderr

@@ -37,6 +37,8 @@ __all__ = [
     "SpawnRefused",
     "Spawned",
     "Stated",
+    "Survey",
+    "Surveyed",
     "check_attach",
     "check_refused",
     "from_client_codec",
@@ -116,7 +118,11 @@ class Detach(Message, frozen=True):
     """Leave: the client's workers are ended and forgotten; answered by `Refused` with the code `"detached"`."""
 
 
-FromClient = Attach | Spawn | Beat | Kill | Detach
+class Survey(Message, frozen=True):
+    """Ask how busy the node is; answered by `Surveyed`."""
+
+
+FromClient = Attach | Spawn | Beat | Kill | Detach | Survey
 
 
 # ------------------------------------------------------------------------------------------ node to client
@@ -250,7 +256,32 @@ class Died(Message, frozen=True):
     stderr: _Text = ""
 
 
-FromNode = Attached | Refused | Spawned | SpawnRefused | Pulse | Died
+class Surveyed(Message, frozen=True):
+    """How busy the node is: sums over all clients.
+
+    Attributes:
+        clients: processes of clients that are attached.
+        workers: worker processes.
+        most: how many of these there may be.
+        busy: workers that were executing a request at the last look.
+        sessions: sessions that are open.
+        requests, failures: requests answered so far, and those among them that failed.
+        memory: resident bytes of the workers.
+        processors: processors that the node may use.
+    """
+
+    clients: _Count
+    workers: _Count
+    most: _Count
+    busy: _Count
+    sessions: _Count
+    requests: _Count
+    failures: _Count
+    memory: _Count
+    processors: _Count
+
+
+FromNode = Attached | Refused | Spawned | SpawnRefused | Pulse | Died | Surveyed
 
 
 # ----------------------------------------------------------------------------------------------- the wire

@@ -10,6 +10,7 @@ import typer
 
 from aiocg import __version__
 from aiocg.cli import (
+    cluster,
     dataset,
     dataset_list,
     describe,
@@ -23,6 +24,8 @@ from aiocg.cli import (
     rl,
     search,
     serve,
+    shrink,
+    state,
     transitions,
     validate,
 )
@@ -42,8 +45,10 @@ app.add_typer(gcc.app, name="gcc")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(transitions.app, name="transitions")
 app.add_typer(leaderboard.app, name="leaderboard")
+app.add_typer(state.app, name="state")
 app.add_typer(rl.app, name="rl")
 app.add_typer(keys.app, name="keys")
+app.add_typer(cluster.app, name="cluster")
 app.command("envs")(describe.envs)
 app.command("datasets")(dataset_list.datasets)
 app.command("describe")(describe.describe)
@@ -52,8 +57,11 @@ app.command("validate")(validate.validate)
 app.command("shell")(shell.shell)
 app.command("explore")(explore.explore)
 app.command("serve")(serve.serve)
+app.command("top")(cluster.top)
 app.command("mcp")(mcp.mcp)
 
+
+app.command("shrink", context_settings={"allow_interspersed_args": False})(shrink.shrink)
 
 _FOR_CLANG = {"ignore_unknown_options": True, "allow_extra_args": True}
 
@@ -103,10 +111,22 @@ def options(
             show_default=False,
         ),
     ] = None,
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            envvar="AIOCG_CLUSTER",
+            metavar="ADDRESS,... or file:PATH",
+            help="Let the workers run on several nodes.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Take the options that come before a subcommand."""
     if node is not None:
         os.environ["AIOCG_NODE"] = node  # where every runtime that is made looks
+    if nodes is not None:
+        os.environ["AIOCG_CLUSTER"] = nodes
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from aiocg.datasets.toolchain import compile_flags, find_clang, link_flags, load
 from aiocg.llvm.command_line import CommandLine, Input, parse
 from aiocg.llvm.driver import ObjectCompilation
 from aiocg.llvm.driver_settings import DriverError, Settings
-from aiocg.llvm.recording import VARIABLE, record
+from aiocg.llvm.recording import FILES_VARIABLE, VARIABLE, record, run_recorded
 
 _PROBES = re.compile(r"(?:conftest|ztest\d+)\.\w+|(?:.*/)?(?:CMakeFiles|CMakeTmp|meson-private)/.*")
 """Sources of the tests by which build systems find out what a compiler can do: nothing is to be gained in them."""
@@ -40,7 +40,8 @@ def main(name: str, words: Sequence[str]) -> int:
     except (DatasetError, DriverError) as error:
         print(f"aiocg {name}: error: {error}", file=sys.stderr)
         return 1
-    if path := os.environ.get(VARIABLE, ""):
+    path, with_files = os.environ.get(VARIABLE, ""), bool(os.environ.get(FILES_VARIABLE))
+    if path and not with_files:
         try:
             record(path, [name, *words])
         except OSError as error:
@@ -55,7 +56,10 @@ def main(name: str, words: Sequence[str]) -> int:
         command = None  # clang knows how to say it
     if command is None or path or settings.search == "none" or _is_clangs(command, settings):
         links = command is not None and command.mode == "link" and command.inputs
-        _become([*driver, *(link_flags(clang, language) if links else ()), *words], environment)
+        line = [*driver, *(link_flags(clang, language) if links else ()), *words]
+        if path and with_files:
+            return run_recorded(path, [name, *words], line, environment)
+        _become(line, environment)
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)

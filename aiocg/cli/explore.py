@@ -2,11 +2,13 @@
 
 import secrets
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from aiocg.cli.output import Workers, errors, fail, print_line, run
+from aiocg.cli.search_job import is_expression
 
 if TYPE_CHECKING:
     import socket
@@ -20,8 +22,21 @@ ANYWHERE = ("0.0.0.0", "::")
 
 def explore(
     program: Annotated[
-        str, typer.Argument(help="Program to begin with: of a dataset, or a .c, .cc, .cpp, .ll or .bc file.")
-    ] = "programs-v0/qsort",
+        str,
+        typer.Argument(
+            help="Program to begin with: of a dataset, a .c, .cc, .cpp, .ll or .bc file, or a tensor expression.",
+            show_default="programs-v0/qsort, or the environment's own",
+        ),
+    ] = "",
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE[:LINE]",
+            help="Begin at a saved state, with the states of a file of transitions, or at a state of a leaderboard's "
+            "entry, whose folder this is. PROGRAM says which, if there are several.",
+            show_default=False,
+        ),
+    ] = None,
     env: Annotated[str, typer.Option("--env", help="Id of the environment; `aiocg envs` lists them.")] = "llvm-ic-v0",
     host: Annotated[
         str, typer.Option(help="Address to listen at; 0.0.0.0 for all interfaces, which takes a token.")
@@ -50,18 +65,18 @@ def explore(
 
     The same address has an API, described at /openapi.json. Ctrl-C ends it.
 
-    Example: aiocg explore programs-v0/qsort
+    Example: aiocg explore --state best.json
     """
     from aiocg.web.limits import Limits
 
     local = host in LOCAL
     if trust and not local:
         fail(f"--trust would give the rights of your user to whoever can reach {host}: leave out --host, or --trust")
-    limits = Limits(sessions=sessions, seconds=timeout, compile_sources=local)
+    limits = Limits(sessions=sessions, seconds=timeout, boxed_sources=not local)
     token = token or ("" if local else secrets.token_urlsafe(24))
     hosts = _hosts(host, name or [])
     try:
-        app = _application(program, env, limits=limits, hosts=hosts, token=token, workers=workers, trust=trust)
+        app = _application(program, state, env, limits=limits, hosts=hosts, token=token, workers=workers, trust=trust)
     except ValueError as error:
         fail(f"{error}: use --token")
     listening = _listen(host, port)
@@ -70,15 +85,25 @@ def explore(
         sys.exit(status)
 
 
-def _application(program: str, environment: str, *, trust: bool, **options: Any) -> "FastAPI":
+def _application(program: str, state: str | None, environment: str, *, trust: bool, **options: Any) -> "FastAPI":
     from aiocg.datasets import default_datasets, resolve
     from aiocg.registry import environment as find
     from aiocg.web.explorer import create_explorer
+    from aiocg.web.saved import Opening, find_opening
 
-    find(environment)  # errors come before anything is started
-    return create_explorer(
-        resolve(program, default_datasets()), environment, options={"untrusted": not trust}, **options
-    )
+    spec = find(environment)  # errors come before anything is started
+    try:
+        opening = Opening(environment, program or spec.benchmark) if state is None else find_opening(state, program)
+    except OSError as error:
+        fail(f"cannot read {error.filename or state}: {error.strerror or error}")
+    find(opening.environment)
+    if isinstance(opening.benchmark, str) and is_expression(opening.benchmark):
+        from aiocg.loops import make_benchmark
+
+        benchmark = make_benchmark(opening.benchmark)
+    else:
+        benchmark = resolve(opening.benchmark, default_datasets())
+    return create_explorer(replace(opening, benchmark=benchmark), options={"untrusted": not trust}, **options)
 
 
 def _hosts(host: str, names: list[str]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from aiocg.cli.rl_job import (
     progress_to,
     rows_of,
     scores_in,
+    writer_to,
 )
 
 app = typer.Typer(
@@ -81,6 +82,9 @@ def train(
     envs: Environments = 64,
     workers: Workers = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the learning curve: .png or .svg.")] = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Write the learning curve to this folder, for TensorBoard.", file_okay=False)
+    ] = None,
     json: Json = False,
 ) -> None:
     """Train a policy by proximal policy optimisation. Ctrl-C keeps what was learned, for --resume.
@@ -97,6 +101,7 @@ def train(
     if resume and not checkpoint.exists():
         fail(f"there is no checkpoint {checkpoint} to go on from")
     need_pytorch()
+    write = None if tensorboard is None else writer_to(tensorboard)
     from aiocg.rl import PhaseOrdering, SyncRuntime
     from aiocg.rl.ppo import Learner, Settings
     from aiocg.rl.training import draw_curve
@@ -116,7 +121,7 @@ def train(
         with PhaseOrdering(runtime, learner.facts.actions, num_envs=envs, steps=learner.facts.steps) as ordering:
             if imitate is not None and not resume:
                 imitate_from(imitate, learner, ordering, ready, json=json)
-            progress = progress_to(learner.settings.episodes, json=json)
+            progress = progress_to(learner.settings.episodes, write, json=json)
             try:
                 run(ordering, learner, ready, checkpoint=checkpoint, more=dataclasses.asdict(choice), progress=progress)
             except KeyboardInterrupt:

@@ -121,11 +121,33 @@ def imitate_from(
         print_line(f"imitated {counted(len(plans), 'demonstration')}; cross entropy {loss:.3f}")
 
 
-def progress_to(episodes: int, *, json: bool) -> Callable[[dict[str, float]], None]:
-    """Return what tells of each update of a training."""
+def writer_to(folder: Path) -> Callable[[dict[str, float]], None]:
+    """Return what writes each update of a training to a folder, for TensorBoard."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        fail("--tensorboard needs TensorBoard: pip install tensorboard")
+    writer = SummaryWriter(str(folder))
+
+    def write(told: dict[str, float]) -> None:
+        for name, value in told.items():
+            writer.add_scalar(name, value, int(told["episodes"]))
+        writer.flush()
+
+    return write
+
+
+def progress_to(
+    episodes: int, write: Callable[[dict[str, float]], None] | None, *, json: bool
+) -> Callable[[dict[str, float]], None]:
+    """Return what tells of each update of a training, and writes it where that is wanted."""
     began = time.monotonic()
 
     def progress(told: dict[str, float]) -> None:
+        if write is not None:
+            write(told)
+        if json:
+            return
         found = {key.removeprefix("ratio_"): value for key, value in told.items() if key.startswith("ratio_")}
         ratios = "  ".join(f"{start} {ratio:.4f}" for start, ratio in found.items())
         rate = told["steps"] / told["seconds"]
@@ -133,7 +155,7 @@ def progress_to(episodes: int, *, json: bool) -> Callable[[dict[str, float]], No
         done = f"{told['episodes']:,} of {episodes:,} episodes"
         print_line(f"{seconds:6.0f} s  {done}  {ratios}  {rate:,.0f} steps/s  entropy {told['entropy']:.2f}")
 
-    return (lambda told: None) if json else progress
+    return progress
 
 
 def rows_of(scores: "Sequence[Scores]") -> Iterator[tuple[str, ...]]:

@@ -17,10 +17,22 @@ from aiocg.cli.search_job import DEFAULT, LOOPS, OF_LINES, RACING, RUNTIME, SCHE
 from aiocg.cli.search_pareto import pareto
 
 Length = Annotated[int, typer.Option(help="Passes of a list, at most.", min=1)]
-PriorFile = Annotated[
-    Path | None,
+
+
+def _existing(prior: str | None) -> str | None:
+    from aiocg.policies import shipped_policies
+
+    if prior is None or Path(prior).is_file() or prior in shipped_policies():
+        return prior
+    raise typer.BadParameter(f"there is no file {prior!r}, nor a policy of that name: {', '.join(shipped_policies())}.")
+
+
+Prior = Annotated[
+    str | None,
     typer.Option(
-        help="File of a model that says which actions are promising.", exists=True, dir_okay=False, show_default=False
+        help="Which actions are promising: the file of a model or a policy, or the name of a policy that comes along.",
+        callback=_existing,
+        show_default=False,
     ),
 ]
 NOT_OF_DEFAULT = ("--env", "--action-space", "--start")
@@ -158,7 +170,7 @@ def random(
 def beam(
     width: Annotated[int, typer.Option(help="States kept per level.", min=1)] = 4,
     depth: Annotated[int, typer.Option(help="Levels: the longest list of actions.", min=1)] = 20,
-    prior: PriorFile = None,
+    prior: Prior = None,
 ) -> None:
     """Extend the best few states by every action, level by level. It makes no random choices.
 
@@ -183,7 +195,7 @@ def anneal(seed: int) -> None:
 
 
 @_search("mcts", default=("budget", 10.0))
-def mcts(seed: int, prior: PriorFile = None) -> None:
+def mcts(seed: int, prior: Prior = None) -> None:
     """Grow a tree of states: follow what has led to good ones, and what was followed seldom (PUCT).
 
     Example: aiocg search mcts programs-v0/crc32 --evaluations 2000

@@ -82,6 +82,11 @@ Log = Annotated[
     typer.Option("--log", help="Add every transition seen to this file, for `aiocg transitions`.", show_default=False),
 ]
 
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", help="Draw how the best reward grew, as SVG, to this file.", show_default=False),
+]
+
 RunLine = Annotated[
     str | None,
     typer.Option(
@@ -111,17 +116,20 @@ class Job:
     workers: Workers = None
     output: Output = None
     state: State = None
+    plot: Plot = None
     seed: Seed = 0
     run_line: RunLine = None
     log: Log = None
     json: Json = False
     algorithm: str = field(init=False)
     latest: "Progress | None" = field(default=None, init=False)
+    course: list[tuple[int, float]] = field(default_factory=list, init=False)
 
     def run(self, function: "SearchFunction") -> None:
         """Run the search on an event loop; Ctrl-C tells what was found so far."""
         check_writable(self.output)
         check_writable(self.state)
+        check_writable(self.plot)
         check_writable(self.log)
         try:
             run(self._search(function))
@@ -161,6 +169,8 @@ class Job:
                 self._prepare(env)
                 show(f"evaluating the compiler's own levels of {env.benchmark.uri}")
                 result = await self._result(function, env, show)
+                if self.plot is not None:
+                    write_file(self.plot, result.svg(self.course).encode())
                 finding = await Finding.observe(self.algorithm, env, result)
                 display.close()
                 await self._hand_over(env, finding)
@@ -209,6 +219,7 @@ class Job:
 
         def progress(now: "Progress") -> None:
             self.latest = now
+            self.course.append((now.evaluations, now.reward))
             show(progress_line(self.algorithm, env, now, self.budget, self.evaluations))
 
         options: dict[str, Any] = {"budget": aiocg.search.Budget(self.budget, self.evaluations)}

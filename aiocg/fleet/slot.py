@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from aiocg.errors import Interrupted, RuntimeClosed, failure
+from aiocg.errors import Interrupted, NoRoom, RuntimeClosed, failure
 from aiocg.fleet.admission import Admission
 from aiocg.fleet.blame import Judge, Judgement
 from aiocg.fleet.death import Death
@@ -67,8 +67,8 @@ class WorkerSlot:
         self.queue = RequestQueue()
         kind, self._records = name.get("kind", ""), Records(name, self.tally, self.quarantine)
         self.residents = Residents(Loads(kind, self.quarantine), self._records, self._flush_released)
-        self._waiting, self._backlog = self.queue.sent, self.queue.backlog  # looked up for every step
-        self._bound = self.residents.bound
+        # Looked up for every step:
+        self._waiting, self._backlog, self._bound = self.queue.sent, self.queue.backlog, self.residents.bound
         self._admission = Admission(kind, self.quarantine, self._records, self._waiting)
         self._judge = Judge(kind, self._records, self.quarantine)
         self._suspicion = self._judge.suspicion
@@ -241,8 +241,8 @@ class WorkerSlot:
             if pending.binds_anew or session.number not in self._bound:
                 for needed in self.residents.prepare(pending, session):
                     self._post(needed)
-        alone = session is not None and session is self._lone and not self._waiting
-        self._post(pending, at_once=alone and pending.future is not None)
+        alone = session is not None and session is self._lone and not self._waiting and pending.future is not None
+        self._post(pending, at_once=alone)
 
     def fork_ahead(self, pending: PendingForkAhead) -> None:
         """Send a fork that nobody waits for; without a process, the child is rebuilt when it is first used."""
@@ -314,8 +314,7 @@ class WorkerSlot:
         judgement = self._judge.judge(death, sent, [*resent, *self._backlog])
         self._carry_out(judgement)
         self._relieved = bool(judgement.failed)
-        kept = set(self._backlog)
-        self.tally.resent += sum(pending in kept for pending in resent)
+        self.tally.resent += len(set(self._backlog).intersection(resent))
         return judgement.convicted
 
     def _carry_out(self, judgement: Judgement) -> None:
@@ -332,13 +331,13 @@ class WorkerSlot:
 
         The sessions stay together, since forks between them need one process.
         """
-        if not isinstance(error, RuntimeClosed):
+        if not isinstance(error, RuntimeClosed | NoRoom):
             logger.error("slot given up", extra={**self.name, "cause": brief(str(error).partition("\n")[0])})
+        self._disconnect()
+        self.failure = error
         if heir is not None:
             self._bequeath(error, heir)
             return
-        self._disconnect()
-        self.failure = error
         for pending in self.queue.take_all():
             pending.reject(error)
         for session in list(self.residents.sessions.values()):
@@ -347,11 +346,12 @@ class WorkerSlot:
             self.welcome.set_exception(error)
             self.welcome.exception()  # marks it as retrieved: nobody may be waiting now
 
+    def reopen(self) -> None:
+        """Use the slot again, after an heir has taken everything over."""
+        self.failure, self.welcome = None, asyncio.get_running_loop().create_future()
+
     def _bequeath(self, error: Exception, heir: "WorkerSlot") -> None:
-        self._disconnect()
-        self.failure = error
-        kept = resendable(self.queue.take_sent().values())
-        self._carry_out(self._judge.disinherit([*kept, *self._backlog], error))
+        self._carry_out(self._judge.disinherit([*resendable(self.queue.take_sent().values()), *self._backlog], error))
         bound = {session for pending in self._backlog for session in pending.binds()}
         self._move(bound.union(self.residents.sessions.values()), heir)
         for pending in self.queue.take_all():  # requests of no session

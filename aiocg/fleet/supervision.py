@@ -5,11 +5,11 @@ States of one worker slot::
     STARTING --ready--> READY --died--> WAITING --time--> STARTING
         |                | |  \\
         |                | |   kill (deadline, stall, memory, cancelled) --> DYING --died--> WAITING
-        |                | +---grown, successor is up--> DRAINING --nothing in flight--> DYING
+        |                | +---grown or leaving, successor is up--> DRAINING --nothing in flight--> DYING
         +----------------+---died too often--> FAILED
 
 Three budgets bound the deaths of a slot: unexplained deaths in a window of time, explained deaths in a window of time,
-and all deaths in its life. Only kills that carry out a cancellation are free.
+and all deaths in its life. Only kills that carry out a cancellation, and the loss or the leaving of a node, are free.
 
 A death counts against the session that was executing only if it is evidence against the compiler: a crash signal, an
 exit, an overrun deadline. A kill from outside (SIGKILL, SIGTERM, ...) is not evidence, the first few times.
@@ -45,6 +45,11 @@ class KillReason(enum.Enum):
     MEMORY = "memory"
     CANCELLED = "cancelled"
     UNREACHABLE = "unreachable"
+    MOVED = "moved"
+    LOST = "lost"  # not killed: its machine is gone
+
+
+FREE = frozenset({KillReason.CANCELLED, KillReason.MOVED, KillReason.LOST})  # these count against no budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,7 @@ class SlotLifecycle:
     _was_ready: bool = False  # the present process has been ready
     _begun: float | None = None  # when the first process was started
     _recycled: float = -math.inf  # when a process was last replaced for its memory
+    _drained_for: KillReason = KillReason.MEMORY
     _sequence: int = -1
     _progress: float = 0.0
     _looked: float = 0.0
@@ -164,7 +170,9 @@ class SlotLifecycle:
         if seen.unwanted_until is not None and now >= seen.unwanted_until:
             return KillReason.CANCELLED
         drained = self.state is SlotState.DRAINING and not seen.waiting
-        return KillReason.MEMORY if drained or seen.memory > 2 * self.policy.memory_threshold else None
+        if drained:
+            return self._drained_for
+        return KillReason.MEMORY if seen.memory > 2 * self.policy.memory_threshold else None
 
     def next_look(self, seen: Observation, now: float) -> float:
         """Return when the next known deadline falls due, infinity if there is none."""
@@ -184,11 +192,11 @@ class SlotLifecycle:
             self._recycled = now
         return outgrown
 
-    def drain(self, now: float) -> bool:
+    def drain(self, reason: KillReason = KillReason.MEMORY) -> bool:
         """Let the worker finish its requests, as its successor is up; return False if it is not ready any more."""
         if self.state is not SlotState.READY:
             return False
-        self.state = SlotState.DRAINING
+        self.state, self._drained_for = SlotState.DRAINING, reason
         return True
 
     def condemn(self, reason: KillReason, now: float) -> None:
@@ -210,7 +218,7 @@ class SlotLifecycle:
         """
         lived = now - self.since
         self.state, self.since = SlotState.WAITING, now
-        if self.kill_reason is KillReason.CANCELLED:
+        if self.kill_reason in FREE:
             return 0.0
         self.deaths += 1
         recent = self.explained if explained else self.unexplained
@@ -249,6 +257,8 @@ _DESCRIPTIONS = {
     KillReason.MEMORY: "grew too large",
     KillReason.UNREACHABLE: "could not be reached",
     KillReason.CANCELLED: "was executing what had been cancelled",
+    KillReason.MOVED: "moved to another node",
+    KillReason.LOST: "its node was lost",
 }
 
 

@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from aiocg.errors import AiocgError, BudgetExhausted, EnvironmentNotSupported, WorkerStartError
+from aiocg.errors import AiocgError, BudgetExhausted, EnvironmentNotSupported, NoRoom, WorkerStartError
 from aiocg.fleet.death import Death
+from aiocg.fleet.life import Life
 from aiocg.fleet.placement import WorkerLoad, choose_worker
 from aiocg.fleet.quarantine import Quarantine
 from aiocg.fleet.records import brief
@@ -18,28 +20,14 @@ from aiocg.fleet.supervision import (
     Policy,
     SlotLifecycle,
     SlotState,
-    describe_death,
-    is_explained,
-    is_outside_kill,
 )
 from aiocg.host.launcher import Launcher, Look, WorkerProcess
 from aiocg.transport.messages import Refused, Welcome
-from aiocg.transport.status import Execution
 
 TICK = 0.05  # seconds between looks at the workers; known deadlines are met in between
 SHORTEST_WAIT = 0.001  # seconds between two looks
 
 logger = logging.getLogger("aiocg.fleet.supervisor")
-
-
-@dataclass(slots=True)
-class _Life:
-    """One process in a slot."""
-
-    process: WorkerProcess
-    refusal: Refused | None = None
-    condemned: Execution | None = None  # the execution that it was killed for
-    unwanted: tuple[int, float] | None = None  # number of a request that it executes for nobody, and since when
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +53,7 @@ class Supervisor:
         client: our name and version, for the hello.
         policy: the parameters of decisions.
         quarantine: the questions that killed workers; a new one if None.
+        wanted: returns how many slots there should be now; always `count` if None.
     """
 
     def __init__(
@@ -76,20 +65,55 @@ class Supervisor:
         client: str,
         policy: Policy | None = None,
         quarantine: Quarantine | None = None,
+        wanted: Callable[[], int] | None = None,
     ) -> None:
         self.kind = kind
+        self._client = client
         self._launcher = launcher
         self._policy = policy or Policy()
-        quarantine = quarantine if quarantine is not None else Quarantine(self._policy.quarantine_deaths)
-        self.workers = [WorkerSlot(client, {"kind": kind, "slot": index}, quarantine) for index in range(count)]
-        self._slots = [SlotLifecycle(self._policy) for _ in range(count)]
-        self._lives: list[_Life | None] = [None] * count
-        self._successors: dict[int, WorkerProcess] = {}  # of workers that use too much memory, by slot
-        self._replacing: set[asyncio.Task[None]] = set()
+        self._quarantine = quarantine if quarantine is not None else Quarantine(self._policy.quarantine_deaths)
+        self._wanted = wanted if wanted is not None else lambda: count
+        self.workers: list[WorkerSlot] = []
+        self._slots: list[SlotLifecycle] = []
+        self._lives: list[Life | None] = []
+        self._runners: list[asyncio.Task[None]] = []
+        self._successors: dict[int, WorkerProcess] = {}  # of workers that are to be replaced, by slot
+        self._replacing: dict[int, asyncio.Task[None]] = {}  # by slot
         self._logged = 0.0  # when overdue requests were last looked for
         self._closing = asyncio.Event()
-        self._runners = [asyncio.create_task(self._run(index)) for index in range(count)]
+        for _ in range(count):
+            self._append()
         self._monitor = asyncio.create_task(self._watch())
+
+    # ------------------------------------------------------------------------------------------- slots
+
+    def _append(self) -> None:
+        index = len(self.workers)
+        self.workers.append(WorkerSlot(self._client, {"kind": self.kind, "slot": index}, self._quarantine))
+        self._slots.append(SlotLifecycle(self._policy, proven=any(slot.proven for slot in self._slots)))
+        self._lives.append(None)
+        self._runners.append(asyncio.create_task(self._run(index)))
+
+    def _grow(self) -> None:
+        """Fill the slots again for which there was no room, and add others, until there are as many as wanted."""
+        missing = self._wanted() - self._usable()
+        if missing <= 0:
+            return
+        for index, worker in enumerate(self.workers):
+            over = self._runners[index].done() and index not in self._replacing
+            if missing > 0 and isinstance(worker.failure, NoRoom) and over:
+                worker.reopen()
+                self._runners[index] = asyncio.create_task(self._run(index))
+                missing -= 1
+        failed = sum(not (worker.usable or isinstance(worker.failure, NoRoom)) for worker in self.workers)
+        for _ in range(missing - failed):
+            self._append()
+
+    def _usable(self) -> int:
+        return sum(worker.usable for worker in self.workers)
+
+    def _is_surplus(self) -> bool:
+        return self._usable() > self._wanted()
 
     def processes(self) -> list[int]:
         """Return the process ids of the workers that are up."""
@@ -141,10 +165,14 @@ class Supervisor:
                 self._give_up(index, error)
                 return
             else:
-                outcome = await self._occupy(index, _Life(process))
+                outcome = await self._occupy(index, Life(process))
             if self._closing.is_set():
                 return
             delay = slot.died(time.monotonic(), explained=outcome.explained)
+            if self._is_surplus():
+                logger.info("slot closed", extra=dict(self.workers[index].name))
+                self._give_up(index, NoRoom("the cluster has become smaller"))
+                return
             if outcome.refusal is not None and not slot.proven:  # a proven slot lacks something that may come back
                 self._give_up(index, EnvironmentNotSupported(outcome.refusal.message))
                 return
@@ -154,7 +182,7 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), delay)
 
-    async def _occupy(self, index: int, life: _Life) -> _Outcome:
+    async def _occupy(self, index: int, life: Life) -> _Outcome:
         """Run one process to its end, and settle who is to blame."""
         worker = self.workers[index]
         worker.tally.starts += 1
@@ -190,7 +218,7 @@ class Supervisor:
         whose = f"worker {index} of {len(self.workers)} for {self.kind}"
         return BudgetExhausted(whose, spent.limit, spent.allowed, spent.deaths, spent.seconds, last.cause, last.stderr)
 
-    async def _live(self, index: int, life: _Life) -> Death:
+    async def _live(self, index: int, life: Life) -> Death:
         """Run one process in a slot, from its start to its end."""
         slot, worker, process = self._slots[index], self.workers[index], life.process
         self._lives[index] = life
@@ -223,41 +251,22 @@ class Supervisor:
             self._lives[index] = None
             process.close()
 
-    def _autopsy(self, index: int, life: _Life, return_code: int) -> Death:
-        slot, worker = self._slots[index], self.workers[index]
-        look = life.process.look()
-        execution = look.execution
+    def _autopsy(self, index: int, life: Life, return_code: int) -> Death:
+        slot, worker, look = self._slots[index], self.workers[index], life.process.look()
+        if look.lost:
+            slot.condemn(KillReason.LOST, time.monotonic())
         if look.counts is not None:
             worker.tally.compiler_seconds += look.counts.compiler_seconds
-        reason, overrun, cancelled = slot.kill_reason, None, False
-        outside = is_outside_kill(return_code, reason)
-        if reason is KillReason.DEADLINE:
-            condemned = life.condemned
-            assert condemned is not None
-            overrun = condemned.deadline - condemned.started
-            outside = execution is None or not execution.is_same(condemned)  # the request finished just in time
-        elif reason is KillReason.CANCELLED:
-            cancelled = execution is not None and life.condemned is not None and execution.is_same(life.condemned)
-            execution = execution if cancelled else None  # a later request is not to blame
-        cause = describe_death(return_code, reason)
+        death = life.death(return_code, slot.kill_reason)
         if not self._closing.is_set():  # deaths at closing are expected
-            worker.tally.deaths[cause] += 1
-            level = logging.INFO if reason in (KillReason.MEMORY, KillReason.CANCELLED) else logging.WARNING
-            fields = {"pid": life.process.pid, "cause": cause}
-            if execution is not None:
-                fields |= {"session": execution.session or None, "request": execution.request}
+            worker.tally.deaths[death.cause] += 1
+            expected = (KillReason.MEMORY, KillReason.CANCELLED, KillReason.MOVED)
+            level = logging.INFO if slot.kill_reason in expected else logging.WARNING
+            fields = {"pid": life.process.pid, "cause": death.cause}
+            if death.execution is not None:
+                fields |= {"session": death.execution.session or None, "request": death.execution.request}
             logger.log(level, "worker ended", extra={**worker.name, **fields})
-        return Death(
-            cause,
-            execution,
-            outside,
-            None if outside else overrun,
-            cancelled,
-            life.process.stderr,
-            stalled=reason is KillReason.STALLED,
-            explained=is_explained(reason, outside=outside, executing=execution is not None),
-            signalled=reason is None and return_code < 0 and not outside,
-        )
+        return death
 
     # ------------------------------------------------------------------------------------------- watch
 
@@ -274,6 +283,7 @@ class Supervisor:
         if now - self._logged >= 1.0:
             self._logged = now
             self._log_overdue(now)
+        self._grow()
         for index, (slot, worker, life) in enumerate(zip(self._slots, self.workers, self._lives, strict=True)):
             if life is None or slot.state not in (SlotState.STARTING, SlotState.READY, SlotState.DRAINING):
                 continue
@@ -284,14 +294,23 @@ class Supervisor:
                 life.condemned = look.execution
                 life.process.kill()
                 continue
-            if index not in self._successors and slot.outgrown(seen, now):
-                task = asyncio.create_task(self._replace(index))
-                self._replacing.add(task)
-                task.add_done_callback(self._replacing.discard)
+            if index not in self._successors and index not in self._replacing:
+                if look.leaving and slot.state is SlotState.READY:
+                    self._start_to_replace(index, KillReason.MOVED)
+                elif slot.outgrown(seen, now):
+                    self._start_to_replace(index, KillReason.MEMORY)
             soonest = min(soonest, slot.next_look(seen, now))
         return max(soonest - time.monotonic(), SHORTEST_WAIT)
 
-    def _observe(self, worker: WorkerSlot, life: _Life, look: Look, now: float) -> Observation:
+    def _start_to_replace(self, index: int, reason: KillReason) -> None:
+        if reason is KillReason.MOVED and self._is_surplus():
+            if self._slots[index].drain(reason):
+                self.workers[index].drain()  # its sessions move to other slots when it has ended
+            return
+        self._replacing[index] = task = asyncio.create_task(self._replace(index, reason))
+        task.add_done_callback(lambda _: self._replacing.pop(index, None))
+
+    def _observe(self, worker: WorkerSlot, life: Life, look: Look, now: float) -> Observation:
         execution, waiting, until = look.execution, worker.waiting > 0, None
         if execution is not None and worker.queue.is_unwanted(execution.request):
             if life.unwanted is None or life.unwanted[0] != execution.request:
@@ -307,27 +326,28 @@ class Supervisor:
             until,
         )
 
-    async def _replace(self, index: int) -> None:
-        """Start a successor for a worker that uses too much memory; when it is up, let the old one finish its requests.
+    async def _replace(self, index: int, reason: KillReason) -> None:
+        """Start a successor for a worker; when it is up, let the old one finish its requests.
 
         New requests then wait for the successor, where each session is rebuilt when it is needed.
         """
-        slot, worker = self._slots[index], self.workers[index]
-        logger.info("worker has grown", extra=dict(worker.name))
+        slot, worker, life = self._slots[index], self.workers[index], self._lives[index]
+        what = "worker has grown" if reason is KillReason.MEMORY else "worker moves"
+        logger.info(what, extra=dict(worker.name))
         try:
             successor = await self._launcher.spawn()
         except (OSError, AiocgError) as error:
-            logger.warning("no successor for a worker that has grown", extra={**worker.name, "cause": brief(error)})
-            if slot.drain(time.monotonic()):
+            logger.warning("no successor for a worker", extra={**worker.name, "cause": brief(error)})
+            if slot.drain(reason):
                 worker.drain()  # there may be room for a successor when this one is gone
             return
         self._successors[index] = successor
         patience = time.monotonic() + self._policy.start_timeout
         while self._successors.get(index) is successor:  # until the old worker dies and the successor takes over
-            if self._runners[index].done() or time.monotonic() > patience:
+            if self._runners[index].done() or self._lives[index] not in (life, None) or time.monotonic() > patience:
                 await self._dispose(index)
             elif successor.look().sequence > 0:
-                if slot.drain(time.monotonic()):
+                if slot.drain(reason):
                     worker.drain()
                 return  # the successor takes over when the old worker ends, for whatever reason
             else:
@@ -350,4 +370,4 @@ class Supervisor:
         for life in self._lives:
             if life is not None:
                 life.process.kill()
-        await asyncio.gather(self._monitor, *self._runners, *self._replacing, return_exceptions=True)
+        await asyncio.gather(self._monitor, *self._runners, *self._replacing.values(), return_exceptions=True)

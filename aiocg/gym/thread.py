@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from aiocg.datasets.collection import Datasets
@@ -17,6 +17,7 @@ from aiocg.node import NODE_TIMEOUT
 from aiocg.runtime import DEFAULT_MEMORY_LIMIT, Runtime
 
 if TYPE_CHECKING:
+    from aiocg.cluster.hosts import Host
     from aiocg.transport.security import ClientSecurity
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ class RuntimeThread:
         options: Mapping[str, Any] | None = None,
         policy: Policy | None = None,
         node: str | None = None,
+        cluster: "str | Iterable[str | Host] | None" = None,
         keys: "ClientSecurity | None" = None,
         node_timeout: float = NODE_TIMEOUT,
     ) -> None:
@@ -44,6 +46,7 @@ class RuntimeThread:
             options=options,
             policy=policy,
             node=node,
+            cluster=cluster,
             keys=keys,
             node_timeout=node_timeout,
         )

@@ -26,6 +26,9 @@ class Look:
         memory: resident bytes.
         unreachable: it listens, but nobody can connect any more.
         counts: its counters, None if they are unknown.
+        lost: it is not known what became of it, because its machine is gone.
+        leaving: it should be replaced by a worker elsewhere.
+        machine: name of the machine where it runs, "" for this one.
     """
 
     sequence: int = 0
@@ -34,6 +37,9 @@ class Look:
     memory: int = 0
     counts: Counts | None = None
     unreachable: bool = False
+    lost: bool = False
+    leaving: bool = False
+    machine: str = ""
 
 
 class WorkerProcess(Protocol):

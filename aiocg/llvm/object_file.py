@@ -1,10 +1,51 @@
 """Reading from an ELF file how large its code is."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-_NULL, _SYMBOLS = 0, 2  # types of sections
+_NULL, _SYMBOLS, _NO_BITS = 0, 2, 8  # types of sections
 _WRITABLE, _ALLOCATED, _EXECUTABLE = 1, 2, 4  # their flags
+_OBJECT, _FUNCTION = 1, 2  # types of symbols
+_ELSEWHERE = 0xFFFF  # the first section has the number
+
+
+class Section(NamedTuple):
+    """A section of an ELF file.
+
+    Attributes:
+        name: such as ".text".
+        kind, flags, link: as ELF has them.
+        offset: of its bytes in the file.
+        size: bytes.
+    """
+
+    name: str
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is a part of the running program."""
+        return self.kind not in (_NULL, _SYMBOLS) and bool(self.flags & _ALLOCATED)
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it has machine code."""
+        return self.is_loaded and bool(self.flags & _EXECUTABLE)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the program may change it."""
+        return bool(self.flags & _WRITABLE)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the file has its bytes; `.bss` has none."""
+        return self.kind != _NO_BITS
 
 
 def text_size(content: bytes) -> int:
@@ -16,7 +57,7 @@ def text_size(content: bytes) -> int:
     Raises:
         ValueError: when it is no ELF file, or only a part of one.
     """
-    return _sum(content, _is_text)
+    return _sum(content, lambda one: one.is_loaded and (one.is_code or not one.is_writable))
 
 
 def code_size(content: bytes) -> int:
@@ -25,35 +66,74 @@ def code_size(content: bytes) -> int:
     Raises:
         ValueError: when it is no ELF file, or only a part of one.
     """
-    return _sum(content, _is_code)
+    return _sum(content, lambda one: one.is_code)
 
 
-def _sum(content: bytes, counts: Callable[[int, int], bool]) -> int:
-    """Add up the sections whose type and flags count."""
+def sections(content: bytes) -> list[Section]:
+    """Return the sections of an ELF file.
+
+    Raises:
+        ValueError: when it is no ELF file, or only a part of one.
+    """
     if content[:4] != b"\x7fELF":
         raise ValueError(f"not an ELF file: it begins with {content[:4]!r}")
     try:
-        return sum(size for kind, flags, size in _sections(content) if counts(kind, flags))
+        return _sections(content)
     except (IndexError, struct.error):
         raise ValueError("the ELF file is cut off: it ends before its table of sections does") from None
 
 
-def _sections(content: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield type, flags and size of each section."""
-    wide, order = content[4] == 2, "<" if content[5] == 1 else ">"
+def symbol_sizes(content: bytes) -> dict[str, int]:
+    """Return the bytes of each function and variable that an ELF file has and names; of equal names the sum.
+
+    Raises:
+        ValueError: when it is no ELF file, or only a part of one.
+    """
+    found = sections(content)
+    try:
+        return _symbol_sizes(content, found)
+    except (IndexError, struct.error):
+        raise ValueError("the ELF file is damaged: its table of symbols is not where it should be") from None
+
+
+def _symbol_sizes(content: bytes, found: Sequence[Section]) -> dict[str, int]:
+    wide, order = content[4] == 2, _order(content)
+    symbol = struct.Struct(order + ("IBxHQQ" if wide else "IIIBxH"))
+    sizes: dict[str, int] = {}
+    for table in (one for one in found if one.kind == _SYMBOLS):
+        names = found[table.link].offset
+        for at in range(table.offset, table.offset + table.size, symbol.size):
+            fields = symbol.unpack_from(content, at)
+            name_at, info, place, size = (fields[i] for i in ((0, 1, 2, 4) if wide else (0, 3, 4, 2)))
+            if size and place and info & 15 in (_OBJECT, _FUNCTION):
+                name = _text(content, names + name_at)
+                sizes[name] = sizes.get(name, 0) + size
+    return sizes
+
+
+def _sum(content: bytes, counts: Callable[[Section], bool]) -> int:
+    """Add up the sections that count."""
+    return sum(one.size for one in sections(content) if counts(one))
+
+
+def _sections(content: bytes) -> list[Section]:
+    wide, order = content[4] == 2, _order(content)
     (table,) = struct.unpack_from(order + ("Q" if wide else "I"), content, 40 if wide else 32)
-    stride, count = struct.unpack_from(order + "2H", content, 58 if wide else 46)
-    section = struct.Struct(order + ("4xIQ16xQ" if wide else "4xII8xI"))  # sh_type, sh_flags, sh_size
-    if table and not count:  # more than the header can say: the first section, which is none, has the number
-        count = section.unpack_from(content, table)[2]
-    for index in range(count if table else 0):
-        yield section.unpack_from(content, table + index * stride)
+    stride, count, names = struct.unpack_from(order + "3H", content, 58 if wide else 46)
+    section = struct.Struct(order + ("IIQ8xQQI" if wide else "III4xIII"))
+    if not table:
+        return []
+    first = section.unpack_from(content, table)
+    count, names = count or first[4], first[5] if names == _ELSEWHERE else names  # more than the header can say
+    read = [section.unpack_from(content, table + index * stride) for index in range(count)]
+    text = read[names][3] if names < len(read) else 0
+    return [Section(_text(content, text + name), *rest) for name, *rest in read]
 
 
-def _is_text(kind: int, flags: int) -> bool:
-    loaded = kind not in (_NULL, _SYMBOLS) and flags & _ALLOCATED
-    return bool(loaded and (flags & _EXECUTABLE or not flags & _WRITABLE))
+def _order(content: bytes) -> str:
+    return "<" if content[5] == 1 else ">"
 
 
-def _is_code(kind: int, flags: int) -> bool:
-    return bool(_is_text(kind, flags) and flags & _EXECUTABLE)
+def _text(content: bytes, start: int) -> str:
+    """Return the text at an offset, which ends at a zero byte; it may be anything in a damaged file."""
+    return content[start : max(content.find(b"\0", start), start)].decode(errors="replace")

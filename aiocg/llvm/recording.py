@@ -7,6 +7,9 @@ files expanded, as builds remove them) and `directory`. Then clang alone does wh
 
 It is also a program, `python -I -S recording.py COMPILER NAME …`, which the commands that `recording_commands` makes
 start. For their sake nothing but the standard library is imported, and of that little.
+
+With AIOCG_CC_RECORD_FILES set to 1 as well, a compiler is run to its end, and the line also has `files`: the SHA-256 of
+each file that the words name, inputs and outputs, by name. What fails is not recorded then.
 """
 
 import errno
@@ -15,10 +18,11 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn
 
 VARIABLE = "AIOCG_CC_RECORD"
+FILES_VARIABLE = "AIOCG_CC_RECORD_FILES"
 
 _USUAL = {"cc": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
 _COMPILER = r"(?:[\w.]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99|tcc)(?:-\d[\d.]*)?"
@@ -31,11 +35,12 @@ def is_driver(word: str) -> bool:
     return re.fullmatch(_COMPILER, os.path.basename(word)) is not None
 
 
-def record(path: str, words: Sequence[str]) -> None:
+def record(path: str, words: Sequence[str], *, with_files: bool = False) -> None:
     """Add a line about a compiler's start.
 
     Args:
         path: the file; it is made if need be. Several processes may write to it at once.
+        with_files: whether the files that the words name are hashed.
 
     Raises:
         OSError: when it cannot be written, or is a relative path, which would be another file in each folder.
@@ -43,7 +48,8 @@ def record(path: str, words: Sequence[str]) -> None:
     if not os.path.isabs(path):
         raise OSError(errno.EINVAL, "it must be an absolute path, such as $PWD/build.jsonl", path)
     arguments = [words[0], *_expanded(words[1:])]
-    line = json.dumps({"arguments": arguments, "directory": os.getcwd()}).encode() + b"\n"
+    files = {"files": _hashes(arguments[1:])} if with_files else {}
+    line = json.dumps({"arguments": arguments, "directory": os.getcwd(), **files}).encode() + b"\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -53,15 +59,41 @@ def record(path: str, words: Sequence[str]) -> None:
         os.close(descriptor)
 
 
+def run_recorded(path: str, words: Sequence[str], command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a compiler, record it with its files if it succeeds, and return its exit status.
+
+    Args:
+        path: as for `record`.
+        words: what is recorded.
+        command: what is run.
+        environment: its variables.
+
+    Raises:
+        OSError: when it cannot be started, or the record cannot be written.
+    """
+    child = os.posix_spawn(command[0], command, environment)
+    while True:
+        try:
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            break
+        except KeyboardInterrupt:  # the compiler gets it, too
+            continue
+    if not status:
+        record(path, words, with_files=True)
+    return status if status >= 0 else 128 - status
+
+
 def replace_process(path: str, compiler: str, words: Sequence[str]) -> NoReturn:
     """Record a start, and let the compiler take the place of this process, called by the first of the words."""
     # by its path: some look for their parts beside what their name leads to on PATH, which is us
+    environment = {name: value for name, value in os.environ.items() if name not in (VARIABLE, FILES_VARIABLE)}
     try:
+        if os.environ.get(FILES_VARIABLE):
+            sys.exit(run_recorded(path, words, [compiler, *words[1:]], environment))
         record(path, words)
     except OSError as error:
         print(f"aiocg: error: {VARIABLE} is {path!r}, which cannot be written: {error.strerror}", file=sys.stderr)
         sys.exit(1)
-    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     try:
         os.execve(compiler, [compiler, *words[1:]], environment)  # a compiler that starts another is recorded once
     except OSError as error:
@@ -69,7 +101,7 @@ def replace_process(path: str, compiler: str, words: Sequence[str]) -> NoReturn:
         sys.exit(127)
 
 
-def recording_commands(folder: str, search_path: str) -> None:
+def recording_commands(folder: str, search_path: str, program: str = "") -> None:
     """Fill a folder with commands that record, and stand for the compilers of a search path.
 
     A folder that is put before the search path makes any build that calls compilers by name record itself. Where the
@@ -78,6 +110,7 @@ def recording_commands(folder: str, search_path: str) -> None:
     Args:
         folder: an empty folder.
         search_path: such as the value of PATH.
+        program: what the commands start, with a compiler's path and name before its words; this file if "".
     """
     found = _compilers(search_path)
     for instead, names in _USUAL.items():
@@ -89,7 +122,7 @@ def recording_commands(folder: str, search_path: str) -> None:
                 clang = [sys.executable, "-P", "-m", "aiocg.cli", instead]
                 _write_command(folder, name, ["env", "AIOCG_CC_SEARCH=none", *clang])
     for name, path in found.items():
-        _write_command(folder, name, [sys.executable, "-I", "-S", os.path.abspath(__file__), path, name])
+        _write_command(folder, name, [sys.executable, "-I", "-S", os.path.abspath(program or __file__), path, name])
 
 
 def _compilers(search_path: str) -> dict[str, str]:
@@ -120,10 +153,11 @@ def _compiles(path: str, language: str) -> bool:
 
 
 def _write_command(folder: str, name: str, words: Sequence[str]) -> None:
-    path = os.path.join(folder, name)
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+    new = os.path.join(folder, f".{name}-{os.getpid()}")
+    with open(new, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-    os.chmod(path, 0o755)
+    os.chmod(new, 0o755)
+    os.replace(new, os.path.join(folder, name))  # another build may use the folder
 
 
 def _expanded(words: Sequence[str], depth: int = 0) -> Iterator[str]:
@@ -140,6 +174,24 @@ def _expanded(words: Sequence[str], depth: int = 0) -> Iterator[str]:
             yield word
         else:
             yield from _expanded(shlex.split(text), depth + 1)
+
+
+def _hashes(words: Sequence[str]) -> dict[str, str]:
+    """Return the SHA-256 of the files that words name, and of those that compilers write if no name is given."""
+    import hashlib
+
+    names = {"a.out": None}
+    for word in words:
+        names[word.removeprefix("-o") if word != "-o" else ""] = None
+        stem, suffix = os.path.splitext(os.path.basename(word))
+        if suffix and not word.startswith("-"):
+            names[f"{stem}.o"] = None
+    found = {}
+    for name in names:
+        if os.path.isfile(name):
+            with open(name, "rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def _main() -> NoReturn:

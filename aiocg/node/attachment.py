@@ -24,6 +24,8 @@ from aiocg.transport.control import (
     Spawned,
     SpawnRefused,
     Stated,
+    Survey,
+    Surveyed,
     check_refused,
 )
 from aiocg.transport.status import Execution
@@ -93,6 +95,7 @@ class Attachment:
         remotes: the workers by their numbers.
         left: the node has confirmed that we left.
         refusal: the node's last refusal, "" if it accepted us since.
+        surveyed: how busy the node is, None until it has answered `survey`.
 
     Args:
         instance: random text that identifies this process.
@@ -104,6 +107,8 @@ class Attachment:
         self.remotes: dict[int, Remote] = {}
         self.left = False
         self.refusal = ""
+        self.surveyed: Surveyed | None = None
+        self._asking = self._curious = False  # for a survey that has not come; and it is time to ask
         self._attach = Attach(CONTROL_VERSION, client, instance)
         self._connected = False  # the node knows this connection
         self._sequence = 0
@@ -135,6 +140,10 @@ class Attachment:
         if remote is not None and remote.killed is None:
             remote.killed = now
             self._fresh.append(number)
+
+    def survey(self) -> None:
+        """Ask the node how busy it is, and again until it has answered."""
+        self.surveyed, self._asking, self._curious = None, True, True
 
     def forget(self, number: int) -> None:
         """Forget a worker: the node ends it, and no event follows."""
@@ -178,6 +187,10 @@ class Attachment:
             self._sequence += 1
             messages.append(Beat(self._sequence, tuple(self.remotes)))
             self._fresh = list(self.remotes)
+            self._curious = self._asking
+        if self._curious:
+            messages.append(Survey())
+            self._curious = False
         for number in self._fresh:
             remote = self.remotes.get(number)
             if remote is not None:
@@ -245,6 +258,9 @@ class Attachment:
                 return self._pulsed(message, now)
             case Died():
                 return self._died(message, now)
+            case Surveyed():
+                self.surveyed, self._asking = message, False
+                return []
 
     def _spawned(self, message: Spawned) -> list[Event]:
         remote = self.remotes.get(message.number)
@@ -270,7 +286,7 @@ class Attachment:
         lost = [number for number in pulse.unknown if number in self.remotes and self.remotes[number].spawn is None]
         for number in lost:
             del self.remotes[number]
-        return [Ended(number, KILLED, Look()) for number in lost]
+        return [Ended(number, KILLED, Look(lost=True)) for number in lost]
 
     def _died(self, message: Died, now: float) -> list[Event]:
         if self.remotes.pop(message.number, None) is None:

@@ -47,30 +47,15 @@ class NodeMachine:
             NodeUnreachable: if the node does not answer in time; the message says what to check.
             WorkerStartError: for an environment with settings, because the node's operator chooses what runs there.
         """
-        if "?" in spec.id:
-            raise WorkerStartError(
-                f"{spec.id} has settings, and on a node its operator chooses those (`aiocg serve --setting`): "
-                "leave them out"
-            )
+        check_settings(spec)
         if self._connection is None:
-            self._connection = Connection(self.address, self._security(), self._timeout)
+            self._connection = Connection(self.address, security_of(self.address, self._keys), self._timeout)
         try:
             await self._connection.attached()
         except NodeUnreachable:
             await self.close()  # so that the next call connects again
             raise
         return NodeLauncher(self._connection, spec.worker, options, memory_limit)
-
-    def _security(self) -> ClientSecurity:
-        if not self.address.startswith("tcp://"):
-            raise NodeUnreachable(self.address, "this is not the address of a node; it must be tcp://HOST:PORT")
-        if self._keys is not None:
-            return self._keys
-        try:
-            folder = KeyFolder()
-            return ClientSecurity(folder.pair(), folder.node(self.address))
-        except (SecurityError, OSError) as error:
-            raise NodeUnreachable(self.address, str(error)) from error
 
     @property
     def workers(self) -> int | None:
@@ -90,31 +75,94 @@ class NodeMachine:
             await connection.close()
 
 
-class NodeLauncher:
-    """Starts workers of one kind on a node; see `Launcher`."""
+def check_settings(spec: "EnvironmentSpec") -> None:
+    """Check that an environment has no settings of its own, since a node's operator chooses what runs there.
 
-    def __init__(self, connection: Connection, kind: str, options: Mapping[str, Any], memory_limit: int) -> None:
-        for name, value in options.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise WorkerStartError(
-                    f"the option {name} is {value!r}, and only numbers can be sent to a node: its workers use the "
-                    "node's own compilers and folders"
-                )
+    Raises:
+        WorkerStartError: if it has some.
+    """
+    if "?" in spec.id:
+        raise WorkerStartError(
+            f"{spec.id} has settings, and on a node its operator chooses those (`aiocg serve --setting`): "
+            "leave them out"
+        )
+
+
+def check_options(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return options for a compiler, if they can be sent to a node.
+
+    Raises:
+        WorkerStartError: for one that is not a number.
+    """
+    for name, value in options.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise WorkerStartError(
+                f"the option {name} is {value!r}, and only numbers can be sent to a node: its workers use the "
+                "node's own compilers and folders"
+            )
+    return dict(options)
+
+
+def security_of(address: str, keys: ClientSecurity | None, known: str = "") -> ClientSecurity:
+    """Return the keys for a node: those given, or those in our key folder; `known` is the node's key, if not "".
+
+    Raises:
+        NodeUnreachable: if there are none.
+    """
+    if not address.startswith("tcp://"):
+        raise NodeUnreachable(address, "this is not the address of a node; it must be tcp://HOST:PORT")
+    try:
+        if keys is not None:
+            return ClientSecurity(keys.own, known) if known else keys
+        folder = KeyFolder()
+        return ClientSecurity(folder.pair(), known or folder.node(address))
+    except (SecurityError, OSError) as error:
+        raise NodeUnreachable(address, str(error)) from error
+
+
+class NodeRefusal(WorkerStartError):
+    """The node has no worker for us.
+
+    Attributes:
+        retry: seconds until it may have one, None for never.
+    """
+
+    def __init__(self, address: str, message: str, retry: float | None) -> None:
+        self.retry = retry
+        super().__init__(f"the node at {address} refuses: {message}")
+
+
+class NodeLauncher:
+    """Starts workers of one kind on a node; see `Launcher`.
+
+    Args:
+        patience: seconds to wait, beyond a lease, for a worker that the node refuses for the moment.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        kind: str,
+        options: Mapping[str, Any],
+        memory_limit: int,
+        patience: float | None = None,
+    ) -> None:
         self._connection = connection
         self._kind = kind
-        self._options = dict(options)
+        self._options = check_options(options)
         self._memory_limit = memory_limit
+        self._patience = patience
 
     async def spawn(self) -> "NodeProcess":
         """Start a worker; see `Launcher`.
 
         Raises:
             NodeUnreachable: if the node was given up, or the worker's port cannot be reached.
-            WorkerStartError: if the node refuses permanently, or for too long.
+            NodeRefusal: if the node refuses permanently, or for too long.
         """
         connection = self._connection
         said = connection.said
-        timeout = (said.lease if said is not None else 0.0) + FULL_TIMEOUT
+        timeout = (said.lease if said is not None else 0.0) + FULL_TIMEOUT if self._patience is None else self._patience
         patience, told = time.monotonic() + timeout, False
         while True:
             number = connection.spawn(self._kind, self._options, self._memory_limit)
@@ -131,8 +179,8 @@ class NodeLauncher:
                 raise connection.failure
             if isinstance(event, Ended):
                 raise OSError(f"the worker ended at once (status {event.status}): {event.stderr}")
-            if event.retry is None or time.monotonic() > patience:
-                raise WorkerStartError(f"the node at {connection.address} refuses: {event.message}")
+            if event.retry is None or time.monotonic() >= patience:
+                raise NodeRefusal(connection.address, event.message, event.retry)
             if not told:
                 told = True
                 logger.warning(

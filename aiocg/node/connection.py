@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import secrets
 import time
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,15 @@ from aiocg import __version__
 from aiocg.errors import NodeUnreachable, RuntimeClosed
 from aiocg.host.launcher import Look
 from aiocg.node.attachment import KILLED, Attachment, Ended, Event
-from aiocg.transport.control import MAX_CONTROL_BYTES, Attached, Detach, FromClient, FromNode, from_node_codec
+from aiocg.transport.control import (
+    MAX_CONTROL_BYTES,
+    Attached,
+    Detach,
+    FromClient,
+    FromNode,
+    Surveyed,
+    from_node_codec,
+)
 from aiocg.transport.errors import NotAdmittedError, RemoteProtocolError, TransportError
 from aiocg.transport.security import ClientSecurity
 from aiocg.transport.sockets import Channel
@@ -50,6 +59,12 @@ class Connection:
         """The node's answer to `Attach`, None before it."""
         return self._machine.attached
 
+    @property
+    def silence(self) -> float:
+        """Seconds since the node was last heard; infinity if it has not accepted us, or does not any more."""
+        refused = self.failure is not None or self.said is None or bool(self._machine.refusal)
+        return math.inf if refused else time.monotonic() - self._machine.heard
+
     # ------------------------------------------------------------------------------------------ connecting
 
     def _connect(self) -> None:
@@ -85,6 +100,13 @@ class Connection:
             )
         if self.failure is not None:
             raise self.failure
+
+    async def failed(self) -> Exception:
+        """Wait until no more workers can be started, and return why."""
+        while self.failure is None:
+            self._changed.clear()
+            await self._changed.wait()
+        return self.failure
 
     def _broken(self, error: Exception) -> None:
         if isinstance(error, NotAdmittedError):
@@ -147,7 +169,7 @@ class Connection:
         if not self._lost:
             self._lost = True
             self.failure = self.failure or NodeUnreachable(self.address, reason)
-            self._happened([Ended(number, KILLED, Look()) for number in self._events])
+            self._happened([Ended(number, KILLED, Look(lost=True)) for number in self._events])
             self._changed.set()
             self._wake.set()
 
@@ -185,6 +207,20 @@ class Connection:
         self._events.pop(number, None)
         self._machine.forget(number)
         self._wake.set()
+
+    async def survey(self) -> Surveyed:
+        """Ask the node how busy it is.
+
+        Raises:
+            TimeoutError: if it does not answer in time.
+        """
+        self._machine.survey()
+        self._wake.set()
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            while self._machine.surveyed is None:
+                self._changed.clear()
+                await self._changed.wait()
+        return self._machine.surveyed
 
     # ------------------------------------------------------------------------------------------------- close
 

@@ -37,6 +37,8 @@ from aiocg.transport.control import (
     Spawned,
     SpawnRefused,
     Stated,
+    Survey,
+    Surveyed,
     check_attach,
 )
 from aiocg.transport.status import Execution
@@ -123,6 +125,8 @@ class Leases:
                 return [] if holder is None else self._end(holder)
             case Detach():
                 return [*self._drop(lease), Send(peer, Refused("detached", "the client has left"))]
+            case Survey():
+                return [Send(peer, self._survey())]
 
     def _attach(self, peer: bytes, key: str, attach: Attach, now: float) -> list[Command]:
         refused = check_attach(attach)
@@ -282,6 +286,21 @@ class Leases:
         return [*told, *self._drop_all(list(self.leases.values()))]
 
     # --------------------------------------------------------------------------------------------- helpers
+
+    def _survey(self) -> Surveyed:
+        looks = [holder.look for holder in self.holders.values()]
+        counts = [look.counts for look in looks if look.counts is not None]
+        return Surveyed(
+            clients=len(self.leases),
+            workers=len(self.holders),
+            most=self.policy.workers,
+            busy=sum(look.execution is not None for look in looks),
+            sessions=sum(one.sessions for one in counts),
+            requests=self.tally.requests.total() + sum(one.requests for one in counts),
+            failures=self.tally.failures.total() + sum(one.failures for one in counts),
+            memory=sum(look.memory for look in looks),
+            processors=self.policy.processors,
+        )
 
     def _drop_all(self, leases: Iterable[Lease]) -> list[Command]:
         return [command for lease in leases for command in self._drop(lease)]

@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -42,6 +42,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
         compiler: name and version of the compiler that it was trained with, such as "LLVM 22.1.8".
         actions: their texts; the network has one more output, which is to stop.
         parts: of the features, see `aiocg.policies.features`.
+        activation: between the layers, "tanh" or "relu".
         steps: of an episode.
         starts: names of what it was trained to begin with: "O0", "OzMinsize".
         programs: how many programs it was trained on.
@@ -56,6 +57,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     compiler: str
     actions: tuple[str, ...]
     parts: tuple[str, ...] = PARTS
+    activation: Literal["tanh", "relu"] = "tanh"
     steps: int = 45
     starts: tuple[str, ...] = ("O0",)
     programs: int = 0
@@ -67,7 +69,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy:
-    """A multilayer perceptron with tanh between its layers, from features to a preference for each action.
+    """A multilayer perceptron, from features to a preference for each action.
 
     Attributes:
         facts: what is known of it.
@@ -114,7 +116,8 @@ class Policy:
 
     def _forward(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         for weights, biases in self.layers[:-1]:
-            values = np.tanh(values @ weights + biases)
+            values = values @ weights + biases
+            values = np.tanh(values) if self.facts.activation == "tanh" else np.maximum(values, 0)
         weights, biases = self.layers[-1]
         return values @ weights + biases
 

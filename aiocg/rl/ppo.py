@@ -78,14 +78,15 @@ def pytorch() -> Any:
     return torch
 
 
-def _network(torch: Any, sizes: Sequence[int], last: float) -> Any:
-    """Make a perceptron with tanh between its layers, and small weights in the last one."""
+def _network(torch: Any, sizes: Sequence[int], activation: str, last: float) -> Any:
+    """Make a perceptron, with small weights in the last layer."""
+    between = torch.nn.ReLU if activation == "relu" else torch.nn.Tanh
     layers: list[Any] = []
     for number, (inputs, outputs) in enumerate(pairwise(sizes)):
         layer = torch.nn.Linear(inputs, outputs)
         torch.nn.init.orthogonal_(layer.weight, last if number == len(sizes) - 2 else math.sqrt(2))
         torch.nn.init.zeros_(layer.bias)
-        layers += [layer, torch.nn.Tanh()]
+        layers += [layer, between()]
     return torch.nn.Sequential(*layers[:-1])
 
 
@@ -113,8 +114,8 @@ class Learner:
         torch.set_num_threads(1)  # more gain little, and lose much where workers need the processors
         torch.manual_seed(settings.seed)
         outputs = len(facts.actions) + 1
-        self.actor = _network(torch, [size, *settings.hidden, outputs], 0.01)
-        self.critic = _network(torch, [size, *settings.hidden, 1], 1.0)
+        self.actor = _network(torch, [size, *settings.hidden, outputs], facts.activation, 0.01)
+        self.critic = _network(torch, [size, *settings.hidden, 1], facts.activation, 1.0)
         self._parameters = [*self.actor.parameters(), *self.critic.parameters()]
         self._optimizer = torch.optim.Adam(self._parameters, lr=settings.rate, eps=1e-5, foreach=True)
 

@@ -121,6 +121,7 @@ class PhaseOrdering:
         num_envs: how many.
         steps: of an episode, at most.
         step_cost: what a step costs: how much smaller, as a logarithm, it must make the program to be worth it.
+        episode: what keeps an episode, and says what a step has earned; of the arguments of `Episode`.
 
     Attributes:
         episodes: what is known of the present episode of each, None before the first.
@@ -137,8 +138,10 @@ class PhaseOrdering:
         num_envs: int = 64,
         steps: int = 45,
         step_cost: float = STEP_COST,
+        episode: type[Episode] = Episode,
     ) -> None:
         self.actions, self.steps, self.step_cost, self.num_envs = tuple(actions), steps, step_cost, num_envs
+        self._episode = episode
         self._sources = [_Given() for _ in range(num_envs)]
         self._vector = CompilerVectorEnv(
             "llvm-v0",
@@ -192,7 +195,7 @@ class PhaseOrdering:
                 episode = self.episodes[index]
                 if plan is not None:
                     program = plan.program
-                    self.episodes[index] = Episode(
+                    self.episodes[index] = self._episode(
                         len(self.actions), self.steps, program.unoptimised, program.oz_minsize, counts[place],
                         int(states[place]),
                     )  # fmt: skip

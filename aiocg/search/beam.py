@@ -6,6 +6,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from aiocg.env.env import Env
+from aiocg.policies import Policy
 from aiocg.search.alphabet import Alphabet
 from aiocg.search.driver import Options, Pace, tune
 from aiocg.search.levels import Levels
@@ -24,7 +25,7 @@ async def beam(
     *,
     width: int = 8,
     depth: int = 20,
-    prior: Prior | Path | None = None,
+    prior: Prior | Policy | Path | None = None,
     tries: int = TRIES,
     **options: Unpack[Options],
 ) -> SearchResult:
@@ -37,8 +38,8 @@ async def beam(
         env: an environment with a reward space.
         width: states kept per level.
         depth: levels.
-        prior: a prior, or its file: states are extended by the actions that it finds most promising, and by others
-            where none of these leads to a new state.
+        prior: a prior, a policy, the file of one, or the name of a policy that comes along: states are extended by the
+            actions that it finds most promising, and by others where none of these leads to a new state.
         tries: how many actions that is.
         **options: see `aiocg.search.Options`; there is no limit if there is no budget.
 
@@ -49,7 +50,7 @@ async def beam(
     """
     if width < 1 or depth < 1 or tries < 1:
         raise ValueError(f"width, depth and tries must be at least 1, not {width}, {depth} and {tries}")
-    known = None if prior is None else prior_for(env, prior)
+    known = None if prior is None else await prior_for(env, prior)
     return await tune(
         env,
         lambda alphabet: Beam(alphabet, width, depth, known, tries),

@@ -1,38 +1,23 @@
-"""Evaluates a tuner's proposals on all workers, until the budget is used up.
+"""The driver of all searches: tries a tuner's proposals on all workers within a budget, and returns the best."""
 
-One evaluation can take a hundred times as long as another, so workers do not wait for each other. The result still
-does not depend on the number of workers or their speed, because the sequence of calls to the tuner does not depend on
-time. If fewer than `Pace.ahead` batches are outstanding, and the tuner does not wait for outcomes, it is asked for
-another batch; otherwise it is told the outcomes of the oldest batch. A slow evaluation holds up the others only when it
-is `Pace.ahead` batches behind.
-"""
-
-import functools
-import itertools
-import math
-import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TypedDict, Unpack
 
-import anyio
 import msgspec
-from anyio.lowlevel import checkpoint
 
 from aiocg.env.env import Env
 from aiocg.search.alphabet import Alphabet, SpaceAlphabet
 from aiocg.search.baselines import AS_IT_IS, baselines
 from aiocg.search.budget import Budget
 from aiocg.search.checking import Checker
-from aiocg.search.evaluation import Evaluation, checksum_of, effects_of
+from aiocg.search.dispatcher import Dispatcher, Pace
 from aiocg.search.finals import FINAL, Finals
 from aiocg.search.lane import Lane
-from aiocg.search.lanes import CHUNK, go_to, open_lanes, spread
+from aiocg.search.lanes import go_to, open_lanes
 from aiocg.search.memory import Memory
 from aiocg.search.peeling import Peeler
 from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState, begin_state, reward_space_of
-from aiocg.search.tuner import FAILED, Outcome, Prefixed, Proposal, Tuner
+from aiocg.search.tuner import Prefixed, Tuner
 from aiocg.spaces.actions.space import ActionSpace
 from aiocg.spaces.rewards import CostReward
 
@@ -41,23 +26,7 @@ __all__ = ["MakeTuner", "Options", "Pace", "tune"]
 MakeTuner = Callable[[Alphabet], Tuner]
 """Makes a new tuner for an alphabet of actions."""
 
-STALE = 2000  # repeated proposals in a row after which the search ends
 MINIMIZING = 0.1  # part of the budget reserved for minimizing
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How many proposals a tuner is asked for, independent of the number of workers.
-
-    Attributes:
-        batch: most proposals per call of `ask`.
-        ahead: most outstanding batches. More keep more workers busy; with fewer, a tuner knows more when it is asked.
-    """
-
-    batch: int = 16
-    ahead: int = 2
-
-
 PEELING = Pace(batch=64, ahead=1)
 
 
@@ -119,280 +88,55 @@ async def tune(
         ValueError: if the environment has no reward space, `start` does not exist, or `resume` is of another search.
         ServiceError: if the workers fail.
     """
-    space, known, start = space or env.action_space, baselines(env), options.get("start", AS_IT_IS)
-    if start not in known or (start != AS_IT_IS and env.action_spaces.language.line is not None):
-        usable = [AS_IT_IS] if env.action_spaces.language.line is not None else list(known)
+    space, known = space or env.action_space, baselines(env)
+    lines, start = env.action_spaces.language.line is not None, options.get("start", AS_IT_IS)
+    if start not in known or (start != AS_IT_IS and lines):
+        usable = [AS_IT_IS] if lines else list(known)
         raise ValueError(f"a search of {env.spec.id} can start at {', '.join(usable)}, not at {start!r}")
-    reward = env.reward_spaces[reward_space_of(env)]
-    resume, minimizes = options.get("resume"), options.get("minimize", False) and reward.deterministic
+    reward, resume = env.reward_spaces[reward_space_of(env)], options.get("resume")
+    peels = options.get("minimize", False) and reward.deterministic
     budget = options.get("budget") or default or Budget()
-    base = begin_state(name, env, space, start)
-    alphabet, lines = SpaceAlphabet(space), env.action_spaces.language.line is not None
+    base, alphabet = begin_state(name, env, space, start), SpaceAlphabet(space)
     made = tuner(alphabet)
     if start != AS_IT_IS:
         made = Prefixed(made, known[start])
-    main = (
-        budget.part(1 - MINIMIZING)
-        if minimizes
-        else budget.part_of_time(1 - FINAL)
-        if not reward.deterministic
-        else budget
-    )
-    record = Record(base, main.start(), _rank_lines if lines else alphabet.rank, options.get("progress"), resume)
+    meter = _main_part(budget, peels, reward.deterministic).start()
+    record = Record(base, meter, _rank_lines if lines else alphabet.rank, options.get("progress"), resume)
     memory = Memory(merging=isinstance(reward, CostReward) and reward.deterministic)
     async with open_lanes(env, options.get("lanes")) as crew:
         lanes, checker = [Lane(one, space, costs, looks, features) for one in crew], Checker(env)
+        finals = None if reward.deterministic else Finals()
+        search = Dispatcher(record, made, memory, pace or Pace(), lanes, checker, resume, finals=finals)
         try:
-            finals = None if reward.deterministic else Finals()
-            search = _Search(record, made, memory, pace or Pace(), lanes, checker, resume, finals=finals)
             earned = await search.begin(known)
             await search.run()
             state = search.state()
             record.meter.extend(budget)
-            if minimizes and record.actions in known.values():  # a baseline is not minimized
+            if finals is not None:
+                record.actions, record.reward = await finals.decide(lanes[0], record.meter, checker.is_right)
+            elif peels and record.actions in known.values():  # a level is not minimized: its part is for searching
                 await search.run()
                 state = search.state()
-            elif finals is not None:
-                record.actions, record.reward = await finals.decide(lanes[0], record.meter, checker.is_right)
-                state = msgspec.structs.replace(
-                    state, actions=record.actions, reward=record.reward, elapsed=record.elapsed
-                )
-            elif minimizes:
+            elif peels:
                 peeler = Peeler(record.actions, record.reward)
-                await _Search(record, peeler, memory, PEELING, lanes, checker, None, finals=None).run()
-                state = msgspec.structs.replace(state, actions=record.actions, reward=record.reward)
+                await Dispatcher(record, peeler, memory, PEELING, lanes, checker, None, finals=None).run()
         finally:
             for lane in lanes:
                 lane.close()
             await checker.close()
         await go_to(env, record.actions)
+    elapsed = state.elapsed if finals is None else record.elapsed
+    state = msgspec.structs.replace(state, actions=record.actions, reward=record.reward, elapsed=elapsed)
     return record.result(
         complete=search.exhausted, baselines=known, earned=earned, state=state, checks=checker.checks()
     )
 
 
-class _Search:
-    """Distributes a tuner's proposals to the lanes, and tells the tuner the outcomes in order."""
-
-    def __init__(
-        self,
-        record: Record,
-        tuner: Tuner,
-        memory: Memory,
-        pace: Pace,
-        lanes: Sequence[Lane],
-        checker: Checker,
-        before: SearchState | None,
-        *,
-        finals: Finals | None,
-    ) -> None:
-        self._record = record
-        self._tuner = tuner
-        self._memory = memory
-        self._pace = pace
-        self._lanes = lanes
-        self._checker = checker
-        self._before = before
-        self._finals = finals  # if rewards are measured
-        self._known: dict[tuple[str, ...], Evaluation] = {}
-        self._numbered: list[Evaluation] = []
-        self._open: deque[list[tuple[Proposal, Evaluation]]] = deque()
-        self._jobs: deque[list[list[Evaluation]]] = deque()  # for each batch, the jobs that no lane has taken
-        self._left: Sequence[Proposal] = []  # proposals that the budget did not allow
-        self._waits = self._ended = False  # the tuner waits for outcomes; the budget allows no more
-        self._judging = False  # a lane is about to tell the tuner of outcomes
-        self._stale = 0
-        self._seconds = 0.0  # that an evaluation takes, about
-        self._news = anyio.Event()
-        self.exhausted = False
-
-    async def begin(self, baselines: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-        """Evaluate and run the baselines; return what those earn that succeed, also if they break the program."""
-        lists = list(baselines.values())
-        shares = [lists[index :: len(self._lanes)] for index in range(len(self._lanes))]
-        await self._checker.begin(baselines)
-        started = time.monotonic()
-        parts = await spread(
-            [functools.partial(lane.evaluate, share) for lane, share in zip(self._lanes, shares, strict=True) if share]
-        )
-        self._seconds = (time.monotonic() - started) / len(shares[0])
-        found = {
-            actions: one
-            for share, part in zip(shares, parts, strict=False)
-            for actions, one in zip(share, part, strict=True)
-        }
-        known = {actions: Evaluation(-1, actions, found[actions]) for actions in lists}
-        self._known |= known
-        await self._judge(list(known.values()))
-        for actions, one in known.items():
-            self._memory.learn(actions, actions, one.outcome or found[actions])
-        return {name: found[actions].reward for name, actions in baselines.items() if not found[actions].failed}
-
-    async def run(self) -> None:
-        """Search until the budget is used up or the tuner has finished; may be called again with more budget."""
-        self._ended = False
-        await spread([functools.partial(self._work, lane) for lane in self._lanes])
-        await self._judge(self._numbered)
-
-    async def _judge(self, evaluations: Sequence[Evaluation]) -> None:
-        """Offer outcomes to the record that were not offered yet; those that break the program have failed."""
-        new = [one for one in evaluations if one.outcome is not None and not (one.judged or one.look)]
-        found = [one.outcome for one in new if one.outcome is not None and not one.outcome.failed]
-        wrong = {id(outcome) for outcome in await self._checker.offer(self._record, found)}
-        for one in new:
-            one.judged = True
-            if id(one.outcome) in wrong:
-                one.outcome = Outcome(FAILED)
-            elif self._finals is not None and one.outcome is not None and not one.outcome.failed:
-                self._finals.offer(one.outcome.actions, one.outcome.reward)
-        self._record.report()
-
-    def state(self) -> SearchState:
-        """Return the state to resume from; evaluations that it does not contain are not counted."""
-        done = list(itertools.takewhile(lambda one: one.outcome is not None, self._numbered))
-        outcomes = [one.outcome for one in done if one.outcome is not None]
-        before = len(self._before.outcomes) if self._before is not None else 0
-        if len(done) < before:
-            raise ValueError("the state to resume from was made with other arguments or by another version")
-        self._record.meter.evaluations = len(done) - before
-        return self._record.state(
-            outcomes=tuple([None if one.failed else one.reward for one in outcomes]),
-            states=tuple([one.state for one in outcomes]),
-            effects=tuple([effects_of(one.form, outcome) for one, outcome in zip(done, outcomes, strict=True)]),
-            targets=tuple([one.targets or () for one in outcomes]) if any(one.targets for one in outcomes) else (),
-            costs=tuple([one.costs for one in outcomes]) if any(one.costs for one in outcomes) else (),
-            checksum=checksum_of(done),
-        )
-
-    async def _work(self, lane: Lane) -> None:
-        """Evaluate jobs on a lane until the search ends."""
-        while (job := await self._next(lane)) is not None:
-            forms, looking = [one.form for one in job], job[0].look
-            started = time.monotonic()
-            outcomes = await (lane.look(forms) if looking else lane.evaluate(forms))
-            self._seconds = self._seconds if looking else (time.monotonic() - started) / len(job)
-            for one, outcome in zip(job, outcomes, strict=True):
-                if self._finals is not None and not looking and outcome.reward > self._record.reward:
-                    (outcome,) = await lane.evaluate([one.form])
-                one.outcome = outcome
-            self._announce()
-            self._record.report()
-
-    async def _next(self, lane: Lane) -> list[Evaluation] | None:
-        """Return the next job for a lane, as much of it as there is time for, or None when the search is over."""
-        while self._repeats or not self._record.meter.out_of_time:
-            while self._jobs and not self._jobs[0]:
-                self._jobs.popleft()
-            if self._jobs:
-                jobs = self._jobs[0]
-                job = jobs.pop(max(range(len(jobs)), key=lambda index: (lane.nearness(jobs[index][0].form), -index)))
-                most = len(job) if job[0].look else self._record.meter.fitting(self._seconds)
-                jobs += [job[most:]] if job[most:] else []
-                return job[:most]
-            if await self._advance():
-                await checkpoint()  # otherwise the loop might not yield if all proposals were known
-            elif self._open:
-                await self._news.wait()
-            else:
-                break
-        self._announce()
-        return None
-
-    async def _advance(self) -> bool:
-        """Ask the tuner, or judge outcomes, in order, and tell it; return False if neither is possible now."""
-        if not (self._ended or self._waits or self.exhausted) and len(self._open) < self._pace.ahead:
-            self._ask()
-            return True
-        if self._judging:
-            return False
-        if not self._open or any(one.outcome is None for _, one in self._open[0]):
-            self.exhausted = self.exhausted or (self._waits and not self._open)
-            return False
-        self._judging = True
-        try:
-            await self._judge([one for _, one in self._open[0]])
-        finally:
-            self._judging = False
-        for proposal, one in self._open.popleft():
-            assert one.outcome is not None
-            if not one.look:
-                self._memory.learn(proposal.actions, one.form, one.outcome)
-            self._tuner.tell(proposal, one.outcome)
-            self._record.round += 1
-        self._waits = False
-        self._announce()
-        return True
-
-    def _ask(self) -> None:
-        """Ask for a batch, and divide its new lists among the lanes."""
-        proposals = self._left or self._tuner.ask(self._pace.batch)
-        self._waits, self._left = not proposals, []
-        batch, new = [], []
-        for index, proposal in enumerate(proposals):
-            if proposal.look:
-                new.append(Evaluation(-1, proposal.actions, look=True))
-                batch.append((proposal, new[-1]))
-                continue
-            form = self._memory.form(proposal.actions)
-            one = self._known.get(form)
-            if one is None and self._memory.fails(form):
-                one = Evaluation(-1, form, Outcome(FAILED))
-            self._stale = self._stale + 1 if one is not None else 0
-            if one is None:
-                if not self._allowed():
-                    self._ended, self._left = True, proposals[index:]
-                    break
-                one = self._known[form] = Evaluation(len(self._numbered), form)
-                self._numbered.append(one)
-                self._replay(one)
-                if one.outcome is None:
-                    new.append(one)
-            batch.append((proposal, one))
-        self.exhausted = self._stale >= STALE
-        if batch:
-            self._open.append(batch)
-        if new:
-            new.sort(key=lambda one: one.form)
-            size = min(math.ceil(len(new) / len(self._lanes)), CHUNK)
-            self._jobs.append([new[start : start + size] for start in range(0, len(new), size)])
-            self._announce()
-
-    def _allowed(self) -> bool:
-        """Count one more evaluation and return whether the budget allows it; replayed evaluations are free."""
-        if self._repeats:
-            return True
-        if not self._record.meter.allows(1):
-            return False
-        self._record.meter.evaluations += 1
-        return True
-
-    @property
-    def _repeats(self) -> bool:
-        """Whether the next evaluation is replayed from an earlier search."""
-        return self._before is not None and len(self._numbered) < len(self._before.outcomes)
-
-    def _replay(self, one: Evaluation) -> None:
-        """Settle an evaluation with the outcome of an earlier search, if it has one."""
-        before = self._before
-        if before is None or one.number >= len(before.outcomes):
-            return
-        if one.number + 1 == len(before.outcomes):
-            if checksum_of(self._numbered) != before.checksum:
-                raise ValueError(
-                    "the state to resume from was made with another seed, with other arguments or by another version"
-                )
-            self._record.meter.restart()
-        reward, effects = before.outcomes[one.number], before.effects[one.number]
-        actions = tuple([text for text, effect in zip(one.form, effects, strict=False) if effect == "1"])
-        targets = before.targets[one.number] if before.targets else None
-        costs = before.costs[one.number] if before.costs else ()
-        known = Outcome(reward or 0.0, actions, before.states[one.number], targets, costs)
-        one.outcome = Outcome(FAILED) if reward is None else known
-
-    def _announce(self) -> None:
-        """Wake the waiting lanes."""
-        self._news.set()
-        self._news = anyio.Event()
+def _main_part(budget: Budget, peels: bool, deterministic: bool) -> Budget:
+    """Return the part of a budget that is for the tuner's proposals; the rest is for peeling or the finals."""
+    if peels:
+        return budget.part(1 - MINIMIZING)
+    return budget if deterministic else budget.part_of_time(1 - FINAL)
 
 
 def _rank_lines(actions: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from aiocg.env.env import Env
+from aiocg.policies import Policy
 from aiocg.search.alphabet import Alphabet
 from aiocg.search.budget import Budget
 from aiocg.search.driver import Options, tune
@@ -24,7 +25,7 @@ TRIES = 2  # at each proposal, to find a way that is not closed or under way
 
 
 async def mcts(
-    env: Env, *, seed: int = 0, prior: Prior | Path | None = None, **options: Unpack[Options]
+    env: Env, *, seed: int = 0, prior: Prior | Policy | Path | None = None, **options: Unpack[Options]
 ) -> SearchResult:
     """Grow a tree of states by PUCT, as AlphaZero does (Silver et al., 2018).
 
@@ -34,13 +35,14 @@ async def mcts(
     Args:
         env: with a reward space.
         seed: of all random choices, which are the order in which a state's actions are tried.
-        prior: a prior, or its file, that says how likely actions are before they are tried; all equally without.
+        prior: a prior, a policy, the file of one, or the name of a policy that comes along. It says how likely actions
+            are before they are tried; without it, all are equally likely.
         **options: see `aiocg.search.Options`; the budget is 10,000 evaluations if there is none.
 
     Raises:
         ValueError, ServiceError: see `aiocg.search.tune`; also if the prior cannot be used.
     """
-    known = None if prior is None else prior_for(env, prior)
+    known = None if prior is None else await prior_for(env, prior)
     return await tune(
         env,
         lambda alphabet: TreeSearcher(alphabet, seed, known),

@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiocg.env.env import Env
+from aiocg.policies import Policy, PolicyError
+from aiocg.policies.features import OBSERVED
+from aiocg.search.policy import policy_prior
 from aiocg.search.tuner import Outcome
 
 __all__ = ["GainModel", "Prior", "prior_for"]
@@ -45,18 +48,34 @@ class Prior(Protocol):
         """
 
 
-def prior_for(env: Env, prior: "Prior | Path") -> Prior:
-    """Return a prior, read from its file if need be, that can be used with an environment.
+async def prior_for(env: Env, prior: "Prior | Policy | Path") -> Prior:
+    """Return a prior that can be used with an environment: itself, or what a policy or a file says.
+
+    Args:
+        env: is reset where the prior is a policy, which compares the program with its baselines.
+        prior: a prior, a policy, the file of a `GainModel` or of a policy, or the name of a policy that comes along.
 
     Raises:
+        PolicyError: if there is no such file or policy.
         ValueError: if the file is not of a prior, or the environment has no such observations.
         OSError: if the file cannot be read.
+        ServiceError: if the program cannot be observed.
     """
-    found: Prior = GainModel.read(prior) if isinstance(prior, str | os.PathLike) else prior
-    missing = [name for name in found.observations if name not in env.observation_spaces]
+    found = _read(prior) if isinstance(prior, str | os.PathLike) else prior
+    looks = OBSERVED if isinstance(found, Policy) else found.observations
+    missing = [name for name in looks if name not in env.observation_spaces]
     if missing:
         raise ValueError(f"the prior looks at {', '.join(missing)}, which {env.spec.id} does not observe")
-    return found
+    return await policy_prior(env, found) if isinstance(found, Policy) else found
+
+
+def _read(path: "Path") -> "Policy | GainModel":
+    try:
+        return Policy.load(path)
+    except PolicyError:
+        if not os.path.exists(path):
+            raise
+        return GainModel.read(path)
 
 
 class GainModel(NamedTuple):

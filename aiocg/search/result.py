@@ -1,13 +1,14 @@
 """What a search reports while it runs, returns at its end, and needs to go on later."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
 
 from aiocg.env.env import Env
+from aiocg.pictures.curves import stairs
 from aiocg.search.baselines import AS_IT_IS, start_of
 from aiocg.search.budget import Meter
 from aiocg.search.timing import Timing
@@ -157,6 +158,27 @@ class SearchResult:
     improved: bool = True
     timing: Timing | None = None
     checks: Checks = field(default_factory=Checks)
+
+    def svg(self, course: Sequence[tuple[int, float]] = ()) -> str:
+        """Draw the highest reward after so many evaluations, beside the compiler's own levels, as SVG.
+
+        Args:
+            course: evaluations and rewards as `progress` was told them, for searches whose state does not have them.
+        """
+        found = list(course) or [(number, one or 0.0) for number, one in enumerate(self.state.outcomes, 1)]
+        points = [(0, 0.0)]
+        for number, reward in [*found, (self.evaluations, self.reward)]:
+            if reward > points[-1][1]:
+                points.append((number, reward))
+        levels = {name: earned for name, earned in self.baselines.items() if name != AS_IT_IS}
+        points.append((max(self.evaluations, points[-1][0]), points[-1][1]))
+        about = f"{self.state.algorithm} search, {self.state.benchmark.removeprefix('benchmark://')}"
+        return stairs(
+            {about: points}, levels, across="evaluations", up=f"{self.state.reward_space}: {about}", title=about
+        )
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
 
 
 def begin_state(name: str, env: Env, space: ActionSpace | None = None, start: str = AS_IT_IS) -> SearchState:

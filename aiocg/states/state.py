@@ -1,6 +1,7 @@
 """The state of an environment as a value: what is needed to come back to it."""
 
 import csv
+import html
 import io
 import math
 import shlex
@@ -120,6 +121,12 @@ class _State(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if len(rows) != 1 or len(rows[0]) != len(cls.columns):
             raise InvalidState(f"expected one line with the columns {cls.csv_header()}, got {_shortened(line)}")
         return cls.from_row(dict(zip(cls.columns, rows[0], strict=True)))
+
+    def _repr_html_(self) -> str:
+        """Return the state as a table, for notebooks."""
+        rows = zip(self.columns, self.to_row(), strict=True)
+        cells = (f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in rows if value)
+        return f"<table style='text-align: left'>{''.join(cells)}</table>"
 
     def _place(self) -> tuple[object, ...]:
         """Return what says where the state is, whatever it earned."""

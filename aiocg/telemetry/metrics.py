@@ -137,6 +137,9 @@ QUEUED_BYTES = _Family("aiocg_queued_bytes", "Encoded requests that workers have
 SENT = _Family("aiocg_sent_bytes", "Encoded requests sent to workers.", "kind", counter=True)
 RECEIVED = _Family("aiocg_received_bytes", "Encoded replies received from workers.", "kind", counter=True)
 SUSPECTS = _Family("aiocg_quarantined", "Questions that killed their workers and are not asked again.", "kind")
+PLACED = _Family("aiocg_cluster_workers", "Workers that run on each node of a cluster.", "kind", "node")
+HELD = _Family("aiocg_cluster_sessions", "Sessions whose worker runs on a node.", "kind", "node")
+ASKED = _Family("aiocg_cluster_requests_in_flight", "Requests that workers on a node have.", "kind", "node")
 COMPILER = _Family("aiocg_compiler_seconds", "Time that workers have spent in the compiler.", "kind", counter=True)
 
 
@@ -152,6 +155,10 @@ def _read_supervisors(supervisors: Iterable["Supervisor"]) -> Iterator[Sample]:
             yield STARTS, kind, tally.starts
             yield from ((DEATHS, (*kind, cause), number) for cause, number in tally.deaths.items())
             yield MEMORY, (*kind, index), look.memory if look is not None else 0
+            if look is not None and look.machine:
+                yield PLACED, (*kind, look.machine), 1
+                yield HELD, (*kind, look.machine), worker.load_now().sessions
+                yield ASKED, (*kind, look.machine), worker.waiting
             yield SESSIONS, kind, worker.load_now().sessions
             yield REBUILT, kind, tally.rebuilt
             yield LOST, kind, tally.lost

@@ -8,7 +8,6 @@ It listens nowhere by itself; `Guard` lets in those who call it by a name of the
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
 
@@ -36,10 +35,13 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.host.threads import in_thread
 from aiocg.registry import environments
 from aiocg.runtime import Runtime
+from aiocg.states.state import InvalidState
+from aiocg.web import original, pictures, searches
 from aiocg.web.guard import LOOPBACK, Guard
 from aiocg.web.limits import Limits, Refusal
+from aiocg.web.lookup import session_of, sessions_of
 from aiocg.web.programs import named, plain, sent
-from aiocg.web.searching import LiveSearch
+from aiocg.web.saved import at_state, state_of
 from aiocg.web.session import ExplorerSession, Gain
 from aiocg.web.sessions import Sessions
 from aiocg.web.tree import Node, TreeError
@@ -57,6 +59,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (ObservationFailed, 422),
     (WorkerCrashed, 422),
     (DatasetError, 422),
+    (InvalidState, 422),
     (WorkerStartError, 503),
     (RuntimeClosed, 503),
     (AiocgError, 409),
@@ -73,7 +76,8 @@ class NewSession(BaseModel):
     env: str = Field("llvm-ic-v0", description="id of an environment; see /envs")
     benchmark: str | None = Field(None, description="a program of a dataset, such as programs-v0/qsort")
     source: str | None = Field(None, description="a program: C, C++, textual IR, or bitcode in base64")
-    language: str = Field("c", description="of the source: c, c++, ir or bitcode")
+    language: str = Field("c", description="of the source: c, c++, ir, bitcode, or expression for loops")
+    state: str | None = Field(None, description="a saved state as JSON or CSV, in place of all others")
     reward_space: str | None = None
     action_space: str | None = None
 
@@ -84,15 +88,6 @@ class Actions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     actions: list[str]
-
-
-class NewSearch(BaseModel):
-    """A search, and how long it may take."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str = Field("greedy", description="greedy, beam, random, evolve or anneal")
-    seconds: float = 10.0
 
 
 def create_app(
@@ -146,7 +141,8 @@ def create_app(
 
 def routes(app: FastAPI) -> None:
     """Add the routes and the handlers of errors to an application that has `Sessions` as `state.sessions`."""
-    app.include_router(router)
+    for one in (router, searches.router, pictures.router, original.router):
+        app.include_router(one)
     for error in (AiocgError, DatasetError, TreeError, Refusal, RequestValidationError):
         app.add_exception_handler(error, _failed)
 
@@ -164,15 +160,6 @@ async def _failed(_: Request, error: Exception) -> JSONResponse:
     else:
         status = next(status for one, status in _STATUS if isinstance(error, one))
     return JSONResponse({"error": {"type": kind, "message": message}}, status)
-
-
-def _sessions(request: Request | WebSocket) -> Sessions:
-    found: Sessions = request.app.state.sessions
-    return found
-
-
-def _find(request: Request | WebSocket, id: str) -> ExplorerSession:
-    return _sessions(request).find(id)
 
 
 def _node(session: ExplorerSession, node: Node) -> dict[str, Any]:
@@ -215,19 +202,18 @@ def _gain(gain: Gain) -> dict[str, Any]:
     }
 
 
-def _search(search: LiveSearch) -> dict[str, Any]:
-    return {"search": None if search.status is None else asdict(search.status)}
-
-
 # ------------------------------------------------------------------------------------------------------- routes
 
 
 @router.post("/sessions", status_code=201)
 async def open_session(request: Request, body: NewSession) -> dict[str, Any]:
     """Open a session of a program, named or sent."""
-    sessions = _sessions(request)
-    if body.benchmark is not None and body.source is not None:
-        raise Refusal(422, "there are both a benchmark and a source: send one of them")
+    sessions = sessions_of(request)
+    if sum(one is not None for one in (body.benchmark, body.source, body.state)) > 1:
+        raise Refusal(422, "there are several of benchmark, source and state: send one of them")
+    if body.state is not None:
+        id = await sessions.open_saved(at_state(state_of(body.state), body.env).visiting())
+        return _described(id, sessions.find(id))
     given = None if body.source is None else sent(body.source, body.language, sessions.limits)
     id = await sessions.open(
         body.env,
@@ -241,19 +227,19 @@ async def open_session(request: Request, body: NewSession) -> dict[str, Any]:
 @router.get("/sessions/{id}")
 async def show_session(request: Request, id: str) -> dict[str, Any]:
     """Say where a session stands."""
-    return _described(id, _find(request, id))
+    return _described(id, session_of(request, id))
 
 
 @router.delete("/sessions/{id}", status_code=204)
 async def close_session(request: Request, id: str) -> None:
     """Close a session."""
-    await _sessions(request).close(id)
+    await sessions_of(request).close(id)
 
 
 @router.get("/sessions/{id}/tree")
 async def show_tree(request: Request, id: str, start: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
     """Return a thousand nodes, from `start` on; `next` is where to go on, null at the end."""
-    session = _find(request, id)
+    session = session_of(request, id)
     nodes = [_node(session, node) for node in islice(session.tree, start, start + TREE_PAGE)]
     end = start + len(nodes)
     return {"nodes": nodes, "next": end if end < len(session.tree) else None}
@@ -262,7 +248,7 @@ async def show_tree(request: Request, id: str, start: Annotated[int, Query(ge=0)
 @router.post("/sessions/{id}/step")
 async def step(request: Request, id: str, body: Actions) -> dict[str, Any]:
     """Apply actions; what fails leaves the session where those before it led."""
-    session = _find(request, id)
+    session = session_of(request, id)
     nodes = await session.step(body.actions)
     return {"nodes": [_node(session, node) for node in nodes], "present": _node(session, session.tree.present)}
 
@@ -270,56 +256,36 @@ async def step(request: Request, id: str, body: Actions) -> dict[str, Any]:
 @router.post("/sessions/{id}/expand")
 async def expand(request: Request, id: str, body: Annotated[Actions | None, Body()] = None) -> dict[str, Any]:
     """Say what each action would gain, the best first: of all actions, or of those given. Nothing is changed."""
-    gains = await _find(request, id).expand(None if body is None else body.actions)
+    gains = await session_of(request, id).expand(None if body is None else body.actions)
     return {"gains": [_gain(gain) for gain in gains]}
 
 
 @router.post("/sessions/{id}/undo")
 async def undo(request: Request, id: str) -> dict[str, Any]:
     """Go back the way that was taken."""
-    session = _find(request, id)
+    session = session_of(request, id)
     return _node(session, await session.undo())
 
 
 @router.post("/sessions/{id}/goto/{node}")
 async def goto(request: Request, id: str, node: int) -> dict[str, Any]:
     """Go to a node."""
-    session = _find(request, id)
+    session = session_of(request, id)
     return _node(session, await session.goto(node))
 
 
 @router.post("/sessions/{id}/fork", status_code=201)
 async def fork(request: Request, id: str) -> dict[str, Any]:
     """Open another session at the same node, with the same tree."""
-    sessions = _sessions(request)
+    sessions = sessions_of(request)
     new = await sessions.fork(id)
     return _described(new, sessions.find(new))
-
-
-@router.post("/sessions/{id}/search", status_code=202)
-async def start_search(request: Request, id: str, body: NewSearch) -> dict[str, Any]:
-    """Start a search from the program as it came; its candidates become nodes, and its end is at the best one."""
-    return _search(_sessions(request).start_search(id, body.name, body.seconds))
-
-
-@router.get("/sessions/{id}/search")
-async def show_search(request: Request, id: str) -> dict[str, Any]:
-    """Say where the search of a session stands."""
-    return _search(_sessions(request).search_of(id))
-
-
-@router.delete("/sessions/{id}/search")
-async def stop_search(request: Request, id: str) -> dict[str, Any]:
-    """Stop the search, and go to the best state that it found."""
-    search = _sessions(request).search_of(id)
-    await search.stop()
-    return _search(search)
 
 
 @router.get("/sessions/{id}/observations/{name}")
 async def observe(request: Request, id: str, name: str) -> dict[str, Any]:
     """Observe the present state."""
-    session = _find(request, id)
+    session = session_of(request, id)
     value = await session.observe(name)
     size = len(value) if isinstance(value, str | bytes) else getattr(value, "nbytes", 0)
     if size > (most := session.limits.shown_bytes):
@@ -330,7 +296,7 @@ async def observe(request: Request, id: str, name: str) -> dict[str, Any]:
 @router.get("/sessions/{id}/diff")
 async def diff(request: Request, id: str, before: int, after: int) -> dict[str, Any]:
     """Say how the program's text differs between two nodes, in unified format."""
-    return {"lines": await _find(request, id).difference(before, after)}
+    return {"lines": await session_of(request, id).difference(before, after)}
 
 
 @router.get("/envs")
@@ -343,7 +309,7 @@ async def list_environments() -> dict[str, Any]:
 @router.get("/datasets")
 async def list_datasets(request: Request, prefix: str = "", cursor: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
     """List datasets or, for a prefix such as `programs-v0/q`, programs; `next` is the cursor of more, or null."""
-    known = _sessions(request).runtime.datasets
+    known = sessions_of(request).runtime.datasets
     name, slash, rest = prefix.partition("://")[2].partition("/") if "://" in prefix else prefix.partition("/")
 
     def look() -> list[dict[str, Any]]:
@@ -367,7 +333,7 @@ async def events(socket: WebSocket, id: str) -> None:
     """Tell what happens in a session: `moved`, `failed`, `search`, `death` of a worker, `closed`."""
     await socket.accept()
     try:
-        session = _find(socket, id)
+        session = session_of(socket, id)
     except Refusal as refusal:
         await socket.close(1008, refusal.message[:120])
         return

@@ -3,22 +3,29 @@
 import base64
 import html
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from nicegui import events, ui
 
 from aiocg.datasets.benchmark import Benchmark
-from aiocg.datasets.errors import DatasetError
-from aiocg.errors import AiocgError
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.host.threads import in_thread
 from aiocg.web import view
+from aiocg.web.limits import Refusal
 from aiocg.web.programs import named, sent
+from aiocg.web.saved import SQLITE, Opening, openings
 from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
 
 __all__ = ["Dialogs"]
 
 LISTED = 2000  # programs to choose from
+LANGUAGES = {  # of programs that are pasted, by the kind of worker
+    "llvm": {"c": "C", "c++": "C++", "ir": "LLVM IR"},
+    "gcc": {"c": "C", "c++": "C++"},
+    "loops": {"expression": "tensor expression, such as C[i:512] = sum(k:512) A[i, k] * B[k]"},
+}
 
 
 class Dialogs:
@@ -71,7 +78,8 @@ class Dialogs:
             picked.classes("w-full").props("dense")
             ui.button("open", on_click=lambda: self._open(dialog, lambda: named(str(picked.value)))).props("no-caps")
             ui.separator()
-            language = ui.radio({"c": "C", "c++": "C++", "ir": "LLVM IR"}, value="c").props("inline dense")
+            languages = LANGUAGES.get(self._session.env.spec.worker, LANGUAGES["llvm"])
+            language = ui.radio(languages, value=next(iter(languages))).props("inline dense")
             source = ui.textarea(label="or paste a program").classes("w-full").props("outlined input-class=diff rows=8")
             limits = self._sessions.limits
             ui.button(
@@ -80,9 +88,11 @@ class Dialogs:
             ).props("no-caps")
             ui.separator()
             upload = ui.upload(
-                label="or upload .c, .cc, .cpp, .ll or .bc", auto_upload=True, max_file_size=limits.source_bytes
+                label="or upload a program, a state (.json, .csv) or transitions (.db)",
+                auto_upload=True,
+                max_file_size=limits.source_bytes,
             )
-            upload.classes("w-full").props('flat bordered aria-label="Upload a program"')
+            upload.classes("w-full").props('flat bordered aria-label="Upload a program or a state"')
             upload.on_upload(lambda event: self._upload(dialog, event))
             upload.on("rejected", lambda: self._tell(f"the file has more than {limits.source_bytes} bytes"))
         dialog.open()
@@ -97,18 +107,50 @@ class Dialogs:
 
     async def _upload(self, dialog: Any, event: events.UploadEventArguments) -> None:
         content, suffix = await event.file.read(), event.file.name.rpartition(".")[2]
+        if suffix in ("json", "jsonl", "csv") or content.startswith(SQLITE):
+            await self._do(lambda: self._saved(dialog, content))
+            return
         language = {"c": "c", "ll": "ir", "bc": "bitcode"}.get(suffix, "c++")
         text = base64.b64encode(content).decode() if language == "bitcode" else content.decode(errors="replace")
         await self._open(dialog, lambda: sent(text, language, self._sessions.limits))
 
-    async def _open(self, dialog: Any, find: Callable[[], Benchmark | str]) -> None:
-        async def open() -> None:
-            try:
-                id = await self._sessions.open(self._session.env.spec.id, benchmark=find())
-            except (AiocgError, DatasetError) as error:
-                self._tell(str(error))
-                return
-            dialog.close()
-            ui.navigate.to(f"/?session={id}")
+    async def _saved(self, dialog: Any, content: bytes) -> None:
+        """Open what was saved in a file or, if it has several states, let the user choose."""
 
-        await self._do(open)
+        def read() -> list[Opening]:
+            with scratch_folder() as folder:
+                path = Path(folder, "saved")
+                path.write_bytes(content)
+                return openings(path, self._session.env.spec.id)
+
+        found = await in_thread(read)
+        if not found:
+            raise Refusal(422, "this file has no states: take one that `aiocg search --state` has written")
+        if len(found) == 1:
+            await self._go(dialog, found[0])
+            return
+        dialog.clear()
+        names = {place: _title(one) for place, one in enumerate(found[:LISTED])}
+        with dialog, ui.card().classes("w-full"):
+            picked = ui.select(names, value=0, label="state", with_input=True).classes("w-full").props("dense")
+            ui.button("open", on_click=lambda: self._do(lambda: self._go(dialog, found[int(picked.value)])))
+
+    async def _go(self, dialog: Any, opening: Opening) -> None:
+        id = await self._sessions.open_saved(opening.visiting())
+        dialog.close()
+        ui.navigate.to(f"/?session={id}")
+
+    async def _open(self, dialog: Any, find: Callable[[], Benchmark | str]) -> None:
+        await self._do(lambda: self._go_to_program(dialog, find))
+
+    async def _go_to_program(self, dialog: Any, find: Callable[[], Benchmark | str]) -> None:
+        id = await self._sessions.open(self._session.env.spec.id, benchmark=find())
+        dialog.close()
+        ui.navigate.to(f"/?session={id}")
+
+
+def _title(opening: Opening) -> str:
+    """Return what is said of something that can be opened."""
+    earned = "" if opening.reward is None else f", reward {opening.reward:.4f}"
+    states = f", {len(opening.paths)} states" if opening.paths else ""
+    return f"{opening.program}{earned}{states}"

@@ -73,7 +73,7 @@ def _row(stage: Stage) -> dict[str, Any]:
         "name": stage.name,
         "label": view.label(stage.name),
         "action": stage.action,
-        "gain": f"{stage.gain:+,.0f}" if stage.gain else "0",
+        "gain": view.change(stage.gain) or "0",
         "cost": view.number(stage.cost),
         "color": "text-positive" if stage.gain > 0 else "text-negative" if stage.gain < 0 else "",
     }

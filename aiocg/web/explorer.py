@@ -15,10 +15,12 @@ from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError, WorkerCrashed, WorkerFailure
 from aiocg.web import view
 from aiocg.web.api import create_app
+from aiocg.web.events import Event
 from aiocg.web.limits import Refusal
-from aiocg.web.session import Event, ExplorerSession
+from aiocg.web.saved import Opening
+from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
-from aiocg.web.templates import ACTION_ROW, STYLE, TREE_NODE, colored
+from aiocg.web.templates import STYLE, TREE_NODE, colored
 from aiocg.web.tree import TreeError
 
 try:
@@ -28,8 +30,10 @@ except ImportError:
 
 from fastapi import FastAPI
 
+from aiocg.web.action_list import ActionList
 from aiocg.web.dialogs import Dialogs
 from aiocg.web.explanation import Explanation
+from aiocg.web.picture_panel import PICTURES, PicturePanel, picture_of
 from aiocg.web.search_panel import SearchPanel
 
 __all__ = ["create_explorer"]
@@ -39,14 +43,15 @@ _SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scro
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
 
-def create_explorer(program: Benchmark | str, environment: str = "llvm-ic-v0", **options: Any) -> FastAPI:
+def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm-ic-v0", **options: Any) -> FastAPI:
     """Make the application: the API, and the page at `/`. There can be one in a process.
 
     Args:
-        program: what a page begins with; it may be a file of this machine.
-        environment: in which.
+        program: what a page begins with, a program or something that was saved; it may be a file of this machine.
+        environment: of a program.
         options: of `create_app`.
     """
+    opening = program if isinstance(program, Opening) else Opening(environment, program)
     app = create_app(**options)
     inner = app.router.lifespan_context
 
@@ -55,7 +60,7 @@ def create_explorer(program: Benchmark | str, environment: str = "llvm-ic-v0", *
         async with inner(app) as state:
             sessions: Sessions = app.state.sessions
             with contextlib.suppress(*_WRONG):  # the first page tells what is wrong; else, workers are up for it
-                await sessions.close(await sessions.open(environment, benchmark=program))
+                await sessions.close(await sessions.open_saved(opening))
             yield state
 
     app.router.lifespan_context = lifespan
@@ -67,7 +72,7 @@ def create_explorer(program: Benchmark | str, environment: str = "llvm-ic-v0", *
             sessions.find(session)
         except Refusal:
             try:
-                session = await sessions.open(environment, benchmark=program)
+                session = await sessions.open_saved(opening)
             except _WRONG as error:
                 ui.label(str(error)).classes("text-negative").style("white-space: pre-wrap")
                 return
@@ -87,7 +92,8 @@ class Page:
         self._session: ExplorerSession = sessions.find(id)
         self._whole: set[int] = set()
         self._round = 0  # of what is shown; what belongs to an older one is not shown any more
-        self._rows: list[dict[str, Any]] = []
+        self._functions: ui.table | None = None  # which there is for LLVM
+        self._lines: list[str] | None = None  # of the difference that is shown
         self._dark = ui.dark_mode(value=None)
         self._dialogs = Dialogs(sessions, self._session, self._do, self._tell)
 
@@ -111,8 +117,8 @@ class Page:
             self._button("dark_mode", "Light or dark (d)", self._toggle)
         with ui.element("main").classes("columns w-full"):
             with ui.element("section").props('aria-label="Actions"'):
-                self._build_actions()
-            with ui.element("section").props('aria-label="States"').classes("column no-wrap q-gutter-y-sm"):
+                self._actions = ActionList(self._session, self._do)
+            with ui.element("section").props('aria-label="States"').classes("states"):
                 self._build_states()
         ui.keyboard(on_key=self._key, ignore=["input", "select", "textarea"])
         self._update()
@@ -122,60 +128,52 @@ class Page:
         with ui.button(icon=icon, on_click=do).props(f'flat dense size=sm color=white aria-label="{name}"'):
             ui.tooltip(name)
 
-    def _build_actions(self) -> None:
-        with ui.row().classes("items-center no-wrap w-full"):
-            self._filter = ui.input(placeholder="filter (/)", on_change=self._list).props(
-                'dense clearable aria-label="Filter actions" data-testid="filter"'
-            ).classes("col")  # fmt: skip
-            self._noops = ui.checkbox("no-ops", on_change=self._list).props("dense")
-        self._busy = ui.linear_progress(show_value=False).props('indeterminate size=2px aria-label="computing gains"')
-        columns = [
-            {"name": "action", "label": "action", "field": "action", "align": "left"},
-            {"name": "gain", "label": "gain", "field": "gain", "align": "right"},
-        ]
-        self._actions = ui.table(rows=[], columns=columns, row_key="action").classes("tight w-full")
-        self._actions.props("dense flat hide-pagination :rows-per-page-options=[0]")
-        self._actions.style("height: calc(100vh - 130px)")
-        self._actions.add_slot("body", ACTION_ROW)
-        self._actions.on("apply", lambda event: self._do(lambda: self._session.step([event.args["action"]])))
-
     def _build_states(self) -> None:
-        with ui.tabs().props("dense no-caps align=left").classes("w-full") as tabs:
-            for name in ("Tree", "Chart", "Functions", "Explain -Oz", "Search"):
-                ui.tab(name)
-        with (
-            ui.tab_panels(tabs, value="Tree", animated=False)
-            .props("keep-alive")
-            .classes("w-full")
-            .style("height: 42vh")
-        ):
-            with ui.tab_panel("Tree").classes("q-pa-sm"):
-                self._tree = ui.tree([], label_key="text", on_select=self._select)
-                self._tree.props('dense no-connectors=false aria-label="Tree of states"')
-                self._tree.add_slot("default-header", TREE_NODE)
-            with ui.tab_panel("Chart").classes("q-pa-sm"):
-                self._chart = ui.echart({}).classes("w-full h-full").props('role=img aria-label="Cost on the way here"')
-            with ui.tab_panel("Functions").classes("q-pa-sm"):
-                names = ("function", "instructions", "before", "blocks", "before ")
-                columns = [
-                    {
-                        "name": name,
-                        "label": name,
-                        "field": name,
-                        "align": "right" if place else "left",
-                        "sortable": True,
-                    }
-                    for place, name in enumerate(names)
-                ]
-                self._functions = ui.table(rows=[], columns=columns, row_key="function").classes("tight w-full")
-                self._functions.props("dense flat hide-pagination :rows-per-page-options=[0]")
-            with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
-                Explanation(self._session, self._do)
-            with ui.tab_panel("Search").classes("q-pa-sm"):
-                self._search = SearchPanel(self._sessions, self._id, self._do)
-        self._said = ui.label().classes("text-caption")
-        self._diff = ui.html("", sanitize=False).classes("diff w-full").style("height: calc(58vh - 150px)")
-        self._diff.props('tabindex=0 role=region aria-label="Difference of the program" data-testid="diff"')
+        drawn = picture_of(self._session)
+        of_llvm = "Ir" in self._session.env.observation_spaces
+        of_llvm_only = ["Functions", drawn, "Explain -Oz"] if of_llvm else [drawn] if drawn else []
+        names = ["Tree", "Chart", *of_llvm_only, "Search"]
+        with ui.element("div").classes("panels"):
+            with ui.tabs().props("dense no-caps align=left").classes("w-full") as self._tabs:
+                for name in names:
+                    ui.tab(name)
+            panels = ui.tab_panels(self._tabs, value="Tree", animated=False).props("keep-alive").classes("w-full")
+            with panels.classes("tabbed"):
+                with ui.tab_panel("Tree").classes("q-pa-sm"):
+                    self._tree = ui.tree([], label_key="text", on_select=self._select)
+                    self._tree.props('dense no-connectors=false aria-label="Tree of states"')
+                    self._tree.add_slot("default-header", TREE_NODE)
+                    ui.link("SVG", f"/sessions/{self._id}/tree.svg").props("download").classes("text-caption")
+                with ui.tab_panel("Chart").classes("q-pa-sm"):
+                    self._chart = ui.echart({}).classes("w-full h-full")
+                    self._chart.props('role=img aria-label="Cost on the way here"')
+                if of_llvm:
+                    with ui.tab_panel("Functions").classes("q-pa-sm"):
+                        self._build_functions()
+                    with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
+                        Explanation(self._session, self._do)
+                if drawn:
+                    with ui.tab_panel(drawn).classes("q-pa-sm"):
+                        self._picture = PicturePanel(self._session, self._id, self._do)
+                    self._tabs.on_value_change(self._show_picture)
+                with ui.tab_panel("Search").classes("q-pa-sm"):
+                    self._search = SearchPanel(self._sessions, self._id, self._do)
+        with ui.element("div").classes("changes"):
+            with ui.row().classes("items-center no-wrap w-full"):
+                self._said = ui.label().classes("text-caption ellipsis")
+                ui.space()
+                self._beside = ui.checkbox("side by side", on_change=self._color).props("dense")
+            self._diff = ui.html("", sanitize=False).classes("diff w-full")
+            self._diff.props('tabindex=0 role=region aria-label="Difference of the program" data-testid="diff"')
+
+    def _build_functions(self) -> None:
+        names = ("function", "instructions", "before", "blocks", "before ")
+        columns = [
+            {"name": name, "label": name, "field": name, "align": "right" if place else "left", "sortable": True}
+            for place, name in enumerate(names)
+        ]
+        self._functions = ui.table(rows=[], columns=columns, row_key="function").classes("tight w-full")
+        self._functions.props("dense flat hide-pagination :rows-per-page-options=[0]")
 
     # ------------------------------------------------------------------------------------------------- showing
 
@@ -193,8 +191,9 @@ class Page:
         self._chart.options.update(options)
         self._chart.update()
         self._round += 1
-        background_tasks.create(self._show_gains(self._round), name="gains of actions")
+        self._actions.show()
         background_tasks.create(self._show_difference(self._round), name="difference of a node")
+        background_tasks.create(self._show_picture(), name="picture of a program")
 
     def _show_tree(self) -> None:
         tree = self._session.tree
@@ -203,34 +202,13 @@ class Page:
         self._tree.props["expanded"] = list(view.parents(nodes))
         self._tree.update()
 
-    async def _show_gains(self, round: int) -> None:
-        self._busy.visible = True
-        try:
-            gains = await self._session.expand(wanted=lambda: round == self._round)
-        except _WRONG as error:
-            gains = []
-            self._tell(str(error))
-        if round != self._round:
-            return
-        self._rows = [
-            {
-                "action": one.action,
-                "label": view.label(one.action),
-                "gain": "fails" if one.error else f"{one.gain:+,.0f}" if one.gain else "0" if one.effect else "no-op",
-                "said": "fails" if one.error else f"gain {one.gain:,.0f}" if one.effect else "no effect",
-                "color": "text-positive" if one.gain > 0 else "text-negative" if one.gain < 0 or one.error else "",
-                "shown": one.effect,
-            }
-            for one in gains
-        ]
-        self._list()
-        self._busy.visible = False
+    async def _show_picture(self) -> None:
+        if self._tabs.value in PICTURES.values():
+            await self._picture.show()
 
-    def _list(self) -> None:
-        text = (self._filter.value or "").lower()
-        self._actions.rows = [
-            row for row in self._rows if text in row["action"].lower() and (row["shown"] or self._noops.value)
-        ]
+    def _color(self) -> None:
+        if self._lines is not None:
+            self._diff.content = colored(self._lines, beside=bool(self._beside.value))
 
     async def _show_difference(self, round: int) -> None:
         session, tree = self._session, self._session.tree
@@ -249,7 +227,11 @@ class Page:
             if before != node.number
             else "the program as it came"
         )
-        self._diff.content = colored(lines) if before != node.number else html.escape(new[:200_000])
+        self._lines = lines if before != node.number else None
+        self._diff.content = html.escape(new[:200_000])
+        self._color()
+        if self._functions is None:
+            return
         then = view.counts(await session.text(0)) if new else {}
         now = view.counts(new)
         self._functions.rows = [
@@ -288,7 +270,7 @@ class Page:
         """Show events that have come together, of each kind what is still true; return whether they are the last."""
         last = {event["event"]: event for event in came}
         if "search" in last:
-            self._search.show(last["search"])
+            self._search.show()
             self._show_tree()
         if "moved" in last:
             self._update()
@@ -342,7 +324,7 @@ class Page:
             return
         keys: dict[str, Callable[[], Any]] = {
             "u": self._undo, "f": self._fork, "o": self._dialogs.choose, "c": self._dialogs.copy, "d": self._toggle,
-            "/": lambda: self._filter.run_method("focus"),
+            "/": self._actions.focus,
         }  # fmt: skip
         if (do := keys.get(str(event.key))) is not None:
             found = do()

@@ -18,13 +18,14 @@ class Limits:
         source_bytes: of a program that somebody sends.
         shown_bytes: of an observation, the program's text among them.
         actions: of one step.
+        blocks: of a function that is drawn.
         candidates: of one expand.
         seconds: that the compiler may take for one action.
         searches: that run at once.
         search_seconds: that one may take.
         idle_seconds: after which a session that nobody uses is closed.
-        compile_sources: whether C and C++ that somebody sends is compiled. clang runs outside of any box, and would
-            include files of this machine.
+        boxed_sources: whether C and C++ that somebody sends is compiled in a box. Without one, clang would include
+            files of this machine, which is for its user alone.
     """
 
     sessions: int = 64
@@ -33,12 +34,13 @@ class Limits:
     source_bytes: int = MIB
     shown_bytes: int = 8 * MIB
     actions: int = 256
+    blocks: int = 400
     candidates: int = 1024
     seconds: float = 30.0
     searches: int = 4
     search_seconds: float = 120.0
     idle_seconds: float = 3600.0
-    compile_sources: bool = True
+    boxed_sources: bool = False
 
 
 class Refusal(Exception):

@@ -10,11 +10,12 @@ import numpy as np
 
 from aiocg.datasets.benchmark import Benchmark, BenchmarkSource
 from aiocg.datasets.uri import BenchmarkUri
+from aiocg.web.boxed_clang import box_exists, boxed_benchmark
 from aiocg.web.limits import Limits, Refusal
 
 __all__ = ["LANGUAGES", "named", "plain", "sent"]
 
-LANGUAGES = ("c", "c++", "ir", "bitcode")
+LANGUAGES = ("c", "c++", "ir", "bitcode", "expression")
 
 
 def named(uri: str) -> str:
@@ -29,10 +30,10 @@ def named(uri: str) -> str:
 
 
 def sent(source: str, language: str, limits: Limits) -> Benchmark:
-    """Make a benchmark of a program that a visitor sends: a text, or bitcode in base64.
+    """Make a benchmark of a program that a visitor sends: a text, or bitcode in base64; an "expression" is of tensors.
 
     Raises:
-        Refusal: when it is too large, of no known language, or C that is not compiled here.
+        Refusal: when it is too large, of no known language, or C that cannot be compiled here.
     """
     if language not in LANGUAGES:
         raise Refusal(422, f"the language is {language!r}; it must be one of {', '.join(LANGUAGES)}")
@@ -45,16 +46,22 @@ def sent(source: str, language: str, limits: Limits) -> Benchmark:
             413, f"the program has {len(data)} bytes, and the most is {limits.source_bytes}: send a smaller part of it"
         )
     if not data.strip():
-        raise Refusal(422, "the program is empty: send C, C++, textual IR or bitcode")
+        raise Refusal(422, "the program is empty: send its text")
+    if language == "expression":
+        from aiocg.loops import make_benchmark
+
+        return make_benchmark(source)
     if language in ("ir", "bitcode"):
         name = f"{hashlib.sha256(data).hexdigest()[:16]}.{'ll' if language == 'ir' else 'bc'}"
         return Benchmark(f"benchmark://user-v0/{name}", lambda: data, sources=lambda: [BenchmarkSource(name, data)])
-    if not limits.compile_sources:
-        raise Refusal(
-            403,
-            "C and C++ is not compiled here, as it could include files of this machine: "
-            "compile it yourself with clang -O1 -Xclang -disable-llvm-passes -S -emit-llvm, and send the IR",
-        )
+    if limits.boxed_sources:
+        if not box_exists():
+            raise Refusal(
+                403,
+                "C and C++ of visitors is compiled in a box only, and there is no bubblewrap here: compile it yourself "
+                "with clang -O1 -Xclang -disable-llvm-passes -S -emit-llvm, and send the IR",
+            )
+        return boxed_benchmark(data, language, limits.seconds)
     from aiocg.llvm.benchmarks import benchmark_from_source  # few visitors send any
 
     return benchmark_from_source(data, language, timeout=limits.seconds)

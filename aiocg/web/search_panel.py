@@ -1,4 +1,4 @@
-"""The part of the page on which a search is started, watched and stopped."""
+"""The part of the page on which searches are started, watched, paused and compared."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 from nicegui import ui
 
 from aiocg.web import view
-from aiocg.web.searching import SEARCHES
-from aiocg.web.session import Event
+from aiocg.web.searching import SEARCHES, Run
 from aiocg.web.sessions import Sessions
+from aiocg.web.templates import colored
 
 __all__ = ["SearchPanel"]
 
@@ -16,10 +16,10 @@ USUAL = 10.0  # seconds of a search
 
 
 class SearchPanel:
-    """Chooses a search, and shows how far it is, built where it is made.
+    """Chooses a search, shows how far it is and compares it with others, built where it is made.
 
     Args:
-        sessions: where the search runs.
+        sessions: where the searches run.
         id: of the session.
         do: carries something out, and tells of its failure.
     """
@@ -30,42 +30,92 @@ class SearchPanel:
         self._sessions = sessions
         self._id = id
         self._do = do
-        self._course: list[tuple[int, float]] = []
-        self._lines = sessions.find(id).lines
-        with ui.row().classes("items-center no-wrap"):
+        self._session = sessions.find(id)
+        with ui.row().classes("items-center w-full q-gutter-x-sm"):
             self._name = ui.select(list(SEARCHES), value="greedy", label="search").props("dense options-dense")
             self._name.classes("w-32")
             self._seconds = ui.number("seconds", value=USUAL, min=0.1, max=sessions.limits.search_seconds)
             self._seconds.props("dense").classes("w-20")
-            self._button = ui.button("start", on_click=self._press).props("dense no-caps")
-        self._said = ui.label("It begins at the program as it came. Its candidates grow the tree.")
+            self._here = ui.checkbox("from here").props("dense")
+            self._start = ui.button("start", on_click=lambda: do(self._begin)).props("dense no-caps")
+            self._pause = ui.button("pause", on_click=lambda: do(self._stop)).props("dense no-caps")
+            self._resume = ui.button("go on", on_click=lambda: do(self._go_on)).props("dense no-caps outline")
+            self._compare = ui.button("compare", on_click=lambda: do(self._open)).props("dense no-caps flat")
+        self._said = ui.label("Its candidates grow the tree; it ends at the best state that it found.")
         self._said.classes("text-caption").props('role=status data-testid="search"')
-        self._chart = ui.echart(view.course([], self._lines)).classes("w-full").style("height: 22vh")
+        self._chart = ui.echart(view.course({}, self._session.lines)).classes("w-full").style("height: 22vh")
         self._chart.props('role=img aria-label="Lowest cost found"')
+        self.show()
 
-    async def _press(self) -> None:
-        await self._do(self._stop if self._sessions.search_of(self._id).running else self._start)
-
-    async def _start(self) -> None:
-        self._sessions.start_search(self._id, str(self._name.value), float(self._seconds.value or 0))
-        self._course.clear()
-        self._button.text = "stop"
+    async def _begin(self) -> None:
+        seconds, here = float(self._seconds.value or 0), bool(self._here.value)
+        self._sessions.start_search(self._id, str(self._name.value), seconds, here=here)
+        self.show()
 
     async def _stop(self) -> None:
-        await self._sessions.search_of(self._id).stop()
+        await self._sessions.search_of(self._id).pause()
 
-    def show(self, event: Event) -> None:
-        """Show what an event says of the search."""
-        if self._course and event["evaluations"] < self._course[-1][0]:
-            self._course.clear()  # another search, which another tab has started
-        self._course.append((event["evaluations"], event["best"]))
-        self._button.text = "stop" if event["running"] else "start"
-        if event["error"]:
-            self._said.text = event["error"]
+    async def _go_on(self) -> None:
+        self._sessions.resume_search(self._id, float(self._seconds.value or 0))
+        self.show()
+
+    def show(self) -> None:
+        """Show where the searches of the session stand."""
+        search = self._sessions.search_of(self._id)
+        last = search.last
+        self._start.visible, self._pause.visible = not search.running, search.running
+        self._resume.visible = search.resumable
+        self._compare.visible = sum(run.node is not None for run in search.runs) > 1
+        if last is None:
+            return
+        if last.error:
+            self._said.text = last.error
         else:
-            best, going = view.number(event["best"]), "so far" if event["running"] else "at the end"
-            counted = f"{event['evaluations']:,} evaluated, {event['nodes']:,} nodes"
-            self._said.text = f"{event['name']}: lowest cost {best} {going}; {counted}"
+            best, going = view.number(last.best), "so far" if last.running else "at the end"
+            counted = f"{last.evaluations:,} evaluated, {len(self._session.tree):,} nodes"
+            self._said.text = f"{last.name}: lowest cost {best} {going}; {counted}"
         self._chart.options.clear()
-        self._chart.options.update(view.course(self._course, self._lines))
+        self._chart.options.update(self._course(search.runs))
         self._chart.update()
+
+    def _course(self, runs: list[Run]) -> dict[str, Any]:
+        return view.course(
+            {title(run): [*run.course, (run.evaluations, run.best)] for run in runs}, self._session.lines
+        )
+
+    async def _open(self) -> None:
+        """Show two searches beside each other: how they went, and how the programs differ that they found."""
+        runs = [run for run in self._sessions.search_of(self._id).runs if run.node is not None]
+        names = {run.number: title(run) for run in runs}
+        with ui.dialog().props("maximized") as dialog, ui.card().classes("w-full").props('aria-label="Compare"'):
+            with ui.row().classes("items-center w-full"):
+                one = ui.select(names, value=runs[-2].number, label="one").props("dense options-dense").classes("w-40")
+                other = ui.select(names, value=runs[-1].number, label="other").props("dense options-dense")
+                other.classes("w-40")
+                said = ui.label().classes("text-caption")
+                ui.space()
+                ui.button("close", on_click=dialog.close).props("flat no-caps")
+            chart = ui.echart({}).classes("w-full").style("height: 26vh")
+            chart.props('role=img aria-label="Lowest costs found"')
+            diff = ui.html("", sanitize=False).classes("diff w-full").style("height: calc(74vh - 130px)")
+            diff.props('tabindex=0 role=region aria-label="Difference of the best states" data-testid="compared"')
+
+            async def show() -> None:
+                two = [run for number in (one.value, other.value) for run in runs if run.number == number]
+                chart.options.clear()
+                chart.options.update(self._course(two))
+                chart.update()
+                before, after = (run.node or 0 for run in two)
+                lines = [] if before == after else await self._session.difference(before, after)
+                said.text = "both end at the same state" if before == after else f"node {before} and node {after}"
+                diff.content = "" if before == after else colored(lines, beside=True)
+
+            one.on_value_change(lambda: self._do(show))
+            other.on_value_change(lambda: self._do(show))
+            await show()
+        dialog.open()
+
+
+def title(run: Run) -> str:
+    """Return what a search is called among others."""
+    return f"{run.number} {run.name}" + (f" from {run.origin}" if run.origin else "")

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
@@ -19,14 +19,14 @@ from aiocg.search.evolve import Evolver
 from aiocg.search.greedy import Greedy
 from aiocg.search.random import PACE as WALKING
 from aiocg.search.random import RandomWalks
-from aiocg.search.result import Progress
-from aiocg.search.tuner import Outcome, Proposal, Tuner
+from aiocg.search.result import SearchState
+from aiocg.search.tuner import Outcome, Prefixed, Proposal, Tuner
 from aiocg.spaces.rewards import CostReward
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
 from aiocg.web.tree import TreeError
 
-__all__ = ["SEARCHES", "LiveSearch", "Status"]
+__all__ = ["SEARCHES", "LiveSearch", "Run"]
 
 SEARCHES: dict[str, tuple[Callable[[Alphabet], Tuner], Pace]] = {
     "greedy": (Greedy, LEVELS),
@@ -39,47 +39,60 @@ SEARCHES: dict[str, tuple[Callable[[Alphabet], Tuner], Pace]] = {
 
 FRAME = 0.1  # seconds between two events
 SEED = 0
+KEPT = 20  # searches of a session that are known
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """Where a search stands.
+@dataclass(slots=True)
+class Run:
+    """A search that is, or was, watched.
 
     Attributes:
+        number: from 1, of the session's searches.
         name: of the search.
+        origin: the node where it begins.
         running: whether it goes on.
+        complete: whether it has tried all that it would, so that it cannot go on.
         evaluations: candidates that were evaluated.
         best: the lowest cost that was found.
         actions: which lead there from the program as it came.
+        node: where that is in the tree, None before the end.
         error: why it has ended before its time, if it has.
+        course: after how many evaluations each new best was found, and its cost.
     """
 
+    number: int
     name: str
+    origin: int
+    best: float
     running: bool = True
+    complete: bool = False
     evaluations: int = 0
-    best: float = 0.0
     actions: tuple[str, ...] = ()
+    node: int | None = None
     error: str = ""
+    course: list[tuple[int, float]] = field(default_factory=list)
 
 
 class LiveSearch:
-    """The search of a session, of which one runs at a time.
+    """The searches of a session, of which one runs at a time.
 
-    Its candidates become nodes where they are one action further than a node; the search does not wait for anybody who
-    watches. It begins at the program as it came. When it has ended, or was stopped, the session goes to the best state
-    that it found, and one goes on from there by hand.
+    Candidates become nodes where they are one action further than a node; the search does not wait for anybody who
+    watches. When it has ended, or was paused, the session goes to the best state that it found. One goes on from there
+    by hand, lets the same search go on, or starts another one from where one is.
 
     Attributes:
-        status: of the present search or else the last one; None before the first.
+        runs: the searches, the last one at the end.
     """
 
     def __init__(self, session: ExplorerSession) -> None:
-        self.status: Status | None = None
+        self.runs: list[Run] = []
         self._session = session
         self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._pausing = False
+        self._state: SearchState | None = None  # of the last run, to go on from
         self._nodes: dict[tuple[str, ...], int] = {}  # by the actions that lead there
-        self._evaluations = 0
+        self._prefix: tuple[str, ...] = ()  # of all candidates
+        self._again = 0  # outcomes that the tuner is told once more, because it goes on
         self._told = 0.0  # when the last event was
 
     @property
@@ -87,33 +100,72 @@ class LiveSearch:
         """Whether a search runs."""
         return self._task is not None and not self._task.done()
 
-    def start(self, name: str, seconds: float) -> None:
+    @property
+    def resumable(self) -> bool:
+        """Whether the last search could go on."""
+        return not self.running and self._state is not None and not self.runs[-1].complete
+
+    @property
+    def last(self) -> Run | None:
+        """The search that runs, or else the last one."""
+        return self.runs[-1] if self.runs else None
+
+    def start(self, name: str, seconds: float, *, here: bool = False) -> None:
         """Start a search.
 
         Args:
             name: one of `SEARCHES`.
             seconds: after which it ends.
+            here: begin at the present node, not at the program as it came.
 
         Raises:
             Refusal: when there is no such search, another one runs, this takes too long, or nothing can be searched.
         """
-        session, most = self._session, self._session.limits.search_seconds
+        session = self._session
         if name not in SEARCHES:
             raise Refusal(422, f"there is no search {name!r} that can be watched: take {', '.join(SEARCHES)}")
-        if not 0 < seconds <= most:
-            raise Refusal(422, f"a search takes more than 0 and up to {most:g} seconds, not {seconds:g}")
-        if self.running:
-            raise Refusal(409, "a search of this session is running: stop it first")
+        self._check(seconds)
         reward = session.env.reward_spaces.get(session.costs[0])
         if not isinstance(reward, CostReward) or not session.env.action_space.names:
             raise Refusal(409, f"{session.env.spec.id} has no actions or no cost that can be searched here")
-        self._stopping, self._evaluations, self._nodes = False, 0, {(): 0}
-        self.status = Status(name, best=session.tree[0].costs[session.costs[0]])
-        self._task = asyncio.create_task(self._run(name, seconds))
+        origin = session.tree.present if here else session.tree[0]
+        best = origin.costs[session.costs[0]]
+        number = self.runs[-1].number + 1 if self.runs else 1
+        path, line = session.tree.path(origin.number), session.tree.line(origin.number)
+        run = Run(number, name, origin.number, best, actions=path, course=[(0, best)])
+        self.runs = [*self.runs[1 - KEPT :], run]
+        self._nodes = {session.tree.path(node.number): node.number for node in line}
+        self._begin(run, seconds, None)
 
-    async def stop(self) -> None:
+    def resume(self, seconds: float) -> None:
+        """Let the last search go on where it was.
+
+        Args:
+            seconds: for how long.
+
+        Raises:
+            Refusal: when there is none that could.
+        """
+        self._check(seconds)
+        if not self.resumable:
+            raise Refusal(409, "there is no search that could go on: start one")
+        self._begin(self.runs[-1], seconds, self._state)
+
+    def _check(self, seconds: float) -> None:
+        if not 0 < seconds <= (most := self._session.limits.search_seconds):
+            raise Refusal(422, f"a search takes more than 0 and up to {most:g} seconds, not {seconds:g}")
+        if self.running:
+            raise Refusal(409, "a search of this session is running: pause it first")
+
+    def _begin(self, run: Run, seconds: float, before: SearchState | None) -> None:
+        self._pausing, self._state = False, None
+        self._again = before.round if before is not None else 0
+        run.running, run.error = True, ""
+        self._task = asyncio.create_task(self._run(run, seconds, before))
+
+    async def pause(self) -> None:
         """End the search when what is being evaluated is known, and wait until the session is at the best state."""
-        self._stopping = True
+        self._pausing = True
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -124,39 +176,47 @@ class LiveSearch:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _run(self, name: str, seconds: float) -> None:
-        session, (make, pace) = self._session, SEARCHES[name]
-        error = ""
+    async def _run(self, run: Run, seconds: float, before: SearchState | None) -> None:
+        session, (make, pace) = self._session, SEARCHES[run.name]
+        self._prefix = prefix = session.tree.path(run.origin)
         try:
             async with await session.env.sibling() as env:
                 env.observation_space, env.reward_space = None, session.costs[0]  # the plain decrease of the cost
                 found = await tune(
                     env,
-                    lambda alphabet: _Watched(make(alphabet), self),
-                    name=name,
+                    lambda alphabet: _Watched(Prefixed(make(alphabet), prefix), self),
+                    name=run.name,
                     pace=pace,
                     budget=Budget(seconds=seconds),
-                    progress=self._progressed,
+                    progress=lambda progress: self._progressed(run, progress.actions, progress.reward),
+                    resume=before,
                 )
-            self._note(actions=found.actions, reward=found.reward)
-            if found.actions:
-                await session.goto(0)
-                await session.step(found.actions[: session.limits.actions])
+            self._state, run.complete = found.state, found.complete and not self._pausing
+            self._progressed(run, found.actions, found.reward)
+            await session.goto(0)
+            if run.actions:
+                await session.step(run.actions[: session.limits.actions])
+            run.node = session.tree.present.number
         except (AiocgError, DatasetError, TreeError, Refusal, ValueError) as problem:
-            error = f"{type(problem).__name__}: {problem}"
+            run.error = f"{type(problem).__name__}: {problem}"
         finally:
-            self._note(running=False, error=error)
-            self._tell()
+            run.running = False
+            self._tell(run)
 
     @property
-    def stopping(self) -> bool:
+    def pausing(self) -> bool:
         """Whether nothing more is to be proposed."""
-        return self._stopping
+        return self._pausing
 
     def learned(self, outcome: Outcome) -> None:
         """Take note of a candidate."""
-        self._evaluations += 1
-        path, session = outcome.actions, self._session
+        if self._again:
+            self._again -= 1
+            return
+        run, path, session = self.runs[-1], outcome.actions, self._session
+        run.evaluations += 1
+        if run.origin and not outcome.failed and path[: len(self._prefix)] == self._prefix:
+            self._found(run, path, outcome.reward)
         if not outcome.failed and path and path not in self._nodes and path[:-1] in self._nodes:
             cost = session.costs[0]
             now = session.tree[0].costs[cost] - outcome.reward
@@ -164,43 +224,35 @@ class LiveSearch:
                 node = session.tree.add(self._nodes[path[:-1]], path[-1], outcome.state, {cost: now})
                 self._nodes[path] = node.number
         if time.monotonic() - self._told >= FRAME:
-            self._note()
-            self._tell()
+            self._tell(run)
 
-    def _progressed(self, progress: Progress) -> None:
-        self._note(actions=progress.actions, reward=progress.reward)
+    def _progressed(self, run: Run, actions: tuple[str, ...], reward: float) -> None:
+        if not run.origin:  # else it may be a level of the compiler, which does not lead over the origin
+            self._found(run, actions, reward)
 
-    def _note(
-        self,
-        *,
-        actions: tuple[str, ...] | None = None,
-        reward: float = 0.0,
-        running: bool = True,
-        error: str = "",
-    ) -> None:
-        assert self.status is not None
-        before = self.status
-        best = before.best if actions is None else self._session.tree[0].costs[self._session.costs[0]] - reward
-        actions = before.actions if actions is None else actions
-        self.status = Status(before.name, running, self._evaluations, best, actions, error)
+    def _found(self, run: Run, actions: tuple[str, ...], reward: float) -> None:
+        cost = self._session.tree[0].costs[self._session.costs[0]] - reward
+        if cost < run.best:
+            run.course.append((run.evaluations, cost))
+        if cost <= run.best:
+            run.best, run.actions = cost, actions
 
-    def _tell(self) -> None:
-        assert self.status is not None
-        now = self.status
+    def _tell(self, run: Run) -> None:
         self._told = time.monotonic()
         self._session.tell(
             "search",
-            name=now.name,
-            running=now.running,
-            evaluations=now.evaluations,
-            best=now.best,
+            number=run.number,
+            name=run.name,
+            running=run.running,
+            evaluations=run.evaluations,
+            best=run.best,
             nodes=len(self._session.tree),
-            error=now.error or None,
+            error=run.error or None,
         )
 
 
 class _Watched:
-    """A tuner that tells what it is told, and has finished when it is to stop."""
+    """A tuner that tells what it is told, and has finished when it is to pause."""
 
     def __init__(self, tuner: Tuner, search: LiveSearch) -> None:
         self._tuner = tuner
@@ -208,7 +260,7 @@ class _Watched:
 
     def ask(self, count: int) -> Sequence[Proposal]:
         """Ask the tuner."""
-        return [] if self._search.stopping else self._tuner.ask(count)
+        return [] if self._search.pausing else self._tuner.ask(count)
 
     def tell(self, proposal: Proposal, outcome: Outcome) -> None:
         """Tell the tuner, and whoever watches."""

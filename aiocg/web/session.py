@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,19 +14,17 @@ from aiocg.errors import AiocgError, ResetNeeded, SessionLost
 from aiocg.host.threads import in_thread
 from aiocg.llvm.difference import difference
 from aiocg.runtime import Runtime
-from aiocg.spaces.rewards import CostReward
+from aiocg.web.costs import costs_of, levels_of, numbers
+from aiocg.web.events import Events
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.tree import Node, Tree
 
-__all__ = ["Event", "ExplorerSession", "Gain"]
+__all__ = ["ExplorerSession", "Gain"]
 
 TEXTS = ("Ir", "asm", "loop_tree")  # the program as text, one for each compiler
+MASK = "action_mask"
 KEPT_TEXTS = 16
-LEVELS = ("O3", "Oz", "Os")
 AT_ONCE = 8  # candidates of one request, behind which a step may have to wait
-QUEUED = 256  # events that a slow reader may be behind before it loses the oldest
-
-Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +47,15 @@ class Gain:
     effect: bool
     error: str = ""
 
+    def rank(self) -> tuple[bool, bool, float, str]:
+        """Return what gains are sorted by, the best first."""
+        return bool(self.error), not self.effect, -self.gain, self.action
 
-class ExplorerSession:
+
+Wanted = Callable[[Sequence[Gain]], bool]
+
+
+class ExplorerSession(Events):
     """An environment that is moved about in a tree of states. Its methods take turns, whoever calls them.
 
     Few states are kept on the worker; others are reached from the nearest that is, by the actions between. A worker
@@ -67,6 +72,7 @@ class ExplorerSession:
     def __init__(
         self, env: Env, tree: Tree, costs: tuple[str, ...], lines: Mapping[str, float], limits: Limits
     ) -> None:
+        super().__init__()
         self.env = env
         self.tree = tree
         self.costs = costs
@@ -77,7 +83,6 @@ class ExplorerSession:
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._gains: OrderedDict[int, list[Gain]] = OrderedDict()
         self._texts: OrderedDict[int, str] = OrderedDict()
-        self._readers: set[asyncio.Queue[Event]] = set()
 
     @classmethod
     async def open(
@@ -99,12 +104,12 @@ class ExplorerSession:
         env = await runtime.make(environment, benchmark=benchmark, reward_space=reward_space, action_space=action_space)
         try:
             env.timeout, env.observation_space = limits.seconds, None
-            costs = _costs(env)
+            costs = costs_of(env)
             await env.reset(timeout=limits.seconds)
-            values = await env.observe(*costs, *(found := _lines(env, costs[0])).values())
+            values = await env.observe(*costs, *(found := levels_of(env, costs[0])).values())
             values = values if isinstance(values, list) else [values]
-            tree = Tree(env.state_hash, _numbers(costs, values), limits.nodes)
-            session = cls(env, tree, costs, _numbers(tuple(found), values[len(costs) :]), limits)
+            tree = Tree(env.state_hash, numbers(costs, values), limits.nodes)
+            session = cls(env, tree, costs, numbers(tuple(found), values[len(costs) :]), limits)
             await session._keep(0)
         except BaseException:
             await env.close()
@@ -137,7 +142,7 @@ class ExplorerSession:
             await self._return()
             raise info["error"]
         before = len(self.tree)
-        node = self.tree.step(action, self.env.state_hash, _numbers(self.costs, values))
+        node = self.tree.step(action, self.env.state_hash, numbers(self.costs, values))
         self._astray = False
         await self._keep(node.number)
         self.tell("moved", node=node.number, action=action, new=len(self.tree) > before)
@@ -169,22 +174,20 @@ class ExplorerSession:
 
     # ------------------------------------------------------------------------------------------------ looking
 
-    async def expand(
-        self, actions: Sequence[str] | None = None, *, wanted: Callable[[], bool] = lambda: True
-    ) -> list[Gain]:
+    async def expand(self, actions: Sequence[str] | None = None, *, wanted: Wanted = lambda known: True) -> list[Gain]:
         """Return what actions would do from here, the best first; nothing is changed, and steps need not wait for it.
 
         Args:
             actions: their texts; all of the action space if None.
-            wanted: asked now and then; when it says no, what is known by then is returned.
+            wanted: told what is known, now and then; when it says no, that is returned.
 
         Raises:
             UnknownName, InvalidAction: when one is none.
         """
-        node, space = self.tree.present, self.env.action_space
+        node = self.tree.present
         if actions is None and node.number in self._gains:
             return self._gains[node.number]
-        texts = [space.text(one) for one in space.candidates()] if actions is None else list(actions)
+        texts = await self._possible() if actions is None else list(actions)
         if len(texts) > self.limits.candidates:
             if actions is not None:
                 raise Refusal(413, f"an expand takes up to {self.limits.candidates} actions, not {len(texts)}")
@@ -197,16 +200,48 @@ class ExplorerSession:
             child = await self.env.fork()
         async with child:
             for start in range(0, len(texts), AT_ONCE):
-                if not wanted():
+                if not wanted(gains):
                     break
                 gains += await self._gains_of(child, node, texts[start : start + AT_ONCE])
-        gains.sort(key=lambda one: (bool(one.error), not one.effect, -one.gain, one.action))
+        gains.sort(key=Gain.rank)
         if actions is None and len(gains) == len(texts):
             _put(self._gains, node.number, gains, KEPT_TEXTS)
         return gains
 
+    async def _possible(self) -> list[str]:
+        """Return the actions to try, without those that the compiler says are not possible here."""
+        texts = [self.env.action_space.text(one) for one in self.env.action_space.candidates()]
+        mask = await self.observe(MASK) if MASK in self.env.observation_spaces else ()
+        return [text for text, may in zip(texts, mask, strict=True) if may] if len(mask) == len(texts) else texts
+
     async def try_all(self, actions: Sequence[str]) -> list[Gain]:
         """Return what actions would make of the program as it came, in their order; nothing is changed."""
+        async with self._beginning() as child:
+            return await self._gains_of(child, self.tree[0], actions)
+
+    async def grow(self, paths: Sequence[tuple[str, ...]]) -> int:
+        """Make nodes of the states that lists of actions lead to from the program as it came.
+
+        Args:
+            paths: the lists; each without its last action comes before it, or is left out with it.
+
+        Returns:
+            How many became nodes; others failed, or the tree was full.
+        """
+        nodes: dict[tuple[str, ...], int] = {(): 0}
+        async with self._beginning() as child:
+            for start in range(0, len(paths), AT_ONCE):
+                chunk = paths[start : start + AT_ONCE]
+                found = await child.expand_texts(chunk, observation_spaces=list(self.costs), reward_spaces=[])
+                for path, one in zip(chunk, found, strict=True):
+                    if one.error is None and path[:-1] in nodes and len(self.tree) < self.limits.nodes:
+                        costs = numbers(self.costs, one.observation)
+                        nodes[path] = self.tree.add(nodes[path[:-1]], path[-1], one.state, costs).number
+        return len(nodes) - 1
+
+    @contextlib.asynccontextmanager
+    async def _beginning(self) -> AsyncIterator[Env]:
+        """Give an environment of its own at the program as it came."""
         async with self._turn():
             child = await self.env.fork()
         async with child:
@@ -215,7 +250,7 @@ class ExplorerSession:
                 await child.reset(timeout=self.limits.seconds)
             else:
                 await child.restore(snapshot)
-            return await self._gains_of(child, self.tree[0], actions)
+            yield child
 
     async def _gains_of(self, env: Env, node: Node, texts: Sequence[str]) -> list[Gain]:
         found = await env.expand_texts(
@@ -226,7 +261,7 @@ class ExplorerSession:
             if candidate.error is not None:
                 gains.append(Gain(text, {}, 0.0, 0, False, f"{type(candidate.error).__name__}: {candidate.error}"))
                 continue
-            costs = _numbers(self.costs, candidate.observation)
+            costs = numbers(self.costs, candidate.observation)
             gain = node.costs[self.costs[0]] - costs[self.costs[0]]
             gains.append(Gain(text, costs, gain, candidate.state, candidate.state != node.state))
         return gains
@@ -270,30 +305,6 @@ class ExplorerSession:
             return await self.env.observe(name)
         finally:
             await self._go(present)
-
-    # ------------------------------------------------------------------------------------------------- events
-
-    @contextlib.contextmanager
-    def events(self) -> Iterator[asyncio.Queue[Event]]:
-        """Give a queue of what happens from now on; a slow reader loses the oldest."""
-        queue: asyncio.Queue[Event] = asyncio.Queue(QUEUED)
-        self._readers.add(queue)
-        try:
-            yield queue
-        finally:
-            self._readers.discard(queue)
-
-    @property
-    def watched(self) -> bool:
-        """Whether anybody reads the events."""
-        return bool(self._readers)
-
-    def tell(self, event: str, **facts: Any) -> None:
-        """Tell all readers of an event."""
-        for queue in self._readers:
-            if queue.full():
-                queue.get_nowait()
-            queue.put_nowait({"event": event, **facts})
 
     async def close(self) -> None:
         """Free everything on the worker, and tell the readers."""
@@ -356,26 +367,6 @@ class ExplorerSession:
         while len(self._snapshots) > self.limits.snapshots:
             oldest = next(one for one in self._snapshots if one or self.limits.snapshots < 1)  # 0 is of most use
             self._snapshots.pop(oldest).close()
-
-
-def _costs(env: Env) -> tuple[str, ...]:
-    """Return the costs of nodes: that of the environment's reward, else of the first reward with one."""
-    own = [env.reward_spaces[env.reward_space]] if env.reward_space is not None else []
-    for reward in [*own, *sorted(env.reward_spaces.values(), key=lambda one: one.platform_dependent)]:
-        if isinstance(reward, CostReward):
-            return (reward.cost,)
-    raise Refusal(400, f"{env.spec.id} has no reward that is the decrease of a cost: take another, such as llvm-ic-v0")
-
-
-def _lines(env: Env, cost: str) -> dict[str, str]:
-    """Return the observations of what a cost is after the compiler's levels, by the levels' options."""
-    names = {f"-{level}": (cost.removesuffix("Bytes") + level, f"{cost}_{level}") for level in LEVELS}
-    known = {option: [name for name in tried if name in env.observation_spaces] for option, tried in names.items()}
-    return {option: found[0] for option, found in known.items() if found}
-
-
-def _numbers(names: Sequence[str], values: Sequence[Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in zip(names, values, strict=False)}
 
 
 def _put(table: "OrderedDict[int, Any]", key: int, value: Any, most: int) -> None:

@@ -9,7 +9,9 @@ from typing import Any, Self
 
 from aiocg.datasets.benchmark import Benchmark
 from aiocg.runtime import Runtime
+from aiocg.validation.legacy_states import modern_state
 from aiocg.web.limits import Limits, Refusal
+from aiocg.web.saved import Opening, at_state
 from aiocg.web.searching import LiveSearch
 from aiocg.web.session import ExplorerSession
 
@@ -50,6 +52,27 @@ class Sessions:
                     self.runtime, environment, benchmark=benchmark, limits=self.limits, **choices
                 )
             )
+
+    async def open_saved(self, opening: Opening) -> str:
+        """Open a session at what was saved, and return its id.
+
+        Raises:
+            Refusal: when there are too many.
+            AiocgError, DatasetError: when that does not exist here, or its actions fail.
+        """
+        if opening.legacy is not None:
+            opening = at_state((await modern_state(self.runtime, opening.legacy, opening.environment))[0])
+        id = await self.open(opening.environment, benchmark=opening.benchmark, reward_space=opening.reward_space)
+        try:
+            session = self.find(id)
+            await session.grow(opening.paths)
+            most = self.limits.actions
+            for start in range(0, len(opening.actions), most):
+                await session.step(opening.actions[start : start + most])
+        except BaseException:
+            await self.close(id)
+            raise
+        return id
 
     async def fork(self, id: str) -> str:
         """Fork a session, and return the id of the new one."""
@@ -96,17 +119,31 @@ class Sessions:
         self.find(id)
         return self._searches[id]
 
-    def start_search(self, id: str, name: str, seconds: float) -> LiveSearch:
+    def start_search(self, id: str, name: str, seconds: float, *, here: bool = False) -> LiveSearch:
         """Start a search in a session.
 
         Raises:
             Refusal: when too many are running, and as `LiveSearch.start` does.
         """
+        search = self._idle_search(id)
+        search.start(name, seconds, here=here)
+        return search
+
+    def resume_search(self, id: str, seconds: float) -> LiveSearch:
+        """Let the last search of a session go on.
+
+        Raises:
+            Refusal: when too many are running, and as `LiveSearch.resume` does.
+        """
+        search = self._idle_search(id)
+        search.resume(seconds)
+        return search
+
+    def _idle_search(self, id: str) -> LiveSearch:
         search = self.search_of(id)
         running = sum(one.running for one in self._searches.values())
         if running >= self.limits.searches and not search.running:
-            raise Refusal(429, f"{running} searches are running, the most there may be: stop one, or wait a while")
-        search.start(name, seconds)
+            raise Refusal(429, f"{running} searches are running, the most there may be: pause one, or wait a while")
         return search
 
     async def close(self, id: str) -> None:

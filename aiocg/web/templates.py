@@ -1,17 +1,32 @@
 """Texts of the page: its style, the rows of its tables, and differences as HTML."""
 
 import html
+from collections.abc import Iterator
+from itertools import islice, zip_longest
 
 __all__ = ["ACTION_ROW", "STAGE_ROW", "STYLE", "TREE_NODE", "colored"]
 
 DIFF_LINES = 3000  # that are shown
+KINDS = {"+": "add", "-": "del", "@": "at"}
 
 STYLE = """
 body { font-family: system-ui, sans-serif; }
 .diff { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre; overflow: auto; line-height: 1.45; }
 .diff .add { background: #16a34a26; } .diff .del { background: #dc262626; } .diff .at { opacity: .6; }
+.beside { display: grid; grid-template-columns: 1fr 1fr; column-gap: 8px; }
+.beside > div { white-space: pre-wrap; overflow-wrap: anywhere; padding-left: 4px; }
+.beside > .whole { grid-column: 1 / 3; }
 .q-tree__node-header:focus-visible, button:focus-visible { outline: 2px solid #0d9488; }
 .columns { display: grid; grid-template-columns: minmax(260px, 330px) minmax(0, 1fr); gap: 12px; }
+.tabbed { height: 42vh; } .changes .diff { height: calc(58vh - 170px); }
+@media (min-width: 1280px) {
+  .states { display: grid; grid-template-columns: minmax(420px, 4fr) minmax(0, 5fr); gap: 12px; }
+  .tabbed { height: calc(100vh - 120px); } .changes .diff { height: calc(100vh - 110px); }
+}
+.picture { overflow: auto; } .picture svg { max-width: none; }
+.body--dark svg.aiocg .box { fill: #1f2937; } .body--dark svg.aiocg .box.here { fill: #115e59; }
+.body--dark svg.aiocg .box.depth-1 { fill: #22323a; } .body--dark svg.aiocg .box.depth-2 { fill: #23433f; }
+.body--dark svg.aiocg .box.depth-3 { fill: #155e4f; } .body--dark svg.aiocg text.inside { fill: #e5e7eb; }
 .gain { font-variant-numeric: tabular-nums; }
 .q-tab { padding: 0 10px; }
 .tight td, .tight th { height: 30px !important; padding-top: 0; padding-bottom: 0; }
@@ -51,14 +66,35 @@ STAGE_ROW = """
 """
 
 
-def colored(lines: list[str]) -> str:
-    """Return a difference as HTML."""
+def colored(lines: list[str], *, beside: bool = False) -> str:
+    """Return a difference in unified format as HTML.
+
+    Args:
+        lines: of the difference.
+        beside: whether the old lines stand beside the new ones.
+    """
     if not lines:
         return "only numbers of values differ"
-    kinds = {"+": "add", "-": "del", "@": "at"}
-    shown = [
-        f'<div class="{kinds.get(line[:1], "")}">{html.escape(line) or " "}</div>' for line in lines[2 : DIFF_LINES + 2]
-    ]
-    if len(lines) > DIFF_LINES + 2:
-        shown.append(f"<div>and {len(lines) - DIFF_LINES - 2} lines more</div>")
-    return "".join(shown)
+    rows = list(islice(_beside(lines[2:]) if beside else map(_line, lines[2:]), DIFF_LINES + 1))
+    if len(rows) > DIFF_LINES:
+        rows[-1] = "<div>and more lines</div>"
+    return f'<div class="beside">{"".join(rows)}</div>' if beside else "".join(rows)
+
+
+def _line(line: str) -> str:
+    return f'<div class="{KINDS.get(line[:1], "")}">{html.escape(line) or " "}</div>'
+
+
+def _beside(lines: list[str]) -> Iterator[str]:
+    """Yield rows of two cells, or one that is as wide."""
+    old: list[str] = []
+    new: list[str] = []
+    for line in [*lines, ""]:
+        kind = line[:1]
+        if kind in ("-", "+"):
+            (old if kind == "-" else new).append(line)
+            continue
+        yield from (_line(one) + _line(other) for one, other in zip_longest(old, new, fillvalue=""))
+        old, new = [], []
+        if line:
+            yield f'<div class="at whole">{html.escape(line)}</div>' if kind == "@" else _line(line) * 2

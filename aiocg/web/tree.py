@@ -1,10 +1,16 @@
 """The states that somebody has seen, as a tree in which equal states are one node. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
-__all__ = ["Node", "Tree", "TreeError"]
+from aiocg.pictures.graph import Box, Edge, Graph
+from aiocg.web.words import label, number
+
+__all__ = ["Node", "Part", "Tree", "TreeError"]
+
+BEST = 12  # children of a node that are shown
+SHOWN = 400  # nodes of a tree that are shown
 
 
 class TreeError(Exception):
@@ -31,6 +37,20 @@ class Node:
     action: str = ""
     depth: int = 0
     edges: dict[str, int] = field(default_factory=dict)
+
+
+class Part(NamedTuple):
+    """What is shown of a tree.
+
+    Attributes:
+        node: a node.
+        children: those of its children that are shown, the best first.
+        rest: how many others there are.
+    """
+
+    node: Node
+    children: "list[Part]"
+    rest: int
 
 
 class Tree:
@@ -122,6 +142,51 @@ class Tree:
         """Return the nodes that were first reached from this one."""
         numbers = dict.fromkeys(self[number].edges.values())
         return [self._nodes[one] for one in numbers if self._nodes[one].parent == number]
+
+    def part(self, cost: str, whole: Collection[int] = ()) -> Part:
+        """Return what is shown of the tree: the best children of each node, and always the way to the present node.
+
+        Args:
+            cost: by which children are the better, the lower.
+            whole: nodes of which all children are shown.
+        """
+        here = {node.number for node in self.line(self.present.number)}
+        left = SHOWN
+
+        def of(node: Node) -> Part:
+            nonlocal left
+            left -= 1
+            children = sorted(self.children(node.number), key=lambda one: (one.costs[cost], one.number))
+            most = len(children) if node.number in whole else BEST
+            chosen = [one for place, one in enumerate(children) if one.number in here or place < most]
+            chosen = [one for one in chosen if one.number in here or left > 0]
+            return Part(node, list(map(of, chosen)), len(children) - len(chosen))
+
+        return of(self[0])
+
+    def graph(self, cost: str = "", whole: Collection[int] = ()) -> Graph:
+        """Return what is shown of the tree as a picture; the costs are the first ones if they have no name."""
+        cost = cost or next(iter(self[0].costs))
+        boxes: list[Box] = []
+        edges: list[Edge] = []
+
+        def add(part: Part) -> None:
+            node, name = part.node, str(part.node.number)
+            kind = "here" if node.number == self.present.number else ""
+            words = (label(node.action) or "as it came", number(node.costs[cost]))
+            boxes.append(Box(name, words, kind, f"node {name}: {node.action}"))
+            for child in part.children:
+                edges.append(Edge(name, str(child.node.number)))
+                add(child)
+            if part.rest:
+                boxes.append(Box(f"more-{name}", (f"+{part.rest}",), "muted"))
+                edges.append(Edge(name, f"more-{name}"))
+
+        add(self.part(cost, whole))
+        return Graph(tuple(boxes), tuple(edges), f"tree of states, {cost}")
+
+    def _repr_svg_(self) -> str:
+        return self.graph().svg()
 
     def copy(self) -> Self:
         """Return a tree that grows by itself from here on."""

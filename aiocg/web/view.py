@@ -1,45 +1,22 @@
 """What the page shows, as values: the tree, counts, the chart, texts to copy. Pure."""
 
+import contextlib
 import math
-import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from aiocg.errors import NotExpressible
-from aiocg.spaces.actions import ActionLanguage, split_list
-from aiocg.web.tree import Node, Tree
+from aiocg.pictures.cfg import functions
+from aiocg.spaces.actions import ActionLanguage
+from aiocg.web.tree import Part, Tree
+from aiocg.web.words import change, label, number
 
-__all__ = ["chart", "copies", "counts", "course", "label", "number", "parents", "tree_nodes"]
+__all__ = ["change", "chart", "copies", "counts", "course", "label", "number", "parents", "tree_nodes"]
 
 SENT = "user-v0/"  # with which names of programs begin that somebody sent
-BEST = 12  # children of a node that are shown
-SHOWN = 400  # nodes of a tree that are shown
 INK = "#7b8794"  # which can be read on white and on black
-LONGEST = 44  # characters of an action that is shown
-
-_OPTIONS = re.compile(r"([\w-]+)<[^()]*>")
-_OPTION_LIST = re.compile(r"<[^<>]*>")
-_NAME = re.compile(r"[\w-]+")
-_FUNCTION = re.compile(r'^define .*?@("[^"]*"|[\w.$-]+)\(')
-_INSTRUCTION = re.compile(r"^  [^ \]]")
-_BLOCK = re.compile(r"^[\w.$\"-]+:")
-
-
-def number(value: float) -> str:
-    """Return a cost as text, without decimals where it has none."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
-
-
-def label(action: str) -> str:
-    """Return an action as text that has room: a pass without options, of a pipeline the last one behind an arrow."""
-    if len(action) <= LONGEST:
-        return action
-    parts = split_list(action)
-    if len(parts) == 1 and (match := _OPTIONS.fullmatch(action)) is not None:
-        return f"{match[1]}<…>"
-    names = _NAME.findall(_OPTION_LIST.sub("", parts[-1] if parts else action))
-    return f"… → {names[-1]}" if names else f"{action[:LONGEST]}…"
+COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")  # of lines, on white and on black
 
 
 def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[str, Any]]:
@@ -51,34 +28,27 @@ def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[
         cost: by which children are the better, the lower.
         whole: nodes that are shown with all their children.
     """
-    here = {node.number for node in tree.line(tree.present.number)}
-    left = SHOWN
 
-    def shown(node: Node) -> dict[str, Any]:
-        nonlocal left
-        left -= 1
-        children = sorted(tree.children(node.number), key=lambda one: (one.costs[cost], one.number))
-        most = len(children) if node.number in whole else BEST
-        chosen = [one for place, one in enumerate(children) if one.number in here or place < most]
-        chosen = [one for one in chosen if one.number in here or left > 0]
-        found = [shown(one) for one in chosen]
-        if rest := len(children) - len(chosen):
-            found.append({"id": f"more-{node.number}", "text": f"+{rest}", "title": f"show {rest} more"})
+    def shown(part: Part) -> dict[str, Any]:
+        node = part.node
+        found = list(map(shown, part.children))
+        if part.rest:
+            found.append({"id": f"more-{node.number}", "text": f"+{part.rest}", "title": f"show {part.rest} more"})
         before = tree[node.parent].costs[cost] if node.parent is not None else node.costs[cost]
-        change = node.costs[cost] - before
+        more = node.costs[cost] - before
         title = label(node.action) or "as it came"
         return {
             "id": str(node.number),
             "text": title,
             "cost": number(node.costs[cost]),
-            "change": f"{change:+,.0f}" if change else "",
-            "better": change < 0,
+            "change": change(more),
+            "better": more < 0,
             "here": node.number == tree.present.number,
             "title": f"node {node.number}: {title}, {cost} {number(node.costs[cost])}",
             "children": found,
         }
 
-    return [shown(tree[0])]
+    return [shown(tree.part(cost, whole))]
 
 
 def parents(nodes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -91,44 +61,37 @@ def parents(nodes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def counts(text: str) -> dict[str, tuple[int, int]]:
     """Return how many instructions and blocks each function of textual IR has."""
-    found: dict[str, tuple[int, int]] = {}
-    name, first = "", True  # the label of the first block need not be there
-    for line in text.splitlines():
-        if (match := _FUNCTION.match(line)) is not None:
-            name, first = match[1].strip('"'), True
-            found[name] = (0, 1)
-        elif line == "}":
-            name = ""
-        elif name:
-            instructions, blocks = found[name]
-            if _INSTRUCTION.match(line):
-                found[name] = (instructions + 1, blocks)
-                first = False
-            elif _BLOCK.match(line) and not first:
-                found[name] = (instructions, blocks + 1)
-    return found
+    found = functions(text).items()
+    return {name: (sum(len(block.instructions) for block in blocks), len(blocks)) for name, blocks in found}
 
 
 def chart(tree: Tree, cost: str, lines: Mapping[str, float]) -> dict[str, Any]:
     """Return the options of a chart of a cost on the way to the present node, beside the compiler's levels."""
     values = [tree[one].costs[cost] for one in tree.trail]
     labels = [str(place) for place in range(len(values))]
-    return _stairs(values, lines, {"type": "category", "data": labels}, cost)
+    return _stairs({cost: values}, values, lines, {"type": "category", "data": labels}, cost)
 
 
-def course(found: Sequence[tuple[int, float]], lines: Mapping[str, float]) -> dict[str, Any]:
-    """Return the options of a chart of what a search had found after so many evaluations."""
-    return _stairs([best for _, best in found], lines, {"type": "value"}, "lowest cost", [many for many, _ in found])
+def course(runs: Mapping[str, Sequence[tuple[int, float]]], lines: Mapping[str, float]) -> dict[str, Any]:
+    """Return the options of a chart of what searches had found after so many evaluations.
+
+    Args:
+        runs: by what they are called.
+        lines: the compiler's levels.
+    """
+    values = [best for found in runs.values() for _, best in found]
+    series = {name: [list(pair) for pair in found] for name, found in runs.items()}
+    return _stairs(series, values, lines, {"type": "value"}, "lowest cost")
 
 
 def _stairs(
+    series: Mapping[str, Sequence[Any]],
     values: Sequence[float],
     lines: Mapping[str, float],
     below: Mapping[str, Any],
     name: str,
-    places: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """Return the options of a chart with one line that goes down in steps, and one for each level."""
+    """Return the options of a chart with lines that go down in steps, and one for each level."""
     known = [*values, *lines.values()] or [0.0]
     least, most = min(known), max(known)
     unit = 10 ** math.floor(math.log10(most - least)) if most > least else 1
@@ -138,10 +101,12 @@ def _stairs(
     ]
     axis = {"axisLabel": {"color": INK}, "splitLine": {"lineStyle": {"color": INK, "opacity": 0.25}}}
     mark = {"symbol": "none", "silent": True, "label": {"color": INK}, "data": levels}
+    single = below["type"] == "category"
     return {
         "animation": False,
         "aria": {"enabled": True},
         "tooltip": {"trigger": "axis"},
+        "legend": {"show": len(series) > 1, "top": 0, "right": 16, "textStyle": {"color": INK}, "type": "scroll"},
         "grid": {"left": 56, "right": 16, "top": 28, "bottom": 28},
         "xAxis": {**below, **axis},
         "yAxis": {
@@ -154,12 +119,14 @@ def _stairs(
         "series": [
             {
                 "type": "line",
-                "step": "middle" if places is None else "end",
-                "data": list(values) if places is None else [list(pair) for pair in zip(places, values, strict=True)],
-                "color": "#0d9488",
-                "showSymbol": places is None,
-                "markLine": {**mark, "lineStyle": {"type": "dashed", "color": "#d97706"}},
+                "name": label,
+                "step": "middle" if single else "end",
+                "data": list(data),
+                "color": COLORS[place % len(COLORS)],
+                "showSymbol": single,
+                **({} if place else {"markLine": {**mark, "lineStyle": {"type": "dashed", "color": "#d97706"}}}),
             }
+            for place, (label, data) in enumerate((series or {name: []}).items())
         ],
     }
 
@@ -197,4 +164,8 @@ def copies(
         f"        await env.step_texts({list(actions)!r})\n"
         f"        print(env.state)\n\n\nasyncio.run(main())\n"
     )
-    return {"aiocg": comment + shlex.join(command), "Python": python, tool: line}
+    found = {"aiocg": comment + shlex.join(command), "Python": python, tool: line}
+    with contextlib.suppress(NotExpressible):
+        if (exact := language.write(actions, exact=True)) != line:
+            found[f"{tool} of aiocg, which makes the same bytes"] = exact
+    return found

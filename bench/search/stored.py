@@ -36,18 +36,22 @@ class Job(NamedTuple):
         return cls(*(row[name] for name in cls._fields))
 
 
-def read(path: Path) -> dict[Job, Row]:
+def read(path: Path, job: Any = Job) -> dict[Any, Row]:
     """Return the rows of a results file, the last of each job; there are none where there is no file.
 
     A line that is no row, as one that was cut off when the machine stopped, is left out with a warning.
+
+    Args:
+        path: the file.
+        job: what rows are the results of: a class with a constructor `of` like that of `Job`.
     """
-    rows: dict[Job, Row] = {}
+    rows: dict[Any, Row] = {}
     if not path.exists():
         return rows
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         try:
             row = json.loads(line)
-            rows[Job.of(row)] = row
+            rows[job.of(row)] = row
         except (ValueError, KeyError, TypeError):
             warnings.warn(f"{path}:{number} is no result, perhaps one that was cut off: left out", stacklevel=2)
     return rows

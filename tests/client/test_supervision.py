@@ -349,7 +349,7 @@ def test_one_that_has_grown_is_drained_when_its_successor_is_up() -> None:
     assert slot.observed(grown, 1.0) is None
     assert slot.outgrown(grown, 1.0) and not slot.outgrown(grown, 1.1)  # it is asked for once
     assert slot.observed(large(POLICY.memory_threshold + 1, waiting=False), 1.2) is None
-    assert slot.drain(2.0) and slot.state is SlotState.DRAINING
+    assert slot.drain() and slot.state is SlotState.DRAINING
     assert slot.observed(grown, 2.1) is None
     assert slot.next_look(grown, 2.1) < 2.11
     assert slot.observed(large(POLICY.memory_threshold + 1, waiting=False), 2.2) is KillReason.MEMORY
@@ -358,17 +358,32 @@ def test_one_that_has_grown_is_drained_when_its_successor_is_up() -> None:
 
 def test_one_that_is_drained_keeps_its_deadlines() -> None:
     slot = ready()
-    assert slot.drain(1.0)
+    assert slot.drain()
     assert slot.observed(seen(2, deadline=5.0), 5.1) is KillReason.DEADLINE
 
 
 def test_one_that_is_dying_or_starting_is_not_drained() -> None:
     slot = ready()
     slot.condemn(KillReason.GARBAGE, 1.0)
-    assert not slot.drain(1.1)
+    assert not slot.drain()
     slot.died(1.2, explained=False)
     slot.started(1.3)
-    assert not slot.drain(1.4) and not slot.outgrown(large(1 << 60), 1.4)
+    assert not slot.drain() and not slot.outgrown(large(1 << 60), 1.4)
+
+
+def test_the_loss_and_the_leaving_of_nodes_spend_no_budget_however_often_they_happen() -> None:
+    slot = SlotLifecycle(POLICY)
+    for attempt in range(2000):
+        now = 0.01 * attempt
+        slot.started(now)
+        slot.ready(now)
+        if attempt % 2:
+            assert slot.drain(KillReason.MOVED)
+            assert slot.observed(large(0, waiting=False), now) is KillReason.MOVED
+        else:
+            slot.condemn(KillReason.LOST, now)
+        assert slot.died(now, explained=True) == 0.0
+    assert (slot.deaths, slot.exhausted) == (0, None)
 
 
 def test_one_past_twice_the_threshold_is_ended_at_once() -> None:

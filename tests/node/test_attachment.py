@@ -19,6 +19,8 @@ from aiocg.transport.control import (
     Spawned,
     SpawnRefused,
     Stated,
+    Survey,
+    Surveyed,
 )
 from aiocg.transport.errors import VersionError
 
@@ -101,7 +103,7 @@ def test_workers_that_the_node_does_not_know_are_gone_and_nobody_is_to_blame() -
     client = attachment()
     number, wanted = running(client), client.spawn("llvm", {}, 0)
     client.received(Pulse(1, (Looked(number, 8, stated=Stated(1, 2, 3, -1, 0.5, 1.5)),)), 0.2)
-    assert client.received(Pulse(2, (), (number, wanted)), 0.3) == [Ended(number, KILLED, Look())]
+    assert client.received(Pulse(2, (), (number, wanted)), 0.3) == [Ended(number, KILLED, Look(lost=True))]
     assert client.starting() == [wanted]
 
 
@@ -176,3 +178,14 @@ def test_it_remembers_why_the_node_would_not_have_it() -> None:
     assert sent(client, 0.6) == [Attach(CONTROL_VERSION, "aiocg 1", "me")]
     client.received(HELLO, 0.7)
     assert client.refusal == ""
+
+
+def test_a_survey_is_asked_for_with_each_beat_until_it_is_answered() -> None:
+    client = attachment()
+    client.survey()
+    assert sent(client, 0.1) == [Survey()]
+    assert sent(client, 0.2) == []
+    assert sent(client, BEAT) == [Beat(2, ()), Survey()]
+    said = Surveyed(1, 2, 8, 1, 5, 100, 3, 1 << 20, 2)
+    assert client.received(said, BEAT) == [] and client.surveyed == said
+    assert sent(client, 2 * BEAT) == [Beat(3, ())]

@@ -23,8 +23,10 @@ from aiocg.transport.control import (
     Spawned,
     SpawnRefused,
     Stated,
+    Survey,
+    Surveyed,
 )
-from aiocg.transport.status import Execution
+from aiocg.transport.status import Counts, Execution
 
 POLICY = Policy(lease=30.0, beat=0.5, workers=4, kinds=frozenset({"llvm", "scripted"}), processors=8)
 KEY = "k" * 40
@@ -316,3 +318,15 @@ def test_a_flood_of_messages_of_one_key_is_dropped_and_those_of_others_are_heard
     assert [node.hear("a", 1, 0.0), node.hear("b", 1, 0.0)] == [0, 1]
     assert node.hear("a", 10**6, 1.0) == MESSAGES_PER_MINUTE // 60
     assert node.hear("a", 10**6, 1000.0) == MESSAGES_AT_ONCE
+
+
+def test_a_survey_is_answered_with_the_sums_over_all_clients() -> None:
+    node = leases()
+    attach(node, b"B", "b", "two")
+    first, second = running(node, 1), running(node, 1, b"B", "b")
+    doing = Execution(1, 2, 3, -1, started=4.0, deadline=9.0)
+    looks = {first: Look(8, doing, memory=5, counts=Counts(3, 0, 10, 1)), second: Look(2, counts=Counts(2, 0, 20, 2))}
+    node.ticked(looks, 5.0)
+    node.died(second, -9, looks[second], "", 5.1)
+    (surveyed,) = messages(node.received(b"A", "a", Survey(), 5.2))
+    assert surveyed == Surveyed(2, 1, POLICY.workers, 1, 3, 30, 3, 5, POLICY.processors)

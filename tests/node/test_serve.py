@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import aiocg
@@ -25,54 +24,9 @@ from aiocg.transport.security import ClientSecurity
 
 from ..command_line import runner
 from .conftest import QUICK, eventually, free_ports, is_alive
+from .serving import Serving
 
-CLIENT = """
-import asyncio, json, sys
-import aiocg
-
-async def main():
-    async with aiocg.Runtime(workers=2, node=sys.argv[1]) as runtime:
-        envs = [await runtime.make("scripted-v0") for _ in range(2)]
-        await asyncio.gather(*(env.reset() for env in envs))
-        print(json.dumps(runtime.worker_pids()), flush=True)
-        while True:
-            await asyncio.gather(*(env.step("increment") for env in envs))
-
-asyncio.run(main())
-"""
-
-
-class Serving:
-    """A node in a process of its own.
-
-    Attributes:
-        process: that runs it.
-        said: what it said of itself when it listened.
-    """
-
-    def __init__(self, place: Any, *options: str) -> None:
-        command = [sys.executable, "-P", "-m", "aiocg.cli", "serve", "--json", *options]
-        self._log = (place.folder / "serve.log").open("ab")
-        self.process: subprocess.Popen[str] = place.start(*command, stderr=self._log)
-        assert self.process.stdout is not None
-        self.said: dict[str, Any] = json.loads(self.process.stdout.readline())
-        self.address: str = self.said["address"]
-
-    def children(self) -> list[int]:
-        """Return the process ids of its workers."""
-        found = psutil.Process(self.process.pid).children(recursive=True)
-        workers = []
-        for one in found:
-            with contextlib.suppress(psutil.NoSuchProcess):  # it is gone, or a zombie
-                if "aiocg.workers" in " ".join(one.cmdline()):
-                    workers.append(one.pid)
-        return workers
-
-    def end(self) -> None:
-        """Kill it, should it still run."""
-        self.process.kill()
-        self.process.communicate()
-        self._log.close()
+CLIENT = Path(__file__).with_name("stepping_client.py")
 
 
 Start = Callable[..., Serving]
@@ -184,17 +138,17 @@ async def test_a_node_that_is_stopped_for_longer_than_the_lease_goes_on_with_the
 async def test_what_a_killed_client_had_is_free_after_the_lease(start: Start, keys: KeyFolder, place: Any) -> None:
     serving = start("--bind", "tcp://127.0.0.1:0", "--lease", "1")
     keys.trust(serving.address, keys.pair().public)
-    command = [sys.executable, "-P", "-c", CLIENT, serving.address]
+    command = [sys.executable, "-P", str(CLIENT), serving.address, "step", "2", "1000", "0.05"]
     process = await asyncio.to_thread(
         subprocess.Popen, command, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     with process:
         assert process.stdout is not None
-        workers = json.loads(await asyncio.to_thread(process.stdout.readline))
-        await eventually(lambda: sorted(workers) == sorted(serving.children()))  # one may be just forking
+        said = json.loads(await asyncio.to_thread(process.stdout.readline))
+        await eventually(lambda: sorted(said["workers"]) == sorted(serving.children()))  # one may be just forking
         process.kill()
     # one that is ending has no command line any more before it is a zombie: children() leaves it out too early
-    await eventually(lambda: not serving.children() and not any(map(is_alive, workers)))
+    await eventually(lambda: not serving.children() and not any(map(is_alive, said["workers"])))
 
 
 @pytest.mark.slow

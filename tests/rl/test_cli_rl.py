@@ -98,6 +98,21 @@ def test_from_nothing_to_a_policy_that_is_searched_with(aiocg: Run) -> None:
 
 
 @pytest.mark.slow
+def test_a_training_is_written_for_tensorboard(aiocg: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="training needs PyTorch: pip install 'aiocg[rl]'")
+    words = ("--programs", "generator://csmith-v0/100", "--episodes", 8, "--batch", 4, "--steps", 4)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "torch.utils.tensorboard", None)
+        done = aiocg("rl", "train", "run.ckpt", *words, "--tensorboard", "board")
+        assert done.status == 1 and "pip install tensorboard" in done.err
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    assert aiocg("rl", "train", "run.ckpt", *words, "--tensorboard", "board").status == 0
+    found = events.EventAccumulator("board")
+    found.Reload()
+    assert [one.step for one in found.Scalars("entropy")] == [4, 8]
+
+
+@pytest.mark.slow
 def test_a_search_is_imitated_first(aiocg: Run) -> None:
     pytest.importorskip("torch", reason="training needs PyTorch: pip install 'aiocg[rl]'")
     seen = "generator://csmith-v0/100"

@@ -10,8 +10,9 @@ import pytest
 import aiocg
 from aiocg.policies import Features, Policy, PolicyError, PolicyFacts
 from aiocg.policies.features import COUNTS
-from aiocg.search import Budget, Outcome, SearchState, mcts, policy, policy_prior
+from aiocg.search import Budget, Outcome, SearchState, beam, mcts, policy, policy_prior
 from aiocg.search.policy import PolicySearcher
+from aiocg.testing import scripted_benchmark
 
 from . import toy
 
@@ -116,3 +117,25 @@ async def test_a_policy_is_a_prior_of_tree_search(runtime: aiocg.Runtime) -> Non
         assert weights[-1] == pytest.approx(weights[:-1].sum() / len(LLVM), rel=0.01)
         found = await mcts(env, prior=prior, budget=Budget(evaluations=10))
         assert found.evaluations == 10
+
+
+async def test_searches_take_a_policy_by_its_file_as_they_take_its_prior(
+    runtime: aiocg.Runtime, tmp_path: Path
+) -> None:
+    one, path = policy_of(LLVM, favourite=3), tmp_path / "my.npz"
+    path.write_bytes(one.to_bytes())
+    texts = [text for text in LLVM if text != "no-such-pass"]
+    async with await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd", action_space=texts) as env:
+        for search, more in ((mcts, {}), (beam, {"tries": 1, "width": 1, "depth": 2})):
+            found = [
+                await search(env, prior=prior, budget=Budget(evaluations=12), **more)
+                for prior in (await policy_prior(env, one), one, path)
+            ]
+            assert len({(result.actions, result.reward, result.evaluations) for result in found}) == 1
+        plain = await beam(env, budget=Budget(evaluations=12), tries=1, width=1, depth=2)
+        assert plain.evaluations > found[0].evaluations  # which tried one action of each state
+        with pytest.raises(PolicyError, match="there is no policy"):
+            await mcts(env, prior="nobody")
+    async with await runtime.make("scripted-v0", benchmark=scripted_benchmark(3)) as env:
+        with pytest.raises(ValueError, match="looks at InstCount, Autophase, which scripted-v0 does not observe"):
+            await mcts(env, prior=path)

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from fastapi import FastAPI
 
 import aiocg
 from aiocg.web.api import create_app
+from aiocg.web.boxed_clang import box_exists
 from aiocg.web.limits import Limits
 
 IR = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 0\n  %z = mul i32 %y, 1\n  ret i32 %z\n}\n"
@@ -161,10 +163,82 @@ async def test_too_large_an_observation_is_refused(client: Client) -> None:
     assert "the most is 20000" in (await client.get_json(f"{path}/observations/Ir", 413))["error"]["message"]
 
 
-async def test_c_is_not_compiled_where_it_could_include_files(runtime: aiocg.Runtime) -> None:
-    app = create_app(runtime=runtime, limits=Limits(compile_sources=False))
+@pytest.fixture
+async def boxing(runtime: aiocg.Runtime) -> AsyncIterator[Client]:
+    """A client of an application that compiles in a box."""
+    app = create_app(runtime=runtime, limits=Limits(boxed_sources=True))
     async with app.router.lifespan_context(app), Client(app) as client:
-        assert "send the IR" in await client.refused("/sessions", {"source": '#include "/etc/passwd"'}, 403)
+        yield client
+
+
+async def test_c_of_visitors_is_compiled_where_it_can_include_nothing_of_this_machine(
+    boxing: Client, tmp_path: Path
+) -> None:
+    probe = await boxing.post("/sessions", json={"source": C})
+    if "none can be made here" in probe.text or not box_exists():
+        pytest.skip("no box can be made here: it needs bubblewrap and namespaces of users")
+    assert probe.status_code == 201, probe.text
+    for source, language in (("#include <stdio.h>\n" + C, "c"), ("#include <vector>\nstd::vector<int> v;", "c++")):
+        await opened(boxing, source=source, language=language)
+    secret = tmp_path / "secret.h"
+    secret.write_text("int secret;")
+    for path in (secret, Path("/etc/passwd"), Path(__file__)):
+        assert "file not found" in await boxing.refused("/sessions", {"source": f'#include "{path}"'}, 422)
+    assert "error:" in await boxing.refused("/sessions", {"source": "int f( {"}, 422)
+
+
+async def test_c_of_visitors_is_refused_where_there_is_no_box(boxing: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert "send the IR" in await boxing.refused("/sessions", {"source": C}, 403)
+
+
+async def test_what_a_session_shows_is_drawn(client: Client) -> None:
+    path = await opened(client)
+    await client.post_json(f"{path}/step", {"actions": ["instcombine"]})
+    for picture, said in (
+        ("tree.svg", "instcombine"),
+        ("cfg.svg?function=f", "entry"),
+        ("cfg.svg?function=f&instructions=true", "ret i32"),
+        ("cfg.dot?function=f", "digraph"),
+    ):
+        reply = await client.get(f"{path}/{picture}")
+        assert reply.status_code == 200 and said in reply.text, reply.text
+        assert reply.headers["content-type"].startswith("text/" if "dot" in picture else "image/svg+xml")
+    assert "no function 'g'" in (await client.get_json(f"{path}/cfg.svg?function=g", 404))["error"]["message"]
+    assert "take loops-v0" in (await client.get_json(f"{path}/nest.svg", 409))["error"]["message"]
+
+
+async def test_a_saved_state_is_opened(client: Client) -> None:
+    state = aiocg.CompilerEnvState(
+        environment="llvm-ic-v0", benchmark="benchmark://programs-v0/gcd", actions=("mem2reg", "gvn")
+    )
+    for text in (state.to_json(), f"{state.csv_header()}\n{state.to_csv()}\n"):
+        told = await client.post_json("/sessions", {"state": text}, 201)
+        assert told["actions"] == ["mem2reg", "gvn"]
+        await client.delete(f"/sessions/{told['id']}")
+    assert "not a state" in await client.refused("/sessions", {"state": "{}"}, 422)
+    there = state.to_json().replace("benchmark://programs-v0/gcd", "file:///etc/passwd")
+    assert "send its text" in await client.refused("/sessions", {"state": there}, 403)
+
+
+async def test_the_front_end_of_compilergym_finds_its_routes(client: Client) -> None:
+    told = await client.get_json("/api/v4/describe")
+    assert "aes" in told["benchmarks"]["benchmark://programs-v0"] and "IrInstructionCountOz" in told["rewards"]
+    assert len(told["actions"]) == 124
+    sroa, cse = told["actions"]["-sroa"], told["actions"]["-early-cse"]
+    query = f"benchmark=benchmark://programs-v0/gcd&reward=IrInstructionCount&actions={sroa},{cse}"
+    every = await client.get_json(f"/api/v4/step?{query}&all_states=1")
+    assert every["states"][0]["reward"] == 0 and len(every["states"]) == 3
+    assert every["done"] is False and every["commandline"].startswith("opt ") and "define" in every["ir"]
+    last = await client.get_json(f"/api/v4/step?{query}")
+    assert len(last["states"]) == 1 and last["states"][0]["instcount"] == every["states"][2]["instcount"]
+    assert last["states"][0]["reward"] == sum(state["reward"] for state in every["states"])
+    assert {"TotalInstsCount"} <= last["states"][0]["instcount"].keys() and "TotalBlocks" in last["states"][0][
+        "autophase"
+    ]
+    for wrong in ("", "?benchmark=programs-v0/gcd&reward=IrInstructionCount&actions=999", "?benchmark=x&reward=y",
+                  "?benchmark=/etc/passwd&reward=IrInstructionCount", f"?{query},x"):  # fmt: skip
+        assert (await client.get_json(f"/api/v4/step{wrong}", 400))["error"]
 
 
 async def test_datasets_and_programs_are_listed_page_by_page(client: Client) -> None:
@@ -228,13 +302,14 @@ async def test_a_killed_worker_is_an_event_and_no_error(client: Client, app: Fas
     await socket.leave()
 
 
-async def test_a_search_is_started_watched_and_stopped(client: Client) -> None:
+async def test_a_search_is_started_watched_paused_and_goes_on(client: Client) -> None:
     path = await opened(client, benchmark="programs-v0/gcd")
-    assert await client.get_json(f"{path}/search") == {"search": None}
+    assert await client.get_json(f"{path}/search") == {"search": None, "runs": [], "resumable": False}
+    assert "start one" in await client.refused(f"{path}/search/resume", {}, 409)
     assert "take greedy" in await client.refused(f"{path}/search", {"name": "best"}, 422)
     started = await client.post_json(f"{path}/search", {"name": "random", "seconds": 100}, 202)
     assert started["search"]["running"] is True
-    assert "stop it first" in await client.refused(f"{path}/search", {"name": "greedy"}, 409)
+    assert "pause it first" in await client.refused(f"{path}/search", {"name": "greedy"}, 409)
     async with asyncio.timeout(60):
         while (await client.get_json(f"{path}/search"))["search"]["evaluations"] < 20:  # noqa: ASYNC110, as visitors do
             await asyncio.sleep(0.05)
@@ -242,6 +317,12 @@ async def test_a_search_is_started_watched_and_stopped(client: Client) -> None:
     assert stopped["running"] is False and stopped["error"] == ""
     told = await client.get_json(path)
     assert told["present"]["costs"] == {"IrInstructionCount": stopped["best"]} and told["nodes"] > 5
+    resumed = await client.post_json(f"{path}/search/resume", {"seconds": 0.5}, 202)
+    assert resumed["search"]["number"] == 1 and resumed["search"]["running"] is True
+    async with asyncio.timeout(60):
+        while (await client.get_json(f"{path}/search"))["search"]["running"]:  # noqa: ASYNC110, as visitors do
+            await asyncio.sleep(0.05)
+    assert (await client.get_json(f"{path}/search"))["search"]["error"] == ""
 
 
 async def test_an_action_that_crashes_the_compiler_is_told_and_changes_nothing(client: Client) -> None:

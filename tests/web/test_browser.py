@@ -67,7 +67,8 @@ def opened(browser: Any, server: Any) -> Callable[..., Any]:
 
 
 async def apply(page: Any, action: str, node: int) -> None:
-    """Click on an action, and wait for its node."""
+    """Click on an action when the gains of the present state are known, and wait for its node."""
+    await expect(page.get_by_label("computing gains")).to_be_hidden()
     await page.locator(f'[data-action="{action}"]').click()
     await expect(page.locator(f'[data-node="{node}"][aria-current]')).to_be_visible()
 
@@ -201,9 +202,77 @@ async def test_a_search_is_watched_and_one_goes_on_from_its_best(opened: Callabl
     await page.get_by_role("spinbutton", name="seconds").fill("100")
     await page.get_by_role("button", name="start", exact=True).click()
     await expect(page.get_by_test_id("search")).to_contain_text("so far")
-    await page.get_by_role("button", name="stop", exact=True).click()
+    await page.get_by_role("button", name="pause", exact=True).click()
     await expect(page.get_by_test_id("search")).to_contain_text("random: lowest cost")
     await expect(page.get_by_test_id("search")).to_contain_text("at the end")
+    paused = await evaluated(page)
+    await page.get_by_role("button", name="Undo (u)").click()  # by hand, meanwhile
+    await page.get_by_role("spinbutton", name="seconds").fill("1")
+    await page.get_by_role("button", name="go on", exact=True).click()
+    await expect(page.get_by_test_id("search")).to_contain_text("so far")
+    await expect(page.get_by_test_id("search")).to_contain_text("at the end")
+    assert await evaluated(page) > paused
+    await page.get_by_role("checkbox", name="from here").click()
+    await page.get_by_role("button", name="start", exact=True).click()
+    await expect(page.get_by_test_id("search")).to_contain_text("so far")
+    await expect(page.get_by_test_id("search")).to_contain_text("at the end")
+    await page.get_by_role("button", name="compare").click()
+    await page.get_by_role("combobox", name="one").click()
+    await page.get_by_role("option", name="1 greedy").click()
+    await expect(page.get_by_test_id("compared").locator(".del, .add").first).to_be_visible()
+    await page.get_by_role("button", name="close").click()
+
+
+async def evaluated(page: Any) -> int:
+    """Return how many candidates the search says it has evaluated."""
+    found = re.search(r"([\d,]+) evaluated", await page.get_by_test_id("search").inner_text())
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
+async def test_control_flow_is_drawn_and_follows_the_state(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    await page.get_by_role("tab", name="CFG").click()
+    boxes = page.get_by_test_id("picture").locator("svg rect.box")
+    await expect(boxes.first).to_be_visible()
+    before = await boxes.count()
+    assert before > 3
+    await page.locator('[data-action="simplifycfg"]').click()
+    await expect(page.get_by_test_id("picture").locator("svg rect.box")).not_to_have_count(before)
+    await page.get_by_role("checkbox", name="instructions").click()
+    await expect(page.get_by_test_id("picture").get_by_text("ret ").first).to_be_visible()
+    for name in ("SVG", "dot"):
+        async with page.expect_download() as saving:
+            await page.get_by_role("link", name=name).and_(page.locator(":visible")).click()
+        assert Path(await (await saving.value).path()).stat().st_size > 200
+
+
+async def test_a_saved_state_is_opened_on_the_page(opened: Callable[..., Any], tmp_path: Path) -> None:
+    page = await opened()
+    rows = ["environment,benchmark,actions"]
+    rows += [f"llvm-ic-v0,benchmark://programs-v0/gcd,{actions}" for actions in ("mem2reg gvn", "sroa")]
+    for name, count in (("one.csv", 2), ("two.csv", 3)):
+        (tmp_path / name).write_text("\n".join(rows[:count]) + "\n")
+    await page.get_by_role("button", name="Choose a program (o)").click()
+    await page.locator("input[type=file]").set_input_files(tmp_path / "one.csv")
+    await expect(page.locator('[data-node="2"][aria-current]')).to_be_visible()
+    await page.get_by_role("button", name="Choose a program (o)").click()
+    await page.locator("input[type=file]").set_input_files(tmp_path / "two.csv")
+    await page.get_by_role("button", name="open", exact=True).click()
+    await expect(page.locator('[data-node="2"][aria-current]')).to_be_visible()
+
+
+async def test_old_lines_stand_beside_new_ones(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    await apply(page, "mem2reg", 1)
+    await page.get_by_role("checkbox", name="side by side").click()
+    old, new = (
+        page.get_by_test_id("diff").locator(".beside .del").first,
+        page.get_by_test_id("diff").locator(".beside .at").first,
+    )
+    await expect(old).to_be_visible()
+    left, whole = await old.bounding_box(), await new.bounding_box()
+    assert left["width"] < whole["width"] * 0.6
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

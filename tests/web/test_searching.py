@@ -38,20 +38,20 @@ async def test_a_search_that_is_watched_finds_what_it_finds_alone(
         await ended(search)
     async with await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd", reward_space="IrInstructionCount") as env:
         alone = await greedy(env)
-    status = search.status
-    assert status is not None and not status.running and status.error == ""
-    assert status.actions == alone.actions
+    run = search.last
+    assert run is not None and not run.running and run.error == ""
+    assert run.actions == alone.actions
     assert (
-        status.best
+        run.best
         == session.tree.present.costs["IrInstructionCount"]
         == session.tree[0].costs["IrInstructionCount"] - alone.reward
     )
     assert session.env.state_hash == session.tree.present.state
-    assert status.evaluations >= alone.evaluations > 100 and len(session.tree) > 20
+    assert run.evaluations >= alone.evaluations > 100 and len(session.tree) > 20
     seen = [events.get_nowait() for _ in range(events.qsize())]
     assert seen[-1] == {
-        "event": "search", "name": "greedy", "running": False, "evaluations": status.evaluations, "best": status.best,
-        "nodes": len(session.tree), "error": None,
+        "event": "search", "number": 1, "name": "greedy", "running": False, "evaluations": run.evaluations,
+        "best": run.best, "nodes": len(session.tree), "error": None,
     }  # fmt: skip
 
 
@@ -65,16 +65,63 @@ async def test_nodes_of_candidates_are_the_states_that_their_actions_lead_to(ses
         assert await session.observe("IrInstructionCount") == node.costs["IrInstructionCount"]
 
 
+async def test_a_paused_search_goes_on_where_it_was(session: ExplorerSession, runtime: aiocg.Runtime) -> None:
+    search = LiveSearch(session)
+    with session.events() as events:
+        search.start("greedy", 100)
+        while (await events.get())["evaluations"] < 200:
+            pass
+        await search.pause()
+    paused = replace(search.runs[0])
+    assert search.resumable and not paused.complete
+    await session.step(["dce"])  # by hand, meanwhile
+    search.resume(100)
+    await ended(search)
+    (run,) = search.runs
+    async with await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd", reward_space="IrInstructionCount") as env:
+        alone = await greedy(env)
+    assert run.complete and run.actions == alone.actions and run.evaluations > paused.evaluations >= 200
+    assert [best for _, best in run.course] == sorted({best for _, best in run.course}, reverse=True)
+    with pytest.raises(Refusal, match="no search that could go on"):
+        search.resume(1)
+
+
+async def test_a_search_begins_where_one_is(session: ExplorerSession) -> None:
+    first, second = await session.step(["mem2reg", "simplifycfg"])
+    await session.goto(first.number)
+    search = LiveSearch(session)
+    search.start("greedy", 60, here=True)
+    await ended(search)
+    (run,) = search.runs
+    assert run.error == "" and run.origin == first.number and run.course[0] == (0, first.costs["IrInstructionCount"])
+    assert run.actions[0] == "mem2reg" and len(run.actions) > 1 and run.best < first.costs["IrInstructionCount"]
+    grown = [node for node in session.tree if node.number > second.number]
+    assert len(grown) > 20 and all(session.tree.path(node.number)[0] == "mem2reg" for node in grown)
+    assert session.tree.present.costs["IrInstructionCount"] == run.best
+
+
+async def test_two_searches_can_be_compared(session: ExplorerSession) -> None:
+    search = LiveSearch(session)
+    for name in ("greedy", "random"):
+        search.start(name, 3)
+        await ended(search)
+    one, other = search.runs
+    assert (one.number, other.number) == (1, 2) and None not in (one.node, other.node)
+    for run in search.runs:
+        assert run.node is not None
+        assert session.tree[run.node].costs["IrInstructionCount"] == run.best == run.course[-1][1]
+
+
 async def test_a_stopped_search_leaves_the_session_at_its_best(session: ExplorerSession) -> None:
     search = LiveSearch(session)
     with session.events() as events:
         search.start("random", 100)
         while (await events.get())["event"] != "search":
             pass
-    await search.stop()
-    status = search.status
-    assert status is not None and not search.running and not status.running and status.error == ""
-    assert session.tree.present.costs["IrInstructionCount"] == status.best
+    await search.pause()
+    run = search.last
+    assert run is not None and not search.running and not run.running and run.error == ""
+    assert session.tree.present.costs["IrInstructionCount"] == run.best
     await session.step(["dce"])  # and one goes on by hand
 
 
@@ -84,8 +131,8 @@ async def test_every_search_can_be_watched(session: ExplorerSession, name: str) 
     search = LiveSearch(session)
     search.start(name, 2)
     await ended(search)
-    assert search.status is not None and search.status.error == "" and search.status.evaluations > 10
-    assert session.tree.present.costs["IrInstructionCount"] == search.status.best
+    assert search.last is not None and search.last.error == "" and search.last.evaluations > 10
+    assert session.tree.present.costs["IrInstructionCount"] == search.last.best
 
 
 async def test_a_full_tree_does_not_stop_a_search(session: ExplorerSession) -> None:
@@ -93,7 +140,7 @@ async def test_a_full_tree_does_not_stop_a_search(session: ExplorerSession) -> N
     search = LiveSearch(session)
     search.start("greedy", 60)
     await ended(search)
-    assert len(session.tree) == 40 and search.status is not None and search.status.evaluations > 100
+    assert len(session.tree) == 40 and search.last is not None and search.last.evaluations > 100
 
 
 async def test_what_cannot_be_searched_is_refused(runtime: aiocg.Runtime, session: ExplorerSession) -> None:
@@ -103,14 +150,14 @@ async def test_what_cannot_be_searched_is_refused(runtime: aiocg.Runtime, sessio
     with pytest.raises(Refusal, match="up to 120 seconds"):
         search.start("greedy", 121)
     search.start("random", 100)
-    with pytest.raises(Refusal, match="stop it first"):
+    with pytest.raises(Refusal, match="pause it first"):
         search.start("greedy", 1)
     await search.close()
     assert not search.running
     async with Sessions(runtime, replace(Limits(), searches=1)) as sessions:
         one, two = [await sessions.open("llvm-ic-v0", benchmark="programs-v0/gcd") for _ in range(2)]
         sessions.start_search(one, "random", 100)
-        with pytest.raises(Refusal, match="stop one"):
+        with pytest.raises(Refusal, match="pause one"):
             sessions.start_search(two, "random", 100)
         await sessions.close(one)
         sessions.start_search(two, "random", 100)

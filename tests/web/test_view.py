@@ -1,5 +1,6 @@
 """What the page shows, as values; and -Oz taken apart."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ from aiocg.web import view
 from aiocg.web.explain import WHOLE, pipeline, prefixes, stages
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
-from aiocg.web.tree import Tree
+from aiocg.web.templates import colored
+from aiocg.web.tree import SHOWN, Tree
 
 
 def wide(children: int) -> Tree:
@@ -45,7 +47,7 @@ def test_what_is_shown_of_a_large_tree_is_bounded(parents: list[int]) -> None:
         return sum(1 + count(node.get("children", [])) for node in nodes)  # type: ignore[arg-type]
 
     line = len(tree.line(tree.present.number))
-    assert count(view.tree_nodes(tree, "cost", range(len(tree)))) <= 2 * (view.SHOWN + line)
+    assert count(view.tree_nodes(tree, "cost", range(len(tree)))) <= 2 * (SHOWN + line)
 
 
 def test_a_long_action_is_shortened_to_what_says_most() -> None:
@@ -73,6 +75,7 @@ async def test_what_is_copied_leads_to_the_same_state(runtime: aiocg.Runtime) ->
     texts = view.copies("llvm-ic-v0", "benchmark://programs-v0/gcd", ["mem2reg", "gvn"], language)
     assert texts["aiocg"].startswith("aiocg shell --env llvm-ic-v0 --benchmark programs-v0/gcd -c 'action mem2reg gvn")
     assert texts["opt"] == "opt '-passes=function(mem2reg),function(gvn)' input.bc -o output.bc"
+    assert texts["opt of aiocg, which makes the same bytes"].startswith("python -m aiocg.llvm opt -passes=mem2reg,gvn")
     compile(texts["Python"], "copied", "exec")
     assert len(nodes) == 3
     await session.close()
@@ -98,7 +101,7 @@ def test_what_was_sent_is_to_be_saved_first() -> None:
 class FakeLanguage:
     """A language of actions without a notation."""
 
-    def write(self, texts: Sequence[str]) -> str:
+    def write(self, texts: Sequence[str], *, exact: bool = False) -> str:
         raise NotExpressible("there is none")
 
 
@@ -110,9 +113,19 @@ def test_the_chart_has_the_way_and_the_lines_of_the_levels() -> None:
 
 
 def test_the_course_of_a_search_goes_down_in_steps() -> None:
-    (series,) = view.course([(1, 9.0), (20, 4.0)], {"-Oz": 5.0})["series"]
-    assert series["data"] == [[1, 9.0], [20, 4.0]]
-    assert view.course([], {})["yAxis"]["min"] == 0.0
+    one, other = view.course({"1": [(1, 9.0), (20, 4.0)], "2": [(3, 6.0)]}, {"-Oz": 5.0})["series"]
+    assert one["data"] == [[1, 9.0], [20, 4.0]] and other["data"] == [[3, 6.0]]
+    assert "markLine" in one and "markLine" not in other and one["color"] != other["color"]
+    assert view.course({}, {})["yAxis"]["min"] == 0.0
+
+
+def test_old_lines_stand_beside_the_new_ones() -> None:
+    shown = colored(["--- a", "+++ b", "@@ -1 +1 @@", " same", "-old", "-older", "+new<"], beside=True)
+    cells = re.findall(r'<div class="([^"]*)">([^<]*)</div>', shown)
+    assert cells == [
+        ("at whole", "@@ -1 +1 @@"), ("", " same"), ("", " same"), ("del", "-old"), ("add", "+new&lt;"),
+        ("del", "-older"), ("", " "),
+    ]  # fmt: skip
 
 
 def test_nodes_with_children_are_unfolded() -> None:

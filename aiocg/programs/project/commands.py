@@ -23,7 +23,7 @@ from aiocg.programs.project.link_lines import archive_of, link_commands
 PathLike = str | os.PathLike[str]
 
 _PROBE = re.compile(
-    r"(?:.*/)?(?:conftest\.\w+|(?:CMakeFiles/CMake(?:Scratch|Tmp)|CMakeTmp|meson-private|CompilerId\w+)/.*)"
+    r"(?:.*/)?(?:conftest\.\w+|ztest\d+\.\w+|(?:CMakeFiles/CMake(?:Scratch|Tmp)|CMakeTmp|meson-private|CompilerId\w+)/.*)"
 )
 """Sources of build systems' compiler tests."""
 
@@ -141,18 +141,8 @@ class Project:
         if not text.strip():
             raise ProjectError("the build command is empty")
         with scratch_folder() as scratch:
-            shims, log = Path(scratch, "bin"), Path(scratch, "build.jsonl")
-            shims.mkdir()
-            search_path = os.environ.get("PATH", os.defpath)
-            recording_commands(str(shims), search_path)
-            environment = {
-                **os.environ,
-                "PATH": os.pathsep.join((str(shims), search_path)),
-                VARIABLE: str(log),
-                "CCACHE_DISABLE": "1",
-            }
-            status = _run_build(["/bin/sh", "-c", text], environment)
-            if status:
+            log = Path(scratch, "build.jsonl")
+            if status := record_build(text, log, Path(scratch, "bin")):
                 raise ProjectError(f"the build failed: `{text}` ended with {status}; what it said is above")
             if not log.exists():
                 raise ProjectError(
@@ -188,7 +178,39 @@ class Project:
         return cls(root, modules=tuple(_files_below(root, (".bc", ".ll"))))
 
 
-def _run_build(words: Sequence[str], environment: Mapping[str, str]) -> int:
+def record_build(text: str, log: Path, folder: Path, variables: Mapping[str, str] | None = None) -> int:
+    """Run a build with commands on PATH that record what is compiled and linked, and return its exit status.
+
+    Args:
+        text: for the shell.
+        log: the record to write.
+        folder: where the commands are put.
+        variables: more for the environment.
+
+    Raises:
+        ProjectError: when it cannot be started.
+        Cancelled: when the event of `aiocg.datasets.cancellable` was set; the build is stopped.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    search_path = os.environ.get("PATH", os.defpath)
+    recording_commands(str(folder), search_path)
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join((str(folder), search_path)),
+        VARIABLE: str(log),
+        "CCACHE_DISABLE": "1",
+        **(variables or {}),
+    }
+    return run_build(["/bin/sh", "-c", text], environment)
+
+
+def run_build(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a build, whose output goes to standard error, and return its exit status.
+
+    Raises:
+        ProjectError: when it cannot be started.
+        Cancelled: when the event of `aiocg.datasets.cancellable` was set; the build is stopped.
+    """
     try:
         process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=2, process_group=0)
     except OSError as error:
@@ -269,10 +291,10 @@ def _project(commands: Iterable[tuple[Sequence[str], Path]], root: PathLike | No
             problems.append((shlex.join(words)[:100], str(error)))
             continue
         command = whole.plain()
-        if command.mode not in ("link", "compile") or _is_probe(command, directory):
+        if command.mode not in ("link", "compile") or is_probe(command, directory):
             continue
         dropped.update({token.words[0] for token in whole.tokens} - {token.words[0] for token in command.tokens})
-        found = tuple(_units(command, directory))
+        found = tuple(units_of(command, directory))
         if not found and command.mode == "compile":
             problems += [(one.path, "is neither C nor C++") for one in command.inputs]
         for unit in found:
@@ -287,12 +309,13 @@ def _project(commands: Iterable[tuple[Sequence[str], Path]], root: PathLike | No
     return Project(_root(units, root), tuple(units), _last_of_each(linkings), (), archives, tuple(problems))
 
 
-def _is_probe(command: CommandLine, directory: Path) -> bool:
+def is_probe(command: CommandLine, directory: Path) -> bool:
     """Return whether a command is a build system's compiler test, judged by its source or folder."""
     return bool(_PROBE.fullmatch(f"{directory}/")) or all(_PROBE.fullmatch(one.path) for one in command.inputs)
 
 
-def _units(command: CommandLine, directory: Path) -> Iterator[Unit]:
+def units_of(command: CommandLine, directory: Path) -> Iterator[Unit]:
+    """Yield the translation units that a command compiles, one for each source."""
     for source in command.sources:
         path = Path(os.path.normpath(directory / source.path))
         written = None

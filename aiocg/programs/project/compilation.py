@@ -31,8 +31,8 @@ TIMEOUT = 600.0  # seconds for one translation unit
 PATIENCE = 0.2  # seconds between looks for a cancellation
 
 _FORMAT = "1"  # of the cache's entries and keys
-_ALWAYS = ("-g0", "-w", "-Qunused-arguments")
-_OLD_C = (  # what other compilers only warn of
+ALWAYS = ("-g0", "-w", "-Qunused-arguments")
+OLD_C = (  # what other compilers only warn of
     "-Wno-error=implicit-function-declaration",
     "-Wno-error=implicit-int",
     "-Wno-error=int-conversion",
@@ -60,11 +60,14 @@ class Compiled:
     files: tuple[str, ...]
 
 
-def compile_unit(unit: Unit) -> Compiled:
+def compile_unit(unit: Unit, level: str = "") -> Compiled:
     """Compile a translation unit as its command line says, to code that can be optimised and is not yet.
 
     Debug information and warnings are left out, and options that only other compilers know. While none of the files
     that went into it changes, the result comes from the cache.
+
+    Args:
+        level: what the front end marks functions for, such as "-Oz"; the command line's if "".
 
     Raises:
         BenchmarkInitError: when it does not compile; it has clang's diagnostics.
@@ -74,8 +77,8 @@ def compile_unit(unit: Unit) -> Compiled:
     toolchain = find_toolchain()
     language = "c++" if unit.input.language.startswith("c++") else "c"
     flags = compile_flags(toolchain.clang, language)
-    words = [*toolchain.command(language)[1:], *flags, *unit.command.bitcode_words(unit.input, _level(unit))]
-    words += [*(_OLD_C if language == "c" else ()), *_ALWAYS]
+    words = [*toolchain.command(language)[1:], *flags, *unit.command.bitcode_words(unit.input, level or _level(unit))]
+    words += [*(OLD_C if language == "c" else ()), *ALWAYS]
     options = tuple(unit.command.options("linking", "dependency"))
     cache, key = Cache(cache_directory() / "project"), _key(unit, words, toolchain)
     entry = cache.read(key)

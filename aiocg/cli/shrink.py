@@ -1,0 +1,204 @@
+"""`aiocg shrink -- make`: a build whose programs and libraries get smaller, and never larger."""
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from aiocg.cli.output import (
+    Json,
+    Workers,
+    check_writable,
+    counted,
+    errors,
+    fail,
+    print_json,
+    print_line,
+    run,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from aiocg.shrink.candidate import Candidates
+    from aiocg.shrink.lock import Lock
+    from aiocg.shrink.record import Build
+    from aiocg.shrink.report import Report
+    from aiocg.shrink.shrinking import Shrinking
+
+STANDS = "what the build has made stands"
+
+
+def shrink(
+    words: Annotated[list[str], typer.Argument(metavar="-- BUILD", help="The build, such as make -j2.")],
+    seconds: Annotated[float, typer.Option(help="Search for so long for each image.", min=0.1)] = 60.0,
+    check: Annotated[
+        str,
+        typer.Option(metavar="COMMAND", help="Succeeds if the images work, such as 'make test'.", show_default=False),
+    ] = "",
+    locked: Annotated[
+        bool, typer.Option("--locked", help="Do what the lock file says and search for nothing.")
+    ] = False,
+    update: Annotated[bool, typer.Option("--update", help="Search again for what the lock file has.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Shrink only such images, for example '*.so'.", show_default=False),
+    ] = None,
+    lock: Annotated[Path, typer.Option(help="The file that remembers what was found.")] = Path("aiocg.lock"),
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with a map of each image.", show_default=False)
+    ] = None,
+    workers: Workers = None,
+    json: Json = False,
+) -> None:
+    """Build as always, and make the programs and shared libraries that are linked smaller.
+
+    Each is linked again: by clang at -Os, at -Oz and at -Oz -flto, and from what a search makes of all of its code.
+    The smallest, which may be the build's own, takes its place.
+
+    Example: aiocg shrink --check "make test" -- make -j2
+    """
+    from aiocg.datasets.errors import DatasetError
+    from aiocg.datasets.scratch import scratch_folder
+    from aiocg.shrink.lock import LockError, lock_text, read_lock
+
+    check_writable(html)
+    if locked and update:
+        fail("--locked searches for nothing, and --update searches for all: say one of them", 2)
+    try:
+        known = read_lock(lock)
+    except LockError as error:
+        fail(str(error))
+    built = False
+    try:
+        with scratch_folder() as scratch:
+            if locked and not check and html is None and _by_lock(shlex.join(words), lock, known, Path(scratch), json):
+                return
+            build = _build(shlex.join(words), Path(scratch))
+            built = True
+            job = _Job(seconds, check, locked, update, only or ["*"], workers)
+            (images := Path(scratch, "images")).mkdir()
+            report, known = job.run(build, known, images)
+            if not locked and report.images:
+                write_file(lock, lock_text(known))
+    except KeyboardInterrupt:
+        errors.print(f"interrupted: {STANDS}" if built else "interrupted", markup=False)
+        sys.exit(130)
+    except (OSError, DatasetError) as error:
+        fail(f"{error}; {STANDS}" if built else str(error))
+    if html is not None:
+        from aiocg.shrink.treemap import page
+
+        write_file(html, page(report).encode())
+    if json:
+        print_json(report.as_json())
+    else:
+        for line in report.lines():
+            print_line(line)
+
+
+def _by_lock(text: str, lock: Path, known: "Lock", scratch: Path, json: bool) -> bool:
+    """Build by the lock file at once, if that has only what allows it, and say whether it was done."""
+    from aiocg.datasets.toolchain import find_toolchain
+    from aiocg.shrink import locked
+
+    if not locked.is_repeatable(known):
+        return False
+    report = scratch / "report.jsonl"
+    if status := locked.build(text, lock, _commands("locked"), report):
+        fail(f"the build failed: `{text}` ended with {status}", status if 0 < status < 256 else 1)
+    images = [msgspec.json.decode(line) for line in report.read_bytes().splitlines()] if report.exists() else []
+    if json:
+        print_json({"llvm": find_toolchain().version, "images": images})
+    for image in () if json else images:
+        print_line(f"{image['name']}: {image['bytes']:,} bytes, {image['note'] or 'as the lock file says'}")
+    return True
+
+
+def _commands(kind: str) -> Path:
+    """Return a folder for commands that stays, as CMake remembers where it has found the compiler."""
+    import hashlib
+    import os
+
+    from aiocg.datasets.cache import cache_directory
+
+    name = hashlib.sha256(os.fsencode(os.environ.get("PATH", os.defpath))).hexdigest()[:16]
+    return cache_directory() / "shrink" / f"{kind}-{name}"
+
+
+def _build(text: str, scratch: Path) -> "Build":
+    """Run the build, or exit with its status."""
+    import os
+
+    from aiocg.llvm.recording import FILES_VARIABLE
+    from aiocg.programs.project.commands import record_build
+    from aiocg.shrink import cargo
+    from aiocg.shrink.record import Build, read_record, understand
+
+    folder = _commands("recording")
+
+    def recorded(log: Path, variables: Mapping[str, str]) -> Build:
+        if status := record_build(text, log, folder, {FILES_VARIABLE: "1", **variables}):
+            fail(f"the build failed: `{text}` ended with {status}", status if 0 < status < 256 else 1)
+        return understand(read_record(log) if log.exists() else [])
+
+    build = recorded(scratch / "build.jsonl", {})
+    if not any(map(cargo.is_rust, build.links)):
+        return build
+    _tell("rustc removes what it links, so it builds once more, elsewhere")
+    (rust := scratch / "rust").mkdir()
+    again = recorded(scratch / "rust.jsonl", cargo.second_build(rust))
+    own = Path(os.environ.get("CARGO_TARGET_DIR", "target")).absolute()
+    links = [link for link in build.links if not cargo.is_rust(link)]
+    return Build(build.units, (*links, *cargo.in_place(again, rust / "target", own).links), build.left_alone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """How the images of a build are shrunk; the options of the command."""
+
+    seconds: float
+    check: str
+    locked: bool
+    update: bool
+    only: Sequence[str]
+    workers: int | None
+
+    def run(self, build: "Build", known: "Lock", scratch: Path) -> "tuple[Report, Lock]":
+        """Shrink the images, and return the report and what is to be remembered."""
+        from aiocg.shrink.report import report_of
+        from aiocg.shrink.shrinking import Shrinking
+
+        work = Shrinking(build, Path.cwd(), scratch, known, self.only, self.update)
+        work.begin()
+        if not build.links and not build.left_alone:
+            _tell("the build has linked nothing by a compiler that it calls by name; if all was there, clean first")
+        if missing := work.compare(locked=self.locked):
+            _tell(
+                f"searching for {counted(len(missing), 'image')}{'' if self.locked else f', {self.seconds:g} s each'}"
+            )
+            run(self._search(work, missing))
+            work.choose(missing)
+        if self.check:
+            from aiocg.shrink.checking import Check
+
+            work.place(Check(self.check, _tell))
+        else:
+            work.place(None)
+        return report_of(work.images, work.left_alone), work.remember()
+
+    async def _search(self, work: "Shrinking", images: "list[Candidates]") -> None:
+        from aiocg.runtime import Runtime
+        from aiocg.search import Budget
+        from aiocg.shrink.searching import CORE
+
+        async with Runtime(workers=self.workers) as runtime:
+            await work.search(runtime, images, CORE if self.locked else Budget(seconds=self.seconds))
+
+
+def _tell(line: str) -> None:
+    errors.print(line, markup=False)

@@ -1,0 +1,128 @@
+"""Which nodes a cluster has: a list, or a file that may change."""
+
+import logging
+import os
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiocg.errors import AiocgError
+
+logger = logging.getLogger("aiocg.cluster")
+
+FILE = "file:"
+FIELDS: dict[str, type] = {"address": str, "key": str, "workers": int}
+
+
+class HostsError(AiocgError):
+    """A description of a cluster that cannot be read; the message says what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A node that a cluster should have.
+
+    Attributes:
+        address: `tcp://HOST:PORT`.
+        key: its public key; the one that `aiocg keys trust` has stored if "".
+        workers: how many workers it should run; 0 for as many as it offers.
+    """
+
+    address: str
+    key: str = ""
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            HostsError: if one is impossible.
+        """
+        host, _, port = self.address.removeprefix("tcp://").rpartition(":")
+        if not self.address.startswith("tcp://") or not host or not port.isdecimal():
+            raise HostsError(f"{self.address!r} is not the address of a node; it must be tcp://HOST:PORT")
+        if self.workers < 0:
+            raise HostsError(f"{self.address}: workers must be 0 or more, not {self.workers}")
+
+
+def hosts_of(cluster: str | Iterable[str | Host]) -> list[Host]:
+    """Return the nodes of a list, of addresses separated by commas, or of `file:` and the path of a file.
+
+    Raises:
+        HostsError: if they cannot be read, or an address occurs twice.
+    """
+    if isinstance(cluster, str) and cluster.startswith(FILE):
+        return read_hosts(Path(cluster.removeprefix(FILE)).expanduser())
+    parts = [part.strip() for part in cluster.split(",")] if isinstance(cluster, str) else list(cluster)
+    return _distinct([part if isinstance(part, Host) else Host(part) for part in parts])
+
+
+def read_hosts(path: Path) -> list[Host]:
+    """Read a file of nodes::
+
+        [[node]]
+        address = "tcp://big.example:5757"
+        workers = 8    # if not as many as it offers
+
+    Raises:
+        HostsError: if there is no such file, or it has something else.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise HostsError(f"the nodes of the cluster cannot be read from {path}: {reason}") from error
+    entries = content.pop("node", [])
+    if content or not isinstance(entries, list):
+        raise HostsError(f"{path}: a file of nodes has only [[node]] tables, not {', '.join(content) or 'node'}")
+    try:
+        return _distinct([_host(entry) for entry in entries])
+    except HostsError as error:
+        raise HostsError(f"{path}: {error}") from None
+
+
+def _host(entry: Any) -> Host:
+    if not isinstance(entry, dict) or "address" not in entry:
+        raise HostsError(f"each [[node]] has an address, and {entry!r} has none")
+    for name, value in entry.items():
+        if name not in FIELDS:
+            raise HostsError(f"a node has no {name!r}, only: {', '.join(FIELDS)}")
+        if type(value) is not FIELDS[name]:
+            raise HostsError(f"{name} = {value!r} is not of type {FIELDS[name].__name__}")
+    return Host(**entry)
+
+
+def _distinct(hosts: list[Host]) -> list[Host]:
+    addresses = [host.address for host in hosts]
+    if twice := {address for address in addresses if addresses.count(address) > 1}:
+        raise HostsError(f"{', '.join(sorted(twice))} occurs twice")
+    return hosts
+
+
+class HostsFile:
+    """A file of nodes that is read again whenever it has changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._stamp()
+
+    def changed(self) -> list[Host] | None:
+        """Return the nodes if the file has changed and can be read, else None."""
+        stamp = self._stamp()
+        if stamp == self._seen:
+            return None
+        self._seen = stamp
+        try:
+            return read_hosts(self._path)
+        except HostsError as error:
+            logger.warning("the cluster stays as it is", extra={"cause": str(error)})
+            return None
+
+    def _stamp(self) -> tuple[int, ...]:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,75 @@
+"""Decides which nodes of a cluster are up: a pure state machine, with the clock as an argument.
+
+A node is lost when it was silent for a while in which another one was heard. When all are silent, the fault is more
+likely on our side, and nothing is decided until one is heard again, or until the timeout.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SILENT = 1.5  # seconds without a word after which a node does not count as heard; nodes answer twice a second
+GAP = 1.0  # seconds between two looks after which our own process was busy or stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """A node can be used."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """A node is lost, and its workers with it."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """All nodes have been silent for too long."""
+
+
+Event = Up | Down | Failed
+
+
+class Membership:
+    """Which nodes are up.
+
+    Attributes:
+        up: the nodes that are up.
+
+    Args:
+        patience: seconds of silence, while others are heard, after which a node is lost.
+        timeout: seconds of silence of all nodes after which the cluster is.
+    """
+
+    def __init__(self, patience: float, timeout: float, now: float) -> None:
+        self.up: set[str] = set()
+        self._patience = patience
+        self._timeout = timeout
+        self._missed: dict[str, float] = {}  # seconds for which a node was silent and another was not
+        self._looked = now
+        self._alone = 0.0  # seconds for which all were silent
+
+    def looked(self, silences: Mapping[str, float], now: float) -> list[Event]:
+        """Handle for how many seconds each node has been silent: infinitely, if it does not want us."""
+        passed = now - self._looked
+        passed = passed if passed < GAP else 0.0
+        self._looked = now
+        heard = {node for node, silence in silences.items() if silence <= min(SILENT, self._patience)}
+        self._alone = 0.0 if heard else self._alone + passed
+        events: list[Event] = [Up(node) for node in sorted(heard - self.up)]
+        self.up = (self.up | heard) & silences.keys()
+        for node in sorted(self.up):
+            if node in heard:
+                self._missed[node] = 0.0
+            elif heard:
+                self._missed[node] += math.inf if silences[node] == math.inf else passed
+                if self._missed[node] > self._patience:
+                    self.up.discard(node)
+                    events.append(Down(node))
+        if self._alone > self._timeout:
+            events.append(Failed())
+        return events

@@ -1,0 +1,1 @@
+"""Pictures as SVG: graphs, curves and nested boxes. Pure; it imports nothing else of ours."""

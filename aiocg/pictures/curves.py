@@ -1,0 +1,85 @@
+"""Curves that go in steps, beside lines of reference."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from aiocg.pictures.drawing import INK, TEXT, picture, text
+
+__all__ = ["stairs"]
+
+COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")
+LEVEL = "#d97706"
+WIDTH, HEIGHT = 640.0, 260.0
+LEFT, BELOW, ABOVE = 64.0, 34.0, 26.0  # pixels around the curves
+
+
+def stairs(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    levels: Mapping[str, float],
+    *,
+    across: str,
+    up: str,
+    title: str = "",
+) -> str:
+    """Draw curves, each by its points; between two points a curve is as high as at the first.
+
+    Args:
+        series: the points, by what each curve is called.
+        levels: heights of lines, by what they are called.
+        across, up: what the axes are called.
+        title: of the picture.
+    """
+    points = [point for curve in series.values() for point in curve] or [(0.0, 0.0)]
+    most = max(x for x, _ in points) or 1.0
+    ticks = _ticks([y for _, y in points] + list(levels.values()))
+    low, high = ticks[0], ticks[-1]
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return LEFT + x / most * (WIDTH - LEFT - 8), ABOVE + (high - y) / (high - low) * (HEIGHT - ABOVE - BELOW)
+
+    drawn = [text(0, 12, up, fill=TEXT), text(WIDTH, HEIGHT - 2, across, fill=TEXT, anchor="end")]
+    for tick in ticks:
+        _, y = place(0, tick)
+        drawn += [
+            _line(LEFT, y, WIDTH, y, INK, opacity=0.25),
+            text(LEFT - 6, y + 4, _number(tick), fill=TEXT, anchor="end"),
+        ]
+    for tick in _ticks([0.0, most]):
+        if tick <= most:
+            drawn.append(text(place(tick, low)[0], HEIGHT - 16, _number(tick), fill=TEXT, anchor="middle"))
+    for name, value in levels.items():
+        _, y = place(0, value)
+        drawn.append(_line(LEFT, y, WIDTH, y, LEVEL, dashed=True))
+        drawn.append(text(WIDTH - 4, y - 4, f"{name} {_number(value)}", fill=LEVEL, anchor="end"))
+    for number, (name, curve) in enumerate(series.items()):
+        color = COLORS[number % len(COLORS)]
+        drawn.append(_curve([place(*point) for point in curve], color))
+        if len(series) > 1:
+            drawn.append(text(LEFT + 110 * number + 4, 12, name, fill=color))
+    return picture(WIDTH, HEIGHT, drawn, title)
+
+
+def _curve(points: Sequence[tuple[float, float]], color: str) -> str:
+    if not points:
+        return ""
+    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in points[1:])
+    return f'<path d="{path}" fill="none" stroke="{color}" stroke-width="2"/>'
+
+
+def _line(x: float, y: float, to_x: float, to_y: float, color: str, *, opacity: float = 1, dashed: bool = False) -> str:
+    more = ' stroke-dasharray="5 4"' if dashed else ""
+    return f'<path d="M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}" stroke="{color}" stroke-opacity="{opacity}"{more}/>'
+
+
+def _ticks(values: Sequence[float]) -> list[float]:
+    """Return round numbers, from one below all values to one above."""
+    low, high = min(values), max(values)
+    span = high - low or abs(high) or 1.0
+    unit = 10.0 ** math.floor(math.log10(span))
+    step = next(unit * factor for factor in (0.2, 0.5, 1, 2) if span / (unit * factor) <= 6)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return [number * step for number in range(first, max(last, first + 1) + 1)]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"

@@ -1,0 +1,6 @@
+"""Making the programs of a build smaller: what `aiocg shrink -- make` does.
+
+The build runs as always and is recorded (`record`). Its units are then compiled to bitcode (`units`), the bitcode of
+each image is joined to one module by the linker itself (`linking`), a search makes that smaller, and the smallest of
+several linked images takes the place of the build's own (`candidate`). `aiocg.lock` remembers what was found (`lock`).
+"""

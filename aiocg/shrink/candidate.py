@@ -1,0 +1,157 @@
+"""The images that one link can give, and which of them is taken."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.errors import AiocgError
+from aiocg.llvm.tools import apply
+from aiocg.programs.project.commands import Unit
+from aiocg.shrink.image import Image, read_image, smallest
+from aiocg.shrink.linking import Linker
+from aiocg.shrink.lock import Entry, digest
+from aiocg.shrink.parts import Part, name_of
+from aiocg.shrink.units import BITCODE, LEVELS
+
+OWN, FOUND = "own", "found"
+
+QUICK = ("mark<minsize>", "default<Oz>")
+"""Actions that take no search."""
+
+
+@dataclass(slots=True, eq=False)
+class Candidates:
+    """The images of one link.
+
+    Attributes:
+        name: of the image, as the report and the lock file have it.
+        linker: of the link.
+        module: the joined bitcode.
+        images: the sizes of all images that were made, by how they were made; the build's own is the first.
+        actions: what the search has found.
+        notes: what went otherwise than expected.
+        chosen: the name of the image that is taken.
+    """
+
+    name: str
+    linker: Linker
+    module: bytes
+    images: dict[str, Image]
+    contents: dict[str, bytes]
+    actions: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    chosen: str = OWN
+
+    @classmethod
+    def begin(cls, name: str, linker: Linker) -> "Candidates":
+        """Join the bitcode of a link. A part that clang does not compile stays as the build has made it.
+
+        Raises:
+            BenchmarkInitError: when the parts do not link.
+            OSError, ValueError: when the build's own image cannot be read.
+        """
+        own = linker.inputs.link.output.read_bytes()
+        notes, kept = [], dict(linker.kept)
+        with contextlib.suppress(BenchmarkInitError):
+            linker.compiled.objects(linker.parts, BITCODE)  # several at once
+        for part in linker.parts:
+            try:
+                linker.compiled.objects([part], BITCODE)
+            except BenchmarkInitError as error:
+                if (path := linker.inputs.own(part, linker.scratch)) is None:
+                    raise
+                kept[part] = path
+                notes.append(f"{name_of(part)} stays as it is: {first_diagnostic(error)}")
+        linker = replace(linker, kept=kept)
+        if not linker.parts:
+            raise BenchmarkInitError(
+                name, "clang compiles none of its sources" if kept else "nothing of it is C or C++"
+            )
+        return cls(name, linker, linker.joined(), {OWN: read_image(own)}, {OWN: own}, notes=notes)
+
+    @property
+    def content(self) -> bytes:
+        """The image that is taken."""
+        return self.contents[self.chosen]
+
+    def add_levels(self, levels: Sequence[str] = tuple(LEVELS)) -> None:
+        """Make the images of clang alone; those that cannot be made are noted."""
+        for level in levels:
+            try:
+                self._add(level, self.linker.at(level))
+            except BenchmarkInitError as error:
+                self.notes.append(f"there is no image by clang {level}: {first_diagnostic(error)}")
+
+    def add_found(self, actions: tuple[str, ...]) -> None:
+        """Make the image of what a search has found; a failure is noted."""
+        self.actions = actions
+        try:
+            self._add(FOUND, self.built(actions))
+        except (AiocgError, BenchmarkInitError) as error:
+            self.notes.append(f"what was found does not link: {first_diagnostic(error)}")
+
+    def built(self, actions: Sequence[str]) -> bytes:
+        """Return the image of the program after actions.
+
+        Raises:
+            AiocgError: when LLVM refuses them; BenchmarkInitError when the program does not link.
+        """
+        return self.linker.image(apply(self.module, actions, subject=self.name))
+
+    def choose(self, name: str | None = None) -> None:
+        """Take an image, the smallest if none is named."""
+        self.chosen = name if name in self.images else smallest(self.images)
+        if self.images[self.chosen].bytes >= self.images[OWN].bytes:
+            self.chosen = OWN  # never larger
+
+    def replace_found(self, content: bytes, actions: tuple[str, ...], linker: Linker, note: str) -> None:
+        """Take another image for what was found, of which the check holds."""
+        self.actions, self.linker = actions, linker
+        self._add(FOUND, content)
+        self.notes.append(note)
+        self.choose(FOUND)
+
+    def entry(self, llvm: str) -> Entry:
+        """Return what the lock file is to remember."""
+        kept = tuple(sorted(map(name_of, self.linker.kept)))
+        units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
+        left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
+        return Entry(
+            input=digest(self.module),
+            llvm=llvm,
+            chosen=self.chosen,
+            actions=self.actions if self.chosen == FOUND else (),
+            kept=kept,
+            sizes={name: image.bytes for name, image in self.images.items()},
+            code=self.linker.code,
+            link=self.linker.form.link,
+            left_out=tuple(sorted(left_out)),
+            repeatable=self.chosen == FOUND and not kept and len(units) == len(self.linker.inputs.parts),
+        )
+
+    def _add(self, name: str, content: bytes) -> None:
+        self.images[name] = read_image(content)
+        self.contents[name] = content
+
+
+def keeping(linker: Linker, parts: Sequence[Part]) -> Linker:
+    """Return a linker that links the build's own objects of some parts more.
+
+    Raises:
+        BenchmarkInitError: when the build has made none, as the link compiled the source itself.
+    """
+    kept = dict(linker.kept)
+    for part in parts:
+        if (path := linker.inputs.own(part, linker.scratch)) is None:
+            raise BenchmarkInitError(name_of(part), "the build has left no machine code of it")
+        kept[part] = path
+    return replace(linker, kept=kept)
+
+
+def first_diagnostic(error: Exception) -> str:
+    """Return the line of an error that says most."""
+    lines = str(getattr(error, "diagnostics", "") or error).splitlines()
+    return next(
+        (line.strip() for line in lines if "error" in line), lines[0].strip() if lines else type(error).__name__
+    )

@@ -1,0 +1,151 @@
+"""Putting images into place, running the user's check with them, and finding what it does not like."""
+
+import contextlib
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.errors import AiocgError
+from aiocg.shrink.blame import Step, actions_of, guilty, steps_of
+from aiocg.shrink.candidate import FOUND, OWN, QUICK, Candidates, keeping
+from aiocg.shrink.image import put
+from aiocg.shrink.parts import Part, name_of
+
+
+@dataclass(slots=True)
+class Check:
+    """A command that tells whether the images work.
+
+    Attributes:
+        command: for the shell.
+        tell: is told what is done.
+        runs: how often the command was run.
+    """
+
+    command: str
+    tell: Callable[[str], None]
+    runs: int = field(default=0, init=False)
+
+    def settle(self, images: Sequence[Candidates]) -> None:
+        """Leave those images in place that the check holds with, and say in the notes of the others what is wrong.
+
+        Raises:
+            OSError: when an image cannot be written.
+        """
+        if self._holds(images):
+            return
+        changed = [one for one in images if one.chosen != OWN]
+        self.tell("the check fails, so what makes it fail is looked for")
+        if not self._holds_with(images, ()):
+            for one in changed:
+                one.chosen = OWN
+                one.notes.append("the check fails with what the build itself has made, so that stays")
+            return
+        wrong = guilty(changed, lambda some: not self._holds_with(images, some))
+        self._install(images, ())
+        for one in wrong:
+            self._mend(one)
+        if not self._holds(images):
+            for one in changed:
+                one.chosen = OWN
+                one.notes.append(
+                    "the check fails now and then with images that do well alone, so the build's own stays"
+                )
+            self._install(images, images)
+
+    def _mend(self, image: Candidates) -> None:
+        """Find another image by the same search that the check holds with, or take the build's own."""
+        chosen = image.chosen
+        self.tell(f"the check fails with {image.name} as {chosen}")
+        if chosen == FOUND:
+            for mend in (self._without_steps, self._without_parts):
+                with contextlib.suppress(AiocgError, BenchmarkInitError):
+                    if mend(image):
+                        return
+        image.choose(OWN)
+        image.notes.append(f"the check fails with the image by {chosen}, so the build's own stays")
+
+    def _without_steps(self, image: Candidates) -> bool:
+        """Leave out the passes that make the check fail, if it holds with -Oz alone."""
+        if not self._holds_content(image, image.built(QUICK)):
+            return False
+        steps = steps_of(image.actions)
+
+        def fails(numbers: Sequence[int]) -> bool:
+            try:
+                content = image.built(actions_of([steps[number] for number in numbers]))
+            except (AiocgError, BenchmarkInitError):
+                return False  # passes that make no program break none
+            return not self._holds_content(image, content)
+
+        wrong = guilty(range(len(steps)), fails)
+        left = actions_of([step for number, step in enumerate(steps) if number not in wrong])
+        content, actions = (image.built(left), left) if len(wrong) < len(steps) else (image.built(QUICK), QUICK)
+        if not self._holds_content(image, content):
+            content, actions = image.built(QUICK), QUICK
+        told = ", ".join(map(_described, (steps[number] for number in wrong[:3])))
+        image.replace_found(content, actions, image.linker, f"the check fails with {told}: left out")
+        return True
+
+    def _without_parts(self, image: Candidates) -> bool:
+        """Leave the build's own objects of the parts that make the check fail with whatever passes."""
+        built = image.linker.parts
+
+        def replaced(parts: Sequence[Part]) -> Candidates:
+            linker = keeping(image.linker, [part for part in built if part not in parts])
+            other = Candidates(image.name, linker, linker.joined(), {}, {})
+            other.add_found(QUICK)
+            return other
+
+        def fails(parts: Sequence[Part]) -> bool:
+            return bool(parts) and not self._holds_content(image, replaced(parts).contents[FOUND])
+
+        wrong = guilty(built, fails)
+        if len(wrong) == len(built):
+            return False
+        other = replaced([part for part in built if part not in wrong])
+        image.module = other.module
+        told = ", ".join(map(name_of, wrong[:3]))
+        image.replace_found(
+            other.contents[FOUND], QUICK, other.linker, f"the check fails with {told} compiled anew: kept"
+        )
+        return True
+
+    def _holds(self, images: Sequence[Candidates]) -> bool:
+        return self._holds_with(images, images)
+
+    def _holds_with(self, images: Sequence[Candidates], some: Sequence[Candidates]) -> bool:
+        """Run the check with some of the images, and the build's own in the places of the others."""
+        self._install(images, some)
+        return self._run()
+
+    def _holds_content(self, image: Candidates, content: bytes) -> bool:
+        with self._in_place(image, content):
+            return self._run()
+
+    @contextlib.contextmanager
+    def _in_place(self, image: Candidates, content: bytes) -> Iterator[None]:
+        put(_place(image), content)
+        try:
+            yield
+        finally:
+            put(_place(image), image.contents[OWN])
+
+    def _install(self, images: Sequence[Candidates], some: Sequence[Candidates]) -> None:
+        for image in images:
+            put(_place(image), image.content if image in some else image.contents[OWN])
+
+    def _run(self) -> bool:
+        self.runs += 1
+        done = subprocess.run(["/bin/sh", "-c", self.command], stdin=subprocess.DEVNULL, stdout=2, stderr=2)
+        return done.returncode == 0
+
+
+def _place(image: Candidates) -> Path:
+    return image.linker.inputs.link.output
+
+
+def _described(step: Step) -> str:
+    return f"{step.text} on {step.function[1:]}" if step.function else step.text

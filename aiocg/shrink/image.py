@@ -1,0 +1,73 @@
+"""How large a linked image is, and putting it into its place."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiocg.datasets.replacing import replacing
+from aiocg.llvm.object_file import sections
+
+_UNWIND = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table", ".ARM.exidx", ".ARM.extab")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The bytes of a linked image that are loaded or flashed, without debug information and symbols.
+
+    Attributes:
+        code: machine code.
+        constants: what cannot be written: literals, tables, and what the loader reads.
+        data: variables with an initial value. Those that are zero take no space.
+        unwind: unwind tables; told, not counted.
+    """
+
+    code: int
+    constants: int
+    data: int
+    unwind: int
+
+    @property
+    def bytes(self) -> int:
+        """The size that counts."""
+        return self.code + self.constants + self.data
+
+
+def read_image(content: bytes) -> Image:
+    """Return how large a linked image is.
+
+    Raises:
+        ValueError: when it is no ELF file, or only a part of one.
+    """
+    sizes = dict.fromkeys(("code", "constants", "data", "unwind"), 0)
+    for one in sections(content):
+        if not one.is_loaded or not one.is_stored:
+            continue
+        if one.name in _UNWIND:
+            sizes["unwind"] += one.size
+        else:
+            sizes["code" if one.is_code else "data" if one.is_writable else "constants"] += one.size
+    return Image(**sizes)
+
+
+def smallest(images: Mapping[str, Image]) -> str:
+    """Return the name of the smallest image; of equals the one with less unwind tables, then the first."""
+    return min(images, key=lambda name: (images[name].bytes, images[name].unwind))
+
+
+def put(path: Path, content: bytes) -> None:
+    """Let an image take the place of another at once; it is as executable as that, and as old, as `make` looks at that.
+
+    Raises:
+        OSError: when it cannot be written; the other is still there.
+    """
+    status = path.stat()
+    copies = [one for one in path.parent.glob("deps/*") if one.samefile(path)] if status.st_nlink > 1 else []
+    with replacing(path, status.st_mode & 0o7777) as file:
+        file.write(content)
+        file.flush()
+        os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    for copy in copies:  # cargo would put that one back
+        new = copy.with_name(f".new-{copy.name}")
+        os.link(path, new)
+        new.replace(copy)

@@ -1,0 +1,208 @@
+"""The inputs of a link, and the words of the same link with other objects in their places."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiocg.datasets.frontend import is_bitcode
+from aiocg.datasets.linking import pack_archive
+from aiocg.llvm.command_line import Token
+from aiocg.programs.project.commands import Unit
+from aiocg.programs.project.objects import archive_members, is_archive
+from aiocg.shrink.parts import Module, Part
+from aiocg.shrink.record import Link
+
+_DROPPED = (
+    "-flto",
+    "-fuse-ld",
+    "--ld-path",
+    "-fuse-linker-plugin",
+    "-fno-fat-lto",
+    "-ffat-lto",
+    "-save-temps",
+    "-specs",
+)
+
+Objects = Callable[[Part], Path | None]
+"""The object that stands for a part; None where another one has its code."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Single:
+    """An object, or a source that the link compiles.
+
+    Attributes:
+        path: of the object; None for a source.
+        part: what it is made from.
+    """
+
+    path: Path | None
+    part: Part
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Archive:
+    """An archive of which some members are of this build.
+
+    Attributes:
+        path: the file.
+        members: their contents, and what they are made from where that is known.
+    """
+
+    path: Path
+    members: tuple[tuple[bytes, Part | None], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """What a link links.
+
+    Attributes:
+        link: the command.
+        places: what each token of the command stands for; None for options, and for files that are not of this build.
+    """
+
+    link: Link
+    places: tuple[Single | Archive | None, ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts in order, each once."""
+        found: dict[Part, None] = {}
+        for place in self.places:
+            if isinstance(place, Single):
+                found[place.part] = None
+            elif isinstance(place, Archive):
+                found |= dict.fromkeys(part for _, part in place.members if part is not None)
+        return tuple(found)
+
+    def own(self, part: Part, scratch: Path) -> Path | None:
+        """Return the machine code that the build has made of a part; None if it is only in the image.
+
+        Args:
+            part: one of `parts`.
+            scratch: where members of archives are written.
+        """
+        if isinstance(part, Module):
+            return None
+        for number, place in enumerate(self.places):
+            if isinstance(place, Single) and place.part == part:
+                return place.path
+            for index, (content, one) in enumerate(place.members if isinstance(place, Archive) else ()):
+                if one == part:
+                    path = scratch / f"own-{number}-{index}.o"
+                    path.write_bytes(content)
+                    return path
+        return None
+
+    def words(self, objects: Objects, scratch: Path, program: Path | None = None) -> list[str]:
+        """Return the words after the driver of the same link with other objects.
+
+        Args:
+            objects: for each part.
+            scratch: an empty folder for archives.
+            program: an object that stands before all others.
+        """
+        words: list[str] = []
+        waiting = [str(program)] if program is not None else []
+        for number, (token, place) in enumerate(zip(self.link.command.tokens, self.places, strict=True)):
+            if place is None:
+                words += _kept(token)
+                continue
+            words += waiting
+            waiting = []
+            if isinstance(place, Archive):
+                words.append(str(_repacked(place, objects, scratch / f"{number}-{place.path.name}")))
+            elif (path := objects(place.part)) is not None:
+                words.append(str(path))
+        return words
+
+
+def read_inputs(link: Link, units: Mapping[str, Unit], scratch: Path) -> Inputs:
+    """Find out what a link links.
+
+    Args:
+        link: the command; its files must be as they were.
+        units: by the SHA-256 of their objects.
+        scratch: where bitcode from archives is written.
+
+    Raises:
+        OSError: when an archive cannot be read; ValueError when it is damaged.
+    """
+    compiled, named = iter(link.units), iter(link.command.inputs)
+    folders = [link.directory / token.value.removeprefix("-L") for token in link.command.tokens if _is_folder(token)]
+    static = any(token.words[0].startswith("-static") for token in link.command.tokens)
+    places: list[Single | Archive | None] = []
+    for token in link.command.tokens:
+        place: Single | Archive | None = None
+        if token.kind == "input":
+            one = next(named)
+            path = Path(os.path.normpath(link.directory / one.path))
+            if one.language:
+                place = Single(None, next(compiled))
+            elif unit := units.get(link.files.get(path, "")):
+                place = Single(path, unit)
+            elif is_archive(path):
+                place = _archive(path, units, scratch)
+            elif _is_bitcode(path):
+                place = Single(path, Module(path))
+        elif token.words[0].startswith("-l") and (library := _library(token, folders, static)):
+            place = _archive(library, units, scratch)
+        places.append(place)
+    return Inputs(link, tuple(places))
+
+
+def _is_folder(token: Token) -> bool:
+    return token.words[0].startswith("-L")
+
+
+def _library(token: Token, folders: list[Path], static: bool) -> Path | None:
+    """Return the archive that `-lname` finds in the folders of the command line."""
+    name = "".join(token.words)[2:]
+    for folder in folders:
+        if not static and (folder / f"lib{name}.so").exists():
+            return None
+        if (path := folder / f"lib{name}.a").is_file():
+            return path
+    return None
+
+
+def _archive(path: Path, units: Mapping[str, Unit], scratch: Path) -> Archive | None:
+    members: list[tuple[bytes, Part | None]] = []
+    for _, content in archive_members(path):
+        digest = hashlib.sha256(content).hexdigest()
+        part: Part | None = units.get(digest)
+        if part is None and is_bitcode(content):
+            part = Module(scratch / f"{digest}.o")
+            part.path.write_bytes(content)
+        members.append((content, part))
+    return Archive(path, tuple(members)) if any(part for _, part in members) else None
+
+
+def _is_bitcode(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return is_bitcode(file.read(4))
+
+
+def _repacked(archive: Archive, objects: Objects, target: Path) -> Path:
+    """Write an archive with other members, and return where it is; those that are elsewhere are left out."""
+
+    def contents() -> Iterator[bytes]:
+        for content, part in archive.members:
+            if part is None:
+                yield content
+            elif (path := objects(part)) is not None:
+                yield path.read_bytes()
+
+    target.write_bytes(pack_archive({f"{number}.o": content for number, content in enumerate(contents())}))
+    return target
+
+
+def _kept(token: Token) -> tuple[str, ...]:
+    """Return the words of a token as they stand, but for those that choose a linker or what it does with passes."""
+    about_passes = token.words[0].startswith(_DROPPED)
+    return () if about_passes or token.kind in ("output", "dependency", "level", "language") else token.words

@@ -1,0 +1,84 @@
+"""`aiocg.lock`: what was found for each image, so that a build need not search again."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+VERSION = 1
+
+
+class LockError(Exception):
+    """A lock file cannot be read."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was found for one image.
+
+    Attributes:
+        input: the SHA-256 of its joined bitcode.
+        llvm: the release that was searched with.
+        chosen: "found", a level of `aiocg.shrink.units`, or "own" for what the build itself makes.
+        actions: of the search.
+        kept: sources whose own objects are linked, since the check fails with others.
+        sizes: bytes of the image by each way of making it.
+        code: the options that generate its code.
+        link: the options that link it, beside those of the build.
+        left_out: options of its units that clang does not know.
+        repeatable: whether it is made of nothing but what clang compiles, with the actions.
+    """
+
+    input: str
+    llvm: str
+    chosen: str
+    actions: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    sizes: Mapping[str, int] = {}
+    code: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    repeatable: bool = False
+
+    def staleness(self, module: bytes, llvm: str) -> str:
+        """Say why the entry is not for a module and a release of LLVM; "" if it is."""
+        if llvm != self.llvm:
+            return f"it was found with LLVM {self.llvm}, and this is {llvm}"
+        return "" if digest(module) == self.input else "the program has changed"
+
+
+class Lock(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A lock file: entries by the path of the image, relative to the file's folder."""
+
+    version: int = VERSION
+    images: dict[str, Entry] = {}
+
+
+def digest(module: bytes) -> str:
+    """Return what identifies a module."""
+    return hashlib.sha256(module).hexdigest()
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock file; one that is not there has no entries.
+
+    Raises:
+        LockError: when it cannot be read, or is no lock file of this version.
+    """
+    try:
+        lock = msgspec.json.decode(path.read_bytes(), type=Lock)
+    except FileNotFoundError:
+        return Lock()
+    except OSError as error:
+        raise LockError(f"{path} cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise LockError(f"{path} is no lock file of aiocg: {error}") from None
+    if lock.version != VERSION:
+        raise LockError(f"{path} is of version {lock.version}, and this aiocg knows {VERSION}: shrink with --update")
+    return lock
+
+
+def lock_text(lock: Lock) -> bytes:
+    """Return the text of a lock file, which depends on its entries alone."""
+    ordered = Lock(images=dict(sorted(lock.images.items())))
+    return msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n"

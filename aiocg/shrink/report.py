@@ -1,0 +1,146 @@
+"""What was gained: for each image and each of its symbols, as values, text and JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from aiocg.llvm.object_file import symbol_sizes
+from aiocg.shrink.candidate import FOUND, OWN, Candidates
+from aiocg.shrink.image import Image
+
+SHOWN = 10  # symbols of an image in text
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A function or variable of an image.
+
+    Attributes:
+        before: bytes in the build's own image, 0 if it is not there.
+        after: bytes in the image that was taken, 0 if it is gone: unused, inlined, or merged with an equal one.
+    """
+
+    name: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImageReport:
+    """What came of an image.
+
+    Attributes:
+        name: its path.
+        chosen: how the image that was taken was made.
+        images: the sizes by each way of making it, the build's own first.
+        symbols: the largest change first.
+        notes: what went otherwise than expected.
+    """
+
+    name: str
+    chosen: str
+    images: Mapping[str, Image]
+    symbols: tuple[Symbol, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def before(self) -> int:
+        """The bytes that the build has made."""
+        return self.images[OWN].bytes
+
+    @property
+    def after(self) -> int:
+        """The bytes that there are now."""
+        return self.images[self.chosen].bytes
+
+    @property
+    def rival(self) -> tuple[str, int]:
+        """The smallest image that was not found by the search, and its bytes."""
+        name = min((one for one in self.images if one != FOUND), key=lambda one: self.images[one].bytes)
+        return name, self.images[name].bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a build.
+
+    Attributes:
+        images: those that could be linked again.
+        left_alone: the others, and why.
+    """
+
+    images: tuple[ImageReport, ...]
+    left_alone: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def before(self) -> int:
+        """The bytes of all images that the build has made."""
+        return sum(one.before for one in self.images)
+
+    @property
+    def after(self) -> int:
+        """The bytes of all images now."""
+        return sum(one.after for one in self.images)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the report as JSON has it."""
+        images = [
+            {
+                "name": one.name,
+                "chosen": one.chosen,
+                "before": one.before,
+                "after": one.after,
+                "sizes": {name: {"bytes": size.bytes, **asdict(size)} for name, size in one.images.items()},
+                "symbols": [asdict(symbol) for symbol in one.symbols],
+                "notes": list(one.notes),
+            }
+            for one in self.images
+        ]
+        return {"before": self.before, "after": self.after, "images": images, "left_alone": dict(self.left_alone)}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report as text."""
+        for one in self.images:
+            name, size = one.rival
+            others = "" if one.chosen == name else f"; best of clang and the build: {size:,} by {_how(name)}"
+            gain = f"{one.before:,} -> {one.after:,} bytes{_share(one.before, one.after)}"
+            yield f"{one.name}: {gain}, {_how(one.chosen)}{others}"
+            before, after = one.images[OWN], one.images[one.chosen]
+            if before.unwind != after.unwind:
+                yield f"  unwind tables, not counted: {before.unwind:,} -> {after.unwind:,}"
+            for symbol in [symbol for symbol in one.symbols if symbol.before != symbol.after][:SHOWN]:
+                yield f"  {symbol.before:>9,} -> {symbol.after:>7,}  {symbol.name}"
+            for note in one.notes:
+                yield f"  note: {note}"
+        for name, reason in self.left_alone.items():
+            yield f"{name}: left as the build has made it: {reason}"
+        if len(self.images) > 1:
+            yield f"in all: {self.before:,} -> {self.after:,} bytes{_share(self.before, self.after)}"
+
+
+def report_of(images: Sequence[Candidates], left_alone: Mapping[str, str]) -> Report:
+    """Make a report of images that are in their places."""
+    return Report(tuple(map(_image_report, images)), dict(left_alone))
+
+
+def compared(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Symbol, ...]:
+    """Return the symbols of two images, the largest change first, then the largest."""
+    names = dict.fromkeys((*before, *after))
+    symbols = [Symbol(name, before.get(name, 0), after.get(name, 0)) for name in names]
+    return tuple(sorted(symbols, key=lambda one: (-abs(one.before - one.after), -one.before, one.name)))
+
+
+def _image_report(image: Candidates) -> ImageReport:
+    before, after = symbol_sizes(image.contents[OWN]), symbol_sizes(image.content)
+    notes = list(image.notes)
+    if not before:
+        notes.append("its symbols are stripped, so nothing is known of each")
+    symbols = compared(before, after) if before and after else ()
+    return ImageReport(image.name, image.chosen, image.images, symbols, tuple(notes))
+
+
+def _how(name: str) -> str:
+    return {OWN: "as the build has made it", FOUND: "by search"}.get(name, f"clang {name}")
+
+
+def _share(before: int, after: int) -> str:
+    return f" ({(after - before) / before:+.1%})" if before and before != after else ""

@@ -1,0 +1,24 @@
+"""Searching for the actions that make a module smallest."""
+
+from aiocg.datasets.benchmark import Benchmark
+from aiocg.runtime import Runtime
+from aiocg.search import Budget, functionwise
+
+REWARD = "ObjectTextSizeOzMinsize"
+CORE = Budget(evaluations=60)
+"""For an image whose entry in the lock file is stale: the core set, in a second or so."""
+
+
+async def search(runtime: Runtime, module: bytes, budget: Budget) -> tuple[str, ...]:
+    """Return the best actions for a module that are found within a budget.
+
+    Raises:
+        ServiceError: when the workers fail.
+    """
+    benchmark = Benchmark.from_file_contents("benchmark://user-v0/shrink", module)
+    env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space=REWARD)
+    try:
+        result = await functionwise(env, budget=budget)
+        return tuple(result.actions)
+    finally:
+        await env.close()

@@ -1,0 +1,181 @@
+"""Shrinking the images of a build: from its record to images in their places, with what is remembered of them."""
+
+import contextlib
+import fnmatch
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.toolchain import find_toolchain
+from aiocg.errors import AiocgError
+from aiocg.shrink.candidate import FOUND, OWN, QUICK, Candidates, first_diagnostic, keeping
+from aiocg.shrink.image import put
+from aiocg.shrink.inputs import read_inputs
+from aiocg.shrink.linking import Form, Linker
+from aiocg.shrink.lock import Entry, Lock
+from aiocg.shrink.parts import name_of
+from aiocg.shrink.record import Build, Link, changed
+from aiocg.shrink.units import LEVELS, Units
+
+if TYPE_CHECKING:
+    from aiocg.runtime import Runtime
+    from aiocg.search import Budget
+    from aiocg.shrink.checking import Check
+
+
+@dataclass(slots=True)
+class Shrinking:
+    """The images of one build.
+
+    Attributes:
+        build: what was recorded.
+        folder: that names of images are relative to.
+        scratch: an empty folder.
+        lock: what is known of earlier builds.
+        only: patterns of names, as in a shell; other images are not touched.
+        update: whether to search again for what the lock file has.
+        images: those that can be shrunk.
+        left_alone: the names of the others, and why.
+    """
+
+    build: Build
+    folder: Path
+    scratch: Path
+    lock: Lock
+    only: Sequence[str] = ("*",)
+    update: bool = False
+    images: list[Candidates] = field(default_factory=list, init=False)
+    left_alone: dict[str, str] = field(default_factory=dict, init=False)
+    _llvm: str = field(default_factory=lambda: find_toolchain().version, init=False)
+
+    def begin(self) -> None:
+        """Join the bitcode of each image."""
+        for path, reason in self.build.left_alone.items():
+            if path.exists() and self._is_wanted(path):
+                self.left_alone[self._name(path)] = reason
+        compiled = Units(_made(self.scratch / "units"))
+        for number, link in enumerate(self.build.links):
+            if not link.output.exists() or not self._is_wanted(link.output):
+                continue  # those that are gone were of a probe, or for the build's own use
+            name = self._name(link.output)
+            try:
+                self.images.append(self._begun(name, link, compiled, _made(self.scratch / str(number))))
+            except (AiocgError, BenchmarkInitError, OSError, ValueError) as error:
+                self.left_alone[name] = first_diagnostic(error)
+
+    def _name(self, output: Path) -> str:
+        """Return the name of an image: its path from the folder."""
+        return str(output.relative_to(self.folder)) if output.is_relative_to(self.folder) else str(output)
+
+    def _is_wanted(self, output: Path) -> bool:
+        return any(fnmatch.fnmatch(self._name(output), pattern) for pattern in self.only)
+
+    def _begun(self, name: str, link: Link, compiled: Units, scratch: Path) -> Candidates:
+        if reason := changed(link, hashes(link.files)):
+            raise ValueError(reason)
+        inputs = read_inputs(link, self.build.units, scratch)
+        form = Form.of(link.command.words, link.output.read_bytes())
+        linker = Linker(inputs, compiled, scratch, form)
+        if (entry := self.lock.images.get(name)) and not self.update:
+            linker = keeping(linker, [part for part in inputs.parts if name_of(part) in entry.kept])
+        return Candidates.begin(name, linker)
+
+    def compare(self, *, locked: bool = False) -> list[Candidates]:
+        """Make what the lock file says, or the images by clang alone, and return the images to search for.
+
+        Args:
+            locked: for images to search for, make none by clang alone.
+        """
+        missing = []
+        for image in self.images:
+            entry, why = self._entry(image)
+            if entry is not None:
+                self._repeat(image, entry)
+                continue
+            missing.append(image)
+            if locked:
+                image.notes.append(f"the lock file is of no use for it: {why}; only the core set was tried")
+            else:
+                image.add_levels()
+        return missing
+
+    async def search(self, runtime: "Runtime", images: Sequence[Candidates], budget: "Budget") -> None:
+        """Search for the actions that make each of some images smallest, one after the other."""
+        from aiocg.shrink.searching import search  # a build by the lock file needs none
+
+        for image in images:
+            try:
+                image.actions = await search(runtime, image.module, budget)
+            except AiocgError as error:
+                image.notes.append(f"the search failed: {first_diagnostic(error)}")
+
+    def choose(self, images: Sequence[Candidates]) -> None:
+        """Take the smallest of the images that were made and the one that was found."""
+        for image in images:
+            image.add_found(image.actions or QUICK)
+            image.choose()
+
+    def _entry(self, image: Candidates) -> tuple[Entry | None, str]:
+        """Return the lock file's entry, or None and why it is of no use."""
+        entry = self.lock.images.get(image.name)
+        if entry is None or self.update:
+            return None, "it has no entry"
+        why = entry.staleness(image.module, self._llvm)
+        return (None, why) if why else (entry, "")
+
+    def _repeat(self, image: Candidates, entry: Entry) -> None:
+        """Make the image that an entry says."""
+        if entry.chosen == FOUND:
+            image.add_found(entry.actions)
+        elif entry.chosen in LEVELS:
+            image.add_levels([entry.chosen])
+        image.choose(entry.chosen)
+
+    def place(self, check: "Check | None") -> None:
+        """Let the images take the places of the build's own. If anything fails, the build's own stand.
+
+        Raises:
+            OSError: when one cannot be written.
+        """
+        try:
+            if check is not None and any(one.chosen != OWN for one in self.images):
+                check.settle(self.images)
+            else:
+                for one in self.images:
+                    if one.chosen != OWN:
+                        put(one.linker.inputs.link.output, one.content)
+        except BaseException:
+            for one in self.images:
+                with contextlib.suppress(OSError):
+                    put(one.linker.inputs.link.output, one.contents[OWN])
+            raise
+
+    def remember(self) -> Lock:
+        """Return the lock with what is known now of each image."""
+        known = dict(self.lock.images)
+        for image in self.images:
+            now, before = image.entry(self._llvm), known.get(image.name)
+            if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
+                known[image.name] = now
+        return Lock(images=known)
+
+
+def hashes(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return the SHA-256 of those files that are there."""
+    found = {}
+    for path in paths:
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                found[path] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

@@ -1,0 +1,108 @@
+"""Compiling the parts of images, each at most once at each level."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.datasets.linking import run_linker
+from aiocg.datasets.toolchain import compile_flags, find_toolchain, loader_environment
+from aiocg.programs.project.commands import Unit
+from aiocg.programs.project.compilation import compile_unit, each
+from aiocg.shrink.parts import Module, Part, name_of
+
+LEVEL = "-Oz"  # what the front end marks functions for, and what generates code
+BITCODE = "bitcode"
+FLTO = "-Oz -flto"
+LEVELS = {"-Os": ("-Os",), "-Oz": ("-Oz",), FLTO: ("-Oz", "-flto")}
+"""What results are compared with, beside the build's own: names, and the words that compile so."""
+
+SECTIONS = ("-ffunction-sections", "-fdata-sections")
+TIMEOUT = 600.0  # seconds for one command
+
+
+class Units:
+    """The compiled parts of a build.
+
+    Attributes:
+        left_out: the options that clang does not know, of each unit that was compiled to bitcode.
+
+    Args:
+        scratch: an empty folder.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._objects: dict[tuple[Part, str], Path | BenchmarkInitError] = {}
+        self.left_out: dict[Part, tuple[str, ...]] = {}
+
+    def objects(self, parts: Sequence[Part], level: str) -> dict[Part, Path]:
+        """Return the objects of parts at one of `LEVELS`, or as bitcode that no pass has touched.
+
+        Raises:
+            BenchmarkInitError: when one does not compile; it has clang's diagnostics.
+        """
+        missing = [part for part in parts if (part, level) not in self._objects]
+        folder = self._scratch / level.replace(" ", "")
+        folder.mkdir(exist_ok=True)
+        jobs = [(part, folder / f"{len(self._objects) + number}.o") for number, part in enumerate(missing)]
+        done = each(f"Compiling {level}", lambda job: self._compile(*job, level), jobs)
+        for (part, _), result in zip(jobs, done, strict=True):
+            self._objects[part, level] = result
+        found = {}
+        for part in parts:
+            one = self._objects[part, level]
+            if isinstance(one, BenchmarkInitError):
+                raise one
+            found[part] = one
+        return found
+
+    def code(self, unit: Unit) -> list[str]:
+        """Return the options of a unit that say how code is generated."""
+        options = unit.command.options("level", "linking", "dependency")
+        return [word for word in self._known(unit, options) if word.startswith(("-m", "-f"))]
+
+    def generate(self, module: Path, options: Sequence[str], output: Path) -> None:
+        """Generate code for an optimised module, with no passes over its IR.
+
+        Args:
+            module: a file of bitcode.
+            options: how code is generated.
+            output: the object to write.
+
+        Raises:
+            BenchmarkInitError: when that fails.
+        """
+        words = [*options, LEVEL, "-Xclang", "-disable-llvm-passes", "-Qunused-arguments", "-w"]
+        self._clang(Module(module), [*words, "-c", "-o", str(output), "-x", "ir", str(module)])
+
+    def _compile(self, part: Part, path: Path, level: str) -> Path:
+        """Compile a part to a file at a level, and return where the result is."""
+        if level == BITCODE and isinstance(part, Module):
+            return part.path
+        if level == BITCODE:
+            assert isinstance(part, Unit)
+            compiled = compile_unit(part, LEVEL)
+            self.left_out[part] = compiled.left_out
+            path.write_bytes(compiled.bitcode)
+            return path
+        words = [*LEVELS[level], "-g0", "-w", "-Qunused-arguments", *SECTIONS, "-c", "-o", str(path), "-x"]
+        if isinstance(part, Module):
+            self._clang(part, [*words, "ir", str(part.path)])
+        else:
+            options = self._known(part, part.command.options("level", "linking", "dependency"))
+            self._clang(part, [*options, *words, part.input.language, part.input.path])
+        return path
+
+    def _known(self, part: Part, words: Sequence[str]) -> list[str]:
+        """Leave out what clang does not know."""
+        unknown = self.left_out.get(part, ())
+        return [word for word in words if word not in unknown]
+
+    def _clang(self, part: Part, words: Sequence[str]) -> None:
+        language = "c++" if isinstance(part, Unit) and part.input.language.startswith("c++") else "c"
+        folder = part.directory if isinstance(part, Unit) else part.path.parent
+        toolchain = find_toolchain()
+        line = [*toolchain.command(language), *compile_flags(toolchain.clang, language), *words]
+        environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
+        run_linker(line, str(folder), environment, name_of(part), TIMEOUT)

@@ -1,0 +1,59 @@
+"""Routes of pictures: what a session shows, as SVG and as text for Graphviz."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from aiocg.host.threads import in_thread
+from aiocg.pictures.cfg import cfg
+from aiocg.pictures.graph import Graph
+from aiocg.pictures.nested import nested
+from aiocg.web.limits import Refusal
+from aiocg.web.lookup import session_of
+
+__all__ = ["router"]
+
+router = APIRouter()
+SVG = "image/svg+xml"
+
+
+@router.get("/sessions/{id}/tree.svg")
+async def draw_tree(request: Request, id: str) -> Response:
+    """Draw the tree: the best children of each node, and the way to the present one."""
+    tree = session_of(request, id).tree
+    return Response(await in_thread(lambda: tree.graph().svg()), media_type=SVG)
+
+
+@router.get("/sessions/{id}/cfg.svg")
+async def draw_cfg(request: Request, id: str, function: str, instructions: bool = False) -> Response:
+    """Draw the control flow of a function in the present state."""
+    graph = await _cfg(request, id, function, instructions)
+    if len(graph.boxes) > (most := session_of(request, id).limits.blocks):
+        raise Refusal(413, f"{function} has {len(graph.boxes)} blocks, and up to {most} are drawn: take cfg.dot")
+    return Response(await in_thread(graph.svg), media_type=SVG)
+
+
+@router.get("/sessions/{id}/cfg.dot")
+async def write_cfg(request: Request, id: str, function: str, instructions: bool = False) -> Response:
+    """Write the control flow of a function in the present state for Graphviz."""
+    graph = await _cfg(request, id, function, instructions)
+    return Response(graph.dot(), media_type="text/vnd.graphviz")
+
+
+@router.get("/sessions/{id}/nest.svg")
+async def draw_nest(request: Request, id: str) -> Response:
+    """Draw the loops of the present state as nested boxes."""
+    session = session_of(request, id)
+    if "loop_tree" not in session.env.observation_spaces:
+        raise Refusal(409, f"{session.env.spec.id} has no loops to draw: take loops-v0")
+    return Response(nested(await session.text(session.tree.present.number), "nest of loops"), media_type=SVG)
+
+
+async def _cfg(request: Request, id: str, function: str, instructions: bool) -> Graph:
+    session = session_of(request, id)
+    if "Ir" not in session.env.observation_spaces:
+        raise Refusal(409, f"{session.env.spec.id} has no control flow to draw: take an LLVM environment")
+    text = await session.text(session.tree.present.number)
+    try:
+        return await in_thread(lambda: cfg(text, function, instructions=instructions))
+    except KeyError:
+        raise Refusal(404, f"there is no function {function!r} with a body in this program") from None

@@ -1,0 +1,34 @@
+"""Actions and costs as short texts. Pure."""
+
+import re
+
+from aiocg.spaces.actions import split_list
+
+__all__ = ["change", "label", "number"]
+
+LONGEST = 44  # characters of an action that is shown
+
+_OPTIONS = re.compile(r"([\w-]+)<[^()]*>")
+_OPTION_LIST = re.compile(r"<[^<>]*>")
+_NAME = re.compile(r"[\w-]+")
+
+
+def number(value: float) -> str:
+    """Return a cost as text, without decimals where it has none; a small one, such as a time, with three digits."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}" if abs(value) >= 1 else f"{value:.3g}"
+
+
+def change(value: float) -> str:
+    """Return by how much a cost changes, with its sign; "" for nothing."""
+    return f"{'+' if value > 0 else ''}{number(value)}" if value else ""
+
+
+def label(action: str) -> str:
+    """Return an action as text that has room: a pass without options, of a pipeline the last one behind an arrow."""
+    if len(action) <= LONGEST:
+        return action
+    parts = split_list(action)
+    if len(parts) == 1 and (match := _OPTIONS.fullmatch(action)) is not None:
+        return f"{match[1]}<…>"
+    names = _NAME.findall(_OPTION_LIST.sub("", parts[-1] if parts else action))
+    return f"… → {names[-1]}" if names else f"{action[:LONGEST]}…"

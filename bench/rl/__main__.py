@@ -1,0 +1,98 @@
+"""Train agents by the protocol of CompilerGym's paper, or without one of our levers each, and judge them.
+
+    python -m bench.rl --results paper.jsonl                                  # Table VI: days
+    python -m bench.rl --results paper.jsonl --table VII                      # what generalises; also 9, and levers
+    python -m bench.rl --results short.jsonl --episodes 2000 --programs 100 --largest 3000 --seeds 2 --validations 0
+    python -m bench.rl --results paper.jsonl --tests csmith-v0 ~/cbench ~/chstone    # folders of bitcode, too
+    python -m bench.rl --results paper.jsonl --report                         # the tables of what is stored
+
+The protocol: 45 steps of 42 actions, of which one is twice in the paper's list, and once here; Autophase by
+instruction and a histogram of actions; rewards by what -Oz saves, clamped to 1; PPO and A2C with two layers of 256 and
+ReLU; 100,000 episodes, ten replicas; of each dataset, programs 0 to 49 are for tests, 50 to 99 for validation, those
+from 100 on to learn from. IMPALA and APEX are not there: RLlib has no APEX any more, and examples/rl_rllib.py says how
+it is used.
+
+An agent that was interrupted goes on from its checkpoint, and what the results file has is not trained again. Needs
+PyTorch: pip install -e '.[bench,rl]'
+"""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from aiocg.rl import SyncRuntime
+from aiocg.rl.ppo import pytorch
+from bench.machine import describe_machine
+from bench.rl.report import EPISODES, PROGRAMS, SEEDS, report
+from bench.rl.runs import Bench, Job
+from bench.rl.variants import FIGURE_9, LEVERS
+from bench.search.stored import append, read
+
+VARIANTS = {"VI": ("ppo", "a2c"), "VII": ("ppo",), "9": FIGURE_9, "levers": LEVERS}
+GENERALISATION = ("csmith-v0", "sdist-v0", "aiocg-v0")  # to learn from; the paper has Csmith, GitHub and TensorFlow
+MIXED = "csmith-v0+aiocg-v0"
+TESTS = ("csmith-v0", "sdist-v0", "aiocg-v0", "programs-v0")
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return the options."""
+    parser = argparse.ArgumentParser(prog="python -m bench.rl", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--results", type=Path, required=True, help="file of JSON lines, added to")
+    parser.add_argument("--table", choices=VARIANTS, default="VI", help="of the paper: VI, VII, figure 9; or levers")
+    parser.add_argument("--variants", nargs="+", help="some of the table's agents")
+    parser.add_argument("--training", nargs="+", help="datasets, with + between those of a mixture")
+    parser.add_argument("--tests", nargs="+", default=list(TESTS), help="datasets, and folders of .bc and .ll files")
+    parser.add_argument("--episodes", type=int, default=EPISODES)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many: 0, 1, 2 ...")
+    parser.add_argument("--programs", type=int, default=PROGRAMS, help="to learn from, at most")
+    parser.add_argument("--largest", type=int, help="instructions of a program to learn from; any by default")
+    parser.add_argument("--validations", type=int, default=10, help="times that the policy so far is judged")
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--report", action="store_true", help="print the tables of what is stored, and do nothing else")
+    options = parser.parse_args(arguments)
+    training = {"VII": GENERALISATION, "levers": (MIXED,)}.get(options.table, ("csmith-v0",))
+    options.training = options.training or list(training)
+    options.variants = options.variants or list(VARIANTS[options.table])
+    return options
+
+
+def jobs(options: argparse.Namespace) -> list[Job]:
+    """Return what is to be done: a seed of all agents, then the next."""
+    return [
+        Job(variant, training, options.episodes, seed)
+        for seed in range(options.seeds)
+        for training in options.training
+        for variant in options.variants
+    ]
+
+
+def main() -> None:
+    """Train and judge what is missing, or show what is stored."""
+    options = parse()
+    if options.report:
+        print(report(read(options.results, Job).values()))
+        return
+    try:
+        pytorch()
+    except ImportError as error:
+        sys.exit(str(error))
+    machine = asyncio.run(describe_machine())
+    work = options.results.with_suffix(".work")
+    work.mkdir(exist_ok=True)
+    with SyncRuntime(workers=options.workers) as runtime:
+        bench = Bench(
+            runtime, options.tests, options.programs, options.largest, options.validations, work, machine["compiler"]
+        )
+        wanted = jobs(options)
+        for number, job in enumerate(wanted, 1):
+            if job in read(options.results, Job):
+                continue
+            row = bench.run(job)
+            append(options.results, row | {"machine": machine})
+            told = f"{row['steps']:,} steps, {row['processor']:.0f} + {row['testing']:.0f} s of processor time"
+            print(f"{number}/{len(wanted)} {job.variant} {job.training} seed {job.seed}: {told}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""What `aiocg shrink` takes off real builds: source packages of Debian, each built, shrunk and tested by its own tests.
+
+    python -m bench.shrink --seconds 60 zlib bzip2 lua5.4        # a table in Markdown
+    python -m bench.shrink --list
+
+A package is fetched with `apt-get source` into a folder that is kept (`--folder`). For each image the table has the
+bytes of the build's own, of the best that clang makes alone, and of what was taken; the last columns are the processor
+time of a build by clang and of a locked one, and whether what that made is the same to the byte.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiocg.datasets.toolchain import find_toolchain, link_flags
+
+KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
+SOURCES = f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian bookworm main\n"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A source package of Debian.
+
+    Attributes:
+        build: for the shell, in its folder; `$CC` is not set.
+        test: its own tests.
+        clean: so that the build begins anew.
+        prepare: once.
+    """
+
+    build: str
+    test: str
+    clean: str = "make clean"
+    prepare: str = "true"
+
+
+PACKAGES = {
+    "zlib": Package("make -j2 static shared", "make test", prepare="./configure"),
+    "bzip2": Package("make bzip2 bzip2recover", "make test"),
+    "lua5.4": Package(
+        "make -C src linux",
+        'src/lua -e \'local t = {} for i = 1, 9999 do t[i] = ("%d"):format(i * 7) end table.sort(t) '
+        'assert(t[1] == "10003" and load("return 2^10")() == 1024 and ("a,b"):match("(%a),") == "a")\'',
+        clean="make -C src clean",
+    ),
+    "gzip": Package("make -j2", "make check", prepare="./configure"),
+    "expat": Package("make -j2", "make check", prepare="./configure --without-docbook"),
+    "jq": Package("make -j2", "./jq -n '[range(9)] | add' | grep -qx 36", prepare="autoreconf -i; ./configure"),
+}
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("packages", nargs="*", default=list(PACKAGES))
+    parser.add_argument("--seconds", type=float, default=60.0, help="of search for each image")
+    parser.add_argument("--folder", type=Path, default=Path("build/shrink"), help="where sources are kept")
+    parser.add_argument("--list", action="store_true", help="list the packages")
+    chosen = parser.parse_args()
+    if chosen.list:
+        print(*PACKAGES, sep="\n")
+        return
+    print("| image | build's own | best of clang alone | taken | gain | clang -O2 build, s | locked, s | same bytes |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in chosen.packages:
+        for row in measure(name, PACKAGES[name], chosen.folder.absolute(), chosen.seconds):
+            print(row, flush=True)
+
+
+def measure(name: str, package: Package, folder: Path, seconds: float) -> list[str]:
+    """Build, shrink and test one package, and return the rows of its images."""
+    source = fetch(name, folder)
+    if not (source / ".prepared").exists():
+        run(package.prepare, source)
+        (source / ".prepared").touch()
+    aiocg = shlex.join([sys.executable, "-P", "-m", "aiocg.cli"])
+    run(package.clean, source)
+    plain = run(f"{package.build} CC={shlex.quote(str(clang(folder)))}", source)
+    run(package.clean, source)
+    (source / "aiocg.lock").unlink(missing_ok=True)
+    check = ["--check", package.test]
+    words = [*check, "--seconds", str(seconds), "--json", "--", "sh", "-c", package.build]
+    done = subprocess.run(
+        [*shlex.split(aiocg), "shrink", *words], cwd=source, stdout=subprocess.PIPE, text=True, check=True
+    )
+    report = json.loads(done.stdout.splitlines()[-1])
+    shrunk = {one["name"]: (source / one["name"]).read_bytes() for one in report["images"]}
+    run(package.clean, source)
+    locked = run(f"{aiocg} shrink --locked -- sh -c {shlex.quote(package.build)}", source)
+    rows = []
+    for one in report["images"]:
+        sizes = {way: size["bytes"] for way, size in one["sizes"].items()}
+        best = min((way for way in sizes if way != "found"), key=lambda way: sizes[way])
+        gain = f"{(one['after'] - sizes[best]) / sizes[best]:+.1%}"
+        same = "yes" if (source / one["name"]).read_bytes() == shrunk[one["name"]] else "no"
+        cells = [f"{name}: {one['name']}", f"{sizes['own']:,}", f"{sizes[best]:,} ({best})", f"{one['after']:,}", gain]
+        rows.append(f"| {' | '.join([*cells, f'{plain:.1f}', f'{locked:.1f}', same])} |")
+        for note in one["notes"]:
+            print(f"{name}: {one['name']}: {note}", file=sys.stderr)
+    for image, reason in report["left_alone"].items():
+        print(f"{name}: {image} is left alone: {reason}", file=sys.stderr)
+    return rows
+
+
+def clang(folder: Path) -> Path:
+    """Return a command that is clang, and links with the machine's libraries."""
+    toolchain = find_toolchain()
+    path = folder / "clang"
+    words = [*toolchain.command(), "-Qunused-arguments", *link_flags(toolchain.clang, "c")]
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def fetch(name: str, folder: Path) -> Path:
+    """Return the folder of a package's sources, as its authors have published them and Debian has patched them."""
+    target = folder / name
+    if not target.is_dir():
+        lists = folder / "apt"
+        (lists / "partial").mkdir(parents=True, exist_ok=True)
+        (lists / "sources.list").write_text(SOURCES)
+        options = [
+            f"Dir::Etc::sourcelist={lists}/sources.list",
+            "Dir::Etc::sourceparts=-",
+            f"Dir::State::lists={lists}",
+        ]
+        apt = ["apt-get", "-qq", *(word for option in options for word in ("-o", option))]
+        if not any(lists.glob("*Sources*")):
+            subprocess.run([*apt, "update"], check=True)
+        target.mkdir(parents=True)
+        subprocess.run([*apt, "source", name], cwd=target, check=True, stdout=subprocess.DEVNULL)
+    return next(path for path in sorted(target.iterdir()) if path.is_dir())
+
+
+def run(command: str, folder: Path, **variables: str) -> float:
+    """Carry out a command, and return the seconds of processor time that it took with all that it started."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, **variables}
+    subprocess.run(["/bin/sh", "-c", command], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Learn to schedule loop nests by REINFORCE: a policy looks at each loop, and only at steps that are legal.
+
+It learns on small products of matrices, and is judged on sizes that it has not seen.
+
+Needs: pip install 'aiocg[loops]' torch
+Run it: python examples/rl_loops.py --updates 20
+"""
+
+import argparse
+import asyncio
+import math
+import re
+
+import numpy as np
+import torch
+from torch import nn
+from torch.distributions import Categorical
+
+import aiocg
+
+SIZES, UNSEEN, STEPS, BATCH = (32, 48, 64, 96), (40, 80, 112), 6, 8
+BENCHMARK = "generator://loops-v0/matmul?m={}&n={}&k={}"
+
+
+class Net(nn.Module):
+    """Scores each kind of step for each loop by the loop's features and the mean of all, and last, to stop."""
+
+    def __init__(self, texts: list[str], features: int) -> None:
+        super().__init__()
+        kinds = [re.sub(r"loop=\d+;?", "", text) for text in texts]  # such as split<factor=8>
+        names = sorted(set(kinds))
+        self.loops = torch.tensor([int(re.search(r"loop=(\d+)", text)[1]) for text in texts])
+        self.kinds = torch.tensor([names.index(kind) for kind in kinds])
+        self.steps = nn.Sequential(nn.Linear(2 * features, 64), nn.Tanh(), nn.Linear(64, len(names)))
+        self.stop = nn.Linear(features, 1)
+
+    def forward(self, rows: torch.Tensor, mask: torch.Tensor) -> Categorical:
+        """Return the distribution over the steps that a mask allows, and to stop."""
+        mean = rows.sum(0) / rows[:, 0].sum()
+        scores = self.steps(torch.cat([rows, mean.expand_as(rows)], 1))[self.loops, self.kinds]
+        return Categorical(logits=torch.cat([scores.masked_fill(~mask, -1e9), self.stop(mean)]))
+
+
+async def episode(env: aiocg.Env, uri: str, net: Net, texts: list[str]) -> tuple[torch.Tensor, float]:
+    """Schedule a program; return the logarithms of the choices' probabilities, and of how many times faster it is."""
+    await env.reset(benchmark=uri)
+    before, chosen = await env.observe("flops"), []
+    for _ in range(STEPS):
+        rows, mask = await env.observe("features", "action_mask")
+        choices = net(torch.tensor(rows / 8), torch.tensor(np.asarray(mask, bool)))
+        action = choices.sample()
+        chosen.append(choices.log_prob(action))
+        if action == len(texts):
+            break
+        await env.step_texts([texts[action]], observation_spaces=[])
+    return torch.stack(chosen).sum(), math.log(await env.observe("flops") / before)
+
+
+async def main(updates: int, seed: int) -> None:
+    """Learn, and tell how many times faster unseen programs become, before and after."""
+    torch.manual_seed(seed)
+    draw = np.random.default_rng(seed)
+    async with aiocg.Runtime(workers=1) as runtime, await runtime.make("loops-v0?threads=1") as env:
+        env.action_space = "steps"
+        await env.reset(benchmark=BENCHMARK.format(8, 8, 8))
+        await env.send_parameter("seconds", "0.01")  # of a measurement
+        texts = [one.text for one in env.action_space.spec.actions]
+        net = Net(texts, (await env.observe("features")).shape[1])
+        optimiser = torch.optim.Adam(net.parameters(), lr=3e-3)
+        for update in range(updates + 1):
+            if update in (0, updates):
+                gains = [(await episode(env, BENCHMARK.format(n, n, n), net, texts))[1] for n in UNSEEN * 4]
+                print(f"after {update} updates unseen sizes are {math.exp(np.mean(gains)):.2f} times faster")
+            played = [await episode(env, BENCHMARK.format(*draw.choice(SIZES, 3)), net, texts) for _ in range(BATCH)]
+            gains = torch.tensor([gain for _, gain in played])
+            advantages = (gains - gains.mean()) / (gains.std() + 1e-6)
+            loss = -(torch.stack([chosen for chosen, _ in played]) * advantages).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--updates", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    asyncio.run(main(**vars(parser.parse_args())))

@@ -1,0 +1,102 @@
+"""`aiocg cluster status` and `aiocg top`, and what nodes say of themselves."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aiocg
+from aiocg.cluster.survey import Watch
+
+from ..node.conftest import Serve, eventually
+from .conftest import Nodes, host_of, keys_for, runtime_on, scripted
+
+NOBODY = "tcp://127.0.0.1:9"
+
+
+async def test_nodes_say_how_busy_they_are(serve: Serve) -> None:
+    async with serve() as one, serve() as two, runtime_on(one, two, workers=3) as runtime:
+        envs = [await scripted(runtime, value) for value in range(6)]
+        async with Watch([host_of(one), host_of(two)], keys_for(one, two)) as watch:
+            before = await watch.look()
+            await env_steps(envs)
+            after = await watch.look()
+        said = [report.said for report in after]
+        assert sorted(one.workers for one in said if one is not None) == [1, 2]
+        assert all(one is not None and (one.clients, one.most, one.processors) == (2, 8, 2) for one in said)
+        done = [
+            later.said.requests - earlier.said.requests
+            for later, earlier in zip(after, before, strict=True)
+            if later.said is not None and earlier.said is not None
+        ]
+        assert sum(done) >= 60
+        assert all(report.rate > 0 for report in after) and all(report.rate == 0 for report in before)
+
+
+async def env_steps(envs: list[aiocg.Env]) -> None:
+    for _ in range(10):
+        for env in envs:
+            await env.step("increment")
+
+
+async def test_metrics_have_workers_by_node(serve: Serve) -> None:
+    async with serve() as one, serve() as two, runtime_on(one, two) as runtime:
+        envs = [await scripted(runtime, value) for value in range(8)]
+        await eventually(lambda: len(runtime.worker_pids()) == 4)
+        text = runtime.metrics()
+        for site in (one, two):
+            address = site.node.address
+            assert f'aiocg_cluster_workers{{kind="scripted",node="{address}"}} 2.0' in text
+            assert f'aiocg_cluster_sessions{{kind="scripted",node="{address}"}} 4.0' in text
+        assert len(envs) == 8
+
+
+def command(place: Any, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run `aiocg`."""
+    environment = {**place.environment, "COLUMNS": "160"}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "aiocg.cli", *arguments],
+        env=environment, cwd=place.folder, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_the_commands_show_all_nodes_and_say_which_are_down(nodes: Callable[..., Nodes], place: Any) -> None:
+    two = nodes(2)
+    addresses = [host.address for host in two.hosts]
+    Path(place.folder, "hosts.toml").write_text(
+        "".join(f"[[node]]\naddress = {host.address!r}\nkey = {host.key!r}\n" for host in two.hosts)
+    )
+    done = command(place, "cluster", "status", "file:hosts.toml")
+    assert done.returncode == 0, done.stderr
+    assert all(address in done.stdout for address in addresses) and "2 of 2 up" in done.stdout
+    done = command(place, "top", "file:hosts.toml", "--count", "2", "--interval", "0.1")
+    assert done.returncode == 0, done.stderr
+    assert "per s" in done.stdout
+    two.kill(1)
+    done = command(place, "cluster", "status", "file:hosts.toml", "--json")
+    assert done.returncode == 1
+    first, second = json.loads(done.stdout.splitlines()[-1])["nodes"]
+    assert first["said"]["workers"] == 0 and not first["problem"]
+    assert second["said"] is None and "it has not answered" in second["problem"]
+    done = command(place, "--cluster", "file:hosts.toml", "search", "random", "programs-v0/gcd", "--evaluations", "20")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_say_what_they_need(place: Any) -> None:
+    for name in ("AIOCG_CLUSTER", "AIOCG_NODE"):
+        assert name not in os.environ
+    done = command(place, "cluster", "status")
+    assert done.returncode == 1 and "which nodes?" in done.stderr
+    done = command(place, "top", "somewhere")
+    assert done.returncode == 1 and "it must be tcp://HOST:PORT" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["file:nowhere.toml", NOBODY + "," + NOBODY])
+def test_a_wrong_cluster_is_a_message(place: Any, wrong: str) -> None:
+    done = command(place, "--cluster", wrong, "search", "random", "programs-v0/gcd")
+    assert done.returncode == 1 and "Traceback" not in done.stderr and "error:" in done.stderr

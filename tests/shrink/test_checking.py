@@ -1,0 +1,79 @@
+"""What a check does not like is found, and all else stays."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from aiocg.programs.project.commands import record_build
+from aiocg.shrink.candidate import FOUND, OWN, Candidates
+from aiocg.shrink.checking import Check
+from aiocg.shrink.image import put
+from aiocg.shrink.lock import Lock
+from aiocg.shrink.record import read_record, understand
+from aiocg.shrink.shrinking import Shrinking
+
+SOURCE = """
+#include <stdio.h>
+static __attribute__((noinline)) int keep(int x) { return x * x + 3; }
+static __attribute__((noinline)) int other(int x) { return x * 7 - 1; }
+int main(int argc, char **argv) { printf("%d\\n", keep(argc) + other(argc) + keep(argc + 1)); return 0; }
+"""
+ACTIONS = ("mark<minsize>", "default<Oz>", "@main(inline<@keep>,instcombine<no-verify-fixpoint>)", "globaldce")
+
+
+@pytest.fixture
+def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Candidates:
+    """A program, built by `cc -O0`, which another may take the place of."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "main.c").write_text(SOURCE)
+    log, scratch = tmp_path / "record", tmp_path / "scratch"
+    monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")
+    assert record_build("cc -O0 -c main.c && cc -o app main.o", log, tmp_path / "bin") == 0
+    scratch.mkdir()
+    work = Shrinking(understand(read_record(log)), tmp_path, scratch, Lock())
+    work.begin()
+    (found,) = work.images
+    return found
+
+
+@pytest.mark.needs("libc")
+def test_passes_that_the_check_fails_with_are_left_out_and_the_others_stay(image: Candidates, tmp_path: Path) -> None:
+    image.add_found(ACTIONS)
+    image.choose(FOUND)
+    assert image.chosen == FOUND
+    Check("nm app | grep -qw keep && ./app", lambda line: None).settle([image])
+    assert image.chosen == FOUND and (tmp_path / "app").read_bytes() == image.content != image.contents[OWN]
+    assert "@main(instcombine<no-verify-fixpoint>)" in image.actions and "default<Oz>" in image.actions
+    assert not any("inline<" in action for action in image.actions)
+    assert any("inline<@keep> on main" in note for note in image.notes)
+    assert subprocess.run(["./app"], capture_output=True, text=True).stdout == "17\n"
+
+
+@pytest.mark.needs("libc")
+def test_a_check_that_holds_is_run_once(image: Candidates, tmp_path: Path) -> None:
+    image.add_found(ACTIONS)
+    image.choose(FOUND)
+    check = Check("./app", lambda line: None)
+    check.settle([image])
+    assert check.runs == 1 and (tmp_path / "app").read_bytes() == image.contents[FOUND]
+
+
+def test_an_image_is_as_old_and_as_executable_as_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    path.write_bytes(b"before")
+    path.chmod(0o751)
+    before = path.stat()
+    put(path, b"after")
+    after = path.stat()
+    assert path.read_bytes() == b"after"
+    assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+
+
+def test_cargos_other_name_for_an_image_is_the_same_image_afterwards(tmp_path: Path) -> None:
+    path, copy = tmp_path / "app", tmp_path / "deps" / "app-0123456789abcdef"
+    copy.parent.mkdir()
+    path.write_bytes(b"before")
+    copy.hardlink_to(path)
+    put(path, b"after")
+    assert copy.read_bytes() == b"after" and copy.samefile(path) and len(list(copy.parent.iterdir())) == 1

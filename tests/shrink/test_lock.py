@@ -1,0 +1,33 @@
+"""The lock file."""
+
+from pathlib import Path
+
+import pytest
+
+from aiocg.shrink.lock import Entry, Lock, LockError, digest, lock_text, read_lock
+
+ENTRY = Entry(input=digest(b"module"), llvm="22.1.8", chosen="found", actions=("default<Oz>",), sizes={"own": 9})
+
+
+def test_a_lock_file_is_read_as_it_was_written_and_its_text_depends_on_its_entries_alone(tmp_path: Path) -> None:
+    path = tmp_path / "aiocg.lock"
+    path.write_bytes(lock_text(Lock(images={"b": ENTRY, "a": ENTRY})))
+    assert read_lock(path).images == {"a": ENTRY, "b": ENTRY}
+    assert path.read_bytes() == lock_text(Lock(images={"a": ENTRY, "b": ENTRY}))
+
+
+def test_a_lock_file_that_is_not_there_has_no_entries(tmp_path: Path) -> None:
+    assert read_lock(tmp_path / "aiocg.lock").images == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 1, "images": {"a": {}}}', '{"version": 2, "images": {}}'])
+def test_what_is_no_lock_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "aiocg.lock").write_text(text)
+    with pytest.raises(LockError, match=r"aiocg\.lock"):
+        read_lock(tmp_path / "aiocg.lock")
+
+
+def test_an_entry_is_stale_for_another_program_or_another_llvm() -> None:
+    assert ENTRY.staleness(b"module", "22.1.8") == ""
+    assert ENTRY.staleness(b"other", "22.1.8") == "the program has changed"
+    assert "LLVM 22.1.8" in ENTRY.staleness(b"module", "23.1.0")

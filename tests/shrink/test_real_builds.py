@@ -1,0 +1,63 @@
+"""Real projects, which pass their own tests afterwards."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiocg.datasets.errors import DatasetError
+from aiocg.datasets.sdist.dataset import install_project
+from aiocg.datasets.sdist.manifest import projects
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("libc")]
+
+LUA = ["make", "lua", "CC=cc", "CFLAGS=-O2 -std=c99 -DLUA_USE_LINUX", "MYLDFLAGS=-Wl,-E", "MYLIBS=-ldl"]
+CMAKE = "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build"
+
+
+def _unpacked(name: str, part: str, folder: Path, run_cache: Path) -> None:
+    """Copy a part of a source distribution, which is fetched if need be."""
+    try:
+        shutil.copytree(install_project(projects()[name], run_cache / "sdist") / part, folder, dirs_exist_ok=True)
+    except DatasetError as error:
+        pytest.skip(f"{name} cannot be had: {error}")
+
+
+def _shrink(place: Any, *words: str) -> list[dict[str, Any]]:
+    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", "shrink", "--json", *words)
+    assert done.returncode == 0, done.stderr[-2000:]
+    images: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])["images"]
+    return images
+
+
+def test_lua_passes_its_test_suite_and_is_smaller_than_clang_makes_it(place: Any, run_cache: Path) -> None:
+    _unpacked("lupa", "third-party/lua54", place.folder, run_cache)
+    check = "cd testes && ../lua -e '_U=true' all.lua"
+    (image,) = _shrink(place, "--seconds", "15", "--check", check, "--", *LUA)
+    assert image["name"] == "lua" and image["chosen"] == "found" and image["notes"] == []
+    assert image["after"] < min(size["bytes"] for way, size in image["sizes"].items() if way != "found")
+    shrunk = (place.folder / "lua").read_bytes()
+    place.run("make", "clean")
+    _shrink(place, "--locked", "--", *LUA)
+    assert (place.folder / "lua").read_bytes() == shrunk
+
+
+@pytest.mark.needs("cmake")
+def test_cmake_finds_the_recorded_compilers_and_can_go_on_without_them(place: Any) -> None:
+    (place.folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.13)\nproject(app C CXX)\nadd_library(part SHARED part.cc)\n"
+        "add_executable(app main.c)\ntarget_link_libraries(app part)\n"
+    )
+    (place.folder / "main.c").write_text("int part(int);\nint main(int argc, char **argv) { return part(argc) - 1; }\n")
+    (place.folder / "part.cc").write_text(
+        '#include <vector>\n#include <string>\nextern "C" int part(int n) {\n'
+        "  std::vector<std::string> all(n, std::string(40, 'a'));\n  return all.back().size() / 40;\n}\n"
+    )
+    images = _shrink(place, "--seconds", "1", "--check", "build/app", "--", "sh", "-c", CMAKE)
+    assert {one["name"] for one in images} == {"build/app", "build/libpart.so"}
+    assert all(one["after"] <= one["before"] for one in images)
+    (place.folder / "part.cc").touch()
+    assert place.run("cmake", "--build", "build").returncode == 0

@@ -1,0 +1,221 @@
+"""`aiocg shrink` on real builds with real compilers."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiocg.shrink.image import read_image
+
+pytestmark = pytest.mark.needs("libc")
+
+MAIN = """
+#include <stdio.h>
+#include <stdlib.h>
+int half(int), sum(int), wrong(void);
+static int twice(int x) { return 2 * x; }
+int never(int x) { return x * sum(x) + 7; }
+int main(int argc, char **argv) {
+  int n = argc > 1 ? atoi(argv[1]) : 10;
+  printf("%d %d %d%s\\n", half(n), twice(n), sum(n), wrong() ? " wrong" : "");
+  return 0;
+}
+"""
+PART = """
+int half(int x) { return x / 2; }
+int sum(int n) { int s = 0; for (int i = 0; i < n; i++) { if (i % 3 == 0) s += i * i; else s -= half(i); } return s; }
+int unused(int x) { int s = 1; while (x-- > 0) s *= x % 7 + half(s); return s; }
+"""
+SIZED = """
+int wrong(void) {
+#ifdef __OPTIMIZE_SIZE__
+  return 1;
+#else
+  return 0;
+#endif
+}
+"""
+MAKEFILE = """
+CC = cc
+CFLAGS = -O2
+app: main.o sized.o libpart.a
+\t$(CC) $(CFLAGS) -o $@ main.o sized.o -L. -lpart
+libpart.a: part.o
+\tar rcs $@ part.o
+test: app
+\ttest "`./app 9`" = "4 18 33"
+clean:
+\trm -f *.o *.a app
+"""
+
+
+class Project:
+    """A project in a folder of its own, built by `make`."""
+
+    def __init__(self, place: Any, cache: Path) -> None:
+        self.place, self.folder = place, Path(place.folder)
+        place.environment.update({"AIOCG_CACHE": str(cache), "LC_ALL": "C"})
+        for name, text in {"main.c": MAIN, "part.c": PART, "sized.c": "int wrong(void) { return 0; }\n"}.items():
+            (self.folder / name).write_text(text)
+        (self.folder / "Makefile").write_text(MAKEFILE)
+
+    @property
+    def app(self) -> bytes:
+        """The program."""
+        return (self.folder / "app").read_bytes()
+
+    def make(self, *words: str) -> None:
+        """Build without shrinking."""
+        self.place.run("make", *words)
+
+    def output(self, *words: str) -> str:
+        """Return what the program says."""
+        done: subprocess.CompletedProcess[str] = self.place.run("./app", *words)
+        return done.stdout
+
+    def command(self, *words: str) -> list[str]:
+        """Return the words that shrink."""
+        return [sys.executable, "-P", "-m", "aiocg.cli", "shrink", *words]
+
+    def shrink(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Shrink, and leave nothing behind."""
+        done: subprocess.CompletedProcess[str] = self.place.run(*self.command(*words))
+        assert self.place.leftovers() == [] and self.place.processes() == []
+        return done
+
+    def report(self, *words: str) -> dict[str, Any]:
+        """Shrink, and return the report."""
+        done = self.shrink("--json", *words)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+
+@pytest.fixture(scope="module")
+def cache(new_cache: Callable[[], Path]) -> Path:
+    return new_cache()
+
+
+@pytest.fixture
+def project(place: Any, cache: Path) -> Project:
+    if not shutil.which("make") or not shutil.which("cc"):
+        pytest.skip("needs make and cc")
+    return Project(place, cache)
+
+
+def test_a_build_gets_smaller_and_does_the_same_and_nothing_else_changes(project: Project) -> None:
+    project.make()
+    said, before = project.output("12"), {path.name: path.read_bytes() for path in project.folder.iterdir()}
+    project.make("clean")
+    (image,) = project.report("--seconds", "1", "--html", "page.html", "--check", "make test", "--", "make")["images"]
+    after = {path.name: path.read_bytes() for path in project.folder.iterdir()}
+    assert project.output("12") == said
+    assert image["after"] == read_image(project.app).bytes < image["before"] == read_image(before["app"]).bytes
+    assert image["after"] == min(size["bytes"] for size in image["sizes"].values())
+    assert set(image["sizes"]) == {"own", "-Os", "-Oz", "-Oz -flto", "found"}
+    assert all(after[name] == before[name] for name in before if name not in ("app", "libpart.a"))  # which has times
+    assert after.keys() - before.keys() == {"aiocg.lock", "page.html"}
+    gone = {one["name"] for one in image["symbols"] if not one["after"]}
+    assert {"unused", "never"} <= gone
+    assert "never" in after["page.html"].decode()
+
+
+def test_a_locked_build_is_the_same_to_the_byte_without_a_search(project: Project) -> None:
+    project.report("--seconds", "1", "--", "make")
+    shrunk, lock = project.app, (project.folder / "aiocg.lock").read_bytes()
+    project.make("clean")
+    done = project.shrink("--locked", "--", "make")
+    assert project.app == shrunk and (project.folder / "aiocg.lock").read_bytes() == lock
+    assert "searching" not in done.stderr
+
+
+def test_a_stale_entry_is_built_by_the_core_set_and_the_lock_stays(project: Project) -> None:
+    project.report("--seconds", "1", "--", "make")
+    lock = (project.folder / "aiocg.lock").read_bytes()
+    (project.folder / "part.c").write_text(PART.replace("i % 3", "i % 5"))
+    project.make("clean")
+    (image,) = project.report("--locked", "--", "make")["images"]
+    assert "the program has changed" in image["note"] and image["bytes"] == read_image(project.app).bytes
+    assert project.output("9") == "4 18 11\n"
+    assert (project.folder / "aiocg.lock").read_bytes() == lock
+
+
+def test_a_build_that_fails_is_told_with_its_status(project: Project) -> None:
+    done = project.shrink("--", "sh", "-c", "exit 3")
+    assert done.returncode == 3 and "ended with 3" in done.stderr
+    assert not (project.folder / "aiocg.lock").exists()
+
+
+def test_what_the_build_strips_is_left_alone(project: Project) -> None:
+    report = project.report("--", "sh", "-c", "make && strip app")
+    assert report["images"] == [] and "strip" in report["left_alone"]["app"]
+
+
+def test_a_build_that_has_nothing_to_do_says_so(project: Project) -> None:
+    project.make()
+    done = project.shrink("--", "make")
+    assert done.returncode == 0 and "clean first" in done.stderr
+
+
+def test_a_check_that_fails_anyway_leaves_what_the_build_has_made(project: Project) -> None:
+    project.make()
+    own = project.app
+    project.make("clean")
+    (image,) = project.report("--seconds", "1", "--check", "false", "--", "make")["images"]
+    assert project.app == own and image["chosen"] == "own" and "with what the build itself" in image["notes"][0]
+
+
+def test_a_unit_that_the_check_fails_with_stays_and_the_rest_gets_smaller(project: Project) -> None:
+    (project.folder / "sized.c").write_text(SIZED)
+    (image,) = project.report("--seconds", "1", "--check", "make test", "--", "make")["images"]
+    assert project.output("9") == "4 18 33\n"
+    assert image["after"] < image["before"] and any("sized.c" in note for note in image["notes"])
+    shrunk = project.app
+    project.make("clean")
+    project.report("--locked", "--", "make")
+    assert project.app == shrunk
+
+
+def test_ctrl_c_in_the_search_leaves_what_the_build_has_made(project: Project) -> None:
+    project.make()
+    own = project.app
+    project.make("clean")
+    place = project.place
+    line = project.command("--seconds", "100", "--", "make")
+    with subprocess.Popen(line, cwd=place.folder, env=place.environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any("searching" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert process.returncode == 130 and "stands" in rest
+    assert project.app == own and place.leftovers() == []
+
+
+def test_a_shared_library_keeps_what_others_may_call(project: Project) -> None:
+    makefile = "lib.so: part.c\n\tcc -O2 -fPIC -shared -o lib.so part.c\n"
+    (project.folder / "Makefile").write_text(makefile)
+    (image,) = project.report("--seconds", "1", "--", "make")["images"]
+    assert image["after"] < image["before"] and {"half", "sum", "unused"} <= {
+        one["name"] for one in image["symbols"] if one["after"]
+    }
+
+
+def test_an_option_that_clang_does_not_know_is_no_obstacle(project: Project) -> None:
+    (image,) = project.report("--seconds", "1", "--", "make", "CFLAGS=-O2 -fno-tree-vrp -fipa-pta")["images"]
+    assert image["after"] < image["before"]
+
+
+def test_a_unit_that_clang_does_not_compile_stays(project: Project) -> None:
+    nested = "int wrong(void) { int x = 1; int inner(void) { return x - 1; } return inner(); }\n"  # GCC's alone
+    (project.folder / "sized.c").write_text(nested)
+    if project.place.run("cc", "-c", "sized.c").returncode:
+        pytest.skip("needs GCC as cc")
+    (project.folder / "sized.o").unlink()
+    (image,) = project.report("--seconds", "1", "--check", "make test", "--", "make")["images"]
+    assert image["after"] < image["before"] and any("sized.c stays" in note for note in image["notes"])

@@ -1,0 +1,124 @@
+"""`python -m bench.rl`: its episodes, what it says of results, and that it goes on where it was."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aiocg.policies.features import COUNTS
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
+    patch.syspath_prepend(str(CHECKOUT))
+    from bench.rl.__main__ import jobs, parse
+    from bench.rl.report import report
+    from bench.rl.runs import Job
+    from bench.rl.variants import AUTOPHASE, VARIANTS, Endless, Last, Paper, Unmasked
+    from bench.search.stored import read
+
+
+def counts(instructions: int) -> Any:
+    return np.full(COUNTS, instructions, np.int64)
+
+
+def episode(kind: Any, *arguments: Any) -> Any:
+    """Begin an episode at 100 instructions, of which the baseline leaves 50."""
+    return kind(3, 45, 100.0, 50.0, counts(100), 1)
+
+
+def row(variant: str = "ppo", seed: int = 0, last: float = 50, **others: Any) -> dict[str, Any]:
+    """Return what was made of a program with 100 instructions, of which both baselines leave 50."""
+    tested = {"uri": "generator://csmith-v0/0", "unoptimised": 100, "oz": 50, "oz_minsize": 50}
+    return {
+        "variant": variant, "training": "csmith-v0", "episodes": 64, "seed": seed, "programs": 9, "largest": 500,
+        "validations": 0, "steps": 99, "processor": 1.0, "testing": 1.0,
+        "tests": {"csmith-v0": [{**tested, "best": {"O0": 40.0}, "last": {"O0": last}}]}, **others,
+    }  # fmt: skip
+
+
+def lines_of(text: str, start: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line.startswith(start)
+    ]
+
+
+def test_rewards_of_the_paper_are_units_of_oz_clamped_and_nothing_is_masked() -> None:
+    one = episode(Paper)
+    assert one.advance(0, counts(75), 2, no_effect=False) == pytest.approx(0.5)
+    assert one.advance(0, counts(200), 3, no_effect=False) == pytest.approx(-1 - 0.001 * 1.5)
+    assert one.advance(1, counts(200), 3, no_effect=True) == 0
+    assert one.mask.tolist() == [True, True, True, False]  # there is no action that stops
+
+
+def test_levers_change_what_they_are_named_for() -> None:
+    ours, unmasked, endless, last = (episode(kind) for kind in (VARIANTS["ours"].episode, Unmasked, Endless, Last))
+    for one in (ours, unmasked, endless, last):
+        one.advance(1, counts(100), 1, no_effect=True)
+    assert [one.mask[1] for one in (ours, unmasked, endless, last)] == [False, True, False, False]
+    assert [one.mask[-1] for one in (ours, unmasked, endless, last)] == [True, True, False, True]
+    assert ours.advance(0, counts(120), 2, no_effect=False) == 0
+    assert last.advance(0, counts(120), 2, no_effect=False) < 0
+
+
+def test_actions_of_the_paper_are_41_different_ones() -> None:
+    assert len(AUTOPHASE) == len(set(AUTOPHASE)) == 41
+    assert all(set(one.actions) for one in VARIANTS.values())
+
+
+def test_tables_have_both_formulas_and_say_what_was_shortened() -> None:
+    text = report([row(), row(seed=1, last=200.0), row("a2c", last=25.0)])
+    (heading,) = [line for line in text.splitlines() if line.startswith("### ")]
+    assert heading == (
+        "### Shortened Table VI: 64 of 100,000 episodes, 1 of 10 replicas, 9 of 100,000 programs, of at most 500 "
+        "instructions, no validation, fewer than 50 programs of a test set"
+    )
+    ((*_, ratio, units, best),) = lines_of(text, "| PPO ")
+    assert (ratio, units) == ("**0.500**", "**-0.500**")  # the means of 1 and 1/4, and of 1 and -2
+    assert best == "**1.250**"
+    (a2c,) = lines_of(text, "| A2C ")
+    assert a2c[:4] == ["A2C", "csmith-v0", "1", "1.023"] and a2c[4] == "**2.000**"
+
+
+def test_a_whole_run_is_not_called_shortened() -> None:
+    found = [{**row()["tests"]["csmith-v0"][0], "uri": f"generator://csmith-v0/{place}"} for place in range(50)]
+    whole = {"episodes": 100_000, "programs": 100_000, "largest": None, "validations": 10}
+    text = report([row(seed=seed, **whole, tests={"csmith-v0": found}) for seed in range(10)])
+    assert "### The protocol of Table VI" in text
+
+
+def test_tables_of_which_nothing_is_stored_are_left_out() -> None:
+    assert "Levers" not in report([row()]) and "Figure 9" not in report([row()])
+    levers = report([row("ours"), row("no-stop")])
+    assert "### Levers" in levers and "Table VI" not in levers
+    assert "Figure 9" in report([row(), row("ppo-autophase")])
+    assert "Table VII" in report([row(), row(training="aiocg-v0")])
+
+
+def test_what_is_trained_follows_from_the_table() -> None:
+    wanted = jobs(parse(["--results", "x", "--table", "VII", "--seeds", "2", "--episodes", "7"]))
+    assert wanted[0] == Job("ppo", "csmith-v0", 7, 0) and len(wanted) == 6
+    assert {job.variant for job in jobs(parse(["--results", "x", "--table", "9"]))} >= {"ppo", "ppo-instcount"}
+
+
+@pytest.mark.slow
+def test_an_agent_is_trained_judged_and_not_trained_again(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "few.jsonl"
+    words = ("--episodes", "10", "--seeds", "1", "--programs", "2", "--largest", "500", "--validations", "1")
+    command = [sys.executable, "-m", "bench.rl", "--results", str(path), *words, "--tests", "programs-v0/gcd"]
+    runs = [
+        subprocess.run([*command, *more], cwd=CHECKOUT, capture_output=True, text=True, timeout=250)
+        for more in (["--variants", "ppo", "a2c"], ["--variants", "ppo", "a2c"], ["--report"])
+    ]
+    assert [done.returncode for done in runs] == [0, 0, 0], runs[0].stderr
+    assert "ppo csmith-v0 seed 0: 4,005 steps" in runs[0].stdout  # of 89 episodes, as an update has
+    assert "a2c csmith-v0 seed 0: 450 steps" in runs[0].stdout and runs[1].stdout == ""
+    assert len(lines_of(runs[2].stdout, "| PPO ")) == 1
+    (one, other) = read(path, Job).values()
+    assert all(math.isfinite(row["tests"]["gcd"][0]["last"]["O0"]) for row in (one, other))
+    assert json.loads(path.read_text().splitlines()[0])["machine"]["compiler"]

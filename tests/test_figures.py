@@ -1,0 +1,16 @@
+"""The figures of README.md and of docs/ are what `python -m bench.figures` draws."""
+
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
+    patch.syspath_prepend(str(CHECKOUT))
+    from bench.figures import figures
+
+
+@pytest.mark.slow
+async def test_figures_are_those_that_the_command_draws() -> None:
+    for name, drawn in (await figures()).items():
+        assert (CHECKOUT / "docs" / name).read_text(encoding="utf-8") == drawn, "run `python -m bench.figures`"

@@ -1,0 +1,334 @@
+"""The walker against a slow second opinion, on compiled C and C++ and on random programs.
+
+The second opinion takes opcodes and switch cases from the printed module and everything else from the C API,
+called from Python; predecessors are counted from the successor lists of terminators.
+"""
+
+import collections
+import ctypes
+import itertools
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiocg.workers.llvm.library import Library
+from aiocg.workers.llvm.module import Module
+from aiocg.workers.llvm.native_library import NativeLibraries
+from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
+
+LIBRARIES = {
+    "default": None,
+    "19": "/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1",
+    "14": "/usr/lib/llvm-14/lib/libLLVM-14.so",
+}
+PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+Cases = list[tuple[int, int]]  # width and value of each case of a switch
+
+INSTRUCTION = re.compile(r'  (?:%(?:"[^"]*"|[-\w$.]+) = )?(?:(?:tail|musttail|notail) )?([a-z]\w*)')
+SWITCH_CASE = re.compile(r"    i(\d+) (-?\w+), label %")
+SPELLINGS = {"cmpxchg": "AtomicCmpXchg", "va_arg": "VAArg"}
+NAMES_BY_OPCODE = {name.lower(): name for name in INST_COUNT_NAMES[3:]}
+BINARY = {"Shl", "LShr", "AShr", "And", "Or", "Xor"}
+BINARY |= {f"{kind}{operation}" for kind in ("", "F") for operation in ("Add", "Sub", "Mul")}
+BINARY |= {f"{kind}{operation}" for kind in "USF" for operation in ("Div", "Rem")}
+UNARY = {"Trunc", "ZExt", "SExt", "FPTrunc", "FPExt", "PtrToInt", "IntToPtr", "BitCast", "AddrSpaceCast"}
+UNARY |= {
+    "FPToUI",
+    "FPToSI",
+    "UIToFP",
+    "SIToFP",
+    "FNeg",
+    "Alloca",
+    "Load",
+    "VAArg",
+    "ExtractValue",
+    "ptrtoaddr",
+}
+MEMORY = {"GetElementPtr", "Load", "Store", "Call", "Invoke", "Alloca"}
+
+POINTER_FUNCTIONS = """
+    GetFirstFunction GetNextFunction GetFirstBasicBlock GetNextBasicBlock GetFirstInstruction
+    GetNextInstruction GetBasicBlockTerminator GetCalledValue GetCalledFunctionType GlobalGetValueType
+    IsAFunction IsAConstantInt PrintValueToString PrintTypeToString PrintModuleToString
+"""
+NUMBER_FUNCTIONS = "GetNumOperands GetNumSuccessors IsConstant"
+INDEXED_FUNCTIONS = "GetOperand GetSuccessor"
+
+C_PROGRAM = r"""
+typedef struct { int key; long weight; double value; } Item;
+extern int puts(const char *); extern void *malloc(unsigned long); extern long rank(Item *, int);
+static int compare(const Item *a, const Item *b) { return a->key < b->key ? -1 : a->key > b->key; }
+void sort(Item *items, int n) {
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && compare(&items[j - 1], &items[j]) > 0; j--) {
+            Item t = items[j]; items[j] = items[j - 1]; items[j - 1] = t;
+        }
+}
+int classify(int c) {
+    switch (c) {
+    case 0: return 1;
+    case 1: case 2: case 3: return c * 7;
+    case 'a' ... 'z': puts("letter"); return c ^ 32;
+    case 1000: goto out;
+    default: if (c < 0) return -c;
+    }
+    return 0;
+out:
+    return c << 1 | 1;
+}
+unsigned __int128 power(unsigned __int128 base, unsigned n) {
+    unsigned __int128 r = 1;
+    for (; n; n >>= 1, base *= base) if (n & 1) r *= base;
+    return r + ((unsigned __int128)1 << 64);
+}
+double mean(const Item *items, int n, double (*weigh)(double, int)) {
+    double sum = 0, all = 0;
+    for (int i = 0; i < n; i++) { double w = weigh(items[i].value, i); sum += w * items[i].value; all += w; }
+    return all != 0 ? sum / all : -sum;
+}
+long interpret(const unsigned char *code, long *stack) {
+    static void *labels[] = {&&push, &&add, &&drop, &&stop};
+    long *top = stack;
+    goto *labels[*code++ & 3];
+push: *top++ = *code++; goto *labels[*code++ & 3];
+add: top--; top[-1] += *top; goto *labels[*code++ & 3];
+drop: top--; goto *labels[*code++ & 3];
+stop: return top[-1] + rank((Item *)malloc(sizeof(Item) * 8), 8);
+}
+typedef float Vector __attribute__((vector_size(16)));
+Vector blend(Vector a, Vector b, int i) { a[i & 3] = b[0]; return a * b + a - (Vector){0, 1, 2, 3}; }
+int count(_Atomic int *n) { return __c11_atomic_fetch_add(n, 1, 5); }
+"""
+
+CC_PROGRAM = r"""
+struct Base { virtual ~Base() {} virtual int run(int) = 0; };
+struct Noisy { int *n; Noisy(int *p) : n(p) { ++*n; } ~Noisy() { --*n; } };
+int risky(int);
+struct Child : Base {
+    int state = 0;
+    int run(int x) override {
+        Noisy guard(&state);
+        try { return risky(x) + state; }
+        catch (int e) { return e; }
+        catch (...) { if (x > 1) throw; return -1; }
+    }
+};
+template <int N> int unrolled(Base &b) { return b.run(N) + unrolled<N - 1>(b); }
+template <> int unrolled<0>(Base &) { return 0; }
+int all() { Child c; return unrolled<12>(c); }
+"""
+
+
+class Reference:
+    """The slow way, for one library."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        c = ctypes.CDLL(str(library.path))
+        for names in (POINTER_FUNCTIONS, NUMBER_FUNCTIONS, INDEXED_FUNCTIONS):
+            for name in names.split():
+                function = c[f"LLVM{name}"]
+                function.restype = ctypes.c_int if names is NUMBER_FUNCTIONS else ctypes.c_void_p
+                function.argtypes = [ctypes.c_void_p]
+                if names is INDEXED_FUNCTIONS:
+                    function.argtypes = [ctypes.c_void_p, ctypes.c_uint]
+                setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"LLVM{name} is not in the tables above")
+
+    def each(self, kind: str, parent: int) -> Iterator[int]:
+        item = getattr(self, f"GetFirst{kind}")(parent)
+        while item:
+            yield item
+            item = getattr(self, f"GetNext{kind}")(item)
+
+    def text_of(self, value: int) -> str:
+        return self.library.take_string(self.PrintValueToString(value))
+
+    def opcodes(self, module: int) -> list[tuple[str, Cases]]:
+        """The opcode of each instruction, in order, and for a switch its cases as (width, value)."""
+        found: list[tuple[str, Cases]] = []
+        for line in self.library.take_string(self.PrintModuleToString(module)).splitlines():
+            if match := INSTRUCTION.match(line):
+                word = match[1]
+                found.append((SPELLINGS.get(word) or NAMES_BY_OPCODE.get(word, word), []))
+            elif match := SWITCH_CASE.match(line):
+                found[-1][1].append((int(match[1]), value_of(match[2])))
+        return found
+
+    def inst_count(self, module: int) -> dict[str, int]:
+        counts = collections.Counter(name for name, _ in self.opcodes(module) if name in INST_COUNT_NAMES)
+        functions = list(self.each("Function", module))
+        counts["TotalFuncs"] = len(functions)
+        counts["TotalBlocks"] = sum(len(list(self.each("BasicBlock", function))) for function in functions)
+        counts["TotalInsts"] = len(self.opcodes(module))
+        return counts
+
+    def autophase(self, module: int) -> dict[str, int]:
+        counts: collections.Counter[str] = collections.Counter()
+        opcodes = iter(self.opcodes(module))
+        for function in self.each("Function", module):
+            counts["TotalFuncs"] += 1
+            blocks = list(self.each("BasicBlock", function))
+            successors = {block: self.successors(block) for block in blocks}
+            predecessors = collections.Counter(itertools.chain.from_iterable(successors.values()))
+            for block in blocks:
+                self.count_block(block, opcodes, counts)
+                count_shape(len(successors[block]), predecessors[block], counts)
+                if len(successors[block]) > 1:
+                    counts["CriticalCount"] += sum(predecessors[target] > 1 for target in successors[block])
+        return counts
+
+    def successors(self, block: int) -> list[int]:
+        end = self.GetBasicBlockTerminator(block)
+        return [self.GetSuccessor(end, i) for i in range(self.GetNumSuccessors(end))]
+
+    def count_block(
+        self,
+        block: int,
+        opcodes: Iterator[tuple[str, Cases]],
+        counts: collections.Counter[str],
+    ) -> None:
+        names, incoming = [], 0
+        for instruction in self.each("Instruction", block):
+            name, cases = next(opcodes)
+            names.append(name)
+            operands = [self.GetOperand(instruction, i) for i in range(self.GetNumOperands(instruction))]
+            incoming += len(operands) * (name == "PHI")
+            counts[f"Num{name}Inst"] += 1
+            self.count_operands(name, operands, cases, counts)
+            if name == "Br":
+                counts["BranchCount"] += 1
+                counts["UncondBranches"] += self.GetNumSuccessors(instruction) == 1
+            if name == "Call":
+                counts["returnInt"] += self.calls_integer_function(instruction)
+        phis = names.count("PHI")
+        counts["BeginPhi"] += names[0] == "PHI"
+        counts["BBNoPhi" if phis == 0 else "BB03Phi" if phis <= 3 else "BBHiPhi"] += 1
+        counts["ArgsPhi"] += incoming
+        counts["BBNumArgsLo"] += 1 <= incoming <= 5
+        counts["BBNumArgsHi"] += incoming > 5
+        counts["BlockLow"] += len(names) < 15
+        counts["BlockMid"] += 15 <= len(names) <= 500
+        counts["TotalBlocks"] += 1
+        counts["TotalInsts"] += len(names)
+        counts["TotalMemInst"] += sum(name in MEMORY for name in names)
+        counts["testUnary"] += sum(name in UNARY for name in names)
+
+    def count_operands(self, name: str, operands: list[int], cases: Cases, counts: collections.Counter[str]) -> None:
+        integers = list(cases)
+        for operand in operands[:1] if name == "Switch" else operands:
+            text = self.text_of(operand) if self.IsAConstantInt(operand) else ""
+            if match := re.fullmatch(r"i(\d+) (\S+)", text):
+                integers.append((int(match[1]), value_of(match[2])))
+        counts["const32Bit"] += sum(width == 32 for width, _ in integers)
+        counts["const64Bit"] += sum(width == 64 for width, _ in integers)
+        counts["numConstZeroes"] += sum(value == 0 for _, value in integers)
+        counts["numConstOnes"] += sum(value == 1 for _, value in integers)
+        counts["binaryConstArg"] += name in BINARY and any(map(self.IsConstant, operands))
+
+    def calls_integer_function(self, call: int) -> bool:
+        callee = self.GetCalledValue(call)
+        if not self.IsAFunction(callee):
+            return False
+        kinds = (self.GlobalGetValueType(callee), self.GetCalledFunctionType(call))
+        texts = [self.library.take_string(self.PrintTypeToString(kind)) for kind in kinds]
+        return texts[0] == texts[1] and re.match(r"i\d+ \(", texts[0]) is not None
+
+
+def value_of(text: str) -> int:
+    return {"true": 1, "false": 0}[text] if text.isalpha() else int(text)
+
+
+def count_shape(successors: int, predecessors: int, counts: collections.Counter[str]) -> None:
+    counts["NumEdges"] += successors
+    pairs = {"onePredOneSuc": (1, 1), "onePredTwoSuc": (1, 2), "twoPredOneSuc": (2, 1), "twoEach": (2, 2)}
+    for name, pair in pairs.items():
+        counts[name] += pair == (predecessors, successors)
+    counts["oneSuccessor"] += successors == 1
+    counts["twoSuccessor"] += successors == 2
+    counts["onePred"] += predecessors == 1
+    counts["twoPred"] += predecessors == 2
+    counts["morePreds"] += predecessors > 2
+
+
+@pytest.fixture(scope="module", params=LIBRARIES)
+def library(request: pytest.FixtureRequest) -> Library:
+    path = LIBRARIES[request.param]
+    if path and not os.path.isfile(path):
+        pytest.skip(f"LLVM {request.param} is not installed here")
+    return Library(path) if path else Library.find()
+
+
+@pytest.fixture(scope="module")
+def walker(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Walker:
+    return Walker(NativeLibraries(library, clang_of(library), tmp_path_factory.mktemp("cache")).load("walker"))
+
+
+def clang_of(library: Library) -> str:
+    """The clang of the library's own version: an older library cannot read what a newer clang writes."""
+    name = f"clang-{library.version[0]}"
+    clang = os.environ.get("AIOCG_CLANG") if library.path == Library.find().path else None
+    found = clang or shutil.which(name, path=PLACES)
+    if found is None:
+        pytest.skip(f"{name} is not installed here")
+    return found
+
+
+def check(library: Library, walker: Walker, program: bytes) -> int:
+    """Compare both vectors in full and return the number of instructions."""
+    module = Module.parse(library, program)
+    reference = Reference(library)
+    for names, data, expected in (
+        (INST_COUNT_NAMES, walker.inst_count(module.pointer), reference.inst_count(module.pointer)),
+        (AUTOPHASE_NAMES, walker.autophase(module.pointer), reference.autophase(module.pointer)),
+    ):
+        counted = dict(zip(names, struct.unpack(f"<{len(names)}q", data), strict=True))
+        assert counted == {name: expected.get(name, 0) for name in names}
+    total: int = walker.instruction_count(module.pointer)
+    assert total == reference.inst_count(module.pointer)["TotalInsts"]
+    module.close()
+    return total
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("flags", ["-O1 -Xclang -disable-llvm-passes", "-O0", "-O2", "-Oz -g"])
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_counts_on_compiled_programs(library: Library, walker: Walker, language: str, flags: str) -> None:
+    source = C_PROGRAM if language == "c" else CC_PROGRAM
+    command = [clang_of(library), "-x", language, *flags.split(), "-c", "-emit-llvm", "-", "-o", "-"]
+    done = subprocess.run(command, input=source.encode(), stdout=subprocess.PIPE, check=True)
+    assert check(library, walker, done.stdout) > 50
+
+
+@pytest.mark.few(5)
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_counts_on_random_programs(library: Library, walker: Walker, seed: int) -> None:
+    if not shutil.which("llvm-stress-14") or not shutil.which("llvm-as-14"):
+        pytest.skip("llvm-stress-14 and llvm-as-14 are not installed here")
+    size = 200 * seed
+    script = f"llvm-stress-14 -seed={seed} -size={size} | llvm-as-14"
+    done = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True)
+    assert check(library, walker, done.stdout) >= size / 4
+
+
+def test_counts_on_every_opcode(library: Library, walker: Walker) -> None:
+    text = (Path(__file__).with_name("data") / "opcodes.ll").read_text()
+    if library.version >= (15,):
+        text = re.sub(r"\w+ \(\.\.\.\)\*|\b\w+(?: addrspace\(\d+\))?\*", lambda m: opaque(m[0]), text)
+    assert check(library, walker, text.encode()) == 71
+
+
+def opaque(pointer: str) -> str:
+    space = re.search(r"addrspace\(\d+\)", pointer)
+    return f"ptr {space[0]}" if space else "ptr"
