@@ -18,11 +18,9 @@ from aiocg.workers.llvm.pass_exclusions import EXCLUSIONS
 from aiocg.workers.llvm.pass_table import ENTRIES
 from aiocg.workers.llvm.passes import Pass, available
 from aiocg.workers.llvm.session import LlvmSession
+from bench.actions_page import render
 
 CHECKOUT = Path(__file__).parents[3]
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench.actions_page import render
 
 DOCUMENT = CHECKOUT / "docs" / "actions.md"
 SWEEP = Path(__file__).with_name("pass_sweep.py")
