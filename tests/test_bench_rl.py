@@ -13,15 +13,13 @@ import pytest
 
 from aiocg.policies.features import COUNTS
 from aiocg.rl.ppo import Settings
+from bench.rl.__main__ import jobs, parse
+from bench.rl.report import report
+from bench.rl.runs import Job
+from bench.rl.variants import AUTOPHASE, VARIANTS, Endless, Last, Paper, Unmasked
+from bench.search.stored import read
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench.rl.__main__ import jobs, parse
-    from bench.rl.report import report
-    from bench.rl.runs import Job
-    from bench.rl.variants import AUTOPHASE, VARIANTS, Endless, Last, Paper, Unmasked
-    from bench.search.stored import read
 
 
 def counts(instructions: int) -> Any:

@@ -35,7 +35,6 @@ ARGUMENTS = {
     "vector_random.py": ["--envs", "8", "--steps", "200", "--as-ready"],
     "wrapped_environment.py": ["--episodes", "2"],
 }
-FIRST = ("greedy_search.py",)  # the others are slow
 NEEDED = {  # packages
     "mcp_client.py": ["mcp"],
     "rl_cleanrl.py": ["torch"],
@@ -99,9 +98,8 @@ def test_every_example_is_run_here() -> None:
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(ARGUMENTS)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.slow) for name in sorted(ARGUMENTS)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
 def test_example_runs(name: str, place: Any, tmp_path: Path) -> None:
     if name == "own_project.py":
         needs_the_c_library()
