@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import importlib.util
 import logging
 import os
 import random
@@ -28,6 +29,16 @@ import pytest
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.toolchain import loader_environment
 
+
+def _offer_bench() -> None:
+    """Let tests import `bench`, which is not installed, and none of the folders beside it by their short names."""
+    spec = importlib.util.spec_from_file_location("bench", Path(__file__).parents[1] / "bench" / "__init__.py")
+    assert spec is not None and spec.loader is not None
+    sys.modules["bench"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+_offer_bench()
 SIDE_BY_SIDE = 8  # at most: each process that runs tests has workers of its own
 EXAMPLES = 10  # of hypothesis, at most, for a test that is not slow
 
@@ -150,7 +161,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
 
 def pytest_collection_finish() -> None:
     """Let no collection of garbage go through thousands of tests, which are none."""
-    gc.collect()
     gc.freeze()
 
 

@@ -9,15 +9,13 @@ import pytest
 from aiocg.workers.loops.cpu.target import CpuTarget
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.reference import expect, random_inputs
+from bench.loops import schedules, searches, sweep
+from bench.loops.naive import Naive
+from bench.loops.sides import NUMPY, NumPy, Ours
+from bench.measure import Effort
 
 ROOT = Path(__file__).resolve().parents[1]
 
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(ROOT))
-    from bench.loops import schedules, searches, sweep
-    from bench.loops.naive import Naive
-    from bench.loops.sides import NUMPY, NumPy, Ours
-    from bench.measure import Effort
 
 STORED = ROOT / "docs" / "performance" / "loops"
 

@@ -12,17 +12,15 @@ import pytest
 
 from aiocg.datasets import compile_source
 from aiocg.search import Progress
+from aiocg.search.metrics import mean_of_ratios
+from bench.search import protocol
+from bench.search.__main__ import parse, programs
+from bench.search.means import anytime, by_program, ratio, shares_best
+from bench.search.report import report
+from bench.search.runs import Curve
+from bench.search.stored import Job, append, read
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from aiocg.search.metrics import mean_of_ratios
-    from bench.search import protocol
-    from bench.search.__main__ import parse, programs
-    from bench.search.means import anytime, by_program, ratio, shares_best
-    from bench.search.report import report
-    from bench.search.runs import Curve
-    from bench.search.stored import Job, append, read
 
 
 def row(program: str = "suite/one", search: str = "random", found: int = 80, **others: Any) -> dict[str, Any]:

@@ -20,18 +20,16 @@ import pytest
 
 import aiocg
 import aiocg.testing
+from bench.chaos import checks, remains
+from bench.chaos.faults import FAULTS, MISDEEDS, NAMES, Fault, Kill, Target, misdeed
+from bench.chaos.injector import Appointment, Injector, schedule
+from bench.chaos.ledger import Ledger, LedgerTail, LedgerWriter
+from bench.chaos.remains import Remains, SearchArea
+from bench.chaos.witness import Sample, Sighting
+from bench.chaos.world import LLVM, SCRIPTED, Form, Settings, Walk, value_after, walks
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench.chaos import checks, remains
-    from bench.chaos.faults import FAULTS, MISDEEDS, NAMES, Fault, Kill, Target, misdeed
-    from bench.chaos.injector import Appointment, Injector, schedule
-    from bench.chaos.ledger import Ledger, LedgerTail, LedgerWriter
-    from bench.chaos.remains import Remains, SearchArea
-    from bench.chaos.witness import Sample, Sighting
-    from bench.chaos.world import LLVM, SCRIPTED, Form, Settings, Walk, value_after, walks
 
 SMALL = Settings(seed=3, environments=10, seconds=40.0, faults=NAMES)
 

@@ -155,7 +155,7 @@ def test_describe_shows_every_action_in_a_table(aiocg: Run) -> None:
         assert re.search(rf"│ {name}\s+│", done.out)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ParametrizedPasses", "PipelineText"])
 def test_describe_shows_the_actions_of_the_space_asked_for(aiocg: Run, name: str) -> None:
     described = aiocg("describe", "llvm-v0", "--action-space", name, "--json").json
@@ -198,7 +198,7 @@ def test_search_prints_a_table_that_ends_with_what_it_took(aiocg: Run, words: tu
     assert re.fullmatch(r"wall time   [\d.]+ s, \d+ evaluations(, ended by its budget)?", done.out.splitlines()[-1])
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [
@@ -305,6 +305,7 @@ def test_own_file_is_optimised_and_the_bitcode_written_loads_again(aiocg: Run, n
     assert again["instructions"]["before"] == first["instructions"]["found"]
 
 
+@pytest.mark.slow
 def test_saved_state_replays_to_the_same_bitcode_or_to_what_the_suffix_says(aiocg: Run) -> None:
     words = ("search", "random", CHEAPEST, "--evaluations", "30")
     assert aiocg(*words, "-o", "best.bc", "--state", "best.json").status == 0
@@ -397,6 +398,7 @@ def test_source_that_does_not_compile_shows_what_clang_says(aiocg: Run) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -456,7 +458,7 @@ def test_compiler_that_does_not_exist_is_named_with_its_variable(place: Any, var
 # ---------------------------------------------------------------------------- processes, terminals and pipes
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["aiocg-*/llvm-*", "aiocg-*"], ids=["while searching", "while starting"])
 def test_ctrl_c_ends_with_130_and_leaves_nothing(place: Any, moment: str) -> None:
     command = ["aiocg", "search", "random", "programs-v0/sha256", "--budget", "600", "--workers", "2"]
@@ -504,6 +506,7 @@ def test_files_are_written_even_when_nobody_reads_the_table(place: Any) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @needs_headers
 def test_terminal_sees_progress_and_then_the_table(place: Any) -> None:
     ours, theirs = pty.openpty()

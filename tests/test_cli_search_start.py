@@ -54,6 +54,7 @@ def test_it_says_at_once_that_it_starts_and_how_long_it_takes() -> None:
         assert b"of 600 s" in progress and b"reward" in progress
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("moment", [b"starting ...", b"starting workers", b"levels of"])
 def test_ctrl_c_before_the_first_result_says_so(moment: bytes) -> None:
     with on_a_terminal(SEARCH) as (process, read):

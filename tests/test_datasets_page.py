@@ -13,13 +13,11 @@ from aiocg.datasets.dataset import Dataset
 from aiocg.datasets.files import FilesDataset
 from aiocg.datasets.index import DatasetIndex
 from aiocg.datasets.programs import ProgramsDataset
+from bench.datasets_page import __main__ as report
+from bench.datasets_page import measurements
+from bench.datasets_page.measurements import Failure, measure_samples, take_measurement
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench.datasets_page import __main__ as report
-    from bench.datasets_page import measurements
-    from bench.datasets_page.measurements import Failure, measure_samples, take_measurement
 
 PAGE = CHECKOUT / "docs" / "datasets.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -35,7 +35,6 @@ ARGUMENTS = {
     "vector_random.py": ["--envs", "8", "--steps", "200", "--as-ready"],
     "wrapped_environment.py": ["--episodes", "2"],
 }
-FIRST = ("greedy_search.py",)  # the others are slow
 NEEDED = {  # packages
     "mcp_client.py": ["mcp"],
     "rl_cleanrl.py": ["torch"],
@@ -46,7 +45,7 @@ NEEDED = {  # packages
 OWN = {  # requirements that are installed for the example alone, as they want other versions of what we use
     "rl_rllib.py": ["ray[rllib]>=2.50"],
     "rl_tianshou.py": ["tianshou>=2"],
-    "rl_torchrl.py": ["torchrl>=0.11"],
+    "rl_torchrl.py": ["torchrl>=0.14"],
 }
 PROJECT = EXAMPLES / "makefile_project"
 
@@ -99,9 +98,8 @@ def test_every_example_is_run_here() -> None:
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(ARGUMENTS)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.slow) for name in sorted(ARGUMENTS)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
 def test_example_runs(name: str, place: Any, tmp_path: Path) -> None:
     if name == "own_project.py":
         needs_the_c_library()
@@ -151,7 +149,7 @@ def test_compiler_of_ones_own_refuses_bad_programs_and_names_the_line(place: Any
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
 def test_example_is_short_and_says_what_it_is(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= (120 if path.parent.name == "cost_model" else 70)
+    assert len(lines) <= (120 if path.parent.name == "cost_model" else 85)
     assert lines[0].startswith('"""')
 
 

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.figures import figures
+
 CHECKOUT = Path(__file__).resolve().parent.parent
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench.figures import figures
 
 
 @pytest.mark.slow

@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 import aiocg
-
-CHECKOUT = Path(__file__).resolve().parent.parent
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench import limit, profile_step
-    from bench.versus.driver import Driver
+from bench import limit, profile_step
+from bench.versus.driver import Driver
 
 PROGRAM = "programs-v0/gcd"
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.plots import page
+from bench.plots.__main__ import PAGE, draw
+from bench.plots.stored import LIMIT, PROFILE, VERSUS, Missing, Stored
+
 CHECKOUT = Path(__file__).resolve().parent.parent
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench.plots import page
-    from bench.plots.__main__ import PAGE, draw
-    from bench.plots.stored import LIMIT, PROFILE, VERSUS, Missing, Stored
 
 DOCS = CHECKOUT / "docs"
 FOLDER = DOCS / "performance"

@@ -70,8 +70,9 @@ def found(done: "subprocess.CompletedProcess[str]") -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @needs_headers
-@pytest.mark.parametrize("who", ["somebody", pytest.param("me", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("who", ["somebody", "me"])
 def test_a_search_needs_no_home_and_takes_names_with_blanks(folder: Path, who: str) -> None:
     words = ["search", "random", "my program.c", "--run", "./program", "--evaluations", "5", "--workers", "1"]
     words += ["-o", "best program.o", "--json"]

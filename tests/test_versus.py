@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 
+from bench import versus_compiler_gym
+from bench.versus import original, rounds, stand_ins
+from bench.versus.comparison import LARGE, Comparison, Samples, overviews
+from bench.versus.driver import DriverFailed, alone, ours
+
 CHECKOUT = Path(__file__).resolve().parent.parent
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench import versus_compiler_gym
-    from bench.versus import original, rounds, stand_ins
-    from bench.versus.comparison import LARGE, Comparison, Samples, overviews
-    from bench.versus.driver import DriverFailed, alone, ours
 
 VENVS = Path(os.environ.get("AIOCG_CACHE") or Path.home() / ".cache" / "aiocg") / "versus"  # where they are kept
 

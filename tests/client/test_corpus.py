@@ -68,6 +68,7 @@ async def test_sizes_and_hashes_are_those_of_the_programs() -> None:
     assert (again.measured, again.skipped) == (1, 2)
 
 
+@pytest.mark.slow
 async def test_programs_that_fail_are_recorded_and_the_others_go_on(mixed: FilesDataset) -> None:
     summary = await measure(mixed, workers=1)
     rows = {row.uri.rpartition("/")[2]: row for row in DatasetIndex.of(mixed).rows()}

@@ -371,6 +371,7 @@ async def _cancel_an_expansion(env: aiocg.Env) -> None:
     await env.observe("value")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "use",
     [

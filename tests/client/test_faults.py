@@ -191,6 +191,7 @@ async def test_running_out_of_memory_is_an_error_of_the_action() -> None:
         assert (await other.step("double"))[0] == 6
 
 
+@pytest.mark.slow
 async def test_a_worker_that_has_grown_is_replaced_and_nobody_notices(eventually) -> None:
     async with aiocg.Runtime(workers=1, policy=Policy(memory_threshold=300 << 20)) as runtime:
         one, other = await several(runtime, 2)

@@ -168,7 +168,7 @@ def conclude(client: Client, number: int, *, statuses: tuple[int, ...] = ()) -> 
 
 
 @pytest.mark.sampled
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [INT, pytest.param(TERM, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("phase", ["starting", "stepping", "closing"])
 @pytest.mark.parametrize("delay", [0.0, pytest.param(0.13, marks=pytest.mark.slow)])

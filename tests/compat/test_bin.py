@@ -85,7 +85,7 @@ def test_search_and_replay(tmp_path: Path) -> None:
     assert "Step [001 / " in done.stdout
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "arguments", "message"),
     [

@@ -100,6 +100,7 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installatio
     return installation
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_program_runs_and_prints_its_checksum(dataset: CsmithDataset, seed: str, tmp_path: Path) -> None:
     benchmark, executable = dataset[seed], tmp_path / "program"

@@ -201,7 +201,7 @@ def test_what_does_not_compile_is_an_error_with_the_words_of_clang(make: Callabl
     assert "sha_driver.c:1:21: error: expected expression" in caught.value.diagnostics
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["1/1000", "104/2"])
 def test_programs_of_poj104_are_repaired(make: Callable[[str], Any], path: str) -> None:
     dataset = make("poj104-v1")

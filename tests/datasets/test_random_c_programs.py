@@ -15,7 +15,9 @@ from aiocg.datasets.generators.random_c.dataset import MAX_SIZE, MIN_SIZE, Rando
 from aiocg.datasets.linking import freestanding_flags, link
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.workers.llvm.library import Library
-from aiocg.workers.llvm.module import Module, TargetMachine
+from aiocg.workers.llvm.module import Module
+
+from .test_programs import optimized
 
 DATASET = RandomProgramsDataset()
 
@@ -46,16 +48,6 @@ def printed(bitcode: bytes, executable: Path, *, level: str = "-O0", argument: s
     assert (execution.returncode, execution.stderr) == (0, b"")
     assert re.fullmatch(rb"[0-9a-f]{16}\n", execution.stdout)
     return execution.stdout
-
-
-def optimized(library: Library, bitcode: bytes, pipeline: str) -> bytes:
-    with Module.parse(library, bitcode) as module:
-        machine = TargetMachine.create(library, module.triple)
-        module.run_passes(pipeline, machine)
-        assert module.verify() is None
-        if machine is not None:
-            machine.close()
-        return module.write_bitcode()
 
 
 def instruction_count(library: Library, bitcode: bytes) -> int:

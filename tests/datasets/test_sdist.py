@@ -17,11 +17,7 @@ from aiocg.datasets.frontend import is_bitcode
 from aiocg.datasets.headers import headers_directory
 from aiocg.datasets.sdist import SdistDataset
 from aiocg.datasets.sdist.manifest import Project
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench import curate_sdist as curate
+from bench import curate_sdist as curate
 
 HEADER = "#include <assert.h>\nstatic inline int checked(int x) { assert(x > 0); return x; }\n"
 SOURCES = {
@@ -156,6 +152,7 @@ def usual_headers() -> Path:
     return headers_directory().parent
 
 
+@pytest.mark.slow
 def test_a_program_is_compiled_once(
     dataset: SdistDataset, usual_headers: Path, logging_clang: Any, own_cache: Path
 ) -> None:

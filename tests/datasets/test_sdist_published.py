@@ -1,7 +1,6 @@
 """The source distributions whose descriptions are shipped, and a few of them as the package index has them."""
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -9,11 +8,7 @@ import aiocg
 from aiocg.datasets import BenchmarkInitError
 from aiocg.datasets.sdist import SdistDataset
 from aiocg.datasets.sdist.manifest import PROJECTS_DIRECTORY, Project, projects
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench import curate_sdist as curate
+from bench import curate_sdist as curate
 
 
 def test_the_descriptions_that_are_shipped_are_in_order() -> None:

@@ -1,15 +1,10 @@
 """Damaged programs for a real worker."""
 
 import itertools
-from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench.fuzz.programs import attack, inputs
+from bench.fuzz.programs import attack, inputs
 
 GROWTH = 64 << 20  # bytes that a worker may grow by: it remembers states, and its heap is never quite the same
 

@@ -1,18 +1,13 @@
 """Everything that reads what others have written, with inputs that hypothesis makes up: the targets of `bench.fuzz`."""
 
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench.fuzz.mutation import damaged
-    from bench.fuzz.targets import MOST_MEMORY, TARGETS, Target, memory_of
+from bench.fuzz.mutation import damaged
+from bench.fuzz.targets import MOST_MEMORY, TARGETS, Target, memory_of
 
 ON_DISK = {"archives", "lists", "manifests"}  # each input makes and removes files
 

@@ -360,6 +360,7 @@ def test_prefetching_for_gcc_reads_sources() -> None:
     assert one.source_form.is_loaded and not one.is_loaded
 
 
+@pytest.mark.slow
 def test_a_program_without_sources_is_refused_and_the_environment_goes_on(env: GccEnv) -> None:
     bitcode = Benchmark("benchmark://written-v0/bitcode", lambda: b"BC\xc0\xde")
     with pytest.raises(aiocg.datasets.errors.BenchmarkInitError, match="sources are not known"):

@@ -93,7 +93,7 @@ async def test_another_seed_is_another_search(make: Make, search: Search) -> Non
     assert len(results) == 2
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 async def test_a_search_that_is_resumed_again_and_again_gives_the_same(make: Make, search: Search) -> None:
     through = await search(await make(), budget=Budget(evaluations=FEW), seed=SEED)
     state = None
@@ -129,6 +129,7 @@ async def test_a_front_of_command_lines(make: Make) -> None:
     assert env.reward_space == REWARD
 
 
+@pytest.mark.few(1)
 async def test_the_command_line_found_earns_what_the_search_says(make: Make, search: Search) -> None:
     env = await make()
     result = await search(env, budget=Budget(evaluations=FEW), seed=SEED)

@@ -91,6 +91,7 @@ async def test_without_runs_a_result_is_unvalidated_and_marked_by_warnings(runti
     assert [sign.partition("[")[2] for sign in checks.undefined] == ["-Wreturn-type]"]
 
 
+@pytest.mark.slow
 async def test_a_program_that_varies_is_unvalidated(runtime: aiocg.Runtime) -> None:
     text = b"#include <stdio.h>\n#include <time.h>\n" + (
         b"int main(void) { struct timespec now; clock_gettime(CLOCK_MONOTONIC, &now);"

@@ -1,6 +1,7 @@
 """Fixtures for tests of the synchronous facade."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -9,12 +10,13 @@ import aiocg.testing  # registers scripted-v0
 from aiocg.fleet.supervision import Policy
 
 QUICK = Policy(first_delay=0.01, max_delay=0.1, quarantine_deaths=0)
+SHARED = replace(QUICK, max_death_rate=10_000, max_explained_rate=10_000, max_deaths=10_000)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runtime() -> Iterator[aiocg.gym.SyncRuntime]:
-    """A runtime with one worker and no patience, which the tests of a module share."""
-    with aiocg.gym.SyncRuntime(workers=1, policy=QUICK) as runtime:
+    """A runtime with one worker and no patience, which all tests share."""
+    with aiocg.gym.SyncRuntime(workers=1, policy=SHARED) as runtime:
         runtime.datasets["scripted-v0"] = aiocg.testing.ScriptedDataset()
         yield runtime
 

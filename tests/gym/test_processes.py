@@ -181,18 +181,18 @@ def test_environment_works_there_and_leaves_nothing(script: str, place: Any) -> 
     assert place.remains() == []
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "status", "said"),
     [
         ("", 0, ""),
-        pytest.param("sys.exit(3)", 3, "", marks=pytest.mark.slow),
+        ("sys.exit(3)", 3, ""),
         ("raise ValueError('mine')", 1, "ValueError: mine"),
-        pytest.param("os.kill(os.getpid(), 15)", -15, "", marks=pytest.mark.slow),
+        ("os.kill(os.getpid(), 15)", -15, ""),
         ("os.kill(os.getpid(), 9)", -9, ""),
-        pytest.param("os._exit(4)", 4, "", marks=pytest.mark.slow),
+        ("os._exit(4)", 4, ""),
         ("env.runtime.close(); env.step(0)", 1, "RuntimeClosed"),
-        pytest.param("del env", 0, "", marks=pytest.mark.slow),
+        ("del env", 0, ""),
     ],
 )
 def test_nothing_is_left_however_it_ends(ending: str, status: int, said: str, place: Any) -> None:

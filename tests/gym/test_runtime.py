@@ -143,8 +143,12 @@ def test_portal_cannot_wait_for_itself(portal: Portal) -> None:
         portal.wait(lambda: portal.run(_echo, 1))  # type: ignore[arg-type, return-value]
 
 
+def _portals() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "aiocg-portal" and thread.is_alive()]
+
+
 def test_runtime_starts_with_its_first_use_and_ends_with_its_block() -> None:
-    threads = threading.active_count()
+    threads, portals = threading.active_count(), _portals()
     runtime = SyncRuntime(workers=1)
     assert "programs-v0" in runtime.datasets and threading.active_count() == threads
     with runtime:
@@ -152,7 +156,7 @@ def test_runtime_starts_with_its_first_use_and_ends_with_its_block() -> None:
             env.reset()
         (pid,) = runtime.worker_pids()
     assert not psutil.pid_exists(pid)
-    assert not [thread for thread in threading.enumerate() if thread.name == "aiocg-portal" and thread.is_alive()]
+    assert _portals() == portals
     runtime.close()
     with pytest.raises(RuntimeClosed):
         runtime.make("llvm-ic-v0")

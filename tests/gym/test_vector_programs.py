@@ -187,6 +187,7 @@ def test_datasets_of_ones_own_are_found_by_name(runtime: aiocg.gym.SyncRuntime) 
         vector_of(runtime, 2, benchmark="numbers-v0/1")
 
 
+@pytest.mark.slow
 def test_training_on_generated_programs(runtime: aiocg.gym.SyncRuntime) -> None:
     vector = runtime.make_vec(
         "llvm-autophase-ic-v0", 3, benchmarks=runtime.datasets["aiocg-v0"][:5], max_episode_steps=1

@@ -521,6 +521,7 @@ def test_normalised_histogram_sums_to_one_at_the_end(scripted: Env) -> None:
             ours.ConcatActionsHistogram(scripted)
 
 
+@pytest.mark.slow
 def test_runtime_reward(llvm: aiocg.gym.LlvmEnv) -> None:
     env: Any = ours.RuntimePointEstimateReward(llvm, runtime_count=2, warmup_count=1, estimator=min)
     assert env.reward_space == "runtime" and env.runtime_observation_count == 2 and env.runtime_warmup_runs_count == 1

@@ -13,7 +13,6 @@ from aiocg.cli.app import app
 from aiocg.leaderboard import Kind, Problem, Refused, Report, add_entry, read_entries, standings
 from aiocg.leaderboard.results import Checked, read_checked, write_checked
 from aiocg.leaderboard.running import begin
-from aiocg.leaderboard.site import pages, write_site
 from aiocg.leaderboard.track import Program, Suite, Track
 
 from .forge import Forge
@@ -88,6 +87,8 @@ def test_entry_of_another_version_of_the_track_is_refused(forge: Forge) -> None:
 
 @pytest.mark.slow
 def test_pages_say_what_entries_say_and_execute_none_of_it(forge: Forge, tmp_path: Path) -> None:
+    from aiocg.leaderboard.site import pages, write_site  # which loads Matplotlib
+
     evil = "<script>alert(1)</script>"
     ratios = {**dict.fromkeys(forge.track.programs, 1.25), "generator://aiocg-v0/7": 1.5}
     entered(forge, "one", ratios, authors=(evil,), code="javascript:alert(1)", search="x:y; rm -rf ~", hardware=evil)
@@ -108,6 +109,8 @@ def test_pages_say_what_entries_say_and_execute_none_of_it(forge: Forge, tmp_pat
 
 
 def test_pages_of_a_folder_without_a_track_are_refused(forge: Forge) -> None:
+    from aiocg.leaderboard.site import pages  # which loads Matplotlib
+
     (forge.board / "entries" / "other").mkdir(parents=True)
     with pytest.raises(Refused, match="no track"):
         pages(forge.board)
@@ -120,6 +123,8 @@ def test_name_that_is_none_is_refused_before_anything_is_written(forge: Forge, t
 
 
 def test_our_own_board_can_be_shown() -> None:
+    from aiocg.leaderboard.site import pages  # which loads Matplotlib
+
     text, files = pages(ROOT / "leaderboard")
     assert "Not comparable" in text
     assert "leaderboard/sort.js" in files

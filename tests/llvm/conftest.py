@@ -43,3 +43,18 @@ async def make(runtime: aiocg.Runtime) -> AsyncIterator[Callable[..., Any]]:
     yield new
     for env in made:
         await env.close()
+
+
+@pytest.fixture
+def at(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Make an environment on a benchmark and apply actions."""
+
+    async def reach(benchmark: Any, *actions: str, **options: Any) -> aiocg.Env:
+        env: aiocg.Env = await make(**options)
+        await env.reset(benchmark=benchmark)
+        if actions:
+            _, _, terminated, _, info = await env.step_texts(actions)
+            assert not terminated, info["error_details"]
+        return env
+
+    return reach

@@ -36,21 +36,6 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CsmithDataset:
     return CsmithDataset()
 
 
-@pytest.fixture
-def at(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an environment on a benchmark and apply actions."""
-
-    async def reach(benchmark: Benchmark, *actions: str) -> aiocg.Env:
-        env: aiocg.Env = await make()
-        await env.reset(benchmark=benchmark)
-        if actions:
-            _, _, terminated, _, info = await env.step_texts(actions)
-            assert not terminated, info["error_details"]
-        return env
-
-    return reach
-
-
 def check_validated(result: ValidationResult) -> None:
     assert (result.errors, result.benchmark_semantics_validated) == ((), True)
 

@@ -158,6 +158,7 @@ def test_a_line_of_a_table_is_replayed(tmp_path: Path) -> None:
     assert "there are 2 states" in str(run("replay", path).exception)
 
 
+@pytest.mark.slow
 def test_a_state_of_compilergym_is_replayed_and_says_what_became_of_its_flags(tmp_path: Path) -> None:
     path = tmp_path / "leaderboard.csv"
     path.write_text(LEGACY)

@@ -66,21 +66,6 @@ def program(source: str, *runs: ProgramRun, **options: Any) -> Benchmark:
     )
 
 
-@pytest.fixture
-def state(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an environment and apply actions."""
-
-    async def reach(target: Any, *actions: str, **options: Any) -> aiocg.Env:
-        env = await make(**options)
-        await env.reset(benchmark=target)
-        if actions:
-            _, _, terminated, _, info = await env.step_texts(actions)
-            assert not terminated, info["error_details"]
-        return env
-
-    return reach
-
-
 def check_clean(result: ValidationResult) -> None:
     assert result.okay(), result.errors
     assert result.errors == ()
@@ -89,8 +74,8 @@ def check_clean(result: ValidationResult) -> None:
         assert "does not work on this machine" in reason
 
 
-async def test_a_clean_state_passes_all_tests(state: Callable[..., Any]) -> None:
-    env = await state("programs-v0/nqueens", *CLEAN, reward_space="IrInstructionCountOz")
+async def test_a_clean_state_passes_all_tests(at: Callable[..., Any]) -> None:
+    env = await at("programs-v0/nqueens", *CLEAN, reward_space="IrInstructionCountOz")
     before = env.state_hash
     result = await env.validate(runs=("small",))
     check_clean(result)
@@ -101,8 +86,8 @@ async def test_a_clean_state_passes_all_tests(state: Callable[..., Any]) -> None
 @pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", [uri.path for uri in default_datasets()["programs-v0"].benchmark_uris()])
-async def test_a_default_pipeline_passes_all_tests(state: Callable[..., Any], name: str) -> None:
-    env = await state(f"programs-v0/{name}", "default<O3>")
+async def test_a_default_pipeline_passes_all_tests(at: Callable[..., Any], name: str) -> None:
+    env = await at(f"programs-v0/{name}", "default<O3>")
     check_clean(await env.validate(runs=("small",)))
     await env.close()
 
@@ -112,9 +97,9 @@ def only_llvm_22(env: aiocg.Env) -> None:
         pytest.skip(f"{BY} miscompiles {MISCOMPILED} with LLVM 22; this is {env.compiler_version}")
 
 
-async def test_a_miscompile_is_caught_and_traced_to_its_pass(state: Callable[..., Any]) -> None:
+async def test_a_miscompile_is_caught_and_traced_to_its_pass(at: Callable[..., Any]) -> None:
     actions = ("lower-expect", "sroa", BY, "dse", "licm")
-    env = await state(f"programs-v0/{MISCOMPILED}")
+    env = await at(f"programs-v0/{MISCOMPILED}")
     only_llvm_22(env)
     await env.step_texts(actions)
     result = await env.validate(runs=("small",), sanitizers=(), flakiness=2)
@@ -139,10 +124,10 @@ async def test_a_miscompile_is_caught_and_traced_to_its_pass(state: Callable[...
     ],
 )
 async def test_sanitizers_find_what_a_benchmark_does_wrong_by_itself(
-    state: Callable[..., Any], word: str, sanitizer: Sanitizer, kind: ErrorKind
+    at: Callable[..., Any], word: str, sanitizer: Sanitizer, kind: ErrorKind
 ) -> None:
     benchmark = program(DEFECTIVE, ProgramRun((word,)))
-    env = await state(benchmark)
+    env = await at(benchmark)
     result = await env.validate(flakiness=1)
     if any(sanitizer.value in reason or "does not work" in reason for reason in result.skipped):
         pytest.skip(str(result.skipped))
@@ -152,22 +137,22 @@ async def test_sanitizers_find_what_a_benchmark_does_wrong_by_itself(
 
 
 @pytest.mark.needs("libc")
-async def test_output_files_are_compared(state: Callable[..., Any]) -> None:
+async def test_output_files_are_compared(at: Callable[..., Any]) -> None:
     known = ProgramRun(output_files={"result.txt": b"6\n"})
     benchmark = program(WRITES_FILES, known)
-    env = await state(benchmark, "mem2reg")
+    env = await at(benchmark, "mem2reg")
     check_clean(await env.validate(sanitizers=()))
     for promised, kind in (
         ({"result.txt": b"7\n"}, ErrorKind.WRONG_FILE),
         ({"other.txt": None}, ErrorKind.OUTPUT_NOT_GENERATED),
     ):
-        env = await state(program(WRITES_FILES, ProgramRun(output_files=promised)))
+        env = await at(program(WRITES_FILES, ProgramRun(output_files=promised)))
         (error,) = (await env.validate(sanitizers=(), flakiness=1)).errors
         assert (error.kind, error.gold_standard) == (kind, True)
 
 
 @pytest.mark.needs("libc")
-async def test_a_program_that_hangs_or_fails_is_told_from_one_that_is_broken(state: Callable[..., Any]) -> None:
+async def test_a_program_that_hangs_or_fails_is_told_from_one_that_is_broken(at: Callable[..., Any]) -> None:
     for source, run, kind in (
         ("int main() { for (volatile int x = 0;;) x++; }", ProgramRun(timeout=0.2), ErrorKind.EXECUTION_TIMEOUT),
         ("int main() { return 7; }", ProgramRun(), ErrorKind.RUNTIME_ERROR),
@@ -175,24 +160,24 @@ async def test_a_program_that_hangs_or_fails_is_told_from_one_that_is_broken(sta
         ("int raise(int); int main() { return raise(11); }", ProgramRun(), ErrorKind.SEGMENTATION_FAULT),
         ("int nobody(void); int main() { return nobody(); }", ProgramRun(), ErrorKind.COMPILATION_FAILED),
     ):
-        env = await state(program(source, run))
+        env = await at(program(source, run))
         (error,) = (await env.validate(sanitizers=(), flakiness=1)).errors
         assert (error.kind, error.gold_standard) == (kind, True)
-    env = await state(program("int main() { return 7; }", ProgramRun(exit_status=7)))
+    env = await at(program("int main() { return 7; }", ProgramRun(exit_status=7)))
     check_clean(await env.validate(sanitizers=()))
 
 
-async def test_a_pass_that_breaks_linking_is_a_compilation_failure_and_not_retried(state: Callable[..., Any]) -> None:
-    env = await state("programs-v0/gcd", "tsan-module")  # calls a function that is not there
+async def test_a_pass_that_breaks_linking_is_a_compilation_failure_and_not_retried(at: Callable[..., Any]) -> None:
+    env = await at("programs-v0/gcd", "tsan-module")  # calls a function that is not there
     (error,) = (await env.validate(runs=("small",), sanitizers=())).errors
     assert (error.kind, error.gold_standard, error.data["attempts"]) == (ErrorKind.COMPILATION_FAILED, False, 1)
 
 
-async def test_what_cannot_be_checked_is_said(state: Callable[..., Any], tmp_path: Path) -> None:
-    env = await state("programs-v0/gcd", "sroa")
+async def test_what_cannot_be_checked_is_said(at: Callable[..., Any], tmp_path: Path) -> None:
+    env = await at("programs-v0/gcd", "sroa")
     assert env.benchmark.program is not None
     bare = Benchmark("benchmark://mine-v0/bare", lambda: env.benchmark.content, program=env.benchmark.program)
-    env = await state(bare, "sroa")
+    env = await at(bare, "sroa")
     result = await env.validate(runs=("small",), sanitizers=(Sanitizer.UNDEFINED,))
     assert result.okay()
     assert "sources are not at hand" in result.skipped[0]
@@ -203,7 +188,7 @@ async def test_what_cannot_be_checked_is_said(state: Callable[..., Any], tmp_pat
 
 
 async def test_a_state_from_elsewhere_is_validated_on_its_own_benchmark(
-    runtime: aiocg.Runtime, state: Callable[..., Any]
+    runtime: aiocg.Runtime, at: Callable[..., Any]
 ) -> None:
     foreign = CompilerEnvState(
         environment="llvm-ic-v0",
@@ -214,7 +199,7 @@ async def test_a_state_from_elsewhere_is_validated_on_its_own_benchmark(
     )
     result = await validate(runtime, foreign, runs=("small",), sanitizers=())
     assert (result.error_details, result.benchmark_semantics_validated) == ("Wrong reward", True)
-    env = await state("programs-v0/nqueens")
+    env = await at("programs-v0/nqueens")
     assert (await env.validate(foreign, runs=("small",), sanitizers=())).error_details == "Wrong reward"
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.chaos.line import Line
+
 ROOT = Path(__file__).resolve().parents[2]
 
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(ROOT))
-    from bench.chaos.line import Line
 
 HERE, THERE = "127.0.0.2", "127.0.0.1"
 

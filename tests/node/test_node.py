@@ -81,6 +81,7 @@ async def test_when_the_runtime_is_closed_nothing_of_it_is_left_on_the_node(serv
 # ----------------------------------------------------------------------------------------------- other clients
 
 
+@pytest.mark.slow
 async def test_what_one_client_does_to_its_workers_does_not_reach_another(serve: Serve) -> None:
     async with serve() as site, site.runtime("alice") as mine, site.runtime("bob", workers=2) as theirs:
         env, bad = await scripted(mine, 5), await scripted(theirs)

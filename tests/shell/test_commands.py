@@ -315,6 +315,7 @@ async def test_progress_appears_on_a_terminal_when_a_command_takes_long(
 # ---------------------------------------------------------------------------------------------- compiling
 
 
+@pytest.mark.slow
 async def test_a_session_with_llvm_from_first_to_last(folder: Path) -> None:
     async with aiocg.Runtime(workers=2) as runtime:
         say = spoken(await ShellSession.open(runtime, "llvm-ic-v0", benchmark="programs-v0/gcd", seed=1))

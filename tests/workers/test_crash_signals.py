@@ -63,6 +63,7 @@ def test_what_is_sent_does_nothing() -> None:
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("sent", ["", "send_all();"])
 @pytest.mark.parametrize("how", ["{}", "in_a_thread(lambda: {})"])
 @pytest.mark.parametrize("fault", FAULTS)

@@ -204,6 +204,7 @@ def test_code_that_the_assembler_refuses(make) -> None:  # type: ignore[no-untyp
     assert compiler.assemblies == 1
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("does", "reason", "permanent"),
     [

@@ -99,6 +99,7 @@ def test_nested_text_of_its_passes_leads_to_the_very_same_program(oz: str, sessi
         assert session.state is session.benchmark.at("Oz")
 
 
+@pytest.mark.slow
 def test_its_passes_one_after_another_lead_to_a_program_of_its_size(oz: str, sessions: list[LlvmSession]) -> None:
     """Not to the same bytes: what one pass leaves in memory for the next does not outlive an action."""
     steps = list(single_passes(read(oz)))

@@ -401,7 +401,7 @@ def test_targeted_actions_are_remembered_by_their_canonical_text(compile_program
     assert LlvmSession.statistics()["pipelines_run"] == runs
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("major", [14, 19])
 def test_targeted_spaces_are_not_offered_where_the_library_cannot(
     system_library: Callable[[int], Library], clang: str, cache_dir: Path, major: int

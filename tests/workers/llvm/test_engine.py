@@ -115,6 +115,7 @@ def test_state_does_not_depend_on_how_it_was_reached(
         assert engine.text(wandering) == other.text(straight)
 
 
+@pytest.mark.slow
 def test_counts_of_the_module_that_a_pass_left_are_those_of_its_bitcode(
     engine: Engine, library: Library, walker: Walker, compile_program: Compile
 ) -> None:

@@ -200,6 +200,7 @@ def test_random_trajectories_lead_to_the_same_states(
     assert replayed.runs > straight.runs
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("flags", [("-g",), ("-O2", "-g"), ("-fexceptions",)], ids=" ".join)
 def test_so_they_do_with_debug_information_and_exceptions(
     engines: list[Engine], library: Library, compile_program: Compile, flags: tuple[str, ...]

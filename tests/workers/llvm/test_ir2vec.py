@@ -284,6 +284,7 @@ def test_flow_aware_counts_stay_finite(library: Library, counter: Counter) -> No
     assert 1e300 < max(counts) < 1e305
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("major", [14, 19])
 @pytest.mark.parametrize("name", ["sorting.c", "calculator.c", "shapes.cc"])
 def test_an_older_llvm_counts_the_same(

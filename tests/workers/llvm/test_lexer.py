@@ -231,6 +231,7 @@ def test_any_text_agrees_with_the_grammar(lexer: Lexer, keywords: set[str], frag
         assert lex(lexer, unlex(tokens)) == tokens
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("major", [None, 14, 19])
 @pytest.mark.parametrize(
     ("name", "flags"),

@@ -18,11 +18,9 @@ from aiocg.workers.llvm.pass_exclusions import EXCLUSIONS
 from aiocg.workers.llvm.pass_table import ENTRIES
 from aiocg.workers.llvm.passes import Pass, available
 from aiocg.workers.llvm.session import LlvmSession
+from bench.actions_page import render
 
 CHECKOUT = Path(__file__).parents[3]
-with pytest.MonkeyPatch.context() as patch:  # `bench` is not installed, and is run in the root of the checkout
-    patch.syspath_prepend(str(CHECKOUT))
-    from bench.actions_page import render
 
 DOCUMENT = CHECKOUT / "docs" / "actions.md"
 SWEEP = Path(__file__).with_name("pass_sweep.py")
@@ -211,6 +209,7 @@ def test_every_action_runs_on_a_program_without_a_target(library, passes, simple
             assert module.verify() is None, one.name
 
 
+@pytest.mark.slow
 def test_random_sequences_of_actions_are_valid_and_the_same_in_two_processes(passes, sweep):
     sequences = random_sequences(passes, count=60)
     assert complaints(sequences, sweep(sequences)) == []

@@ -156,7 +156,7 @@ def _settings(engine: Engine, sanitizer: Sanitizer) -> dict[str, str]:
     return sanitizers.usable(engine, sanitizer)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("flag", ALL)
 def test_a_clean_program_passes_unoptimised_and_optimised(watch: Callable[..., dict[str, Any]], flag: str) -> None:
     for passes in ((), ("default<O3>",)):

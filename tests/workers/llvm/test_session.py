@@ -257,6 +257,7 @@ print("usable", flush=True)
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_bitcode_with_a_flipped_bit_is_refused_or_accepted_or_ends_the_process(
     compile_program: Compile, cache_dir: Path, tmp_path: Path, seed: int

@@ -7,12 +7,10 @@ called from Python; predecessors are counted from the successor lists of termina
 import collections
 import ctypes
 import itertools
-import os
 import re
 import shutil
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,13 +21,6 @@ from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import Module
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.walker import AUTOPHASE_NAMES, INST_COUNT_NAMES, Walker
-
-LIBRARIES = {
-    "default": None,
-    "19": "/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1",
-    "14": "/usr/lib/llvm-14/lib/libLLVM-14.so",
-}
-PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 Cases = list[tuple[int, int]]  # width and value of each case of a switch
 
@@ -262,27 +253,9 @@ def count_shape(successors: int, predecessors: int, counts: collections.Counter[
     counts["morePreds"] += predecessors > 2
 
 
-@pytest.fixture(scope="module", params=LIBRARIES)
-def library(request: pytest.FixtureRequest) -> Library:
-    path = LIBRARIES[request.param]
-    if path and not os.path.isfile(path):
-        pytest.skip(f"LLVM {request.param} is not installed here")
-    return Library(path) if path else Library.find()
-
-
 @pytest.fixture(scope="module")
-def walker(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Walker:
-    return Walker(NativeLibraries(library, clang_of(library), tmp_path_factory.mktemp("cache")).load("walker"))
-
-
-def clang_of(library: Library) -> str:
-    """The clang of the library's own version: an older library cannot read what a newer clang writes."""
-    name = f"clang-{library.version[0]}"
-    clang = os.environ.get("AIOCG_CLANG") if library.path == Library.find().path else None
-    found = clang or shutil.which(name, path=PLACES)
-    if found is None:
-        pytest.skip(f"{name} is not installed here")
-    return found
+def walker(any_natives: NativeLibraries) -> Walker:
+    return Walker(any_natives.load("walker"))
 
 
 def check(library: Library, walker: Walker, program: bytes) -> int:
@@ -304,29 +277,31 @@ def check(library: Library, walker: Walker, program: bytes) -> int:
 @pytest.mark.few(6)
 @pytest.mark.parametrize("flags", ["-O1 -Xclang -disable-llvm-passes", "-O0", "-O2", "-Oz -g"])
 @pytest.mark.parametrize("language", ["c", "c++"])
-def test_counts_on_compiled_programs(library: Library, walker: Walker, language: str, flags: str) -> None:
+def test_counts_on_compiled_programs(
+    any_library: Library, any_clang: str, walker: Walker, language: str, flags: str
+) -> None:
     source = C_PROGRAM if language == "c" else CC_PROGRAM
-    command = [clang_of(library), "-x", language, *flags.split(), "-c", "-emit-llvm", "-", "-o", "-"]
+    command = [any_clang, "-x", language, *flags.split(), "-c", "-emit-llvm", "-", "-o", "-"]
     done = subprocess.run(command, input=source.encode(), stdout=subprocess.PIPE, check=True)
-    assert check(library, walker, done.stdout) > 50
+    assert check(any_library, walker, done.stdout) > 50
 
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(1, 7))
-def test_counts_on_random_programs(library: Library, walker: Walker, seed: int) -> None:
+def test_counts_on_random_programs(any_library: Library, walker: Walker, seed: int) -> None:
     if not shutil.which("llvm-stress-14") or not shutil.which("llvm-as-14"):
         pytest.skip("llvm-stress-14 and llvm-as-14 are not installed here")
     size = 200 * seed
     script = f"llvm-stress-14 -seed={seed} -size={size} | llvm-as-14"
     done = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True)
-    assert check(library, walker, done.stdout) >= size / 4
+    assert check(any_library, walker, done.stdout) >= size / 4
 
 
-def test_counts_on_every_opcode(library: Library, walker: Walker) -> None:
+def test_counts_on_every_opcode(any_library: Library, walker: Walker) -> None:
     text = (Path(__file__).with_name("data") / "opcodes.ll").read_text()
-    if library.version >= (15,):
+    if any_library.version >= (15,):
         text = re.sub(r"\w+ \(\.\.\.\)\*|\b\w+(?: addrspace\(\d+\))?\*", lambda m: opaque(m[0]), text)
-    assert check(library, walker, text.encode()) == 71
+    assert check(any_library, walker, text.encode()) == 71
 
 
 def opaque(pointer: str) -> str:

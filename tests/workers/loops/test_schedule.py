@@ -273,7 +273,7 @@ def _problems(nest: Nest, target_name: str) -> list[str]:
     return found
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("target_name", ["cpu", "cuda"])
 def test_steps_lead_only_to_what_the_target_can_carry_out(target_name: str) -> None:
     @ALWAYS_THE_SAME
