@@ -1,6 +1,6 @@
-"""What `aiocg shrink` takes off real builds: source packages of Debian, each built, shrunk and tested by its own tests.
+"""What `aiocg shrink` takes off real builds: each is built, shrunk and tested by its own tests.
 
-    python -m bench.shrink --seconds 60 zlib bzip2 lua5.4        # a table in Markdown
+    python -m bench.shrink --seconds 60 zlib bzip2 lua           # a table in Markdown
     python -m bench.shrink --list
 
 A package is fetched with `apt-get source` into a folder that is kept (`--folder`). For each image the table has the
@@ -13,11 +13,14 @@ import json
 import os
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiocg.datasets.sdist.dataset import install_project
+from aiocg.datasets.sdist.manifest import projects
 from aiocg.datasets.toolchain import find_toolchain, link_flags
 
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -26,29 +29,30 @@ SOURCES = f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian bookworm mai
 
 @dataclass(frozen=True)
 class Package:
-    """A source package of Debian.
+    """A source package of Debian, or a part of a source distribution on the Python package index.
 
     Attributes:
         build: for the shell, in its folder; `$CC` is not set.
         test: its own tests.
         clean: so that the build begins anew.
         prepare: once.
+        sdist: the name of a project of sdist-v0, and the folder in it.
     """
 
     build: str
     test: str
     clean: str = "make clean"
     prepare: str = "true"
+    sdist: tuple[str, str] | None = None
 
 
 PACKAGES = {
     "zlib": Package("make -j2 static shared", "make test", prepare="./configure"),
     "bzip2": Package("make bzip2 bzip2recover", "make test"),
-    "lua5.4": Package(
-        "make -C src linux",
-        'src/lua -e \'local t = {} for i = 1, 9999 do t[i] = ("%d"):format(i * 7) end table.sort(t) '
-        'assert(t[1] == "10003" and load("return 2^10")() == 1024 and ("a,b"):match("(%a),") == "a")\'',
-        clean="make -C src clean",
+    "lua": Package(
+        "make lua CC=cc CFLAGS='-O2 -std=c99 -DLUA_USE_LINUX' MYLDFLAGS=-Wl,-E MYLIBS=-ldl",
+        "cd testes && ../lua -e _U=true all.lua",
+        sdist=("lupa", "third-party/lua54"),
     ),
     "gzip": Package("make -j2", "make check", prepare="./configure"),
     "expat": Package("make -j2", "make check", prepare="./configure --without-docbook"),
@@ -76,7 +80,7 @@ def main() -> None:
 
 def measure(name: str, package: Package, folder: Path, seconds: float) -> list[str]:
     """Build, shrink and test one package, and return the rows of its images."""
-    source = fetch(name, folder)
+    source = fetch(name, package, folder)
     if not (source / ".prepared").exists():
         run(package.prepare, source)
         (source / ".prepared").touch()
@@ -119,23 +123,25 @@ def clang(folder: Path) -> Path:
     return path
 
 
-def fetch(name: str, folder: Path) -> Path:
+def fetch(name: str, package: Package, folder: Path) -> Path:
     """Return the folder of a package's sources, as its authors have published them and Debian has patched them."""
     target = folder / name
+    if package.sdist is not None:
+        project, part = package.sdist
+        shutil.copytree(install_project(projects()[project], folder / "sdist") / part, target, dirs_exist_ok=True)
+        return target
     if not target.is_dir():
-        lists = folder / "apt"
+        lists, sources = folder / "apt", folder / "sources.list"
         (lists / "partial").mkdir(parents=True, exist_ok=True)
-        (lists / "sources.list").write_text(SOURCES)
-        options = [
-            f"Dir::Etc::sourcelist={lists}/sources.list",
-            "Dir::Etc::sourceparts=-",
-            f"Dir::State::lists={lists}",
-        ]
-        apt = ["apt-get", "-qq", *(word for option in options for word in ("-o", option))]
+        sources.write_text(SOURCES)
+        places = {"Etc::sourcelist": sources, "Etc::sourceparts": "/dev/null", "State::lists": lists}
+        apt = ["apt-get", "-qq", *(word for key, place in places.items() for word in ("-o", f"Dir::{key}={place}"))]
         if not any(lists.glob("*Sources*")):
             subprocess.run([*apt, "update"], check=True)
-        target.mkdir(parents=True)
-        subprocess.run([*apt, "source", name], cwd=target, check=True, stdout=subprocess.DEVNULL)
+        unfinished = folder / f"{name}.new"
+        unfinished.mkdir(exist_ok=True)
+        subprocess.run([*apt, "source", name], cwd=unfinished, check=True, stdout=subprocess.DEVNULL)
+        unfinished.rename(target)
     return next(path for path in sorted(target.iterdir()) if path.is_dir())
 
 

@@ -50,9 +50,10 @@ async def main(rounds: int, programs: int, seed: int) -> None:
             try:
                 await env.reset(benchmark=uri)
                 looks, least = await context(env), await size(env, np.zeros(len(OPTIONS)))
-                mean = np.linalg.solve(precision, target)
-                drawn = rng.multivariate_normal(mean, np.linalg.inv(precision)) if learns else mean
-                chosen = drawn.reshape(len(OPTIONS), width) @ looks > 0
+                saves = np.linalg.solve(precision, target)
+                if learns:  # drawn from a normal distribution about that
+                    saves += np.linalg.solve(np.linalg.cholesky(precision).T, rng.standard_normal(len(saves)))
+                chosen = saves.reshape(len(OPTIONS), width) @ looks > 0
                 known[uri] = math.log(least / await size(env, chosen))
             except AiocgError as error:
                 print(f"{uri}: {error}")

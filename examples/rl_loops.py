@@ -1,6 +1,4 @@
-"""Learn to schedule loop nests by REINFORCE: a policy looks at each loop, and only at steps that are legal.
-
-It learns on small products of matrices, and is judged on sizes that it has not seen.
+"""Learn to schedule products of matrices by REINFORCE: a policy looks at each loop, and only at steps that are legal.
 
 Needs: pip install 'aiocg[loops]' torch
 Run it: python examples/rl_loops.py --updates 20
@@ -27,10 +25,10 @@ class Net(nn.Module):
 
     def __init__(self, texts: list[str], features: int) -> None:
         super().__init__()
-        kinds = [re.sub(r"loop=\d+;?", "", text) for text in texts]  # such as split<factor=8>
-        names = sorted(set(kinds))
-        self.loops = torch.tensor([int(re.search(r"loop=(\d+)", text)[1]) for text in texts])
-        self.kinds = torch.tensor([names.index(kind) for kind in kinds])
+        parts = [re.fullmatch(r"(.*)loop=(\d+)(.*)", text).groups() for text in texts]  # split< 3 ;factor=8>
+        names = sorted({(head, tail) for head, _, tail in parts})
+        self.loops = torch.tensor([int(loop) for _, loop, _ in parts])
+        self.kinds = torch.tensor([names.index((head, tail)) for head, _, tail in parts])
         self.steps = nn.Sequential(nn.Linear(2 * features, 64), nn.Tanh(), nn.Linear(64, len(names)))
         self.stop = nn.Linear(features, 1)
 
@@ -44,15 +42,15 @@ class Net(nn.Module):
 async def episode(env: aiocg.Env, uri: str, net: Net, texts: list[str]) -> tuple[torch.Tensor, float]:
     """Schedule a program; return the logarithms of the choices' probabilities, and of how many times faster it is."""
     await env.reset(benchmark=uri)
-    before, chosen = await env.observe("flops"), []
-    for _ in range(STEPS):
+    before, chosen = await env.observe("flops"), list[torch.Tensor]()
+    while len(chosen) < STEPS:
         rows, mask = await env.observe("features", "action_mask")
         choices = net(torch.tensor(rows / 8), torch.tensor(np.asarray(mask, bool)))
         action = choices.sample()
         chosen.append(choices.log_prob(action))
         if action == len(texts):
             break
-        await env.step_texts([texts[action]], observation_spaces=[])
+        await env.step_texts([texts[action]], observation_spaces=[])  # nothing is compiled yet
     return torch.stack(chosen).sum(), math.log(await env.observe("flops") / before)
 
 
@@ -64,7 +62,7 @@ async def main(updates: int, seed: int) -> None:
         env.action_space = "steps"
         await env.reset(benchmark=BENCHMARK.format(8, 8, 8))
         await env.send_parameter("seconds", "0.01")  # of a measurement
-        texts = [one.text for one in env.action_space.spec.actions]
+        texts = list(env.action_space)
         net = Net(texts, (await env.observe("features")).shape[1])
         optimiser = torch.optim.Adam(net.parameters(), lr=3e-3)
         for update in range(updates + 1):
@@ -72,11 +70,9 @@ async def main(updates: int, seed: int) -> None:
                 gains = [(await episode(env, BENCHMARK.format(n, n, n), net, texts))[1] for n in UNSEEN * 4]
                 print(f"after {update} updates unseen sizes are {math.exp(np.mean(gains)):.2f} times faster")
             played = [await episode(env, BENCHMARK.format(*draw.choice(SIZES, 3)), net, texts) for _ in range(BATCH)]
-            gains = torch.tensor([gain for _, gain in played])
-            advantages = (gains - gains.mean()) / (gains.std() + 1e-6)
-            loss = -(torch.stack([chosen for chosen, _ in played]) * advantages).mean()
+            chosen, gains = torch.stack([one for one, _ in played]), torch.tensor([gain for _, gain in played])
             optimiser.zero_grad()
-            loss.backward()
+            (-chosen * (gains - gains.mean()) / (gains.std() + 1e-6)).mean().backward()
             optimiser.step()
 
 

@@ -7,12 +7,11 @@ Run it: python examples/rl_rllib.py --iterations 5 --kill
 import argparse
 import os
 import signal
+import time
 
 import gymnasium
 import numpy as np
 from ray.rllib.algorithms.ppo import PPOConfig
-
-import aiocg.gym  # noqa: F401, which registers the environments
 
 PASSES = ["mem2reg", "sroa", "instcombine<no-verify-fixpoint>", "simplifycfg", "gvn", "early-cse", "adce", "licm"]
 EPISODE = {"benchmark": "programs-v0/qsort", "action_space": PASSES, "max_episode_steps": 10}
@@ -20,10 +19,10 @@ INSTRUCTIONS, FEATURES, STEPS = 51, 56, 200  # where Autophase has the number of
 
 
 class ByInstruction(gymnasium.ObservationWrapper):
-    """An environment whose Autophase is by instruction; those of a process share its workers."""
+    """An environment whose Autophase is by instruction; its id says what to import in the process of an env runner."""
 
     def __init__(self, config: dict) -> None:
-        super().__init__(gymnasium.make("llvm-autophase-ic-v0", **config))
+        super().__init__(gymnasium.make("aiocg.gym:llvm-autophase-ic-v0", **config))
         self.observation_space = gymnasium.spaces.Box(0, 1, (FEATURES,), np.float32)
 
     def observation(self, counts: np.ndarray) -> np.ndarray:
@@ -49,7 +48,10 @@ def main(iterations: int, runners: int, envs: int, seed: int, kill: bool) -> Non
         if kill and number == 1:
             (pid, *_) = algorithm.env_runner_group.foreach_env_runner(lambda _: os.getpid(), local_env_runner=False)
             os.kill(pid, signal.SIGKILL)
-    alive = algorithm.env_runner_group.num_healthy_remote_workers()
+        while (alive := algorithm.env_runner_group.num_healthy_remote_workers()) < runners:
+            print(f"{alive} of {runners} env runners are at work")
+            time.sleep(2)
+            algorithm.env_runner_group.probe_unhealthy_env_runners()
     print(f"{alive} of {runners} env runners are at work")
     algorithm.stop()
 
@@ -57,7 +59,7 @@ def main(iterations: int, runners: int, envs: int, seed: int, kill: bool) -> Non
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--iterations", type=int, default=5)
-    parser.add_argument("--runners", type=int, default=1)
+    parser.add_argument("--runners", type=int, default=2)
     parser.add_argument("--envs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kill", action="store_true", help="kill an env runner after the first iteration")

@@ -25,15 +25,11 @@ EPISODE = {"benchmark": "programs-v0/qsort", "action_space": PASSES, "max_episod
 INSTRUCTIONS, FEATURES, STEPS = 51, 56, 160  # where Autophase has the number of all; its length; steps of an update
 
 
-def by_instruction(counts: np.ndarray) -> np.ndarray:
-    """Return the share of each feature."""
-    return np.minimum(counts / max(counts[INSTRUCTIONS], 1), 1).astype(np.float32)
-
-
 def make() -> gymnasium.Env:
-    """Make one environment; all of this process share its workers."""
+    """Make one environment, with Autophase by instruction; all of this process share its workers."""
     env, shares = gymnasium.make("llvm-autophase-ic-v0", **EPISODE), gymnasium.spaces.Box(0, 1, (FEATURES,))
-    return gymnasium.wrappers.TransformObservation(env, by_instruction, shares)
+    scale = gymnasium.wrappers.TransformObservation
+    return scale(env, lambda n: np.float32(np.minimum(n / max(n[INSTRUCTIONS], 1), 1)), shares)
 
 
 def main(epochs: int, envs: int, seed: int) -> None:

@@ -34,24 +34,20 @@ class ByInstruction(gymnasium.wrappers.TransformObservation):
 def make() -> GymWrapper:
     """Make one environment."""
     env, shares = gymnasium.make("llvm-autophase-ic-v0", **EPISODE), gymnasium.spaces.Box(0, 1, (FEATURES,))
-    scale = lambda counts: np.minimum(counts / max(counts[INSTRUCTIONS], 1), 1).astype(np.float32)  # noqa: E731
-    return GymWrapper(ByInstruction(env, scale, shares))
-
-
-def network(outputs: int) -> nn.Module:
-    """Make a small perceptron."""
-    return nn.Sequential(nn.Linear(FEATURES, 64), nn.Tanh(), nn.Linear(64, outputs))
+    return GymWrapper(ByInstruction(env, lambda n: np.float32(np.minimum(n / max(n[INSTRUCTIONS], 1), 1)), shares))
 
 
 def main(batches: int, envs: int, seed: int) -> None:
     """Learn what order of passes makes a program smaller."""
     torch.manual_seed(seed)
-    logits = TensorDictModule(network(len(PASSES)), ["observation"], ["logits"])
+    nets = [nn.Sequential(nn.Linear(FEATURES, 64), nn.Tanh(), nn.Linear(64, outputs)) for outputs in (len(PASSES), 1)]
+    logits = TensorDictModule(nets[0], ["observation"], ["logits"])
     actor = ProbabilisticActor(logits, in_keys=["logits"], distribution_class=OneHotCategorical, return_log_prob=True)
-    critic = ValueOperator(network(1), in_keys=["observation"])
+    critic = ValueOperator(nets[1], in_keys=["observation"])
     advantage, loss = GAE(gamma=0.99, lmbda=0.95, value_network=critic), ClipPPOLoss(actor, critic, entropy_coeff=0.01)
     optimiser = torch.optim.Adam(loss.parameters(), lr=1e-3)
-    collector = Collector(SerialEnv(envs, make), actor, frames_per_batch=STEPS, total_frames=batches * STEPS)
+    sizes = {"frames_per_batch": STEPS, "total_frames": batches * STEPS}
+    collector = Collector(SerialEnv(envs, make), actor, auto_register_policy_transforms=True, **sizes)
     for number, batch in enumerate(collector, 1):
         for _ in range(4):
             advantage(batch)

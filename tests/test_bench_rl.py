@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from aiocg.policies.features import COUNTS
+from aiocg.rl.ppo import Settings
 from bench.rl.__main__ import jobs, parse
 from bench.rl.report import report
 from bench.rl.runs import Job
@@ -66,6 +68,12 @@ def test_levers_change_what_they_are_named_for() -> None:
 def test_actions_of_the_paper_are_41_different_ones() -> None:
     assert len(AUTOPHASE) == len(set(AUTOPHASE)) == 41
     assert all(set(one.actions) for one in VARIANTS.values())
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_settings_are_the_same_when_a_checkpoint_is_read(name: str) -> None:
+    settings = Settings(**VARIANTS[name].settings)
+    assert msgspec.json.decode(msgspec.json.encode(settings), type=Settings) == settings
 
 
 def test_tables_have_both_formulas_and_say_what_was_shortened() -> None:

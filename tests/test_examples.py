@@ -45,7 +45,7 @@ NEEDED = {  # packages
 OWN = {  # requirements that are installed for the example alone, as they want other versions of what we use
     "rl_rllib.py": ["ray[rllib]>=2.50"],
     "rl_tianshou.py": ["tianshou>=2"],
-    "rl_torchrl.py": ["torchrl>=0.11"],
+    "rl_torchrl.py": ["torchrl>=0.14"],
 }
 PROJECT = EXAMPLES / "makefile_project"
 
@@ -149,7 +149,7 @@ def test_compiler_of_ones_own_refuses_bad_programs_and_names_the_line(place: Any
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
 def test_example_is_short_and_says_what_it_is(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= (120 if path.parent.name == "cost_model" else 70)
+    assert len(lines) <= (120 if path.parent.name == "cost_model" else 85)
     assert lines[0].startswith('"""')
 
 

@@ -44,7 +44,8 @@ def client_context() -> Context:
     """
     pid = os.getpid()
     if pid not in _contexts:
-        _contexts[pid] = zmq.Context()
+        _contexts[pid] = context = zmq.Context()
+        context.set(zmq.MAX_SOCKETS, context.get(zmq.SOCKET_LIMIT))  # by default it has some for 340 channels
     return _contexts[pid]
 
 

@@ -27,10 +27,20 @@ def _existing(prior: str | None) -> str | None:
     raise typer.BadParameter(f"there is no file {prior!r}, nor a policy of that name: {', '.join(shipped_policies())}.")
 
 
+def _actions_of(prior: str) -> tuple[str, ...]:
+    from aiocg.search.prior import actions_of
+
+    try:
+        return actions_of(prior)
+    except ValueError as error:
+        fail(str(error))
+
+
 Prior = Annotated[
     str | None,
     typer.Option(
-        help="Which actions are promising: the file of a model or a policy, or the name of a policy that comes along.",
+        help="Which actions are promising: the file of a model or a policy, or the name of a policy that comes along. "
+        "The search is among a policy's own actions, unless --action-space names others.",
         callback=_existing,
         show_default=False,
     ),
@@ -113,6 +123,8 @@ def _search(
                 given[default[0]] = default[1]
             job = Job(**given)
             job.algorithm = algorithm
+            if chosen.get("prior") is not None and job.action_space is None:
+                job.texts = _actions_of(chosen["prior"])
             job.run(functools.partial(getattr(aiocg.search, algorithm.replace("-", "_")), **chosen))
 
         parameters = [*options.values(), *own.values()]

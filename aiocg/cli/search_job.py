@@ -122,6 +122,7 @@ class Job:
     log: Log = None
     json: Json = False
     algorithm: str = field(init=False)
+    texts: "tuple[str, ...]" = field(default=(), init=False)  # the actions to search, if not those of a space
     latest: "Progress | None" = field(default=None, init=False)
     course: list[tuple[int, float]] = field(default_factory=list, init=False)
 
@@ -166,6 +167,11 @@ class Job:
                     reward_space=self.reward,
                     action_space=self.action_space,
                 )
+                if self.texts:
+                    from aiocg.search.policy import usable_actions
+
+                    known = await usable_actions(env, self.texts)
+                    await env.choose_actions([text for text, usable in zip(self.texts, known, strict=True) if usable])
                 self._prepare(env)
                 show(f"evaluating the compiler's own levels of {env.benchmark.uri}")
                 result = await self._result(function, env, show)

@@ -109,7 +109,7 @@ def _by_lock(text: str, lock: Path, known: "Lock", scratch: Path, json: bool) ->
     if not locked.is_repeatable(known):
         return False
     report = scratch / "report.jsonl"
-    if status := locked.build(text, lock, _commands("locked"), report):
+    if status := locked.build(text, lock, _commands(), report):
         fail(f"the build failed: `{text}` ended with {status}", status if 0 < status < 256 else 1)
     images = [msgspec.json.decode(line) for line in report.read_bytes().splitlines()] if report.exists() else []
     if json:
@@ -119,7 +119,7 @@ def _by_lock(text: str, lock: Path, known: "Lock", scratch: Path, json: bool) ->
     return True
 
 
-def _commands(kind: str) -> Path:
+def _commands() -> Path:
     """Return a folder for commands that stays, as CMake remembers where it has found the compiler."""
     import hashlib
     import os
@@ -127,7 +127,7 @@ def _commands(kind: str) -> Path:
     from aiocg.datasets.cache import cache_directory
 
     name = hashlib.sha256(os.fsencode(os.environ.get("PATH", os.defpath))).hexdigest()[:16]
-    return cache_directory() / "shrink" / f"{kind}-{name}"
+    return cache_directory() / "shrink" / name
 
 
 def _build(text: str, scratch: Path) -> "Build":
@@ -136,13 +136,13 @@ def _build(text: str, scratch: Path) -> "Build":
 
     from aiocg.llvm.recording import FILES_VARIABLE
     from aiocg.programs.project.commands import record_build
-    from aiocg.shrink import cargo
+    from aiocg.shrink import cargo, compiler
     from aiocg.shrink.record import Build, read_record, understand
 
-    folder = _commands("recording")
+    folder = _commands()
 
     def recorded(log: Path, variables: Mapping[str, str]) -> Build:
-        if status := record_build(text, log, folder, {FILES_VARIABLE: "1", **variables}):
+        if status := record_build(text, log, folder, {FILES_VARIABLE: "1", **variables}, compiler.__file__):
             fail(f"the build failed: `{text}` ended with {status}", status if 0 < status < 256 else 1)
         return understand(read_record(log) if log.exists() else [])
 

@@ -22,9 +22,13 @@ def state() -> None:
 def plot(
     place: Annotated[
         str,
-        typer.Argument(metavar="FILE[:LINE]", help="A state, as `aiocg search --state` writes it, or a line of CSV."),
+        typer.Argument(
+            metavar="FILE[:LINE]",
+            help="A state, as `aiocg search --state` writes it, a line of CSV, or the folder of a leaderboard's entry.",
+        ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The picture to write, in SVG.")],
+    program: Annotated[str, typer.Option(help="Of several states, take the best of this program.")] = "",
 ) -> None:
     """Draw what each action of a state did to the cost, beside the compiler's own levels.
 
@@ -34,7 +38,7 @@ def plot(
 
     check_writable(output)
     try:
-        opening = find_opening(place)
+        opening = find_opening(place, program)
     except OSError as error:
         fail(f"cannot read {error.filename or place}: {error.strerror or error}")
     write_file(output, run(_drawn(opening)).encode())

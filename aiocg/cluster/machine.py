@@ -182,6 +182,7 @@ class ClusterMachine:
         for address, member in list(self._leaving.items()):
             if not any(launcher.placement.load(address) for launcher in self._launchers):
                 del self._leaving[address]
+                self._membership.left(address)
                 task = asyncio.create_task(member.close())
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)

@@ -52,7 +52,8 @@ class Member:
                 self._connection = Connection(self.host.address, self._security(self.host), math.inf)
                 await self._connection.attached()
                 self.problem = ""
-                self.problem = str(await self._connection.failed())
+                await self._connection.lost()
+                self.problem = str(self._connection.failure)
             except NodeUnreachable as error:
                 self.problem = str(error)
             except Exception as error:
@@ -96,8 +97,9 @@ class Member:
             MemberLost: if the node is lost first.
         """
         task = asyncio.ensure_future(coroutine)
+        waiting: set[asyncio.Future[Any]] = {task, self._down}
         try:
-            await asyncio.wait({task, self._down}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise MemberLost
             return task.result()

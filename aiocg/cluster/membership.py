@@ -53,6 +53,10 @@ class Membership:
         self._looked = now
         self._alone = 0.0  # seconds for which all were silent
 
+    def left(self, node: str) -> None:
+        """Handle that a node was left; should it be met again, it is another one."""
+        self.up.discard(node)
+
     def looked(self, silences: Mapping[str, float], now: float) -> list[Event]:
         """Handle for how many seconds each node has been silent: infinitely, if it does not want us."""
         passed = now - self._looked

@@ -144,7 +144,8 @@ class Placement:
         self._unbalanced = False
         stay = {name: node for name, node in self._nodes.items() if node.is_open}
         capacity = sum(node.capacity for node in stay.values())
-        share = min(len(self._where), self.target) / capacity if capacity else 0.0
+        expected = min(self.target, len(self._where) + self.room)  # with those that are about to be placed
+        share = expected / capacity if capacity else 0.0
         leaving = [worker for node in self._nodes.values() if node.draining for worker in node.workers]
         missing = sum(max(0, math.floor(share * node.capacity) - len(node.workers)) for node in stay.values())
         missing = max(0, missing - len(leaving)) + max(0, len(self._where) - len(leaving) - self.target)

@@ -71,7 +71,7 @@ def run_recorded(path: str, words: Sequence[str], command: Sequence[str], enviro
     Raises:
         OSError: when it cannot be started, or the record cannot be written.
     """
-    child = os.posix_spawn(command[0], command, environment)
+    child = os.posix_spawn(command[0], list(command), environment)
     while True:
         try:
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -135,7 +135,7 @@ def _compilers(search_path: str) -> dict[str, str]:
             continue
         for name in names:
             path = os.path.join(os.path.abspath(place or "."), name)
-            if is_driver(name) and os.access(path, os.X_OK) and os.path.isfile(path):
+            if (is_driver(name) or name == "zig") and os.access(path, os.X_OK) and os.path.isfile(path):
                 found.setdefault(name, path)
     return found
 
@@ -197,7 +197,7 @@ def _hashes(words: Sequence[str]) -> dict[str, str]:
 def _main() -> NoReturn:
     compiler, *words = sys.argv[1:]
     path = os.environ.get(VARIABLE, "")
-    if path:
+    if path and (words[0] != "zig" or words[1:2] in (["cc"], ["c++"])):
         replace_process(path, compiler, words)
     os.execv(compiler, [compiler, *words[1:]])
 

@@ -101,12 +101,11 @@ class Connection:
         if self.failure is not None:
             raise self.failure
 
-    async def failed(self) -> Exception:
-        """Wait until no more workers can be started, and return why."""
-        while self.failure is None:
+    async def lost(self) -> None:
+        """Wait until the node was given up; `failure` says why."""
+        while not self._lost:
             self._changed.clear()
             await self._changed.wait()
-        return self.failure
 
     def _broken(self, error: Exception) -> None:
         if isinstance(error, NotAdmittedError):

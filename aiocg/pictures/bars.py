@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from aiocg.pictures.curves import merged
 from aiocg.pictures.drawing import CHARACTER, INK, TEXT, picture, shortened, text
 
 __all__ = ["bars"]
@@ -35,7 +36,7 @@ def bars(rows: Sequence[tuple[str, float]], levels: Mapping[str, float], title: 
         said = f"{_number(value)}  {change:+,.6g}" if change else _number(value)
         drawn.append(text(left + ACROSS + 8, y + 14, said, fill=TEXT))
         before = value
-    for place, (name, value) in enumerate(sorted(levels.items(), key=lambda one: one[1])):
+    for place, (value, name) in enumerate(merged(levels)[::-1]):
         x = left + value / most * ACROSS
         drawn.append(
             f'<path d="M{x:.1f} {ABOVE - 4:.1f}V{down:.1f}" stroke="{LEVEL}" stroke-dasharray="4 3" fill="none"/>'

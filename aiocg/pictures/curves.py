@@ -3,14 +3,15 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from aiocg.pictures.drawing import INK, TEXT, picture, text
+from aiocg.pictures.drawing import CHARACTER, INK, TEXT, picture, text
 
-__all__ = ["stairs"]
+__all__ = ["merged", "stairs"]
 
 COLORS = ("#0d9488", "#6366f1", "#db2777", "#65a30d", "#0284c7", "#9333ea")
 LEVEL = "#d97706"
 WIDTH, HEIGHT = 640.0, 260.0
 LEFT, BELOW, ABOVE = 64.0, 34.0, 26.0  # pixels around the curves
+TEXT_HEIGHT = 13.0  # pixels that a name of a level takes
 
 
 def stairs(
@@ -47,16 +48,27 @@ def stairs(
     for tick in _ticks([0.0, most]):
         if tick <= most:
             drawn.append(text(place(tick, low)[0], HEIGHT - 16, _number(tick), fill=TEXT, anchor="middle"))
-    for name, value in levels.items():
+    free, beside = 0.0, 0.0  # below which there is no name of a level yet; how wide the names are
+    for value, name in merged(levels):
         _, y = place(0, value)
+        free, words = max(y + 4, free + TEXT_HEIGHT), f"{name} {_number(value)}"
+        beside = max(beside, len(words) * CHARACTER + 8)
         drawn.append(_line(LEFT, y, WIDTH, y, LEVEL, dashed=True))
-        drawn.append(text(WIDTH - 4, y - 4, f"{name} {_number(value)}", fill=LEVEL, anchor="end"))
+        drawn.append(text(WIDTH + 6, free, words, fill=LEVEL))
     for number, (name, curve) in enumerate(series.items()):
         color = COLORS[number % len(COLORS)]
         drawn.append(_curve([place(*point) for point in curve], color))
         if len(series) > 1:
             drawn.append(text(LEFT + 110 * number + 4, 12, name, fill=color))
-    return picture(WIDTH, HEIGHT, drawn, title)
+    return picture(WIDTH + beside, HEIGHT, drawn, title)
+
+
+def merged(levels: Mapping[str, float]) -> list[tuple[float, str]]:
+    """Return the values of levels, the highest first, each with the names of all levels that have it."""
+    names: dict[float, list[str]] = {}
+    for name, value in levels.items():
+        names.setdefault(value, []).append(name)
+    return [(value, ", ".join(names[value])) for value in sorted(names, reverse=True)]
 
 
 def _curve(points: Sequence[tuple[float, float]], color: str) -> str:

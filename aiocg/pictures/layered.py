@@ -61,6 +61,7 @@ def layout(sizes: Mapping[str, Point], edges: Sequence[tuple[str, str]]) -> Layo
     _order(rows, above, below)
     x = _across(rows, above, below, {node: width for node, (width, _) in size.items()})
     heights = [max(size[node][1] for node in row) for row in rows]
+    size.update((node, (BEND, heights[node[1]])) for node in size if not isinstance(node, str))
     tops = [sum(heights[:row]) + BELOW * row for row in range(len(rows))]
     places = {node: (x[node], tops[row] + heights[row] / 2) for row, nodes in enumerate(rows) for node in nodes}
     paths = [list(points) for points in _points(ways, places, size)]
@@ -78,9 +79,7 @@ def _followed(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> tuple[l
     for place, (a, b) in enumerate(edges):
         after[a] += [(place, b)] if a != b else []
     rest = {name: iter(after[name][::-1]) for name in names}
-    found: list[str] = []
-    seen: set[str] = set()
-    back: set[int] = set()
+    found, seen, back = list[str](), set[str](), set[int]()
     for root in names:
         stack = [] if root in seen else [root]
         above = set(stack)
@@ -147,4 +146,5 @@ def _points(ways: list[list[Node]], places: Mapping[Node, Point], size: Mapping[
             share = (others.index(number) + 1) / (len(others) + 1) - 0.5
             (x, y), (width, height) = places[node], size[node]
             tips.append((x + 0.8 * width * share, y + side * height / 2))
-        yield [tips[0], *(places[one] for one in way[1:-1]), tips[1]]
+        bends = [(places[one][0], places[one][1] + side * size[one][1] / 2) for one in way[1:-1] for side in (-1, 1)]
+        yield [tips[0], *bends, tips[1]]

@@ -19,7 +19,7 @@ from aiocg.policies.features import OBSERVED
 from aiocg.search.policy import policy_prior
 from aiocg.search.tuner import Outcome
 
-__all__ = ["GainModel", "Prior", "prior_for"]
+__all__ = ["GainModel", "Prior", "actions_of", "prior_for"]
 
 Path = str | os.PathLike[str]
 Vector = NDArray[np.floating[Any]]
@@ -67,6 +67,12 @@ async def prior_for(env: Env, prior: "Prior | Policy | Path") -> Prior:
     if missing:
         raise ValueError(f"the prior looks at {', '.join(missing)}, which {env.spec.id} does not observe")
     return await policy_prior(env, found) if isinstance(found, Policy) else found
+
+
+def actions_of(prior: "Path") -> tuple[str, ...]:
+    """Return the actions of a policy, given by its name or file; those of another prior's file are any."""
+    found = _read(prior)
+    return found.facts.actions if isinstance(found, Policy) else ()
 
 
 def _read(path: "Path") -> "Policy | GainModel":

@@ -160,22 +160,21 @@ class SearchResult:
     checks: Checks = field(default_factory=Checks)
 
     def svg(self, course: Sequence[tuple[int, float]] = ()) -> str:
-        """Draw the highest reward after so many evaluations, beside the compiler's own levels, as SVG.
+        """Draw the highest reward of what was tried after so many evaluations, beside the compiler's levels, as SVG.
 
         Args:
             course: evaluations and rewards as `progress` was told them, for searches whose state does not have them.
         """
-        found = list(course) or [(number, one or 0.0) for number, one in enumerate(self.state.outcomes, 1)]
+        tried = [(number, one) for number, one in enumerate(self.state.outcomes, 1) if one is not None]
         points = [(0, 0.0)]
-        for number, reward in [*found, (self.evaluations, self.reward)]:
+        for number, reward in tried or [*course, (self.evaluations, self.reward)]:
             if reward > points[-1][1]:
                 points.append((number, reward))
-        levels = {name: earned for name, earned in self.baselines.items() if name != AS_IT_IS}
         points.append((max(self.evaluations, points[-1][0]), points[-1][1]))
+        levels = {name: earned for name, earned in self.baselines.items() if name != AS_IT_IS}
         about = f"{self.state.algorithm} search, {self.state.benchmark.removeprefix('benchmark://')}"
-        return stairs(
-            {about: points}, levels, across="evaluations", up=f"{self.state.reward_space}: {about}", title=about
-        )
+        up = f"{about}: {self.state.reward_space}"
+        return stairs({about: points}, levels, across="evaluations", up=up, title=about)
 
     def _repr_svg_(self) -> str:
         return self.svg()

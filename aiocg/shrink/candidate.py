@@ -8,13 +8,14 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.commands import Unit
-from aiocg.shrink.image import Image, read_image, smallest
+from aiocg.shrink.image import Image, kind_of, read_image, smallest
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.parts import Part, name_of
+from aiocg.shrink.tools import Clang, Zig
 from aiocg.shrink.units import BITCODE, LEVELS
 
-OWN, FOUND = "own", "found"
+OWN, FOUND, POLISHED = "own", "found", "found, then -Oz"
 
 QUICK = ("mark<minsize>", "default<Oz>")
 """Actions that take no search."""
@@ -88,16 +89,18 @@ class Candidates:
         self.actions = actions
         try:
             self._add(FOUND, self.built(actions))
+            if isinstance(self.linker.tools, Zig):  # the search knows nothing of what instructions cost there
+                self._add(POLISHED, self.built(actions, polished=True))
         except (AiocgError, BenchmarkInitError) as error:
             self.notes.append(f"what was found does not link: {first_diagnostic(error)}")
 
-    def built(self, actions: Sequence[str]) -> bytes:
+    def built(self, actions: Sequence[str], *, polished: bool = False) -> bytes:
         """Return the image of the program after actions.
 
         Raises:
             AiocgError: when LLVM refuses them; BenchmarkInitError when the program does not link.
         """
-        return self.linker.image(apply(self.module, actions, subject=self.name))
+        return self.linker.image(apply(self.module, actions, subject=self.name), polished=polished)
 
     def choose(self, name: str | None = None) -> None:
         """Take an image, the smallest if none is named."""
@@ -116,21 +119,24 @@ class Candidates:
         """Return what the lock file is to remember."""
         kept = tuple(sorted(map(name_of, self.linker.kept)))
         units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
+        ours = isinstance(self.linker.tools, Clang) and not self.linker.inputs.writes_files
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         return Entry(
             input=digest(self.module),
             llvm=llvm,
             chosen=self.chosen,
-            actions=self.actions if self.chosen == FOUND else (),
+            actions=self.actions if self.chosen in (FOUND, POLISHED) else (),
             kept=kept,
             sizes={name: image.bytes for name, image in self.images.items()},
             code=self.linker.code,
             link=self.linker.form.link,
             left_out=tuple(sorted(left_out)),
-            repeatable=self.chosen == FOUND and not kept and len(units) == len(self.linker.inputs.parts),
+            repeatable=self.chosen == FOUND and not kept and ours and len(units) == len(self.linker.inputs.parts),
         )
 
     def _add(self, name: str, content: bytes) -> None:
+        if kind_of(content) != kind_of(self.contents.get(OWN, content)):
+            raise BenchmarkInitError(self.name, "it would be an image of another kind, or for another machine")
         self.images[name] = read_image(content)
         self.contents[name] = content
 

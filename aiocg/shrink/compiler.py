@@ -28,6 +28,7 @@ _OTHERS = (
     "-dump",
 )
 _PROBES = ("CMakeFiles/", "CMakeTmp/", "meson-private/")
+_RECORDING = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "llvm", "recording.py")
 _BITCODE = b"BC\xc0\xde"
 
 
@@ -35,7 +36,9 @@ def main() -> NoReturn:
     """Do what a compiler's command line asks for."""
     own, name, *words = sys.argv[1:]
     plan = json.loads(os.environ.get(VARIABLE, "null"))
-    if plan is None or any(word in _OTHER_MODES or word.startswith(_OTHERS) for word in words):
+    if plan is None:  # CMake remembers us, whatever it is called for
+        os.execv(sys.executable, [sys.executable, "-I", "-S", _RECORDING, *sys.argv[1:]])
+    if name == "zig" or any(word in _OTHER_MODES or word.startswith(_OTHERS) for word in words):
         os.execv(own, [own, *words])
     sources = [word for word in words if word.endswith((*_C, *_CPLUSPLUS)) and not word.startswith("-")]
     cplusplus = "++" in name or any(word.endswith(_CPLUSPLUS) for word in sources)
@@ -80,7 +83,7 @@ def _output(words: Sequence[str]) -> str:
 
 
 def _is_bitcode(word: str) -> bool:
-    if not word.endswith(".o") or not os.path.isfile(word):
+    if word.startswith("-") or not os.path.isfile(word):
         return False
     with open(word, "rb") as file:
         return file.read(4) == _BITCODE

@@ -8,6 +8,7 @@ from pathlib import Path
 from aiocg.datasets.replacing import replacing
 from aiocg.llvm.object_file import sections
 
+_WASM, _WASM_CODE, _WASM_DATA = b"\0asm", 10, 11
 _UNWIND = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table", ".ARM.exidx", ".ARM.extab")
 
 
@@ -37,8 +38,10 @@ def read_image(content: bytes) -> Image:
     """Return how large a linked image is.
 
     Raises:
-        ValueError: when it is no ELF file, or only a part of one.
+        ValueError: when it is neither an ELF file nor WebAssembly, or only a part of one.
     """
+    if content.startswith(_WASM):
+        return _read_wasm(content)
     sizes = dict.fromkeys(("code", "constants", "data", "unwind"), 0)
     for one in sections(content):
         if not one.is_loaded or not one.is_stored:
@@ -48,6 +51,31 @@ def read_image(content: bytes) -> Image:
         else:
             sizes["code" if one.is_code else "data" if one.is_writable else "constants"] += one.size
     return Image(**sizes)
+
+
+def kind_of(content: bytes) -> bytes:
+    """Return what an image is: of an ELF file its class, byte order, type and machine."""
+    return content[:6] + content[16:20] if content.startswith(b"\x7fELF") else content[:4]
+
+
+def _read_wasm(content: bytes) -> Image:
+    """Return how large a module of WebAssembly is, without its custom sections: names and debug information."""
+    sizes, at = dict.fromkeys(range(256), 0), len(_WASM) + 4
+    while at < len(content):
+        kind, start = content[at], at
+        length, shift, at = 0, 0, at + 1
+        while True:
+            if at >= len(content):
+                raise ValueError("the module of WebAssembly is cut off")
+            byte, at = content[at], at + 1
+            length |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        at += length
+        sizes[kind] += at - start
+    code, data = sizes.pop(_WASM_CODE), sizes.pop(_WASM_DATA)
+    return Image(code, sum(sizes.values()) - sizes[0], data, 0)
 
 
 def smallest(images: Mapping[str, Image]) -> str:

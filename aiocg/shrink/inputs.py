@@ -14,7 +14,10 @@ from aiocg.programs.project.objects import archive_members, is_archive
 from aiocg.shrink.parts import Module, Part
 from aiocg.shrink.record import Link
 
+_FILES = ("-Map", "--Map", "--dependency-file", "--cref")  # that linkers write beside the image
 _DROPPED = (
+    *(f"-Wl,{option}" for option in _FILES),
+    *_FILES,
     "-flto",
     "-fuse-ld",
     "--ld-path",
@@ -77,6 +80,11 @@ class Inputs:
             elif isinstance(place, Archive):
                 found |= dict.fromkeys(part for _, part in place.members if part is not None)
         return tuple(found)
+
+    @property
+    def writes_files(self) -> bool:
+        """Whether the link writes files beside the image, such as a map."""
+        return any(word.removeprefix("-Wl,").startswith(_FILES) for word in self.link.command.words)
 
     def own(self, part: Part, scratch: Path) -> Path | None:
         """Return the machine code that the build has made of a part; None if it is only in the image.
@@ -203,6 +211,6 @@ def _repacked(archive: Archive, objects: Objects, target: Path) -> Path:
 
 
 def _kept(token: Token) -> tuple[str, ...]:
-    """Return the words of a token as they stand, but for those that choose a linker or what it does with passes."""
-    about_passes = token.words[0].startswith(_DROPPED)
-    return () if about_passes or token.kind in ("output", "dependency", "level", "language") else token.words
+    """Return the words of a token as they stand, without those about linkers, passes and other files."""
+    dropped = token.words[0].startswith(_DROPPED) or (token.words[0] == "-Xlinker" and token.value.startswith(_FILES))
+    return () if dropped or token.kind in ("output", "dependency", "level", "language") else token.words

@@ -1,21 +1,16 @@
 """Linking again what a build has linked, from other objects."""
 
-import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
-from aiocg.datasets.linking import run_linker
-from aiocg.datasets.toolchain import find_toolchain, link_flags, loader_environment
 from aiocg.llvm.object_file import sections
 from aiocg.programs.project.commands import Unit
 from aiocg.shrink.inputs import Inputs
 from aiocg.shrink.parts import Part
-from aiocg.shrink.units import BITCODE, FLTO, LEVELS, SECTIONS, TIMEOUT, Units
-
-_COLLECTED = ("-Wl,--gc-sections", "-Wl,-z,nostart-stop-gc", "-Wl,--icf=safe")
-_JOINED = ("-Wl,--lto-emit-llvm", "-Wl,--lto-O0")
+from aiocg.shrink.tools import JOIN, LTO, PLAIN, Tools
+from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
 
 _FIXED = 2  # the type of an ELF file that is loaded where it says
 _BUILD_ID = ".note.gnu.build-id"
@@ -62,6 +57,7 @@ class Linker:
         compiled: the parts of the build.
         scratch: an empty folder.
         form: of the image.
+        tools: the compiler and the linker.
         kept: the build's own objects of parts that are not compiled anew.
     """
 
@@ -69,6 +65,7 @@ class Linker:
     compiled: Units
     scratch: Path
     form: Form
+    tools: Tools
     kept: Mapping[Part, Path] = field(default_factory=dict)
 
     @property
@@ -88,11 +85,10 @@ class Linker:
         Raises:
             BenchmarkInitError: when a part does not compile or they do not link.
         """
-        output = self.scratch / "joined.bc"
-        self._link(self.compiled.objects(self.parts, BITCODE), output, _JOINED)
-        if not output.is_file():
+        self._link(self.compiled.objects(self.parts, BITCODE), output := self.scratch / "joined.bc", JOIN)
+        if not (module := self.tools.joined(output)).is_file():
             raise BenchmarkInitError(self.inputs.link.output.name, "none of its bitcode is linked")
-        return output.read_bytes()
+        return module.read_bytes()
 
     def at(self, level: str) -> bytes:
         """Return the image that clang alone makes at one of `LEVELS`.
@@ -100,39 +96,33 @@ class Linker:
         Raises:
             BenchmarkInitError: when a part does not compile or they do not link.
         """
-        output = self.scratch / "baseline"
-        self._link(self.compiled.objects(self.parts, level), output, LEVELS[level] if level == FLTO else ())
+        objects = self.compiled.objects(self.parts, level)
+        self._link(objects, output := self.scratch / "baseline", LTO if level == FLTO else PLAIN)
         return output.read_bytes()
 
-    def image(self, module: bytes) -> bytes:
+    def image(self, module: bytes, *, polished: bool = False) -> bytes:
         """Return the image of an optimised module.
+
+        Args:
+            module: bitcode.
+            polished: whether clang runs its own passes over it before it generates code.
 
         Raises:
             BenchmarkInitError: when no code can be generated, or it does not link.
         """
         code, program, output = (self.scratch / name for name in ("program.bc", "program.o", "image"))
         code.write_bytes(module)
-        self.compiled.generate(code, (*self.code, *SECTIONS), program)
-        self._link({}, output, (), program)
+        passes = () if polished else ("-Xclang", "-disable-llvm-passes")
+        words = [*self.code, *SECTIONS, LEVEL, *passes, "-Qunused-arguments", "-w", "-c", "-o", str(program)]
+        run([*self.tools.generator(), *words, "-x", "ir", str(code)], self.scratch, output.name)
+        self._link({}, output, PLAIN, program)
         return output.read_bytes()
 
-    def _link(
-        self, objects: Mapping[Part, Path], output: Path, extra: Sequence[str], program: Path | None = None
-    ) -> None:
-        link, toolchain = self.inputs.link, find_toolchain()
+    def _link(self, objects: Mapping[Part, Path], output: Path, purpose: str, program: Path | None = None) -> None:
+        link = self.inputs.link
         unknown = {word for words in self.compiled.left_out.values() for word in words}
         given = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
-        words = [word for word in given if word not in unknown]
-        language = "c++" if link.command.cplusplus else "c"
-        driver = [*toolchain.command(language), *link_flags(toolchain.clang, language), f"--ld-path={self._lld()}"]
-        line = [*driver, *words, *_COLLECTED, *self.form.link, *extra, "-Qunused-arguments", "-o", str(output)]
+        words = [*(word for word in given if word not in unknown), *self.form.link]
         output.unlink(missing_ok=True)
-        environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
-        run_linker(line, str(link.directory), environment, link.output.name, TIMEOUT)
-
-    def _lld(self) -> Path:
-        """Return the linker under a name that says which linkers' options it takes."""
-        named = self.scratch / "ld.lld"
-        if not named.is_symlink():
-            named.symlink_to(Path(find_toolchain().linker_command()[0]).resolve())
-        return named
+        line = self.tools.linker(words, link.command.cplusplus, purpose, self.scratch)
+        run([*line, "-o", str(output)], link.directory, link.output.name)

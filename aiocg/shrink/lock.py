@@ -48,9 +48,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Lock(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A lock file: entries by the path of the image, relative to the file's folder."""
+    """A lock file.
+
+    Attributes:
+        whole: whether it has all images of the build.
+        images: by their paths, relative to the file's folder.
+    """
 
     version: int = VERSION
+    whole: bool = False
     images: dict[str, Entry] = {}
 
 
@@ -80,5 +86,5 @@ def read_lock(path: Path) -> Lock:
 
 def lock_text(lock: Lock) -> bytes:
     """Return the text of a lock file, which depends on its entries alone."""
-    ordered = Lock(images=dict(sorted(lock.images.items())))
+    ordered = Lock(whole=lock.whole, images=dict(sorted(lock.images.items())))
     return msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n"

@@ -27,6 +27,7 @@ from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Lock, read_lock
 from aiocg.shrink.record import Start, understand
+from aiocg.shrink.tools import Clang
 from aiocg.shrink.units import LEVEL, Units
 
 
@@ -52,7 +53,7 @@ def build(text: str, lock: Path, commands: Path, report: Path) -> int:
 
 def is_repeatable(lock: Lock) -> bool:
     """Say whether everything that a lock file has can be built by it at once."""
-    return bool(lock.images) and all(entry.repeatable for entry in lock.images.values())
+    return lock.whole and all(entry.repeatable for entry in lock.images.values())
 
 
 def _plan(lock: Path, report: Path, commands: Path) -> Mapping[str, Any]:
@@ -95,7 +96,9 @@ def link(words: Sequence[str], plan: Mapping[str, Any]) -> None:
     entry, note = read_lock(Path(plan["lock"])).images[name], ""
     with scratch_folder() as scratch:
         (units := Path(scratch, "units")).mkdir()
-        linker = Linker(read_inputs(one, {}, Path(scratch)), Units(units), Path(scratch), Form(entry.code, entry.link))
+        linker = Linker(
+            read_inputs(one, {}, Path(scratch)), Units(units), Path(scratch), Form(entry.code, entry.link), Clang()
+        )
         module, actions = linker.joined(), entry.actions
         if why := entry.staleness(module, find_toolchain().version):
             note, actions = f"the lock file is of no use for it: {why}; only the core set was tried", _core(module)

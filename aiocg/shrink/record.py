@@ -83,7 +83,7 @@ def understand(starts: Iterable[Start]) -> Build:
     left_alone: dict[Path, str] = {}
     for start in starts:
         try:
-            whole = parse(start.arguments, str(start.directory))
+            whole = parse(_named(start.arguments), str(start.directory))
         except ValueError:
             continue  # it was no compilation
         if whole.mode not in ("link", "compile") or not whole.inputs or is_probe(whole, start.directory):
@@ -133,6 +133,11 @@ def changed(link: Link, now: Mapping[Path, str]) -> str:
                 return f"the build has {what} it after it was linked, for example by strip"
             return f"the build has {what} {path.name} after the link"
     return ""
+
+
+def _named(arguments: Sequence[str]) -> Sequence[str]:
+    """Return a command line whose first word is the compiler: `zig cc` is one."""
+    return (" ".join(arguments[:2]), *arguments[2:]) if arguments[0] == "zig" else arguments
 
 
 def _own_passes(command: CommandLine) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from aiocg.llvm.object_file import symbol_sizes
-from aiocg.shrink.candidate import FOUND, OWN, Candidates
+from aiocg.shrink.candidate import FOUND, OWN, POLISHED, Candidates
 from aiocg.shrink.image import Image
 
 SHOWN = 10  # symbols of an image in text
@@ -55,7 +55,7 @@ class ImageReport:
     @property
     def rival(self) -> tuple[str, int]:
         """The smallest image that was not found by the search, and its bytes."""
-        name = min((one for one in self.images if one != FOUND), key=lambda one: self.images[one].bytes)
+        name = min((one for one in self.images if one not in (FOUND, POLISHED)), key=lambda one: self.images[one].bytes)
         return name, self.images[name].bytes
 
 
@@ -130,7 +130,7 @@ def compared(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Symbo
 
 
 def _image_report(image: Candidates) -> ImageReport:
-    before, after = symbol_sizes(image.contents[OWN]), symbol_sizes(image.content)
+    before, after = _symbols(image.contents[OWN]), _symbols(image.content)
     notes = list(image.notes)
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
@@ -138,8 +138,18 @@ def _image_report(image: Candidates) -> ImageReport:
     return ImageReport(image.name, image.chosen, image.images, symbols, tuple(notes))
 
 
+def _symbols(content: bytes) -> dict[str, int]:
+    """Return the sizes of an image's symbols; of WebAssembly none."""
+    try:
+        return symbol_sizes(content)
+    except ValueError:
+        return {}
+
+
 def _how(name: str) -> str:
-    return {OWN: "as the build has made it", FOUND: "by search"}.get(name, f"clang {name}")
+    return {OWN: "as the build has made it", FOUND: "by search", POLISHED: "by search and -Oz"}.get(
+        name, f"clang {name}"
+    )
 
 
 def _share(before: int, after: int) -> str:

@@ -9,14 +9,14 @@ CORE = Budget(evaluations=60)
 """For an image whose entry in the lock file is stale: the core set, in a second or so."""
 
 
-async def search(runtime: Runtime, module: bytes, budget: Budget) -> tuple[str, ...]:
+async def search(runtime: Runtime, module: bytes, budget: Budget, reward: str = REWARD) -> tuple[str, ...]:
     """Return the best actions for a module that are found within a budget.
 
     Raises:
         ServiceError: when the workers fail.
     """
     benchmark = Benchmark.from_file_contents("benchmark://user-v0/shrink", module)
-    env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space=REWARD)
+    env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space=reward)
     try:
         result = await functionwise(env, budget=budget)
         return tuple(result.actions)

@@ -14,14 +14,16 @@ import msgspec
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
-from aiocg.shrink.candidate import FOUND, OWN, QUICK, Candidates, first_diagnostic, keeping
+from aiocg.llvm.tools import apply
+from aiocg.shrink.candidate import FOUND, OWN, POLISHED, QUICK, Candidates, first_diagnostic, keeping
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock
 from aiocg.shrink.parts import name_of
 from aiocg.shrink.record import Build, Link, changed
-from aiocg.shrink.units import LEVELS, Units
+from aiocg.shrink.tools import Clang, is_zig, linker_line, zig_of
+from aiocg.shrink.units import BITCODE, LEVELS, Units
 
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime
@@ -79,9 +81,17 @@ class Shrinking:
     def _begun(self, name: str, link: Link, compiled: Units, scratch: Path) -> Candidates:
         if reason := changed(link, hashes(link.files)):
             raise ValueError(reason)
-        inputs = read_inputs(link, self.build.units, scratch)
-        form = Form.of(link.command.words, link.output.read_bytes())
-        linker = Linker(inputs, compiled, scratch, form)
+        by_zig = is_zig(link.command)
+        inputs = read_inputs(linker_line(link, scratch) if by_zig else link, self.build.units, scratch)
+        if not inputs.parts:
+            raise ValueError("none of its objects is known to be C or C++")
+        if by_zig:
+            words, (path,) = inputs.link.command.words, compiled.objects(inputs.parts[:1], BITCODE).values()
+            tools, code = zig_of(inputs.link.command.driver, words, apply(path.read_bytes(), [], text=True).decode())
+            linker = Linker(inputs, compiled, scratch, Form(code, ()), tools)
+        else:
+            form = Form.of(link.command.words, link.output.read_bytes())
+            linker = Linker(inputs, compiled, scratch, form, Clang())
         if (entry := self.lock.images.get(name)) and not self.update:
             linker = keeping(linker, [part for part in inputs.parts if name_of(part) in entry.kept])
         return Candidates.begin(name, linker)
@@ -111,7 +121,7 @@ class Shrinking:
 
         for image in images:
             try:
-                image.actions = await search(runtime, image.module, budget)
+                image.actions = await search(runtime, image.module, budget, image.linker.tools.reward)
             except AiocgError as error:
                 image.notes.append(f"the search failed: {first_diagnostic(error)}")
 
@@ -131,7 +141,7 @@ class Shrinking:
 
     def _repeat(self, image: Candidates, entry: Entry) -> None:
         """Make the image that an entry says."""
-        if entry.chosen == FOUND:
+        if entry.chosen in (FOUND, POLISHED):
             image.add_found(entry.actions)
         elif entry.chosen in LEVELS:
             image.add_levels([entry.chosen])
@@ -163,7 +173,7 @@ class Shrinking:
             now, before = image.entry(self._llvm), known.get(image.name)
             if before is None or msgspec.structs.replace(now, sizes=before.sizes) != before:
                 known[image.name] = now
-        return Lock(images=known)
+        return Lock(whole=not self.left_alone and set(self.only) == {"*"}, images=known)
 
 
 def hashes(paths: Iterable[Path]) -> dict[Path, str]:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
-from aiocg.datasets.toolchain import compile_flags, find_toolchain, loader_environment
+from aiocg.datasets.toolchain import loader_environment
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.compilation import compile_unit, each
 from aiocg.shrink.parts import Module, Part, name_of
+from aiocg.shrink.tools import Clang, Tools, Zig, is_zig
 
 LEVEL = "-Oz"  # what the front end marks functions for, and what generates code
 BITCODE = "bitcode"
@@ -59,39 +60,26 @@ class Units:
 
     def code(self, unit: Unit) -> list[str]:
         """Return the options of a unit that say how code is generated."""
-        options = unit.command.options("level", "linking", "dependency")
-        return [word for word in self._known(unit, options) if word.startswith(("-m", "-f"))]
-
-    def generate(self, module: Path, options: Sequence[str], output: Path) -> None:
-        """Generate code for an optimised module, with no passes over its IR.
-
-        Args:
-            module: a file of bitcode.
-            options: how code is generated.
-            output: the object to write.
-
-        Raises:
-            BenchmarkInitError: when that fails.
-        """
-        words = [*options, LEVEL, "-Xclang", "-disable-llvm-passes", "-Qunused-arguments", "-w"]
-        self._clang(Module(module), [*words, "-c", "-o", str(output), "-x", "ir", str(module)])
+        options = self._known(unit, unit.command.options("level", "linking", "dependency"))
+        kinds = ("-f",) if is_zig(unit.command) else ("-m", "-f")  # zig names processors in its own way
+        return [word for word in options if word.startswith(kinds)]
 
     def _compile(self, part: Part, path: Path, level: str) -> Path:
         """Compile a part to a file at a level, and return where the result is."""
         if level == BITCODE and isinstance(part, Module):
             return part.path
-        if level == BITCODE:
-            assert isinstance(part, Unit)
+        if level == BITCODE and isinstance(part, Unit) and not is_zig(part.command):
             compiled = compile_unit(part, LEVEL)
             self.left_out[part] = compiled.left_out
             path.write_bytes(compiled.bitcode)
             return path
-        words = [*LEVELS[level], "-g0", "-w", "-Qunused-arguments", *SECTIONS, "-c", "-o", str(path), "-x"]
+        how = (LEVEL, "-Xclang", "-disable-llvm-passes", "-emit-llvm") if level == BITCODE else LEVELS[level]
+        words = [*how, "-g0", "-w", "-Qunused-arguments", *SECTIONS, "-c", "-o", str(path), "-x"]
         if isinstance(part, Module):
-            self._clang(part, [*words, "ir", str(part.path)])
+            self._run(part, [*words, "ir", str(part.path)])
         else:
             options = self._known(part, part.command.options("level", "linking", "dependency"))
-            self._clang(part, [*options, *words, part.input.language, part.input.path])
+            self._run(part, [*options, *words, part.input.language, part.input.path])
         return path
 
     def _known(self, part: Part, words: Sequence[str]) -> list[str]:
@@ -99,10 +87,19 @@ class Units:
         unknown = self.left_out.get(part, ())
         return [word for word in words if word not in unknown]
 
-    def _clang(self, part: Part, words: Sequence[str]) -> None:
-        language = "c++" if isinstance(part, Unit) and part.input.language.startswith("c++") else "c"
-        folder = part.directory if isinstance(part, Unit) else part.path.parent
-        toolchain = find_toolchain()
-        line = [*toolchain.command(language), *compile_flags(toolchain.clang, language), *words]
-        environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
-        run_linker(line, str(folder), environment, name_of(part), TIMEOUT)
+    def _run(self, part: Part, words: Sequence[str]) -> None:
+        if isinstance(part, Module):
+            run([*Clang().generator(), *words], part.path.parent, name_of(part))
+            return
+        tools: Tools = Zig.find() if is_zig(part.command) else Clang()
+        run([*tools.compiler(part.input.language.startswith("c++")), *words], part.directory, name_of(part))
+
+
+def run(line: Sequence[str], directory: Path, name: str) -> None:
+    """Run a compiler or a linker.
+
+    Raises:
+        BenchmarkInitError: when it fails; it has the messages.
+    """
+    environment = {**os.environ, **loader_environment(), "LC_ALL": "C"}
+    run_linker(line, str(directory), environment, name, TIMEOUT)

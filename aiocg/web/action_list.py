@@ -40,7 +40,7 @@ class ActionList:
             {"name": "action", "label": "action", "field": "action", "align": "left"},
             {"name": "gain", "label": "gain", "field": "gain", "align": "right"},
         ]
-        self._actions = ui.table(rows=[], columns=columns, row_key="action").classes("tight w-full")
+        self._actions = ui.table(rows=[], columns=columns, row_key="action").classes("tight actions w-full")
         self._actions.props("dense flat hide-pagination :rows-per-page-options=[0]")
         self._actions.style("height: calc(100vh - 130px)")
         self._actions.add_slot("body", ACTION_ROW)

@@ -107,7 +107,7 @@ class Page:
             ui.label("aiocg explorer").classes("text-subtitle1 text-weight-bold").style("white-space: nowrap")
             self._title = ui.label().classes("ellipsis")
             ui.space()
-            self._levels = ui.label().classes("gain ellipsis").style("opacity: .85")
+            self._levels = ui.label().classes("gain ellipsis levels").style("opacity: .85")
             self._cost = ui.label().classes("gain text-weight-bold").style("white-space: nowrap")
             self._cost.props('role=status aria-live=polite data-testid="cost"')
             self._button("undo", "Undo (u)", self._undo)

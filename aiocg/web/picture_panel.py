@@ -22,6 +22,12 @@ def picture_of(session: ExplorerSession) -> str:
     return next((name for observed, name in PICTURES.items() if observed in session.env.observation_spaces), "")
 
 
+_SHOW_FIRST = """setTimeout(() => {
+  const picture = document.querySelector('.picture'), box = picture?.querySelector('rect.box')?.getBBox();
+  if (box) picture.scrollLeft = box.x + box.width / 2 - picture.clientWidth / 2;
+}, 50)"""
+
+
 class PicturePanel:
     """Draws the program of the present state, built where it is made.
 
@@ -40,7 +46,7 @@ class PicturePanel:
         self._drawn: tuple[object, ...] = ()
         with ui.row().classes("items-center w-full"):
             self._function = ui.select([], label="function", on_change=self.show).props("dense options-dense")
-            self._function.classes("w-48")
+            self._function.classes("w-36")
             self._whole = ui.checkbox("instructions", on_change=self.show).props("dense")
             self._svg = ui.link("SVG", "").props("download")
             self._dot = ui.link("dot", "").props("download")
@@ -81,6 +87,7 @@ class PicturePanel:
             self._picture.content = html.escape(f"{name} has {blocks[name]} blocks; up to {most} are drawn: take dot")
             return
         self._picture.content = await in_thread(lambda: cfg(text, name, instructions=whole).svg())
+        self._picture.client.run_javascript(_SHOW_FIRST)
 
     def _link(self, link: ui.link, picture: str) -> None:
         link.props["href"] = f"/sessions/{self._id}/{picture}"

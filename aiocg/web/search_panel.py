@@ -73,7 +73,7 @@ class SearchPanel:
         else:
             best, going = view.number(last.best), "so far" if last.running else "at the end"
             counted = f"{last.evaluations:,} evaluated, {len(self._session.tree):,} nodes"
-            self._said.text = f"{last.name}: lowest cost {best} {going}; {counted}"
+            self._said.text = f"{_from(last)}: lowest cost {best} {going}; {counted}"
         self._chart.options.clear()
         self._chart.options.update(self._course(search.runs))
         self._chart.update()
@@ -118,4 +118,8 @@ class SearchPanel:
 
 def title(run: Run) -> str:
     """Return what a search is called among others."""
-    return f"{run.number} {run.name}" + (f" from {run.origin}" if run.origin else "")
+    return f"{run.number} {_from(run)}"
+
+
+def _from(run: Run) -> str:
+    return f"{run.name} from node {run.origin}" if run.origin else run.name

@@ -78,7 +78,8 @@ class LiveSearch:
 
     Candidates become nodes where they are one action further than a node; the search does not wait for anybody who
     watches. When it has ended, or was paused, the session goes to the best state that it found. One goes on from there
-    by hand, lets the same search go on, or starts another one from where one is.
+    by hand, lets the same search go on, or starts another one from where one is. What it has found is what it has tried
+    itself, not the compiler's own levels.
 
     Attributes:
         runs: the searches, the last one at the end.
@@ -91,7 +92,6 @@ class LiveSearch:
         self._pausing = False
         self._state: SearchState | None = None  # of the last run, to go on from
         self._nodes: dict[tuple[str, ...], int] = {}  # by the actions that lead there
-        self._prefix: tuple[str, ...] = ()  # of all candidates
         self._again = 0  # outcomes that the tuner is told once more, because it goes on
         self._told = 0.0  # when the last event was
 
@@ -178,7 +178,7 @@ class LiveSearch:
 
     async def _run(self, run: Run, seconds: float, before: SearchState | None) -> None:
         session, (make, pace) = self._session, SEARCHES[run.name]
-        self._prefix = prefix = session.tree.path(run.origin)
+        prefix = session.tree.path(run.origin)
         try:
             async with await session.env.sibling() as env:
                 env.observation_space, env.reward_space = None, session.costs[0]  # the plain decrease of the cost
@@ -188,11 +188,9 @@ class LiveSearch:
                     name=run.name,
                     pace=pace,
                     budget=Budget(seconds=seconds),
-                    progress=lambda progress: self._progressed(run, progress.actions, progress.reward),
                     resume=before,
                 )
             self._state, run.complete = found.state, found.complete and not self._pausing
-            self._progressed(run, found.actions, found.reward)
             await session.goto(0)
             if run.actions:
                 await session.step(run.actions[: session.limits.actions])
@@ -215,27 +213,19 @@ class LiveSearch:
             return
         run, path, session = self.runs[-1], outcome.actions, self._session
         run.evaluations += 1
-        if run.origin and not outcome.failed and path[: len(self._prefix)] == self._prefix:
-            self._found(run, path, outcome.reward)
-        if not outcome.failed and path and path not in self._nodes and path[:-1] in self._nodes:
-            cost = session.costs[0]
-            now = session.tree[0].costs[cost] - outcome.reward
+        if outcome.failed:
+            return
+        cost = session.costs[0]
+        now = session.tree[0].costs[cost] - outcome.reward
+        if now < run.best:
+            run.best, run.actions = now, path
+            run.course.append((run.evaluations, now))
+        if path and path not in self._nodes and path[:-1] in self._nodes:
             with contextlib.suppress(TreeError):  # a full tree grows no more, and the search goes on
                 node = session.tree.add(self._nodes[path[:-1]], path[-1], outcome.state, {cost: now})
                 self._nodes[path] = node.number
         if time.monotonic() - self._told >= FRAME:
             self._tell(run)
-
-    def _progressed(self, run: Run, actions: tuple[str, ...], reward: float) -> None:
-        if not run.origin:  # else it may be a level of the compiler, which does not lead over the origin
-            self._found(run, actions, reward)
-
-    def _found(self, run: Run, actions: tuple[str, ...], reward: float) -> None:
-        cost = self._session.tree[0].costs[self._session.costs[0]] - reward
-        if cost < run.best:
-            run.course.append((run.evaluations, cost))
-        if cost <= run.best:
-            run.best, run.actions = cost, actions
 
     def _tell(self, run: Run) -> None:
         self._told = time.monotonic()

@@ -17,18 +17,21 @@ body { font-family: system-ui, sans-serif; }
 .beside > div { white-space: pre-wrap; overflow-wrap: anywhere; padding-left: 4px; }
 .beside > .whole { grid-column: 1 / 3; }
 .q-tree__node-header:focus-visible, button:focus-visible { outline: 2px solid #0d9488; }
-.columns { display: grid; grid-template-columns: minmax(260px, 330px) minmax(0, 1fr); gap: 12px; }
+.columns { display: grid; grid-template-columns: minmax(240px, 300px) minmax(0, 1fr); gap: 12px; }
+.actions table { table-layout: fixed; }
+.picture { overflow: auto; width: 100%; max-height: calc(42vh - 70px); } .picture svg { max-width: none; }
 .tabbed { height: 42vh; } .changes .diff { height: calc(58vh - 170px); }
 @media (min-width: 1280px) {
-  .states { display: grid; grid-template-columns: minmax(420px, 4fr) minmax(0, 5fr); gap: 12px; }
+  .states { display: grid; grid-template-columns: minmax(450px, 4fr) minmax(0, 5fr); gap: 12px; }
+  .picture { max-height: calc(100vh - 210px); }
   .tabbed { height: calc(100vh - 120px); } .changes .diff { height: calc(100vh - 110px); }
 }
-.picture { overflow: auto; } .picture svg { max-width: none; }
 .body--dark svg.aiocg .box { fill: #1f2937; } .body--dark svg.aiocg .box.here { fill: #115e59; }
 .body--dark svg.aiocg .box.depth-1 { fill: #22323a; } .body--dark svg.aiocg .box.depth-2 { fill: #23433f; }
 .body--dark svg.aiocg .box.depth-3 { fill: #155e4f; } .body--dark svg.aiocg text.inside { fill: #e5e7eb; }
 .gain { font-variant-numeric: tabular-nums; }
-.q-tab { padding: 0 10px; }
+.q-tab { padding: 0 8px; }
+@media (max-width: 1000px) { .levels { display: none; } }
 .tight td, .tight th { height: 30px !important; padding-top: 0; padding-bottom: 0; }
 .tight .q-btn { min-height: 28px; }
 """
@@ -36,10 +39,10 @@ body { font-family: system-ui, sans-serif; }
 ACTION_ROW = """
 <q-tr :props="props">
   <q-td colspan="2" class="q-pa-none">
-    <q-btn flat dense no-caps align="between" class="full-width q-px-sm" :data-action="props.row.action"
+    <q-btn flat dense no-caps no-wrap align="between" class="full-width q-px-sm" :data-action="props.row.action"
       :aria-label="'apply ' + props.row.action + ', ' + props.row.said" @click="$parent.$emit('apply', props.row)">
-      <span class="ellipsis" style="max-width: 220px" :title="props.row.action">{{ props.row.label }}</span>
-      <span class="gain" :class="props.row.color">{{ props.row.gain }}</span>
+      <span class="ellipsis" style="min-width: 0" :title="props.row.action">{{ props.row.label }}</span>
+      <span class="gain q-pl-sm" :class="props.row.color">{{ props.row.gain }}</span>
     </q-btn>
   </q-td>
 </q-tr>

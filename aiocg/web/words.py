@@ -6,6 +6,7 @@ from aiocg.spaces.actions import split_list
 
 __all__ = ["change", "label", "number"]
 
+PREFIXES = ((1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 LONGEST = 44  # characters of an action that is shown
 
 _OPTIONS = re.compile(r"([\w-]+)<[^()]*>")
@@ -14,8 +15,11 @@ _NAME = re.compile(r"[\w-]+")
 
 
 def number(value: float) -> str:
-    """Return a cost as text, without decimals where it has none; a small one, such as a time, with three digits."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}" if abs(value) >= 1 else f"{value:.3g}"
+    """Return a cost as text, without decimals where it has none; a small one, such as a time, as 1.5m or 15µ."""
+    if value == int(value) or abs(value) >= 1:
+        return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
+    scale, prefix = next((one for one in PREFIXES if abs(value) >= one[0]), PREFIXES[-1])
+    return f"{value / scale:.3g}{prefix}"
 
 
 def change(value: float) -> str:

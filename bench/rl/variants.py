@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from aiocg.gym.wrappers.commandline import AUTOPHASE_FLAGS
@@ -92,7 +91,7 @@ class Variant(NamedTuple):
         step_cost: see `PhaseOrdering`.
         activation: between the layers.
         settings: of the learner.
-        temperature: of choices when it is judged.
+        temperature: of choices when it is judged; the paper's agents draw them as they do while they learn.
         counts: what it is judged by, "best" or "last" of an episode's programs.
     """
 
@@ -113,12 +112,12 @@ class Variant(NamedTuple):
 # rate that falls; and values are not clipped.
 _PPO = {
     "batch": 89, "epochs": 30, "minibatch": 128, "rate": 5e-5, "discount": 0.99, "trace": 1.0, "clip": 0.3,
-    "entropy": 0.0, "gradient": np.inf, "scale": 1.0,
+    "entropy": 0.0, "gradient": 1e9, "scale": 1.0,
 }  # fmt: skip
 # With one epoch of one part nothing is clipped, and PPO is A2C (Huang et al., 2022).
 _A2C = {**_PPO, "batch": 5, "epochs": 1, "minibatch": 1 << 30, "rate": 1e-4, "entropy": 0.01, "gradient": 40.0}
 PAPER = Variant(
-    "PPO", AUTOPHASE, ("autophase", "histogram"), ("O0",), Paper, OZ, 0.0, "relu", _PPO, temperature=0.0, counts="last"
+    "PPO", AUTOPHASE, ("autophase", "histogram"), ("O0",), Paper, OZ, 0.0, "relu", _PPO, temperature=1.0, counts="last"
 )
 OURS = Variant("all levers", default_actions())
 

@@ -75,10 +75,12 @@ class Nodes:
 
     def kill(self, index: int) -> None:
         """Kill a node, whose workers die with it."""
-        self._running[index].end()
+        self._running[index].process.kill()
+        self._running[index].process.wait()
 
     def restart(self, index: int) -> None:
         """Start a killed node again, at its address."""
+        self._running[index].end()
         self._running[index] = self._start(self._addresses[index])
 
     def end(self) -> None:

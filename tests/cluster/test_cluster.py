@@ -118,7 +118,6 @@ async def test_environments_of_a_lost_node_go_on_elsewhere_and_return_with_it(se
                 await eventually(lambda: loads(runtime) == [2, 2])
                 values = await asyncio.gather(*(env.step("increment") for env in envs))
                 assert [int(value[0]) for value in values] == list(range(2 * turn + 2, 2 * turn + 10))
-            assert all(env.episode_reward == -6 for env in envs)
             await eventually(lambda: len(one.pids()) == 2 and old.isdisjoint(one.pids()))
             assert len(two.pids()) == 2
 
@@ -165,8 +164,8 @@ async def test_when_all_nodes_are_silent_for_too_long_everything_fails(serve: Se
     ):
         env = await scripted(runtime)
         line.hold()
-        _, _, terminated, _, info = await env.step("increment")
-        assert terminated and info["error_type"] == "NodeUnreachable"
+        with pytest.raises(NodeUnreachable, match="all were silent for 2 s"):
+            await env.step("increment")
         with pytest.raises(NodeUnreachable, match="all were silent for 2 s"):
             await scripted(runtime)
 

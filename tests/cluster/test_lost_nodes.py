@@ -97,22 +97,22 @@ class Kills:
 @contextlib.asynccontextmanager
 async def killer(nodes: Nodes, every: float) -> AsyncIterator[Kills]:
     """Kill a node every so many seconds while the context lasts, one after the other, and start each again."""
-    kills = Kills()
+    kills, over = Kills(), asyncio.Event()
 
     async def kill() -> None:
-        while True:
-            for index in range(len(nodes.hosts)):
-                await asyncio.sleep(every)
-                await asyncio.to_thread(nodes.kill, index)
-                kills.count += 1
-                await asyncio.sleep(every / 2)
-                await asyncio.to_thread(nodes.restart, index)
+        index = 0
+        while not over.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), every)
+            await asyncio.to_thread(nodes.kill, index)
+            kills.count += 1
+            await asyncio.sleep(every / 2)
+            await asyncio.to_thread(nodes.restart, index)
+            index = (index + 1) % len(nodes.hosts)
 
     task = asyncio.create_task(kill())
     try:
         yield kills
-        if task.done():
-            task.result()
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        over.set()
+        await task  # not in the middle of a start

@@ -82,5 +82,7 @@ def test_while_our_own_process_was_stopped_nobody_was_silent() -> None:
 def test_a_node_that_was_removed_is_neither_lost_nor_up() -> None:
     membership = Membership(PATIENCE, TIMEOUT, 0.0)
     membership.looked({"a": 0.0, "b": 0.0}, 0.1)
-    assert membership.looked({"b": 0.0}, 0.2) == []
+    membership.left("a")
+    assert membership.looked({"a": 0.0, "b": 0.0}, 0.2) == [Up("a")]  # another one, of the same address
+    assert membership.looked({"b": 0.0}, 0.3) == []
     assert membership.up == {"b"}

@@ -62,6 +62,15 @@ def test_workers_of_a_lost_node_find_a_place_and_go_back_when_it_returns() -> No
     assert machine.moves() == []
 
 
+def test_nobody_moves_to_a_node_whose_workers_are_still_to_come() -> None:
+    machine = placement(a=(2, 4))
+    machine.place(0), machine.place(1)
+    machine.up("b", 2, 4)
+    assert machine.moves() == []
+    machine.place(2), machine.place(3)
+    assert loads(machine, "a", "b") == [2, 2]
+
+
 def test_further_moves_wait_for_those_under_way() -> None:
     machine = placement(a=(4, 8))
     machine.count = 8

@@ -3,8 +3,8 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,11 +15,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SCRIPT = Path(__file__).with_name("ray_client.py")
 
 
-def test_an_actor_holds_a_node_that_is_used_and_replaced_when_it_is_killed(place: Any) -> None:
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(place.folder)}
-    done = subprocess.run(
-        [sys.executable, "-P", str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=500
-    )
+def test_an_actor_holds_a_node_that_is_used_and_replaced_when_it_is_killed() -> None:
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:  # short: it has sockets
+        environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": folder}
+        done = subprocess.run(
+            [sys.executable, "-P", str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=500
+        )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert [line for line in lines if line.startswith("ok: ")] == [

@@ -143,6 +143,8 @@ def test_curves_are_drawn_with_levels_and_names() -> None:
     found = texts(stairs({"one": [(0, 9.0), (5, 4.0)], "two": [(3, 6.0)]}, {"-Oz": 5.0}, across="steps", up="cost"))
     assert {"one", "two", "-Oz 5", "steps", "cost"} <= set(found)
     assert texts(stairs({}, {}, across="x", up="y"))
+    both = texts(stairs({}, {"O2": 1.0, "O3": 1.0, "Oz": 0.99}, across="x", up="y"))
+    assert {"O2, O3 1", "Oz 0.99"} <= set(both)
 
 
 @given(st.lists(st.floats(-1e9, 1e9), max_size=20), st.lists(st.floats(-1e9, 1e9), max_size=3))

@@ -23,6 +23,7 @@ async def test_a_result_and_a_state_show_themselves_in_a_notebook() -> None:
     async with aiocg.Runtime(workers=1) as runtime:
         env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd")
         found: Any = await greedy(env, budget=Budget(evaluations=200))
+        assert found.state.outcomes
         drawn = ET.fromstring(found._repr_svg_())
         words = "".join(drawn.itertext())
         assert "greedy search, programs-v0/gcd" in words and "Oz" in words and "200" in words

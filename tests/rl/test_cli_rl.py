@@ -34,6 +34,17 @@ def test_a_search_follows_a_policy_and_is_never_worse_than_the_baselines(aiocg: 
     assert done.json["algorithm"] == "policy" and done.json["reward"] >= 1
 
 
+def test_searches_with_a_policy_as_prior_are_among_its_actions(aiocg: Run) -> None:
+    for search in ("mcts", "beam"):
+        words = ("search", search, "programs-v0/gcd", "--evaluations", 12, "--no-minimize", "--json")
+        done = aiocg(*words, "--prior", "my.npz", "--reward", "IrInstructionCountO0")
+        assert done.status == 0, done.err
+        assert done.json["reward"] >= max(done.json["baselines"].values())
+        assert set(done.json["actions"]) <= {*ACTIONS, "mark<minsize>"} or "default<" in str(done.json["actions"])
+        assert aiocg(*words, "--prior", "instructions", "--action-space", "Pipelines").status == 0
+        assert "nor a policy of that name: instructions" in aiocg(*words, "--prior", "nobody").err.replace("\n", " ")
+
+
 def test_a_policy_is_evaluated_with_and_without_the_fallback(aiocg: Run) -> None:
     words = ("--programs", "programs-v0/gcd", "--programs", "programs-v0/crc32", "--count", 2, "-o", "scores.json")
     done = aiocg("rl", "evaluate", "my.npz", *words)

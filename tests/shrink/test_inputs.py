@@ -86,3 +86,11 @@ def test_the_builds_own_object_of_a_member_is_found(tmp_path: Path) -> None:
     assert isinstance(part, Unit)
     own = _inputs("cc libx.a -o app", tmp_path, {_hash(b"code of a"): part}).own(part, tmp_path)
     assert own is not None and own.read_bytes() == b"code of a"
+
+
+def test_files_that_a_linker_writes_beside_the_image_are_not_written_again(tmp_path: Path) -> None:
+    (tmp_path / "a.o").write_bytes(b"a")
+    line = "cc a.o -Wl,-Map=app.map -Wl,-Map,app.map -Xlinker -Map=x -MMD -MF a.d -Wl,--gc-sections -o app"
+    inputs = _inputs(line, tmp_path, {})
+    assert inputs.writes_files and inputs.words({}.get, tmp_path) == ["a.o", "-Wl,--gc-sections"]
+    assert not _inputs("cc a.o -o app", tmp_path, {}).writes_files

@@ -109,6 +109,7 @@ def project(place: Any, cache: Path) -> Project:
     return Project(place, cache)
 
 
+@pytest.mark.slow
 def test_a_build_gets_smaller_and_does_the_same_and_nothing_else_changes(project: Project) -> None:
     project.make()
     said, before = project.output("12"), {path.name: path.read_bytes() for path in project.folder.iterdir()}
@@ -135,6 +136,7 @@ def test_a_locked_build_is_the_same_to_the_byte_without_a_search(project: Projec
     assert "searching" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_stale_entry_is_built_by_the_core_set_and_the_lock_stays(project: Project) -> None:
     project.report("--seconds", "1", "--", "make")
     lock = (project.folder / "aiocg.lock").read_bytes()
@@ -163,6 +165,7 @@ def test_a_build_that_has_nothing_to_do_says_so(project: Project) -> None:
     assert done.returncode == 0 and "clean first" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_check_that_fails_anyway_leaves_what_the_build_has_made(project: Project) -> None:
     project.make()
     own = project.app
@@ -171,6 +174,7 @@ def test_a_check_that_fails_anyway_leaves_what_the_build_has_made(project: Proje
     assert project.app == own and image["chosen"] == "own" and "with what the build itself" in image["notes"][0]
 
 
+@pytest.mark.slow
 def test_a_unit_that_the_check_fails_with_stays_and_the_rest_gets_smaller(project: Project) -> None:
     (project.folder / "sized.c").write_text(SIZED)
     (image,) = project.report("--seconds", "1", "--check", "make test", "--", "make")["images"]
@@ -182,6 +186,7 @@ def test_a_unit_that_the_check_fails_with_stays_and_the_rest_gets_smaller(projec
     assert project.app == shrunk
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_search_leaves_what_the_build_has_made(project: Project) -> None:
     project.make()
     own = project.app
@@ -197,6 +202,7 @@ def test_ctrl_c_in_the_search_leaves_what_the_build_has_made(project: Project) -
     assert project.app == own and place.leftovers() == []
 
 
+@pytest.mark.slow
 def test_a_shared_library_keeps_what_others_may_call(project: Project) -> None:
     makefile = "lib.so: part.c\n\tcc -O2 -fPIC -shared -o lib.so part.c\n"
     (project.folder / "Makefile").write_text(makefile)
@@ -206,11 +212,13 @@ def test_a_shared_library_keeps_what_others_may_call(project: Project) -> None:
     }
 
 
+@pytest.mark.slow
 def test_an_option_that_clang_does_not_know_is_no_obstacle(project: Project) -> None:
     (image,) = project.report("--seconds", "1", "--", "make", "CFLAGS=-O2 -fno-tree-vrp -fipa-pta")["images"]
     assert image["after"] < image["before"]
 
 
+@pytest.mark.slow
 def test_a_unit_that_clang_does_not_compile_stays(project: Project) -> None:
     nested = "int wrong(void) { int x = 1; int inner(void) { return x - 1; } return inner(); }\n"  # GCC's alone
     (project.folder / "sized.c").write_text(nested)

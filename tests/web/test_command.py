@@ -55,12 +55,24 @@ def test_it_serves_those_who_have_the_token_and_ctrl_c_leaves_nothing_behind(
 
 
 @pytest.mark.slow
+def test_it_begins_at_a_saved_state(serving: Callable[..., Any], folder: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.csv"
+    state.write_text("environment,benchmark,actions\nllvm-ic-v0,benchmark://programs-v0/gcd,mem2reg gvn\n")
+    server = serving(folder, "--state", str(state))
+    try:
+        assert "node 2: gvn" in httpx.get(server.address, timeout=60).text
+    finally:
+        server.stop()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["programs-v0/qsrt"], "qsort"),
         (["--env", "llvm-v00"], "did you mean llvm-v0"),
         (["/nowhere/file.c"], "no file"),
+        (["--state", "missing.json"], "missing.json"),
         (["--name", "here.example"], "--token"),
         (["--trust", "--host", "0.0.0.0"], "leave out --host"),
     ],

@@ -56,6 +56,12 @@ def test_a_long_action_is_shortened_to_what_says_most() -> None:
     assert view.label("annotation2metadata,forceattrs,function<eager-inv>(lower-expect,sroa<modify-cfg>)") == "… → sroa"
 
 
+def test_costs_are_short_texts() -> None:
+    values = (0.0, 1234.0, -3.5, 0.25, 0.000185, -4.2e-9, 3e-12)
+    assert [view.number(value) for value in values] == ["0", "1,234", "-3.500", "250m", "185µ", "-4.2n", "0.003n"]
+    assert [view.change(value) for value in (0.0, 2.0, -0.000185)] == ["", "+2", "-185µ"]
+
+
 async def test_functions_are_counted_as_the_compiler_counts_them(runtime: aiocg.Runtime) -> None:
     for name in ("qsort", "sha256", "lz77"):
         env = await runtime.make("llvm-v0", benchmark=f"programs-v0/{name}")

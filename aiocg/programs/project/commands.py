@@ -178,7 +178,9 @@ class Project:
         return cls(root, modules=tuple(_files_below(root, (".bc", ".ll"))))
 
 
-def record_build(text: str, log: Path, folder: Path, variables: Mapping[str, str] | None = None) -> int:
+def record_build(
+    text: str, log: Path, folder: Path, variables: Mapping[str, str] | None = None, program: str = ""
+) -> int:
     """Run a build with commands on PATH that record what is compiled and linked, and return its exit status.
 
     Args:
@@ -186,6 +188,7 @@ def record_build(text: str, log: Path, folder: Path, variables: Mapping[str, str
         log: the record to write.
         folder: where the commands are put.
         variables: more for the environment.
+        program: as for `recording_commands`.
 
     Raises:
         ProjectError: when it cannot be started.
@@ -193,7 +196,7 @@ def record_build(text: str, log: Path, folder: Path, variables: Mapping[str, str
     """
     folder.mkdir(parents=True, exist_ok=True)
     search_path = os.environ.get("PATH", os.defpath)
-    recording_commands(str(folder), search_path)
+    recording_commands(str(folder), search_path, program)
     environment = {
         **os.environ,
         "PATH": os.pathsep.join((str(folder), search_path)),

@@ -1,0 +1,97 @@
+"""Images for other machines, with zig's compiler and linker."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+FIRMWARE = """
+typedef unsigned u;
+extern volatile u port;
+volatile u port;
+u table[16] = {1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597};
+static u mix(u x) { for (int i = 0; i < 8; i++) x = (x >> 1) ^ (x & 1 ? 0xedb88320u : 0); return x; }
+u unused(u x) { return mix(x) * 3; }
+u step(u);
+void start(void) { for (u n = 0;; n++) port = mix(step(n)) + table[n & 15]; }
+"""
+STEP = "unsigned step(unsigned x) { return x < 10 ? x * x : x % 10 + step(x / 10); }\n"
+PROGRAM = '#include <stdio.h>\nint twice(int);\nint main(int argc, char **argv) { printf("%d\\n", twice(argc)); }\n'
+MAKEFILE = "app: main.o part.o\n\t$(CC) -Os -o $@ main.o part.o $(LDFLAGS)\n%.o: %.c\n\t$(CC) -Os -c $< -o $@\n"
+
+
+@pytest.fixture
+def zig(place: Any, new_cache: Callable[[], Path], run_cache: Path) -> str:
+    """The folder of zig, which is on PATH in the place."""
+    found = importlib.util.find_spec("ziglang")
+    if found is None or found.origin is None:
+        pytest.skip("needs zig (pip install ziglang)")
+    folder = str(Path(found.origin).parent)
+    place.environment["PATH"] = f"{folder}{os.pathsep}{place.environment['PATH']}"
+    place.environment["AIOCG_CACHE"] = str(new_cache())
+    return folder
+
+
+def _shrink(place: Any, compiler: str, **flags: str) -> dict[str, Any]:
+    (place.folder / "Makefile").write_text(MAKEFILE)
+    words = ["make", f"CC={compiler}", *(f"{name}={value}" for name, value in flags.items())]
+    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", "shrink", "--seconds", "2", "--json", "--", *words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["left_alone"] == {}
+    (image,) = report["images"]
+    assert isinstance(image, dict)
+    return image
+
+
+@pytest.mark.parametrize(
+    "target", ["thumb-freestanding-eabi -mcpu=cortex_m4", "aarch64-freestanding", "riscv32-freestanding"]
+)
+def test_firmware_gets_smaller_than_clang_makes_it(place: Any, zig: str, target: str) -> None:
+    (place.folder / "main.c").write_text(FIRMWARE)
+    (place.folder / "part.c").write_text(STEP)
+    image = _shrink(place, f"zig cc -target {target} -ffreestanding", LDFLAGS="-nostdlib -Wl,-e,start")
+    others = [size["bytes"] for name, size in image["sizes"].items() if not name.startswith("found")]
+    assert {"own", "-Os", "-Oz", "-Oz -flto", "found"} <= image["sizes"].keys()
+    assert image["after"] <= min(others) < image["before"]
+
+
+def test_webassembly_does_the_same_afterwards(place: Any, zig: str) -> None:
+    wasmtime = pytest.importorskip("wasmtime", reason="needs wasmtime (pip install wasmtime)")
+    (place.folder / "main.c").write_text(PROGRAM)
+    (place.folder / "part.c").write_text("int twice(int x) { return x * 2; }\nint never(int x) { return x / 3; }\n")
+    image = _shrink(place, "zig cc -target wasm32-wasi")
+    assert image["after"] < image["before"]
+    assert _said(wasmtime, place.folder / "app", place.folder / "out") == "2\n"
+
+
+def _said(wasmtime: Any, app: Path, out: Path) -> str:
+    """Run a program in WebAssembly, and return its standard output."""
+    engine = wasmtime.Engine()
+    store, linker, config = wasmtime.Store(engine), wasmtime.Linker(engine), wasmtime.WasiConfig()
+    config.argv, config.stdout_file = ["app"], str(out)
+    store.set_wasi(config)
+    linker.define_wasi()
+    instance = linker.instantiate(store, wasmtime.Module.from_file(engine, str(app)))
+    with contextlib.suppress(wasmtime.ExitTrap):
+        instance.exports(store)["_start"](store)
+    return out.read_text()
+
+
+def test_a_program_for_arm_runs_in_an_emulator(place: Any, zig: str) -> None:
+    if not shutil.which("qemu-arm"):
+        pytest.skip("needs qemu-arm (apt install qemu-user)")
+    (place.folder / "main.c").write_text(PROGRAM)
+    (place.folder / "part.c").write_text("int twice(int x) { return x * 2; }\nint never(int x) { return x / 3; }\n")
+    image = _shrink(place, "zig cc -target arm-linux-musleabihf")
+    assert image["after"] < image["before"]
+    assert place.run("qemu-arm", "./app").stdout == "2\n"
