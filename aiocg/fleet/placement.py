@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-SAMPLE = 16  # workers of a large cluster that are looked at for a program, and as many others
+SAMPLE = 8  # workers of a large cluster that are looked at for a program, and as many others
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def build(text: str, lock: Path, commands: Path, report: Path) -> int:
     search_path = os.environ.get("PATH", os.defpath)
     recording_commands(str(commands), search_path, compiler.__file__)
     variables = {
-        compiler.VARIABLE: json.dumps(_plan(lock, report, commands)),
+        compiler.VARIABLE: json.dumps(_plan(lock, report)),
         "PATH": os.pathsep.join((str(commands), search_path)),
         "CCACHE_DISABLE": "1",
     }
@@ -56,12 +56,11 @@ def is_repeatable(lock: Lock) -> bool:
     return lock.whole and all(entry.repeatable for entry in lock.images.values())
 
 
-def _plan(lock: Path, report: Path, commands: Path) -> Mapping[str, Any]:
+def _plan(lock: Path, report: Path) -> Mapping[str, Any]:
     """Return what the compilers of the build are to do."""
     toolchain, known = find_toolchain(), read_lock(lock)
-    lld = commands / "ld.lld"
-    if not lld.is_symlink():
-        lld.symlink_to(Path(toolchain.linker_command()[0]).resolve())
+    lld = report.with_name("ld.lld")
+    lld.symlink_to(Path(toolchain.linker_command()[0]).resolve())
     clang = {
         language: [*toolchain.command(language), *compile_flags(toolchain.clang, language)] for language in ("c", "c++")
     }

@@ -6,7 +6,7 @@ from aiocg.search import Budget, functionwise
 
 REWARD = "ObjectTextSizeOzMinsize"
 CORE = Budget(evaluations=60)
-"""For an image whose entry in the lock file is stale: the core set, in a second or so."""
+"""For an image whose entry in the lock file is stale: a short search with the core set."""
 
 
 async def search(runtime: Runtime, module: bytes, budget: Budget, reward: str = REWARD) -> tuple[str, ...]:

@@ -66,16 +66,16 @@ def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm
     app.router.lifespan_context = lifespan
 
     @ui.page("/", title="aiocg explorer")
-    async def page(session: str = "") -> None:
+    async def page(session: str = "", fork: str = "") -> None:
         sessions: Sessions = app.state.sessions
+        new = bool(fork) or session not in sessions
         try:
-            sessions.find(session)
-        except Refusal:
-            try:
-                session = await sessions.open_saved(opening)
-            except _WRONG as error:
-                ui.label(str(error)).classes("text-negative").style("white-space: pre-wrap")
-                return
+            if new:
+                session = await (sessions.fork(fork) if fork else sessions.open_saved(opening))
+        except _WRONG as error:
+            ui.label(str(error)).classes("text-negative").style("white-space: pre-wrap")
+            return
+        if new:
             ui.add_body_html(f"<script>history.replaceState(null, '', '/?session={session}')</script>")
         Page(sessions, session).build()
 
@@ -307,11 +307,8 @@ class Page:
         elif int(chosen) != self._session.tree.present.number:
             await self._do(lambda: self._session.goto(int(chosen)))
 
-    async def _fork(self) -> None:
-        async def fork() -> None:
-            ui.navigate.to(f"/?session={await self._sessions.fork(self._id)}", new_tab=True)
-
-        await self._do(fork)
+    def _fork(self) -> None:
+        ui.navigate.to(f"/?fork={self._id}", new_tab=True)  # at once, or a browser takes it for a popup
 
     async def _toggle(self) -> None:
         dark = self._dark.value

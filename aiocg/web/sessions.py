@@ -166,6 +166,9 @@ class Sessions:
         for id in list(self._sessions):
             await self.close(id)
 
+    def __contains__(self, id: str) -> bool:
+        return id in self._sessions
+
     def __len__(self) -> int:
         return len(self._sessions)
 

@@ -32,7 +32,7 @@ body { font-family: system-ui, sans-serif; }
 .gain { font-variant-numeric: tabular-nums; }
 .q-tab { padding: 0 8px; }
 @media (max-width: 1000px) { .levels { display: none; } }
-.tight td, .tight th { height: 30px !important; padding-top: 0; padding-bottom: 0; }
+.tight td, .tight th { height: 30px !important; padding: 0 8px !important; }
 .tight .q-btn { min-height: 28px; }
 """
 

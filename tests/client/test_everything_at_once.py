@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import aiocg
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import ParameterFailed, ResetNeeded, ServiceError
-from aiocg.fleet.supervision import Policy
+from aiocg.fleet.supervision import KillReason, Policy
 from aiocg.testing import scripted_benchmark
 
 START = 5
@@ -141,7 +141,7 @@ class World:
                 (supervisor,) = self.runtime._supervisors.values()
                 index = number % len(supervisor.workers)
                 if index not in supervisor._successors and not self.tasks:
-                    self.tasks.append(asyncio.create_task(supervisor._replace(index)))
+                    self.tasks.append(asyncio.create_task(supervisor._replace(index, KillReason.MEMORY)))
             case "fork":
                 if number % 2:
                     await self.rest(actor)

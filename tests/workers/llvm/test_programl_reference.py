@@ -338,10 +338,11 @@ class Generator:
         count = self.draw(st.integers(1, 5))
         targets = [self.draw(st.lists(st.integers(1, count), max_size=3)) if count > 1 else [] for _ in range(count)]
         targets = [[min(target, count - 1) for target in one] for one in targets]
-        everywhere: dict[str, list[str]] = {}
+        everywhere: dict[str, list[str]] | None = None
         for block in range(count):
             self.lines.append(f"b{block}:")
-            self.values = {kind: list(names) for kind, names in (everywhere or self.values).items()}
+            there = self.values if everywhere is None else everywhere
+            self.values = {kind: list(names) for kind, names in there.items()}
             before = [source for source in range(count) for target in targets[source] if target == block]
             if before and self.draw(st.booleans()):
                 kind = self.draw(st.sampled_from(self.types))
@@ -350,7 +351,7 @@ class Generator:
             for _ in range(self.draw(st.integers(0, 4))):
                 self.instruction()
             self.lines.append("  " + self.terminator(targets[block]))
-            everywhere = everywhere or self.values
+            everywhere = self.values if everywhere is None else everywhere
         return "\n".join([self.head, *self.lines, "}\n"])
 
     def terminator(self, targets: list[int]) -> str:
