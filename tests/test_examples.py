@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 import venv
 from pathlib import Path
