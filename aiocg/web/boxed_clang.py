@@ -17,7 +17,7 @@ from aiocg.datasets.uri import USER, BenchmarkUri
 __all__ = ["box_exists", "boxed_benchmark"]
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-INSIDE = "/work"
+INSIDE = "/visitor"
 BLOCKS = 1 << 17  # of 512 bytes that clang may write to a file
 SUFFIXES = {"c": ".c", "c++": ".cc"}
 
@@ -81,13 +81,13 @@ def _box(folder: str | Path) -> Iterator[str]:
             yield from ("--symlink", os.readlink(path), path)
         elif os.path.isdir(path):
             yield from ("--ro-bind", path, path)
+    yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # before what may be installed below /tmp
     libraries = loader_environment().get("LD_LIBRARY_PATH", "")
     clang = find_toolchain().clang
     folders = (str(clang.parent.parent), str(clang.resolve().parent.parent), *filter(None, libraries.split(":")))
     for shown in dict.fromkeys(folders):
         if not shown.startswith(SYSTEM):
             yield from ("--ro-bind", shown, shown)
-    yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")
     yield from ("--bind", str(folder), INSIDE, "--chdir", INSIDE)
     yield from ("--setenv", "LC_ALL", "C", "--setenv", "SOURCE_DATE_EPOCH", "0", "--setenv", "PATH", "/usr/bin:/bin")
     if libraries:

