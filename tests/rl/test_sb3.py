@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,12 @@ STARTS = ("O0", "OzMinsize")
 STOP, STEPS = len(ACTIONS), 4
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let the library write its logs where they are removed."""
+    monkeypatch.setenv("SB3_LOGDIR", str(tmp_path))
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ def test_what_a_program_starts_ends_with_it(runner: Runner) -> None:
     assert marked(mark) == []
 
 
-def test_programs_end_with_the_worker_however_it_ends(runner: Runner) -> None:
+def test_programs_end_with_the_worker_however_it_ends(runner: Runner, tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     script = (
         "import sys, time\nfrom pathlib import Path\n"
@@ -117,7 +117,8 @@ def test_programs_end_with_the_worker_however_it_ends(runner: Runner) -> None:
         "with Runner(Sandbox(mode, narrow == 'True')).run(Path('/bin/sh'), run, time.monotonic() + 600): pass"
     )
     mode, narrow = runner.sandbox
-    with subprocess.Popen([sys.executable, "-P", "-c", script, mode, str(narrow), mark]) as worker:
+    command = [sys.executable, "-P", "-c", script, mode, str(narrow), mark]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}) as worker:  # which leaves its folder
         until(lambda: len(marked(mark)) >= 2)
         worker.kill()
     until(lambda: not marked(mark))
