@@ -86,7 +86,7 @@ def _box(folder: str | Path) -> Iterator[str]:
     clang = find_toolchain().clang
     folders = (str(clang.parent.parent), str(clang.resolve().parent.parent), *filter(None, libraries.split(":")))
     for shown in dict.fromkeys(folders):
-        if not shown.startswith(SYSTEM):
+        if not any(Path(shown).is_relative_to(path) for path in SYSTEM):
             yield from ("--ro-bind", shown, shown)
     yield from ("--bind", str(folder), INSIDE, "--chdir", INSIDE)
     yield from ("--setenv", "LC_ALL", "C", "--setenv", "SOURCE_DATE_EPOCH", "0", "--setenv", "PATH", "/usr/bin:/bin")

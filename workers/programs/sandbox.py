@@ -92,7 +92,7 @@ class Sandbox(NamedTuple):
         yield from ("--dev", "/dev", "--remount-ro", "/dev")
         yield from ("--bind", str(root / SHARED), "/dev/shm", "--bind", str(root / TEMPORARY), "/tmp")
         for path in dict.fromkeys((sys.base_prefix, sys.prefix, os.path.dirname(python()))):
-            if not path.startswith(_SYSTEM):
+            if not any(Path(path).is_relative_to(system) for system in _SYSTEM):
                 yield from ("--ro-bind-try", path, path)
         yield from ("--ro-bind", str(root), _INSIDE)
         yield from ("--bind", str(root / FOLDER), f"{_INSIDE}/{FOLDER}", "--remount-ro", "/run")
