@@ -134,7 +134,7 @@ async def test_where_the_others_have_no_room_the_sessions_of_a_lost_node_move_to
             assert [int(value[0]) for value in values] == [*range(1, 9), *range(1, 9)]
             assert loads(runtime) == [0, 2]
             line.release()
-            await eventually(lambda: loads(runtime) == [2, 2])
+            await eventually(lambda: loads(runtime) == [2, 2] and len(runtime.worker_pids()) == 4)  # no longer refused
             more = [await scripted(runtime, 7) for _ in range(8)]
             (supervisor,) = runtime.supervisors()
             assert min(worker.load_now().sessions for worker in supervisor.workers) == 4
