@@ -2,7 +2,8 @@
 
 `make CC="aiocg cc" CXX="aiocg c++"` is all that a project needs. What compiles C or C++ to object code is done in
 steps, see `aiocg.llvm.driver`; everything else is clang's, which then takes the place of this process. With
-AIOCG_CC_RECORD in the environment nothing is searched: the build is recorded, see `aiocg.llvm.recording`.
+AIOCG_CC_RECORD in the environment nothing is searched: the build is recorded, see `aiocg.llvm.recording`. In a build by
+`aiocg.lock` it does what `aiocg.shrink.compiler` does.
 """
 
 import os
@@ -21,6 +22,7 @@ from aiocg.llvm.command_line import CommandLine, Input, parse
 from aiocg.llvm.driver import ObjectCompilation
 from aiocg.llvm.driver_settings import DriverError, Settings
 from aiocg.llvm.recording import FILES_VARIABLE, VARIABLE, record, run_recorded
+from aiocg.shrink import compiler
 
 _PROBES = re.compile(r"(?:conftest|ztest\d+)\.\w+|(?:.*/)?(?:CMakeFiles|CMakeTmp|meson-private)/.*")
 """Sources of the tests by which build systems find out what a compiler can do: nothing is to be gained in them."""
@@ -50,6 +52,9 @@ def main(name: str, words: Sequence[str]) -> int:
             return 1
     language = "c++" if name == "c++" else "c"
     driver = [str(clang), *(["--driver-mode=g++"] if language == "c++" else []), *compile_flags(clang, language)]
+    if os.environ.get(compiler.VARIABLE):
+        line = [sys.executable, "-I", "-S", compiler.__file__, driver[0], name]
+        _become([*line, *driver[1:], *link_flags(clang, language), *words], environment)
     try:
         command = parse([name, *words])
     except ValueError:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from aiocg.cli.output import (
@@ -40,6 +39,21 @@ def shrink(
         str,
         typer.Option(metavar="COMMAND", help="Succeeds if the images work, such as 'make test'.", show_default=False),
     ] = "",
+    bench: Annotated[
+        str,
+        typer.Option(metavar="COMMAND", help="Runs the images; its processor time is measured.", show_default=False),
+    ] = "",
+    max_slowdown: Annotated[
+        str, typer.Option(metavar="SHARE", help="The most that the benchmark may take longer with them.")
+    ] = "5%",
+    measure: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND",
+            help="Prints what counts as the size of the file $IMAGE, such as 'zstd -19c $IMAGE | wc -c'.",
+            show_default=False,
+        ),
+    ] = "",
     locked: Annotated[
         bool, typer.Option("--locked", help="Do what the lock file says and search for nothing.")
     ] = False,
@@ -51,6 +65,9 @@ def shrink(
     lock: Annotated[Path, typer.Option(help="The file that remembers what was found.")] = Path("aiocg.lock"),
     html: Annotated[
         Path | None, typer.Option(help="Write a page with a map of each image.", show_default=False)
+    ] = None,
+    badge: Annotated[
+        Path | None, typer.Option(help="Write a picture for a README, as SVG.", show_default=False)
     ] = None,
     workers: Workers = None,
     json: Json = False,
@@ -67,6 +84,8 @@ def shrink(
     from aiocg.shrink.lock import LockError, lock_text, read_lock
 
     check_writable(html)
+    check_writable(badge)
+    most = _share(max_slowdown)
     if locked and update:
         fail("--locked searches for nothing, and --update searches for all: say one of them", 2)
     try:
@@ -76,11 +95,12 @@ def shrink(
     built = False
     try:
         with scratch_folder() as scratch:
-            if locked and not check and html is None and _by_lock(shlex.join(words), lock, known, Path(scratch), json):
+            at_once = locked and not (check or bench or html or badge)
+            if at_once and _by_lock(shlex.join(words), known, Path(scratch), json):
                 return
             build = _build(shlex.join(words), Path(scratch))
             built = True
-            job = _Job(seconds, check, locked, update, only or ["*"], workers)
+            job = _Job(seconds, check, bench, most, measure, locked, update, only or ["*"], workers)
             (images := Path(scratch, "images")).mkdir()
             report, known = job.run(build, known, images)
             if not locked and report.images:
@@ -90,10 +110,13 @@ def shrink(
         sys.exit(130)
     except (OSError, DatasetError) as error:
         fail(f"{error}; {STANDS}" if built else str(error))
-    if html is not None:
-        from aiocg.shrink.treemap import page
+    if html is not None or badge is not None:
+        from aiocg.shrink import treemap
 
-        write_file(html, page(report).encode())
+        if html is not None:
+            write_file(html, treemap.page(report).encode())
+        if badge is not None:
+            write_file(badge, treemap.badge(report).encode())
     if json:
         print_json(report.as_json())
     else:
@@ -101,21 +124,33 @@ def shrink(
             print_line(line)
 
 
-def _by_lock(text: str, lock: Path, known: "Lock", scratch: Path, json: bool) -> bool:
+def _share(text: str) -> float:
+    """Read a share such as 5% or 0.05."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if share < 0:
+        fail(f"--max-slowdown is {text!r}, and should be a share such as 5% or 0.05", 2)
+    return share
+
+
+def _by_lock(text: str, known: "Lock", scratch: Path, json: bool) -> bool:
     """Build by the lock file at once, if that has only what allows it, and say whether it was done."""
+    from dataclasses import asdict
+
     from aiocg.datasets.toolchain import find_toolchain
     from aiocg.shrink import locked
 
     if not locked.is_repeatable(known):
         return False
-    report = scratch / "report.jsonl"
-    if status := locked.build(text, lock, _commands(), report):
+    status, images = locked.build(text, known, _commands(), scratch)
+    if status:
         fail(f"the build failed: `{text}` ended with {status}", status if 0 < status < 256 else 1)
-    images = [msgspec.json.decode(line) for line in report.read_bytes().splitlines()] if report.exists() else []
     if json:
-        print_json({"llvm": find_toolchain().version, "images": images})
+        print_json({"llvm": find_toolchain().version, "images": list(map(asdict, images))})
     for image in () if json else images:
-        print_line(f"{image['name']}: {image['bytes']:,} bytes, {image['note'] or 'as the lock file says'}")
+        print_line(f"{image.name}: {image.bytes:,} bytes, {image.note or 'as the lock file says'}")
     return True
 
 
@@ -163,6 +198,9 @@ class _Job:
 
     seconds: float
     check: str
+    bench: str
+    most: float
+    measure: str
     locked: bool
     update: bool
     only: Sequence[str]
@@ -173,7 +211,7 @@ class _Job:
         from aiocg.shrink.report import report_of
         from aiocg.shrink.shrinking import Shrinking
 
-        work = Shrinking(build, Path.cwd(), scratch, known, self.only, self.update)
+        work = Shrinking(build, Path.cwd(), scratch, known, self.only, self.update, self.measure)
         work.begin()
         if not build.links and not build.left_alone:
             _tell("the build has linked nothing by a compiler that it calls by name; if all was there, clean first")
@@ -183,12 +221,11 @@ class _Job:
             )
             run(self._search(work, missing))
             work.choose(missing)
-        if self.check:
-            from aiocg.shrink.checking import Check
+        from aiocg.shrink.checking import Check
+        from aiocg.shrink.speed import Pace
 
-            work.place(Check(self.check, _tell))
-        else:
-            work.place(None)
+        check = Check(self.check, _tell) if self.check else None
+        work.place(check, Pace(self.bench, self.most, _tell) if self.bench else None)
         return report_of(work.images, work.left_alone), work.remember()
 
     async def _search(self, work: "Shrinking", images: "list[Candidates]") -> None:

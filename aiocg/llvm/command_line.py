@@ -24,7 +24,7 @@ LANGUAGES = {
 _SEPARATE = frozenset(
     """
     -A -B -D -F -G -I -L -MF -MJ -MQ -MT -T -U -V -Xanalyzer -Xassembler -Xclang -Xlinker -Xpreprocessor -arch -aux-info
-    -b -cxx-isystem -dumpbase -dumpbase-ext -dumpdir -e -framework -gcc-toolchain -idirafter -imacros -imultilib
+    -b -Map -cxx-isystem -dumpbase -dumpbase-ext -dumpdir -e -framework -gcc-toolchain -idirafter -imacros -imultilib
     -include -include-pch -install_name -iprefix -iquote -isysroot -isystem -isystem-after -ivfsoverlay -iwithprefix
     -iwithprefixbefore -iwithsysroot -l -mllvm -o -resource-dir -rpath -specs -stdlib++-isystem -target -u -undefined
     -working-directory -wrapper -x -z --output --param --serialize-diagnostics --sysroot --target

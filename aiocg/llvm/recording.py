@@ -9,7 +9,8 @@ It is also a program, `python -I -S recording.py COMPILER NAME …`, which the c
 start. For their sake nothing but the standard library is imported, and of that little.
 
 With AIOCG_CC_RECORD_FILES set to 1 as well, a compiler is run to its end, and the line also has `files`: the SHA-256 of
-each file that the words name, inputs and outputs, by name. What fails is not recorded then.
+each file that the words name, inputs and outputs, by name. What fails is not recorded then. Linkers that a build starts
+itself are.
 """
 
 import errno
@@ -33,6 +34,12 @@ def is_driver(word: str) -> bool:
     import re
 
     return re.fullmatch(_COMPILER, os.path.basename(word)) is not None
+
+
+def is_linker(word: str) -> bool:
+    """Say whether the first word of a command is the name or path of a linker, which compilers start, too."""
+    name, _, kind = os.path.basename(word).partition(".")
+    return name.rpartition("-")[2] == "ld" and kind in ("", "bfd", "gold", "lld")
 
 
 def record(path: str, words: Sequence[str], *, with_files: bool = False) -> None:
@@ -126,7 +133,7 @@ def recording_commands(folder: str, search_path: str, program: str = "") -> None
 
 
 def _compilers(search_path: str) -> dict[str, str]:
-    """Return the paths of the C and C++ compilers by their names."""
+    """Return the paths of the C and C++ compilers and of the linkers by their names."""
     found: dict[str, str] = {}
     for place in search_path.split(os.pathsep):
         try:
@@ -135,7 +142,8 @@ def _compilers(search_path: str) -> dict[str, str]:
             continue
         for name in names:
             path = os.path.join(os.path.abspath(place or "."), name)
-            if (is_driver(name) or name == "zig") and os.access(path, os.X_OK) and os.path.isfile(path):
+            known = is_driver(name) or is_linker(name) or name == "zig"
+            if known and os.access(path, os.X_OK) and os.path.isfile(path):
                 found.setdefault(name, path)
     return found
 
@@ -197,7 +205,11 @@ def _hashes(words: Sequence[str]) -> dict[str, str]:
 def _main() -> NoReturn:
     compiler, *words = sys.argv[1:]
     path = os.environ.get(VARIABLE, "")
-    if path and (words[0] != "zig" or words[1:2] in (["cc"], ["c++"])):
+    if words[0] == "zig":
+        counts = words[1:2] in (["cc"], ["c++"])
+    else:
+        counts = not is_linker(words[0]) or bool(os.environ.get(FILES_VARIABLE))
+    if path and counts:
         replace_process(path, compiler, words)
     os.execv(compiler, [compiler, *words[1:]])
 

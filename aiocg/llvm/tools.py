@@ -6,9 +6,12 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Protocol, Self
 
 from aiocg.datasets.cache import cache_directory
 from aiocg.datasets.errors import BenchmarkInitError, CompilationCancelled, ToolchainNotFound
@@ -20,6 +23,14 @@ from aiocg.errors import DeadlineExceeded, EnvironmentNotSupported, ServiceError
 from aiocg.transport.messages import FailureCode
 
 TIMEOUT = 300.0  # seconds for one operation
+_LINE = (sys.executable, "-P", "-m", "aiocg.workers.llvm.tool")
+
+
+class Run(Protocol):
+    """What carries out operations of `aiocg.workers.llvm.tool`, as `run_tool` does."""
+
+    def __call__(self, command: str, arguments: Iterable[str | Path], *, subject: str, timeout: float) -> None:
+        """Run one operation."""
 
 
 def run_tool(command: str, arguments: Iterable[str | Path], *, subject: str, timeout: float) -> None:
@@ -32,15 +43,68 @@ def run_tool(command: str, arguments: Iterable[str | Path], *, subject: str, tim
         WorkerFailure: for what else LLVM cannot do.
         CompilationCancelled: when the event of `aiocg.datasets.cancellable` was set.
     """
-    line = [sys.executable, "-P", "-m", "aiocg.workers.llvm.tool", command, *map(str, arguments)]
-    doing = f"{command} of {subject}"
+    line = [*_LINE, command, *map(str, arguments)]
     environment = {**os.environ, **loader_environment()}
     try:
         status, messages = run_bounded(line, cwd=os.getcwd(), env=environment, timeout=timeout)
     except TimedOut:
-        raise DeadlineExceeded(timeout, doing) from None
+        raise DeadlineExceeded(timeout, f"{command} of {subject}") from None
     except Cancelled:
         raise CompilationCancelled(subject, f"{command} was cancelled") from None
+    _check(status, messages, command, subject)
+
+
+class LoadedTool:
+    """`run_tool` for many operations: a process has LLVM loaded, and each is carried out in a fork of it.
+
+    They are carried out one after the other. To be used in a `with` statement, which ends the process.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._turn = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Start to load LLVM."""
+        environment = {**os.environ, **loader_environment()}
+        self._process = subprocess.Popen(
+            [*_LINE, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.communicate()
+
+    @property
+    def pid(self) -> int | None:
+        """The process, if it was started."""
+        return None if self._process is None else self._process.pid
+
+    def run(self, command: str, arguments: Iterable[str | Path], *, subject: str, timeout: float) -> None:
+        """Run one operation as `run_tool` does, which has the errors."""
+        assert self._process is not None and self._process.stdin is not None and self._process.stdout is not None
+        words = [command, *map(str, arguments)]
+        with self._turn:
+            try:
+                self._process.stdin.write(json.dumps([timeout, *words]).encode() + b"\n")
+                self._process.stdin.flush()
+                reply = self._process.stdout.readline()
+            except BrokenPipeError:
+                reply = b""
+        if not reply:  # it has not started, and it is told why
+            run_tool(command, words[1:], subject=subject, timeout=timeout)
+            return
+        status, messages = json.loads(reply)
+        if status == -signal.SIGALRM:
+            raise DeadlineExceeded(timeout, f"{command} of {subject}")
+        _check(status, messages, command, subject)
+
+
+def _check(status: int, messages: str, command: str, subject: str) -> None:
+    """Raise the error that a process has told, or died of."""
     if status == 0:
         return
     try:
@@ -48,7 +112,7 @@ def run_tool(command: str, arguments: Iterable[str | Path], *, subject: str, tim
         code, message = told["code"], told["message"]
     except (ValueError, TypeError, KeyError):
         cause = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        raise WorkerCrashed(cause, doing, messages.strip()[-2000:]) from None
+        raise WorkerCrashed(cause, f"{command} of {subject}", messages.strip()[-2000:]) from None
     if code == FailureCode.BENCHMARK:
         raise BenchmarkInitError(subject, message)
     if code == FailureCode.COMPILER:
@@ -85,12 +149,14 @@ def apply(
     subject: str = "the program",
     text: bool = False,
     llvm_options: Sequence[str] = (),
+    run: Run = run_tool,
 ) -> bytes:
     """Return a program after actions, as an environment applies them, in a process of its own.
 
     Args:
         actions: texts; there may be more than a command line holds.
         llvm_options: such as "-unroll-count=4", which LLVM takes at its start.
+        run: carries it out.
 
     Raises:
         AiocgError: when LLVM refuses the program or an action, or dies of it; as `run_tool`.
@@ -100,7 +166,7 @@ def apply(
         given.write_bytes(program)
         listed.write_text(json.dumps(list(actions)), encoding="utf-8")
         options = [*(["--text"] if text else []), *(f"--llvm-option={option}" for option in llvm_options)]
-        run_tool("apply", [*options, output, given, listed], subject=subject, timeout=TIMEOUT)
+        run("apply", [*options, output, given, listed], subject=subject, timeout=TIMEOUT)
         return output.read_bytes()
 
 

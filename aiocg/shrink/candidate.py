@@ -8,7 +8,7 @@ from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.commands import Unit
-from aiocg.shrink.image import Image, kind_of, read_image, smallest
+from aiocg.shrink.image import Image, kind_of, measure, smallest
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.parts import Part, name_of
@@ -33,6 +33,7 @@ class Candidates:
         actions: what the search has found.
         notes: what went otherwise than expected.
         chosen: the name of the image that is taken.
+        measure: a command that says how large an image is; "" for the bytes that are loaded.
     """
 
     name: str
@@ -43,9 +44,10 @@ class Candidates:
     actions: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
     chosen: str = OWN
+    measure: str = ""
 
     @classmethod
-    def begin(cls, name: str, linker: Linker) -> "Candidates":
+    def begin(cls, name: str, linker: Linker, command: str = "") -> "Candidates":
         """Join the bitcode of a link. A part that clang does not compile stays as the build has made it.
 
         Raises:
@@ -69,7 +71,8 @@ class Candidates:
             raise BenchmarkInitError(
                 name, "clang compiles none of its sources" if kept else "nothing of it is C or C++"
             )
-        return cls(name, linker, linker.joined(), {OWN: read_image(own)}, {OWN: own}, notes=notes)
+        sizes = {OWN: measure(own, command)}
+        return cls(name, linker, linker.joined(), sizes, {OWN: own}, notes=notes, measure=command)
 
     @property
     def content(self) -> bytes:
@@ -108,6 +111,12 @@ class Candidates:
         if self.images[self.chosen].bytes >= self.images[OWN].bytes:
             self.chosen = OWN  # never larger
 
+    def choose_larger(self) -> None:
+        """Take the next larger image that is no larger than the build's own."""
+        now = self.images[self.chosen].bytes
+        larger = {name: image for name, image in self.images.items() if image.bytes > now}
+        self.choose(smallest(larger) if larger else OWN)
+
     def replace_found(self, content: bytes, actions: tuple[str, ...], linker: Linker, note: str) -> None:
         """Take another image for what was found, of which the check holds."""
         self.actions, self.linker = actions, linker
@@ -119,7 +128,7 @@ class Candidates:
         """Return what the lock file is to remember."""
         kept = tuple(sorted(map(name_of, self.linker.kept)))
         units = [part for part in self.linker.inputs.parts if isinstance(part, Unit)]
-        ours = isinstance(self.linker.tools, Clang) and not self.linker.inputs.writes_files
+        ours = type(self.linker.tools) is Clang and not self.linker.inputs.writes_files
         left_out = {word for unit in units for word in self.linker.compiled.left_out.get(unit, ())}
         return Entry(
             input=digest(self.module),
@@ -137,7 +146,7 @@ class Candidates:
     def _add(self, name: str, content: bytes) -> None:
         if kind_of(content) != kind_of(self.contents.get(OWN, content)):
             raise BenchmarkInitError(self.name, "it would be an image of another kind, or for another machine")
-        self.images[name] = read_image(content)
+        self.images[name] = measure(content, self.measure)
         self.contents[name] = content
 
 

@@ -44,7 +44,7 @@ class Check:
                 one.notes.append("the check fails with what the build itself has made, so that stays")
             return
         wrong = guilty(changed, lambda some: not self._holds_with(images, some))
-        self._install(images, ())
+        install(images, ())
         for one in wrong:
             self._mend(one)
         if not self._holds(images):
@@ -53,7 +53,7 @@ class Check:
                 one.notes.append(
                     "the check fails now and then with images that do well alone, so the build's own stays"
                 )
-            self._install(images, images)
+            install(images, images)
 
     def _mend(self, image: Candidates) -> None:
         """Find another image by the same search that the check holds with, or take the build's own."""
@@ -118,7 +118,7 @@ class Check:
 
     def _holds_with(self, images: Sequence[Candidates], some: Sequence[Candidates]) -> bool:
         """Run the check with some of the images, and the build's own in the places of the others."""
-        self._install(images, some)
+        install(images, some)
         return self._run()
 
     def _holds_content(self, image: Candidates, content: bytes) -> bool:
@@ -133,14 +133,20 @@ class Check:
         finally:
             put(_place(image), image.contents[OWN])
 
-    def _install(self, images: Sequence[Candidates], some: Sequence[Candidates]) -> None:
-        for image in images:
-            put(_place(image), image.content if image in some else image.contents[OWN])
-
     def _run(self) -> bool:
         self.runs += 1
         done = subprocess.run(["/bin/sh", "-c", self.command], stdin=subprocess.DEVNULL, stdout=2, stderr=2)
         return done.returncode == 0
+
+
+def install(images: Sequence[Candidates], some: Sequence[Candidates]) -> None:
+    """Put some of the images into place, and the build's own in the places of the others.
+
+    Raises:
+        OSError: when one cannot be written.
+    """
+    for image in images:
+        put(_place(image), image.content if image in some else image.contents[OWN])
 
 
 def _place(image: Candidates) -> Path:

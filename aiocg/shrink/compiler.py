@@ -1,17 +1,20 @@
 """The compiler of a build by the lock file: sources become bitcode, and what the lock file has is linked from that.
 
 It is a program, `python -I -S compiler.py COMPILER NAME …`, started by commands on PATH, hundreds of times in a build.
-So nothing but the standard library is imported, and of that little.
+So nothing but the standard library is imported, and of that nothing that Python has not loaded anyway: with `json` and
+`typing` it would take twice as long. Images are linked by the process that has started the build.
 """
 
-import json
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
 
 VARIABLE = "AIOCG_SHRINK_PLAN"
-"""The environment variable with what is to be done, a JSON object as `aiocg.shrink.locked` makes it."""
+"""The environment variable with what is to be done, written by `plan_text`."""
+
+SOCKET = "links"
+"""In the plan's folder: takes the folder, the umask and the words of a link, and says why it cannot be done, or ""."""
+
+END, SEPARATOR = "\x1e", "\x1f"
 
 _C = (".c", ".i")
 _CPLUSPLUS = (".cc", ".cp", ".cpp", ".cxx", ".c++", ".C", ".CC", ".CPP", ".CXX", ".ii")
@@ -32,13 +35,23 @@ _RECORDING = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file
 _BITCODE = b"BC\xc0\xde"
 
 
-def main() -> NoReturn:
+Plan = dict[str, list[str]]
+
+
+def plan_text(plan: Plan) -> str:
+    """Write a plan, so that it can be read by almost nothing."""
+    return END.join(SEPARATOR.join((name, *words)) for name, words in plan.items())
+
+
+def main() -> None:
     """Do what a compiler's command line asks for."""
     own, name, *words = sys.argv[1:]
-    plan = json.loads(os.environ.get(VARIABLE, "null"))
-    if plan is None:  # CMake remembers us, whatever it is called for
+    lines = (line.split(SEPARATOR) for line in os.environ.get(VARIABLE, "").split(END))
+    plan: Plan = {name: words for name, *words in lines if name}
+    if not plan:  # CMake remembers us, whatever it is called for
         os.execv(sys.executable, [sys.executable, "-I", "-S", _RECORDING, *sys.argv[1:]])
-    if name == "zig" or any(word in _OTHER_MODES or word.startswith(_OTHERS) for word in words):
+    foreign = name == "zig" or name.rpartition("-")[2].startswith("ld")
+    if foreign or any(word in _OTHER_MODES or word.startswith(_OTHERS) for word in words):
         os.execv(own, [own, *words])
     sources = [word for word in words if word.endswith((*_C, *_CPLUSPLUS)) and not word.startswith("-")]
     cplusplus = "++" in name or any(word.endswith(_CPLUSPLUS) for word in sources)
@@ -47,13 +60,37 @@ def main() -> NoReturn:
         if len(sources) == 1 and not _is_probe(sources[0]):
             _compile(clang, sources[0], words, plan)
     elif _output(words) in plan["images"]:
-        os.execv(plan["link"][0], [*plan["link"], name, *words])
+        if not (problem := _linked(plan["folder"][0], name, words)):
+            sys.exit(0)
+        print(f"aiocg shrink: {' '.join((name, *words))[:99]}: linked by clang alone: {problem}", file=sys.stderr)
+        os.execv(clang[0], [*clang, *plan["lto"], *words])
     elif any(_is_bitcode(word) for word in words):
         os.execv(clang[0], [*clang, *plan["lto"], *words])
     os.execv(own, [own, *words])
 
 
-def _compile(clang: Sequence[str], source: str, words: Sequence[str], plan: dict[str, list[str]]) -> None:
+def _linked(folder: str, name: str, words: list[str]) -> str:
+    """Have an image linked, and say why that cannot be done; "" if it is."""
+    import socket
+
+    os.umask(mask := os.umask(0o077))
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(address(os.open(folder, os.O_RDONLY)))
+            connection.sendall(os.fsencode(SEPARATOR.join((os.getcwd(), str(mask), name, *words))))
+            connection.shutdown(socket.SHUT_WR)
+            with connection.makefile("rb") as file:
+                return file.read().decode()
+    except OSError as error:
+        return str(error)
+
+
+def address(folder: int) -> str:
+    """Return the path of the socket in an open folder: the folder's own may be too long for one."""
+    return f"/proc/self/fd/{folder}/{SOCKET}"
+
+
+def _compile(clang: list[str], source: str, words: list[str], plan: Plan) -> None:
     """Compile a source to bitcode and exit; return if clang does not."""
     known = [word for word in words if word not in plan["left_out"]]
     named = any(word.startswith("-o") for word in words)
@@ -71,7 +108,7 @@ def _is_probe(source: str) -> bool:
     return os.path.basename(source).startswith(("conftest.", "ztest")) or any(one in source for one in _PROBES)
 
 
-def _output(words: Sequence[str]) -> str:
+def _output(words: list[str]) -> str:
     """Return the absolute path of what a link writes."""
     name = "a.out"
     for before, word in zip(("", *words), words, strict=False):

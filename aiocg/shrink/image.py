@@ -1,11 +1,14 @@
 """How large a linked image is, and putting it into its place."""
 
 import os
+import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.replacing import replacing
+from aiocg.datasets.scratch import scratch_folder
 from aiocg.llvm.object_file import sections
 
 _WASM, _WASM_CODE, _WASM_DATA = b"\0asm", 10, 11
@@ -21,17 +24,19 @@ class Image:
         constants: what cannot be written: literals, tables, and what the loader reads.
         data: variables with an initial value. Those that are zero take no space.
         unwind: unwind tables; told, not counted.
+        measured: what a command of the user's says of it, which then counts.
     """
 
     code: int
     constants: int
     data: int
     unwind: int
+    measured: int | None = None
 
     @property
     def bytes(self) -> int:
         """The size that counts."""
-        return self.code + self.constants + self.data
+        return self.code + self.constants + self.data if self.measured is None else self.measured
 
 
 def read_image(content: bytes) -> Image:
@@ -51,6 +56,31 @@ def read_image(content: bytes) -> Image:
         else:
             sizes["code" if one.is_code else "data" if one.is_writable else "constants"] += one.size
     return Image(**sizes)
+
+
+def measure(content: bytes, command: str) -> Image:
+    """Return how large a linked image is, as a command for the shell says, which finds it under the name in `$IMAGE`.
+
+    Args:
+        command: prints a number; if "", the image's own size counts.
+
+    Raises:
+        BenchmarkInitError: when the command fails or prints no number; ValueError as `read_image`.
+    """
+    image = read_image(content)
+    if not command:
+        return image
+    with scratch_folder() as scratch:
+        path = Path(scratch, "image")
+        path.write_bytes(content)
+        path.chmod(0o700)
+        environment = {**os.environ, "IMAGE": str(path)}
+        words = ["/bin/sh", "-c", command]
+        done = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        return replace(image, measured=int(done.stdout.split()[-1]))
+    except (IndexError, ValueError):
+        raise BenchmarkInitError(command, f"`{command}` printed no number, and ended with {done.returncode}") from None
 
 
 def kind_of(content: bytes) -> bytes:

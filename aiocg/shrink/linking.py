@@ -29,23 +29,24 @@ class Form:
     link: tuple[str, ...]
 
     @classmethod
-    def of(cls, words: Collection[str], own: bytes) -> "Form":
+    def of(cls, words: Collection[str], own: bytes, *, direct: bool = False) -> "Form":
         """Return the form of an image.
 
         Args:
             words: of its link.
             own: what the build has made, an ELF file.
+            direct: whether the words are the linker's, and not a compiler's.
 
         Raises:
             ValueError: when it is none.
         """
         identified = any(one.name == _BUILD_ID for one in sections(own))
-        link = ("-Wl,--build-id",) if identified else ()
+        link = ("--build-id" if direct else "-Wl,--build-id",) if identified else ()
         if "-shared" in words:
             return cls(("-fPIC",), link)
         if own[16] == _FIXED:
-            return cls(("-fno-pic",), link if "-static" in words else (*link, "-no-pie"))
-        return cls(("-fPIE",), link if "-static-pie" in words else (*link, "-pie"))
+            return cls(("-fno-pic",), link if direct or "-static" in words else (*link, "-no-pie"))
+        return cls(("-fPIE",), link if direct or "-static-pie" in words else (*link, "-pie"))
 
 
 @dataclass(frozen=True, slots=True)

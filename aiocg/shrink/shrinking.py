@@ -14,6 +14,7 @@ import msgspec
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
+from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
 from aiocg.shrink.candidate import FOUND, OWN, POLISHED, QUICK, Candidates, first_diagnostic, keeping
 from aiocg.shrink.image import put
@@ -22,13 +23,14 @@ from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock
 from aiocg.shrink.parts import name_of
 from aiocg.shrink.record import Build, Link, changed
-from aiocg.shrink.tools import Clang, is_zig, linker_line, zig_of
+from aiocg.shrink.tools import Clang, Lld, is_zig, linker_line, zig_of
 from aiocg.shrink.units import BITCODE, LEVELS, Units
 
 if TYPE_CHECKING:
     from aiocg.runtime import Runtime
     from aiocg.search import Budget
     from aiocg.shrink.checking import Check
+    from aiocg.shrink.speed import Pace
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class Shrinking:
         lock: what is known of earlier builds.
         only: patterns of names, as in a shell; other images are not touched.
         update: whether to search again for what the lock file has.
+        measure: a command that says how large an image is; "" for the bytes that are loaded.
         images: those that can be shrunk.
         left_alone: the names of the others, and why.
     """
@@ -52,6 +55,7 @@ class Shrinking:
     lock: Lock
     only: Sequence[str] = ("*",)
     update: bool = False
+    measure: str = ""
     images: list[Candidates] = field(default_factory=list, init=False)
     left_alone: dict[str, str] = field(default_factory=dict, init=False)
     _llvm: str = field(default_factory=lambda: find_toolchain().version, init=False)
@@ -90,11 +94,12 @@ class Shrinking:
             tools, code = zig_of(inputs.link.command.driver, words, apply(path.read_bytes(), [], text=True).decode())
             linker = Linker(inputs, compiled, scratch, Form(code, ()), tools)
         else:
-            form = Form.of(link.command.words, link.output.read_bytes())
-            linker = Linker(inputs, compiled, scratch, form, Clang())
+            direct = is_linker(link.command.driver)
+            form = Form.of(link.command.words, link.output.read_bytes(), direct=direct)
+            linker = Linker(inputs, compiled, scratch, form, Lld() if direct else Clang())
         if (entry := self.lock.images.get(name)) and not self.update:
             linker = keeping(linker, [part for part in inputs.parts if name_of(part) in entry.kept])
-        return Candidates.begin(name, linker)
+        return Candidates.begin(name, linker, self.measure)
 
     def compare(self, *, locked: bool = False) -> list[Candidates]:
         """Make what the lock file says, or the images by clang alone, and return the images to search for.
@@ -147,13 +152,16 @@ class Shrinking:
             image.add_levels([entry.chosen])
         image.choose(entry.chosen)
 
-    def place(self, check: "Check | None") -> None:
+    def place(self, check: "Check | None", pace: "Pace | None" = None) -> None:
         """Let the images take the places of the build's own. If anything fails, the build's own stand.
 
         Raises:
+            BenchmarkInitError: when a benchmark fails.
             OSError: when one cannot be written.
         """
         try:
+            if pace is not None:
+                pace.settle(self.images)
             if check is not None and any(one.chosen != OWN for one in self.images):
                 check.settle(self.images)
             else:

@@ -83,6 +83,14 @@ class Clang:
         return output
 
 
+class Lld(Clang):
+    """The same for a build that starts the linker itself."""
+
+    def linker(self, words: Sequence[str], cplusplus: bool, purpose: str, scratch: Path) -> list[str]:
+        """Return a command that links."""
+        return [*find_toolchain().linker_command(), *words, *_COLLECTED, *(_JOINED if purpose == JOIN else ())]
+
+
 @dataclass(frozen=True, slots=True)
 class Zig:
     """The clang and lld in zig, which know all targets.

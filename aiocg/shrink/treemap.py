@@ -1,4 +1,4 @@
-"""The report as one page of HTML that needs nothing else: a map of each image, in which areas are bytes."""
+"""The report as one page of HTML that needs nothing else, a map of each image in which areas are bytes; and a badge."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +24,13 @@ svg {{ width: 100%; height: auto }} rect {{ stroke: Canvas }} text {{ font-size:
 """
 
 
+_BADGE = """<svg xmlns="http://www.w3.org/2000/svg" width="150" height="20" role="img" aria-label="size: {gain}">
+<rect width="40" height="20" fill="#555"/><rect x="40" width="110" height="20" fill="#087f7b"/>
+<g fill="#fff" font-family="Verdana,sans-serif" font-size="11" text-anchor="middle">
+<text x="20" y="14">size</text><text x="95" y="14">{gain}</text></g></svg>
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """A rectangle of the map."""
@@ -40,6 +47,12 @@ def page(report: Report) -> str:
     alone = "".join(f"<li>{escape(name)}: {escape(reason)}" for name, reason in report.left_alone.items())
     images = "".join(map(_image, report.images)) + (f"<h2>Left alone</h2><ul>{alone}</ul>" if alone else "")
     return _PAGE.format(title=gain, images=images)
+
+
+def badge(report: Report) -> str:
+    """Return a picture, for a README, that says how large all images are and what was gained, as SVG."""
+    gain = f" ({(report.after - report.before) / report.before:+.1%})" if report.before else ""
+    return _BADGE.format(gain=f"{report.after:,} B{gain}")
 
 
 def squarified(sizes: Sequence[float], box: Box) -> list[Box]:

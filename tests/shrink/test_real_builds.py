@@ -61,3 +61,46 @@ def test_cmake_finds_the_recorded_compilers_and_can_go_on_without_them(place: An
     assert all(one["after"] <= one["before"] for one in images)
     (place.folder / "part.cc").touch()
     assert place.run("cmake", "--build", "build").returncode == 0
+
+
+@pytest.mark.needs("cmake")
+def test_a_toolchain_file_makes_cmake_call_compilers_that_can_be_recorded(place: Any) -> None:
+    _sources(place)
+    (place.folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.13)\nproject(app C)\nadd_executable(app main.c part.c)\n"
+    )
+    (place.folder / "aiocg.cmake").write_text("set(CMAKE_C_COMPILER aiocg cc)\nset(CMAKE_CXX_COMPILER aiocg c++)\n")
+    configure = ("cmake", "-S", ".", "-B", "build", "-DCMAKE_TOOLCHAIN_FILE=aiocg.cmake", "-DCMAKE_BUILD_TYPE=Release")
+    _configured_before(place, configure, ("cmake", "--build", "build", "--clean-first"))
+
+
+@pytest.mark.needs("meson", "ninja")
+def test_a_native_file_makes_meson_call_compilers_that_can_be_recorded(place: Any) -> None:
+    _sources(place)
+    (place.folder / "meson.build").write_text("project('app', 'c')\nexecutable('app', 'main.c', 'part.c')\n")
+    (place.folder / "aiocg.ini").write_text("[binaries]\nc = ['aiocg', 'cc']\ncpp = ['aiocg', 'c++']\n")
+    configure = ("meson", "setup", "build", "--native-file", "aiocg.ini", "--buildtype", "release")
+    _configured_before(place, configure, ("sh", "-c", "ninja -C build clean && ninja -C build"))
+
+
+def _sources(place: Any) -> None:
+    (place.folder / "main.c").write_text(
+        "int part(int);\nint main(int argc, char **argv) { return part(argc) - 30; }\n"
+    )
+    (place.folder / "part.c").write_text(
+        "int sum(int n) { int s = 0; for (int i = 1; i <= n; i++) s += i % 2 ? i * i : -i; return s; }\n"
+        "int part(int n) { return n * 30 + sum(0); }\nint unused(int n) { return part(n) / sum(n); }\n"
+    )
+
+
+def _configured_before(place: Any, configure: tuple[str, ...], build: tuple[str, ...]) -> None:
+    """Shrink, and build by the lock file, what was configured before, so that compilers are called by their paths."""
+    place.environment["AIOCG_CC_SEARCH"] = "none"  # while it is configured
+    done = place.run(*configure)
+    assert done.returncode == 0, done.stderr[-2000:]
+    del place.environment["AIOCG_CC_SEARCH"]
+    (image,) = _shrink(place, "--seconds", "1", "--check", "build/app", "--", *build)
+    assert image["name"] == "build/app" and image["chosen"] == "found" and image["after"] < image["before"]
+    shrunk = (place.folder / "build/app").read_bytes()
+    (again,) = _shrink(place, "--locked", "--", *build)
+    assert again["note"] == "" and (place.folder / "build/app").read_bytes() == shrunk

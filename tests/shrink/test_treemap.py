@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aiocg.shrink.image import Image
 from aiocg.shrink.report import ImageReport, Report, compared
-from aiocg.shrink.treemap import Box, page, squarified
+from aiocg.shrink.treemap import Box, badge, page, squarified
 
 
 @given(st.lists(st.integers(1, 100_000), min_size=1, max_size=60))
@@ -33,3 +33,10 @@ def test_a_page_needs_nothing_else_and_names_are_text() -> None:
     text = page(report)
     assert "operator&lt;: 60 &rarr; 60" in text and "gone: 40 &rarr; 0" in text and "&lt;lib&gt;: why &amp; how" in text
     assert not re.search(r"https?:|<script|<link|@import", text)
+
+
+def test_a_badge_says_what_there_is_and_what_was_gained() -> None:
+    images = {"own": Image(9000, 1000, 0, 5), "found": Image(7000, 500, 0, 5)}
+    text = badge(Report((ImageReport("app", "found", images),)))
+    assert "7,500 B (-25.0%)" in text and not re.search(r"href|<script", text)
+    assert "0 B" in badge(Report(()))

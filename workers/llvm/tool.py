@@ -5,8 +5,10 @@ object on standard error, `{"code": …, "message": …}` with a `FailureCode`, 
 """
 
 import argparse
+import functools
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterable
 from ctypes import c_char_p
@@ -16,7 +18,7 @@ from typing import Any
 from aiocg.transport.codec import reply_codec
 from aiocg.transport.messages import PROTOCOL_VERSION, FailureCode, Observed, Reply, Welcome
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.limits import disable_core_dumps
+from aiocg.workers.limits import die_with_parent, disable_core_dumps
 from aiocg.workers.llvm import linkage
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
@@ -95,14 +97,36 @@ def describe(arguments: argparse.Namespace) -> None:
     _write_message(arguments.output, welcome)
 
 
+def serve(arguments: argparse.Namespace) -> None:
+    """Carry out commands, lines of JSON with a time limit and words, each in a fork of this process, which has LLVM."""
+    _started("{}")
+    parent = os.getpid()
+    for line in sys.stdin.buffer:
+        seconds, *words = json.loads(line)
+        messages = os.memfd_create("messages")
+        if (child := os.fork()) == 0:
+            die_with_parent(parent)
+            os.dup2(messages, sys.stderr.fileno())
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            os._exit(main(words))
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with open(messages, "rb") as file:
+            file.seek(0)
+            told = file.read().decode(errors="replace")
+        print(json.dumps([status, told]), flush=True)
+
+
+@functools.cache
 def _library() -> Library:
     return Library.find()
 
 
-def _started(options: dict[str, Any]) -> Any:
+@functools.cache
+def _started(options: str) -> Any:
+    """Start sessions; options are a JSON object."""
     from aiocg.workers.llvm.session import LlvmSession  # probes for passes, which the other commands do not need
 
-    LlvmSession.start(options)
+    LlvmSession.start(json.loads(options))
     return LlvmSession
 
 
@@ -136,7 +160,8 @@ def _parser() -> argparse.ArgumentParser:
     applying.add_argument("--text", action="store_true")
     applying.add_argument("--llvm-option", action="append", help="an option of LLVM itself; may be given several times")
     for command in (applying, observing, add(describe, "output")):
-        command.add_argument("--options", type=json.loads, default={}, help="JSON object for the compiler")
+        command.add_argument("--options", default="{}", help="JSON object for the compiler")
+    add(serve)
     return parser
 
 
