@@ -101,7 +101,7 @@ def measure(name: str, package: Package, folder: Path, seconds: float) -> list[s
     rows = []
     for one in report["images"]:
         sizes = {way: size["bytes"] for way, size in one["sizes"].items()}
-        best = min((way for way in sizes if way != "found"), key=lambda way: sizes[way])
+        best = min((way for way in sizes if way not in ("found", "tuned")), key=lambda way: sizes[way])
         gain = f"{(one['after'] - sizes[best]) / sizes[best]:+.1%}"
         same = "yes" if (source / one["name"]).read_bytes() == shrunk[one["name"]] else "no"
         cells = [f"{name}: {one['name']}", f"{sizes['own']:,}", f"{sizes[best]:,} ({best})", f"{one['after']:,}", gain]

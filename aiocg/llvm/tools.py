@@ -149,6 +149,7 @@ def apply(
     subject: str = "the program",
     text: bool = False,
     llvm_options: Sequence[str] = (),
+    no_plt: bool = False,
     run: Run = run_tool,
 ) -> bytes:
     """Return a program after actions, as an environment applies them, in a process of its own.
@@ -156,6 +157,7 @@ def apply(
     Args:
         actions: texts; there may be more than a command line holds.
         llvm_options: such as "-unroll-count=4", which LLVM takes at its start.
+        no_plt: whether functions of other libraries are then called without a stub, where that takes less bytes.
         run: carries it out.
 
     Raises:
@@ -165,7 +167,8 @@ def apply(
         given, output, listed = (Path(scratch, name) for name in ("given", "output", "actions.json"))
         given.write_bytes(program)
         listed.write_text(json.dumps(list(actions)), encoding="utf-8")
-        options = [*(["--text"] if text else []), *(f"--llvm-option={option}" for option in llvm_options)]
+        flags = [*(["--text"] if text else []), *(["--no-plt"] if no_plt else [])]
+        options = [*flags, *(f"--llvm-option={option}" for option in llvm_options)]
         run("apply", [*options, output, given, listed], subject=subject, timeout=TIMEOUT)
         return output.read_bytes()
 

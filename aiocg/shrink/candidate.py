@@ -13,9 +13,12 @@ from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
 from aiocg.shrink.parts import Part, name_of
 from aiocg.shrink.tools import Clang, Zig
+from aiocg.shrink.tuning import NO_PLT, candidates, tune
 from aiocg.shrink.units import BITCODE, LEVELS
 
-OWN, FOUND, POLISHED = "own", "found", "found, then -Oz"
+OWN, FOUND, POLISHED, TUNED = "own", "found", "found, then -Oz", "tuned"
+OURS = (FOUND, POLISHED, TUNED)
+"""By the search, and of that what clang makes with its own passes, or with `tuning`."""
 
 QUICK = ("mark<minsize>", "default<Oz>")
 """Actions that take no search."""
@@ -31,6 +34,7 @@ class Candidates:
         module: the joined bitcode.
         images: the sizes of all images that were made, by how they were made; the build's own is the first.
         actions: what the search has found.
+        saved: the options of `tuning`, and the bytes that each has saved.
         notes: what went otherwise than expected.
         chosen: the name of the image that is taken.
         measure: a command that says how large an image is; "" for the bytes that are loaded.
@@ -42,6 +46,7 @@ class Candidates:
     images: dict[str, Image]
     contents: dict[str, bytes]
     actions: tuple[str, ...] = ()
+    saved: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     chosen: str = OWN
     measure: str = ""
@@ -97,13 +102,38 @@ class Candidates:
         except (AiocgError, BenchmarkInitError) as error:
             self.notes.append(f"what was found does not link: {first_diagnostic(error)}")
 
-    def built(self, actions: Sequence[str], *, polished: bool = False) -> bytes:
+    def tune(self) -> None:
+        """Make the image of what was found with options that make it smaller, if there are any."""
+        if FOUND not in self.images or not isinstance(self.linker.tools, Clang):
+            return
+        modules = {no_plt: apply(self.module, self.actions, no_plt=no_plt) for no_plt in (False, True)}
+
+        def size(options: tuple[str, ...]) -> int | None:
+            try:
+                return measure(self.linker.image(modules[NO_PLT in options], options), self.measure).bytes
+            except BenchmarkInitError:
+                return None
+
+        words = self.linker.inputs.link.command.words
+        self.add_tuned(tune(self.images[FOUND].bytes, size, candidates(words)))
+
+    def add_tuned(self, saved: dict[str, int]) -> None:
+        """Make the image of what was found with options; a failure is noted."""
+        self.saved = saved
+        try:
+            if saved:
+                self._add(TUNED, self.built(self.actions, tuple(saved)))
+        except (AiocgError, BenchmarkInitError) as error:
+            self.notes.append(f"with {', '.join(saved)} it does not link: {first_diagnostic(error)}")
+
+    def built(self, actions: Sequence[str], options: tuple[str, ...] = (), *, polished: bool = False) -> bytes:
         """Return the image of the program after actions.
 
         Raises:
             AiocgError: when LLVM refuses them; BenchmarkInitError when the program does not link.
         """
-        return self.linker.image(apply(self.module, actions, subject=self.name), polished=polished)
+        module = apply(self.module, actions, subject=self.name, no_plt=NO_PLT in options)
+        return self.linker.image(module, options, polished=polished)
 
     def choose(self, name: str | None = None) -> None:
         """Take an image, the smallest if none is named."""
@@ -134,13 +164,17 @@ class Candidates:
             input=digest(self.module),
             llvm=llvm,
             chosen=self.chosen,
-            actions=self.actions if self.chosen in (FOUND, POLISHED) else (),
+            actions=self.actions if self.chosen in OURS else (),
+            options=tuple(self.saved) if self.chosen == TUNED else (),
             kept=kept,
             sizes={name: image.bytes for name, image in self.images.items()},
             code=self.linker.code,
             link=self.linker.form.link,
             left_out=tuple(sorted(left_out)),
-            repeatable=self.chosen == FOUND and not kept and ours and len(units) == len(self.linker.inputs.parts),
+            repeatable=self.chosen in (FOUND, TUNED)
+            and not kept
+            and ours
+            and len(units) == len(self.linker.inputs.parts),
         )
 
     def _add(self, name: str, content: bytes) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.errors import AiocgError
 from aiocg.shrink.blame import Step, actions_of, guilty, steps_of
-from aiocg.shrink.candidate import FOUND, OWN, QUICK, Candidates, keeping
+from aiocg.shrink.candidate import FOUND, OWN, QUICK, TUNED, Candidates, keeping
 from aiocg.shrink.image import put
 from aiocg.shrink.parts import Part, name_of
 
@@ -59,13 +59,26 @@ class Check:
         """Find another image by the same search that the check holds with, or take the build's own."""
         chosen = image.chosen
         self.tell(f"the check fails with {image.name} as {chosen}")
-        if chosen == FOUND:
-            for mend in (self._without_steps, self._without_parts):
+        if chosen in (FOUND, TUNED):
+            for mend in (self._without_options, self._without_steps, self._without_parts):
                 with contextlib.suppress(AiocgError, BenchmarkInitError):
                     if mend(image):
                         return
         image.choose(OWN)
         image.notes.append(f"the check fails with the image by {chosen}, so the build's own stays")
+
+    def _without_options(self, image: Candidates) -> bool:
+        """Leave out the options of the code generator and the linker that make the check fail, if it holds without."""
+        if image.chosen != TUNED or not self._holds_content(image, image.contents[FOUND]):
+            return False
+        wrong = guilty(
+            list(image.saved), lambda some: not self._holds_content(image, image.built(image.actions, tuple(some)))
+        )
+        image.add_tuned({one: count for one, count in image.saved.items() if one not in wrong})
+        left = bool(image.saved) and self._holds_content(image, image.contents[TUNED])
+        image.notes.append(f"the check fails with {', '.join(wrong[:3])}: left out")
+        image.choose(TUNED if left else FOUND)
+        return True
 
     def _without_steps(self, image: Candidates) -> bool:
         """Leave out the passes that make the check fail, if it holds with -Oz alone."""

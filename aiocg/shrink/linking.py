@@ -1,6 +1,6 @@
 """Linking again what a build has linked, from other objects."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from aiocg.programs.project.commands import Unit
 from aiocg.shrink.inputs import Inputs
 from aiocg.shrink.parts import Part
 from aiocg.shrink.tools import JOIN, LTO, PLAIN, Tools
+from aiocg.shrink.tuning import compiler_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
 
 _FIXED = 2  # the type of an ELF file that is loaded where it says
@@ -101,11 +102,12 @@ class Linker:
         self._link(objects, output := self.scratch / "baseline", LTO if level == FLTO else PLAIN)
         return output.read_bytes()
 
-    def image(self, module: bytes, *, polished: bool = False) -> bytes:
+    def image(self, module: bytes, options: Sequence[str] = (), *, polished: bool = False) -> bytes:
         """Return the image of an optimised module.
 
         Args:
             module: bitcode.
+            options: of `tuning`.
             polished: whether clang runs its own passes over it before it generates code.
 
         Raises:
@@ -114,16 +116,34 @@ class Linker:
         code, program, output = (self.scratch / name for name in ("program.bc", "program.o", "image"))
         code.write_bytes(module)
         passes = () if polished else ("-Xclang", "-disable-llvm-passes")
-        words = [*self.code, *SECTIONS, LEVEL, *passes, "-Qunused-arguments", "-w", "-c", "-o", str(program)]
+        words = [
+            *self.code,
+            *SECTIONS,
+            LEVEL,
+            *passes,
+            *compiler_words(options),
+            "-Qunused-arguments",
+            "-w",
+            "-c",
+            "-o",
+            str(program),
+        ]
         run([*self.tools.generator(), *words, "-x", "ir", str(code)], self.scratch, output.name)
-        self._link({}, output, PLAIN, program)
+        self._link({}, output, PLAIN, program, linker_words(options))
         return output.read_bytes()
 
-    def _link(self, objects: Mapping[Part, Path], output: Path, purpose: str, program: Path | None = None) -> None:
+    def _link(
+        self,
+        objects: Mapping[Part, Path],
+        output: Path,
+        purpose: str,
+        program: Path | None = None,
+        more: Sequence[str] = (),
+    ) -> None:
         link = self.inputs.link
         unknown = {word for words in self.compiled.left_out.values() for word in words}
         given = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
-        words = [*(word for word in given if word not in unknown), *self.form.link]
+        words = [*(word for word in given if word not in unknown), *self.form.link, *more]
         output.unlink(missing_ok=True)
         line = self.tools.linker(words, link.command.cplusplus, purpose, self.scratch)
         run([*line, "-o", str(output)], link.directory, link.output.name)

@@ -19,8 +19,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         input: the SHA-256 of its joined bitcode.
         llvm: the release that was searched with.
-        chosen: "found", a level of `aiocg.shrink.units`, or "own" for what the build itself makes.
+        chosen: "found", "tuned", a level of `aiocg.shrink.units`, or "own" for what the build itself makes.
         actions: of the search.
+        options: of the code generator and the linker, see `aiocg.shrink.tuning`.
         kept: sources whose own objects are linked, since the check fails with others.
         sizes: bytes of the image by each way of making it.
         code: the options that generate its code.
@@ -33,6 +34,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     llvm: str
     chosen: str
     actions: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     sizes: Mapping[str, int] = {}
     code: tuple[str, ...] = ()

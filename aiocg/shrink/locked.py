@@ -31,6 +31,7 @@ from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import Start, understand
 from aiocg.shrink.tools import Clang
+from aiocg.shrink.tuning import NO_PLT
 from aiocg.shrink.units import LEVEL, Units
 
 
@@ -156,7 +157,9 @@ class _Links:
             module, actions = linker.joined(), entry.actions
             if why := entry.staleness(module, find_toolchain().version):
                 note, actions = f"the lock file is of no use for it: {why}; only the core set was tried", _core(module)
-            content = linker.image(apply(module, actions, subject=name, run=self._tool.run))
+            no_plt = NO_PLT in entry.options
+            optimised = apply(module, actions, subject=name, no_plt=no_plt, run=self._tool.run)
+            content = linker.image(optimised, entry.options)
         with replacing(one.output, mode) as file:
             file.write(content)
         self.done.append(Linked(name, read_image(content).bytes, note))

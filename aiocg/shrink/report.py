@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from aiocg.llvm.object_file import symbol_sizes
-from aiocg.shrink.candidate import FOUND, OWN, POLISHED, Candidates
+from aiocg.shrink.candidate import FOUND, OURS, OWN, POLISHED, TUNED, Candidates
 from aiocg.shrink.image import Image
 
 SHOWN = 10  # symbols of an image in text
@@ -55,7 +55,7 @@ class ImageReport:
     @property
     def rival(self) -> tuple[str, int]:
         """The smallest image that was not found by the search, and its bytes."""
-        name = min((one for one in self.images if one not in (FOUND, POLISHED)), key=lambda one: self.images[one].bytes)
+        name = min((one for one in self.images if one not in OURS), key=lambda one: self.images[one].bytes)
         return name, self.images[name].bytes
 
 
@@ -132,6 +132,8 @@ def compared(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Symbo
 def _image_report(image: Candidates) -> ImageReport:
     before, after = _symbols(image.contents[OWN]), _symbols(image.content)
     notes = list(image.notes)
+    if image.chosen == TUNED and any(image.saved.values()):
+        notes.append("tuned: " + ", ".join(f"{one} {-count:,}" for one, count in image.saved.items()))
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
     symbols = compared(before, after) if before and after else ()
@@ -147,9 +149,12 @@ def _symbols(content: bytes) -> dict[str, int]:
 
 
 def _how(name: str) -> str:
-    return {OWN: "as the build has made it", FOUND: "by search", POLISHED: "by search and -Oz"}.get(
-        name, f"clang {name}"
-    )
+    return {
+        OWN: "as the build has made it",
+        FOUND: "by search",
+        POLISHED: "by search and -Oz",
+        TUNED: "by search and tuning",
+    }.get(name, f"clang {name}")
 
 
 def _share(before: int, after: int) -> str:

@@ -16,7 +16,8 @@ from aiocg.datasets.toolchain import find_toolchain
 from aiocg.errors import AiocgError
 from aiocg.llvm.recording import is_linker
 from aiocg.llvm.tools import apply
-from aiocg.shrink.candidate import FOUND, OWN, POLISHED, QUICK, Candidates, first_diagnostic, keeping
+from aiocg.programs.project.compilation import each
+from aiocg.shrink.candidate import OURS, OWN, QUICK, Candidates, first_diagnostic, keeping
 from aiocg.shrink.image import put
 from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker
@@ -131,9 +132,11 @@ class Shrinking:
                 image.notes.append(f"the search failed: {first_diagnostic(error)}")
 
     def choose(self, images: Sequence[Candidates]) -> None:
-        """Take the smallest of the images that were made and the one that was found."""
+        """Take the smallest of the images that were made and those of what was found."""
         for image in images:
             image.add_found(image.actions or QUICK)
+        each("Generating code", Candidates.tune, images)
+        for image in images:
             image.choose()
 
     def _entry(self, image: Candidates) -> tuple[Entry | None, str]:
@@ -146,8 +149,9 @@ class Shrinking:
 
     def _repeat(self, image: Candidates, entry: Entry) -> None:
         """Make the image that an entry says."""
-        if entry.chosen in (FOUND, POLISHED):
+        if entry.chosen in OURS:
             image.add_found(entry.actions)
+            image.add_tuned(dict.fromkeys(entry.options, 0))
         elif entry.chosen in LEVELS:
             image.add_levels([entry.chosen])
         image.choose(entry.chosen)

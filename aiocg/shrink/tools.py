@@ -23,7 +23,7 @@ JOIN, LTO, PLAIN = "join", "lto", "plain"
 _TRIPLE = re.compile(r'^target triple = "([^"]+)"', re.MULTILINE)
 _ABI = re.compile(r'!"target-abi", !"([^"]+)"')
 
-_COLLECTED = ("--gc-sections", "-znostart-stop-gc", "--icf=safe", "--undefined-version")
+_COLLECTED = ("-O2", "--gc-sections", "-znostart-stop-gc", "--icf=safe", "--undefined-version")
 _JOINED = ("--lto-emit-llvm", "--lto-O0")
 
 

@@ -1,17 +1,14 @@
 """What a check does not like is found, and all else stays."""
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from aiocg.programs.project.commands import record_build
 from aiocg.shrink.candidate import FOUND, OWN, Candidates
 from aiocg.shrink.checking import Check
 from aiocg.shrink.image import put
-from aiocg.shrink.lock import Lock
-from aiocg.shrink.record import read_record, understand
-from aiocg.shrink.shrinking import Shrinking
 
 SOURCE = """
 #include <stdio.h>
@@ -26,18 +23,9 @@ ACTIONS = ("mark<minsize>", "default<Oz>", "@main(inline<@keep>,instcombine<no-v
 
 
 @pytest.fixture
-def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Candidates:
-    """A program, built by `cc -O0`, which another may take the place of."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "main.c").write_text(SOURCE)
-    log, scratch = tmp_path / "record", tmp_path / "scratch"
-    monkeypatch.setenv("AIOCG_CC_RECORD_FILES", "1")
-    assert record_build("cc -O0 -c main.c && cc -o app main.o", log, tmp_path / "bin") == 0
-    scratch.mkdir()
-    work = Shrinking(understand(read_record(log)), tmp_path, scratch, Lock())
-    work.begin()
-    (found,) = work.images
-    return found
+def image(shrinkable: Callable[[str], Candidates]) -> Candidates:
+    """A program that another may take the place of."""
+    return shrinkable(SOURCE)
 
 
 @pytest.mark.slow

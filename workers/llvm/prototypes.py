@@ -84,6 +84,7 @@ PROTOTYPES: dict[str, Prototype] = {
     "LLVMGetNextGlobalAlias": (c_void_p, (c_void_p,)),
     "LLVMGetNextGlobalIFunc": (c_void_p, (c_void_p,)),
     "LLVMGetNextInstruction": (c_void_p, (c_void_p,)),
+    "LLVMGetIntrinsicID": (c_uint, (c_void_p,)),
     "LLVMGetNextUse": (c_void_p, (c_void_p,)),
     "LLVMGetNumOperands": (c_int, (c_void_p,)),
     "LLVMGetOperand": (c_void_p, (c_void_p, c_uint)),

@@ -22,6 +22,7 @@ from aiocg.workers.limits import die_with_parent, disable_core_dumps
 from aiocg.workers.llvm import linkage
 from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
+from aiocg.workers.llvm.size_attributes import bound_early
 from aiocg.workers.llvm.symbols import symbols as module_symbols
 
 
@@ -78,7 +79,8 @@ def apply(arguments: argparse.Namespace) -> None:
     if arguments.text:
         arguments.output.write_text(session.get_observation("Ir"), encoding="utf-8")
     else:
-        arguments.output.write_bytes(session.get_observation("Bitcode"))
+        content = session.get_observation("Bitcode")
+        arguments.output.write_bytes(bound_early(_library(), content) if arguments.no_plt else content)
 
 
 def observe(arguments: argparse.Namespace) -> None:
@@ -158,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     observing.add_argument("names", nargs="+")
     applying = add(apply, "output", "input", "actions")
     applying.add_argument("--text", action="store_true")
+    applying.add_argument("--no-plt", action="store_true", help="call other libraries' functions without a stub")
     applying.add_argument("--llvm-option", action="append", help="an option of LLVM itself; may be given several times")
     for command in (applying, observing, add(describe, "output")):
         command.add_argument("--options", default="{}", help="JSON object for the compiler")

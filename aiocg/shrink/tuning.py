@@ -1,0 +1,79 @@
+"""Options of the code generator and the linker that make an image smaller, tried with the image itself as the measure.
+
+Passes over IR decide nothing of what happens after them: in which order blocks stand, how loops step, what is spilled,
+how often a sequence of instructions is there. Clang has options for that, which are the same for all of a module.
+"""
+
+import os
+from collections.abc import Callable, Collection
+
+NO_PLT = "-fno-plt"
+"""Calls of other libraries' functions go through the table of their addresses, where that takes less than a stub."""
+
+RELR = "-Wl,-z,pack-relative-relocs"
+"""Relocations that only add where the image was loaded take a bit each. It takes glibc 2.36."""
+
+_OPTIONS = (
+    "-enable-machine-outliner=always",
+    "-disable-lsr",
+    "-apply-ext-tsp-for-size",
+    "-split-spill-mode=size",
+    "-min-jump-table-entries=8",
+    "-enable-misched=0",
+    "-tail-dup-placement=0",
+    "-x86-br-merging-base-cost=0",
+    "-machine-outliner-reruns=2",
+    "-join-splitedges",
+    "-addr-sink-using-gep=0",
+    "-tail-merge-size=2",
+    "-optsize-jump-table-density=60",
+)
+"""Of LLVM's code generator; what saves most is the first."""
+
+
+def candidates(words: Collection[str]) -> tuple[str, ...]:
+    """Return the options to try for an image that is linked for this machine.
+
+    Args:
+        words: of its link.
+    """
+    # A library may lack functions that nobody calls, which is found out early if all are bound early.
+    early = "-shared" not in words or any(word in " ".join(words) for word in ("-z,now", "-z,defs", "--no-undefined"))
+    return (*_OPTIONS, *((NO_PLT,) if early else ()), *((RELR,) if _loads_relr() else ()))
+
+
+def tune(start: int, size: Callable[[tuple[str, ...]], int | None], options: Collection[str]) -> dict[str, int]:
+    """Add options one after the other, as far as each makes the image smaller; return what each has saved.
+
+    Args:
+        start: the size of the image without any.
+        size: of the image with some options, None if there is none.
+        options: to try, in order.
+    """
+    saved: dict[str, int] = {}
+    least = start
+    for option in options:
+        now = size((*saved, option))
+        if now is not None and now < least:
+            saved[option], least = least - now, now
+    return saved
+
+
+def compiler_words(options: Collection[str]) -> list[str]:
+    """Return the words of options for clang, as it generates code."""
+    own = [one for one in options if one != NO_PLT and not one.startswith("-Wl,")]
+    return [word for one in own for word in ("-mllvm", one)]
+
+
+def linker_words(options: Collection[str]) -> list[str]:
+    """Return the words of options for a compiler that links."""
+    return [one for one in options if one.startswith("-Wl,")]
+
+
+def _loads_relr() -> bool:
+    """Say whether this machine's loader knows such relocations: what is linked here needs its C library anyway."""
+    try:
+        library, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+        return library == "glibc" and tuple(map(int, version.split(".")[:2])) >= (2, 36)
+    except ValueError:
+        return False

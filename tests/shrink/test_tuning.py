@@ -1,0 +1,104 @@
+"""Options that make an image smaller."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aiocg.llvm.object_file import sections
+from aiocg.llvm.tools import apply
+from aiocg.shrink.candidate import TUNED, Candidates
+from aiocg.shrink.checking import Check
+from aiocg.shrink.image import read_image
+from aiocg.shrink.tuning import NO_PLT, RELR, candidates, compiler_words, linker_words, tune
+
+SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+static const char *const names[] = {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"};
+int main(int argc, char **argv) {
+  int n = 0;
+  for (int i = 0; i < argc; i++) n += atoi(argv[i]);
+  printf("%s %d\\n", names[argc % 10], n);
+  return 0;
+}
+"""
+
+
+def test_an_option_stays_that_saves_something_beside_those_before() -> None:
+    saving = {"a": 5, "b": -1, "c": 3, "d": 2}
+
+    def size(options: tuple[str, ...]) -> int | None:
+        if "d" in options and "c" in options:
+            return None  # which do not go together
+        return 100 - sum(saving[one] for one in options)
+
+    assert tune(100, size, "abcd") == {"a": 5, "c": 3}
+    assert tune(0, size, "abcd") == {}
+
+
+def test_options_are_for_the_code_generator_or_for_the_linker() -> None:
+    options = ("-disable-lsr", NO_PLT, RELR)
+    assert compiler_words(options) == ["-mllvm", "-disable-lsr"] and linker_words(options) == [RELR]
+
+
+@pytest.mark.parametrize(
+    ("line", "early"),
+    [
+        ("a.o -o app", True),
+        ("-shared a.o", False),
+        ("-shared -Wl,-z,now a.o", True),
+        ("-shared -Wl,--no-undefined a.o", True),
+    ],
+)
+def test_a_library_is_bound_early_only_if_it_lacks_nothing(line: str, early: bool) -> None:
+    assert (NO_PLT in candidates(line.split())) is early
+
+
+def test_what_is_called_seldom_gets_no_stub_and_what_is_called_often_keeps_it() -> None:
+    calls = "  call void @often()\n" * 17
+    program = f"declare void @seldom()\ndeclare void @often()\ndeclare void @llvm.trap()\ndefine void @f() {{\n{calls}"
+    program += "  call void @seldom()\n  call void @llvm.trap()\n  ret void\n}\n"
+    early = apply(program.encode(), [], no_plt=True)
+    lines = apply(early, [], text=True).decode().splitlines()
+    attributes = {line.split(" = ")[0]: line for line in lines if line.startswith("attributes ")}
+    found = {}
+    for line in lines:
+        if line.startswith("declare"):
+            found[line.split("@")[1].split("(")[0]] = "nonlazybind" in attributes.get(
+                f"attributes {line.split()[-1]}", line
+            )
+    assert found == {"seldom": True, "often": False, "llvm.trap": False}
+
+
+@pytest.fixture
+def image(shrinkable: Callable[[str], Candidates]) -> Candidates:
+    if RELR not in candidates(()):
+        pytest.skip("needs glibc 2.36")
+    found = shrinkable(SOURCE)
+    found.add_found(("mark<minsize>", "default<Oz>"))
+    return found
+
+
+@pytest.mark.needs("libc", "cc")
+def test_a_tuned_image_is_smaller_and_does_the_same(image: Candidates, tmp_path: Path) -> None:
+    said = subprocess.run(["./app", "7", "5"], capture_output=True, text=True).stdout
+    image.tune()
+    image.choose()
+    assert image.chosen == TUNED and {NO_PLT, RELR} <= image.saved.keys()
+    assert image.images["found"].bytes - image.images[TUNED].bytes == sum(image.saved.values())
+    assert any(one.name == ".relr.dyn" for one in sections(image.content))
+    Check("./app 7 5", lambda line: None).settle([image])
+    assert (tmp_path / "app").read_bytes() == image.content
+    assert subprocess.run(["./app", "7", "5"], capture_output=True, text=True).stdout == said
+
+
+@pytest.mark.needs("libc", "cc", "readelf")
+def test_an_option_that_the_check_fails_with_is_left_out(image: Candidates) -> None:
+    image.tune()
+    image.choose()
+    Check("! readelf -SW app | grep -q relr.dyn", lambda line: None).settle([image])
+    assert (image.chosen, list(image.saved), image.notes) == (TUNED, [NO_PLT], [f"the check fails with {RELR}: left out"])
+    assert any(f"fails with {RELR}: left out" in note for note in image.notes)
+    assert read_image(image.content).bytes == image.images[TUNED].bytes
