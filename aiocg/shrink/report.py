@@ -34,6 +34,7 @@ class ImageReport:
         images: the sizes by each way of making it, the build's own first.
         symbols: the largest change first.
         notes: what went otherwise than expected.
+        saved: the options of a tuned image, and the bytes that each has saved.
     """
 
     name: str
@@ -41,6 +42,7 @@ class ImageReport:
     images: Mapping[str, Image]
     symbols: tuple[Symbol, ...] = ()
     notes: tuple[str, ...] = ()
+    saved: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def before(self) -> int:
@@ -92,6 +94,7 @@ class Report:
                 "sizes": {name: {"bytes": size.bytes, **asdict(size)} for name, size in one.images.items()},
                 "symbols": [asdict(symbol) for symbol in one.symbols],
                 "notes": list(one.notes),
+                "saved": dict(one.saved),
             }
             for one in self.images
         ]
@@ -109,6 +112,8 @@ class Report:
                 yield f"  unwind tables, not counted: {before.unwind:,} -> {after.unwind:,}"
             for symbol in [symbol for symbol in one.symbols if symbol.before != symbol.after][:SHOWN]:
                 yield f"  {symbol.before:>9,} -> {symbol.after:>7,}  {symbol.name}"
+            if any(one.saved.values()):
+                yield "  of that by " + ", ".join(f"{option}: {count:,}" for option, count in one.saved.items())
             for note in one.notes:
                 yield f"  note: {note}"
         for name, reason in self.left_alone.items():
@@ -132,12 +137,11 @@ def compared(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Symbo
 def _image_report(image: Candidates) -> ImageReport:
     before, after = _symbols(image.contents[OWN]), _symbols(image.content)
     notes = list(image.notes)
-    if image.chosen == TUNED and any(image.saved.values()):
-        notes.append("tuned: " + ", ".join(f"{one} {-count:,}" for one, count in image.saved.items()))
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
     symbols = compared(before, after) if before and after else ()
-    return ImageReport(image.name, image.chosen, image.images, symbols, tuple(notes))
+    saved = image.saved if image.chosen == TUNED else {}
+    return ImageReport(image.name, image.chosen, image.images, symbols, tuple(notes), saved)
 
 
 def _symbols(content: bytes) -> dict[str, int]:

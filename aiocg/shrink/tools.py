@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
@@ -27,37 +26,10 @@ _COLLECTED = ("-O2", "--gc-sections", "-znostart-stop-gc", "--icf=safe", "--unde
 _JOINED = ("--lto-emit-llvm", "--lto-O0")
 
 
-class Tools(Protocol):
-    """A compiler and a linker."""
-
-    @property
-    def reward(self) -> str:
-        """What is searched for."""
-
-    def compiler(self, cplusplus: bool) -> list[str]:
-        """Return the first words of a command that compiles C or C++."""
-
-    def generator(self) -> list[str]:
-        """Return the first words of a command that generates code for bitcode."""
-
-    def linker(self, words: Sequence[str], cplusplus: bool, purpose: str, scratch: Path) -> list[str]:
-        """Return a command that links, without its output.
-
-        Args:
-            words: what is linked, as the build has it.
-            cplusplus: whether the C++ library is linked.
-            purpose: JOIN, LTO or PLAIN.
-            scratch: a folder for links to programs.
-        """
-
-    def joined(self, output: Path) -> Path:
-        """Return where the module is after a link for JOIN."""
-
-
 class Clang:
     """The clang that compiles benchmarks, for this machine, and its lld."""
 
-    reward = "ObjectTextSizeOzMinsize"
+    reward: str = "ObjectTextSizeOzMinsize"
 
     def compiler(self, cplusplus: bool) -> list[str]:
         """Return the first words of a command that compiles C or C++."""
@@ -69,7 +41,14 @@ class Clang:
         return self.compiler(cplusplus=False)
 
     def linker(self, words: Sequence[str], cplusplus: bool, purpose: str, scratch: Path) -> list[str]:
-        """Return a command that links."""
+        """Return a command that links, without its output.
+
+        Args:
+            words: what is linked, as the build has it.
+            cplusplus: whether the C++ library is linked.
+            purpose: JOIN, LTO or PLAIN.
+            scratch: a folder for links to programs.
+        """
         toolchain, language = find_toolchain(), "c++" if cplusplus else "c"
         lld = scratch / "ld.lld"  # the name says which linkers' options it takes
         if not lld.is_symlink():
@@ -136,6 +115,10 @@ class Zig:
     def joined(self, output: Path) -> Path:
         """Return where the module is after a link for JOIN."""
         return output.with_name(f"{output.name}.0.2.internalize.bc") if self.flavour == "wasm-ld" else output
+
+
+Tools = Clang | Zig
+"""A compiler and a linker."""
 
 
 def is_zig(command: CommandLine) -> bool:

@@ -99,6 +99,10 @@ def test_an_option_that_the_check_fails_with_is_left_out(image: Candidates) -> N
     image.tune()
     image.choose()
     Check("! readelf -SW app | grep -q relr.dyn", lambda line: None).settle([image])
-    assert (image.chosen, list(image.saved), image.notes) == (TUNED, [NO_PLT], [f"the check fails with {RELR}: left out"])
+    assert (image.chosen, list(image.saved), image.notes) == (
+        TUNED,
+        [NO_PLT],
+        [f"the check fails with {RELR}: left out"],
+    )
     assert any(f"fails with {RELR}: left out" in note for note in image.notes)
     assert read_image(image.content).bytes == image.images[TUNED].bytes
