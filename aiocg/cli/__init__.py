@@ -12,6 +12,7 @@ def main() -> None:
     """Run the command line.
 
     `aiocg cc` and `aiocg c++` begin here already: they start hundreds of times in a build, and need none of the rest.
+    Neither does `aiocg shrink --locked --`, which is to take no longer than the build.
     """
     handler = signal.getsignal(signal.SIGINT)
     searches = sys.argv[1:2] == ["search"]
@@ -24,6 +25,12 @@ def main() -> None:
         from aiocg.cli import cc
 
         sys.exit(cc.main(sys.argv[1], sys.argv[2:]))
+    if sys.argv[1:4] == ["shrink", "--locked", "--"] and sys.argv[4:]:
+        from aiocg.cli import locked
+
+        signal.signal(signal.SIGINT, handler)
+        if (done := locked.main(sys.argv[4:])) is not None:
+            sys.exit(done)
     from aiocg.cli import app
 
     if not searches:  # `aiocg.cli.output.run` does it for them

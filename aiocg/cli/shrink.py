@@ -2,8 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,10 +22,7 @@ from aiocg.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from aiocg.shrink.candidate import Candidates
-    from aiocg.shrink.lock import Lock
     from aiocg.shrink.record import Build
-    from aiocg.shrink.report import Report
     from aiocg.shrink.shrinking import Shrinking
 
 STANDS = "what the build has made stands"
@@ -79,9 +75,14 @@ def shrink(
 
     Example: aiocg shrink --check "make test" -- make -j2
     """
+    from aiocg.cli.locked import main as by_lock
     from aiocg.datasets.errors import DatasetError
     from aiocg.datasets.scratch import scratch_folder
+    from aiocg.shrink.checking import Check
     from aiocg.shrink.lock import LockError, lock_text, read_lock
+    from aiocg.shrink.report import report_of
+    from aiocg.shrink.shrinking import Shrinking
+    from aiocg.shrink.speed import Pace
 
     check_writable(html)
     check_writable(badge)
@@ -92,19 +93,20 @@ def shrink(
         known = read_lock(lock)
     except LockError as error:
         fail(str(error))
+    if locked and not (check or bench or html or badge) and (status := by_lock(words, lock, as_json=json)) is not None:
+        sys.exit(status)
     built = False
     try:
         with scratch_folder() as scratch:
-            at_once = locked and not (check or bench or html or badge)
-            if at_once and _by_lock(shlex.join(words), known, Path(scratch), json):
-                return
             build = _build(shlex.join(words), Path(scratch))
             built = True
-            job = _Job(seconds, check, bench, most, measure, locked, update, only or ["*"], workers)
             (images := Path(scratch, "images")).mkdir()
-            report, known = job.run(build, known, images)
+            work = Shrinking(build, Path.cwd(), images, known, only or ["*"], update, measure)
+            _make(work, None if locked else seconds, workers)
+            work.place(Check(check, _tell) if check else None, Pace(bench, most, _tell) if bench else None)
+            report = report_of(work.images, work.left_alone)
             if not locked and report.images:
-                write_file(lock, lock_text(known))
+                write_file(lock, lock_text(work.remember()))
     except KeyboardInterrupt:
         errors.print(f"interrupted: {STANDS}" if built else "interrupted", markup=False)
         sys.exit(130)
@@ -135,46 +137,17 @@ def _share(text: str) -> float:
     return share
 
 
-def _by_lock(text: str, known: "Lock", scratch: Path, json: bool) -> bool:
-    """Build by the lock file at once, if that has only what allows it, and say whether it was done."""
-    from dataclasses import asdict
-
-    from aiocg.datasets.toolchain import find_toolchain
-    from aiocg.shrink import locked
-
-    if not locked.is_repeatable(known):
-        return False
-    status, images = locked.build(text, known, _commands(), scratch)
-    if status:
-        fail(f"the build failed: `{text}` ended with {status}", status if 0 < status < 256 else 1)
-    if json:
-        print_json({"llvm": find_toolchain().version, "images": list(map(asdict, images))})
-    for image in () if json else images:
-        print_line(f"{image.name}: {image.bytes:,} bytes, {image.note or 'as the lock file says'}")
-    return True
-
-
-def _commands() -> Path:
-    """Return a folder for commands that stays, as CMake remembers where it has found the compiler."""
-    import hashlib
-    import os
-
-    from aiocg.datasets.cache import cache_directory
-
-    name = hashlib.sha256(os.fsencode(os.environ.get("PATH", os.defpath))).hexdigest()[:16]
-    return cache_directory() / "shrink" / name
-
-
 def _build(text: str, scratch: Path) -> "Build":
     """Run the build, or exit with its status."""
     import os
 
+    from aiocg.cli.locked import commands
     from aiocg.llvm.recording import FILES_VARIABLE
     from aiocg.programs.project.commands import record_build
     from aiocg.shrink import cargo, compiler
     from aiocg.shrink.record import Build, read_record, understand
 
-    folder = _commands()
+    folder = commands()
 
     def recorded(log: Path, variables: Mapping[str, str]) -> Build:
         if status := record_build(text, log, folder, {FILES_VARIABLE: "1", **variables}, compiler.__file__):
@@ -192,49 +165,23 @@ def _build(text: str, scratch: Path) -> "Build":
     return Build(build.units, (*links, *cargo.in_place(again, rust / "target", own).links), build.left_alone)
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """How the images of a build are shrunk; the options of the command."""
+def _make(work: "Shrinking", seconds: float | None, workers: int | None) -> None:
+    """Make the images, after a search of some seconds for each; None for a short one with the core set."""
+    from aiocg.runtime import Runtime
+    from aiocg.search import Budget
+    from aiocg.shrink.searching import CORE
 
-    seconds: float
-    check: str
-    bench: str
-    most: float
-    measure: str
-    locked: bool
-    update: bool
-    only: Sequence[str]
-    workers: int | None
+    async def search() -> None:
+        async with Runtime(workers=workers) as runtime:
+            await work.search(runtime, missing, CORE if seconds is None else Budget(seconds=seconds))
 
-    def run(self, build: "Build", known: "Lock", scratch: Path) -> "tuple[Report, Lock]":
-        """Shrink the images, and return the report and what is to be remembered."""
-        from aiocg.shrink.report import report_of
-        from aiocg.shrink.shrinking import Shrinking
-
-        work = Shrinking(build, Path.cwd(), scratch, known, self.only, self.update, self.measure)
-        work.begin()
-        if not build.links and not build.left_alone:
-            _tell("the build has linked nothing by a compiler that it calls by name; if all was there, clean first")
-        if missing := work.compare(locked=self.locked):
-            _tell(
-                f"searching for {counted(len(missing), 'image')}{'' if self.locked else f', {self.seconds:g} s each'}"
-            )
-            run(self._search(work, missing))
-            work.choose(missing)
-        from aiocg.shrink.checking import Check
-        from aiocg.shrink.speed import Pace
-
-        check = Check(self.check, _tell) if self.check else None
-        work.place(check, Pace(self.bench, self.most, _tell) if self.bench else None)
-        return report_of(work.images, work.left_alone), work.remember()
-
-    async def _search(self, work: "Shrinking", images: "list[Candidates]") -> None:
-        from aiocg.runtime import Runtime
-        from aiocg.search import Budget
-        from aiocg.shrink.searching import CORE
-
-        async with Runtime(workers=self.workers) as runtime:
-            await work.search(runtime, images, CORE if self.locked else Budget(seconds=self.seconds))
+    work.begin()
+    if not work.build.links and not work.build.left_alone:
+        _tell("the build has linked nothing by a compiler that it calls by name; if all was there, clean first")
+    if missing := work.compare(locked=seconds is None):
+        _tell(f"searching for {counted(len(missing), 'image')}{'' if seconds is None else f', {seconds:g} s each'}")
+        run(search())
+        work.choose(missing)
 
 
 def _tell(line: str) -> None:

@@ -13,7 +13,7 @@ from aiocg.llvm.recording import is_linker
 START = """
 long sum(long);
 void start(void) {
-  long status = sum(5) != 30;
+  long status = sum(5) != 40;
   __asm__ volatile("syscall" : : "a"(60), "D"(status) : "rcx", "r11", "memory");
   for (;;);
 }
