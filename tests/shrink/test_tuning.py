@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aiocg.llvm.object_file import sections
+from aiocg.datasets.toolchain import compile_flags, find_toolchain, link_flags
+from aiocg.llvm.object_file import sections, symbol_sizes
 from aiocg.llvm.tools import apply
 from aiocg.shrink.candidate import TUNED, Candidates
 from aiocg.shrink.checking import Check
@@ -22,6 +23,38 @@ int main(int argc, char **argv) {
   for (int i = 0; i < argc; i++) n += atoi(argv[i]);
   printf("%s %d\\n", names[argc % 10], n);
   return 0;
+}
+"""
+
+
+THROWING = """
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+struct Noted {
+  std::string name;
+  explicit Noted(const char *n) : name(n) {}
+  ~Noted() { std::printf("-%s", name.c_str()); }
+};
+static volatile int seen;
+__attribute__((noinline)) void check(int n, const char *what) {
+  seen += n;
+  if (n % 3 == 0) throw std::runtime_error(what);
+}
+#define STEP(k) \\
+  __attribute__((noinline)) int step##k(int n) { \\
+    Noted a("a" #k), b("b" #k); \\
+    try { check(n, "first"); check(n + k, "second"); seen += n * 7; check(n + 2 * k, "third"); } \\
+    catch (const std::exception &e) { std::printf("[%s]", e.what()); return n + k; } \\
+    return n; \\
+  }
+STEP(1) STEP(2) STEP(4) STEP(5)
+int main() {
+  int sum = 0;
+  for (int n = 0; n < 9; n++) {
+    try { sum += step1(n) + step2(n) + step4(n) + step5(n); check(n, "outer"); } catch (...) { std::printf("!"); }
+  }
+  std::printf("%d %d\\n", sum, seen);
 }
 """
 
@@ -106,3 +139,18 @@ def test_an_option_that_the_check_fails_with_is_left_out(image: Candidates) -> N
     )
     assert any(f"fails with {RELR}: left out" in note for note in image.notes)
     assert read_image(image.content).bytes == image.images[TUNED].bytes
+
+
+@pytest.mark.slow
+@pytest.mark.needs("libc", "c++")
+def test_exceptions_find_their_way_through_outlined_code(tmp_path: Path) -> None:
+    (tmp_path / "main.cc").write_text(THROWING)
+    toolchain = find_toolchain()
+    line = [*toolchain.command("c++"), *compile_flags(toolchain.clang, "c++"), *link_flags(toolchain.clang, "c++")]
+    said = []
+    for name, options in {"plain": (), "tuned": [one for one in candidates(()) if one != NO_PLT]}.items():
+        words = ["-Oz", *compiler_words(options), "main.cc", "-o", name]
+        subprocess.run([*line, *words], cwd=tmp_path, check=True)
+        said.append(subprocess.run([tmp_path / name], capture_output=True, text=True, check=True).stdout)
+    assert "OUTLINED_FUNCTION" in " ".join(symbol_sizes((tmp_path / "tuned").read_bytes()))
+    assert said[0] == said[1] and said[0].count("[") > 9
