@@ -25,6 +25,7 @@ _OPTIONS = (
     "-machine-outliner-reruns=2",
     "-join-splitedges",
     "-addr-sink-using-gep=0",
+    "-machine-sink-split=0",
     "-tail-merge-size=2",
     "-optsize-jump-table-density=60",
 )

@@ -187,6 +187,23 @@ def test_a_unit_that_the_check_fails_with_stays_and_the_rest_gets_smaller(projec
 
 
 @pytest.mark.slow
+def test_a_command_says_what_counts_and_a_benchmark_what_is_fast_enough(project: Project) -> None:
+    (project.folder / "sized.c").write_text(
+        SIZED.replace("return 1", "for (volatile int i = 0; i < 1 << 28; i++); return 0")
+    )
+    measures = ["--measure", "wc -c < $IMAGE", "--bench", "./app", "--max-slowdown", "900%", "--badge", "size.svg"]
+    (image,) = project.report("--seconds", "1", *measures, "--", "make")["images"]
+    assert image["after"] == len(project.app) <= image["before"]
+    assert any("the benchmark takes" in note for note in image["notes"]) and image["chosen"] == "own"
+    assert f"{len(project.app):,} B" in (project.folder / "size.svg").read_text()
+
+
+def test_a_share_that_is_none_is_refused_before_the_build(project: Project) -> None:
+    done = project.shrink("--bench", "true", "--max-slowdown", "some", "--", "touch", "built")
+    assert done.returncode == 2 and "such as 5%" in done.stderr and not (project.folder / "built").exists()
+
+
+@pytest.mark.slow
 def test_ctrl_c_in_the_search_leaves_what_the_build_has_made(project: Project) -> None:
     project.make()
     own = project.app
