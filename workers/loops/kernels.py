@@ -169,7 +169,7 @@ class Kernels:
             if entry.wrong:
                 raise _failure("wrong result", f"the kernel computes something else: {entry.wrong}")
             self.measurements += 1
-            alone = self.target.machine is not None  # on a device the first run also copies the tensors there
+            alone = self.target.name == "cpu"  # on a device the first run also copies the tensors there
             if alone and first > max(seconds, min(LONG * seconds, patience * workload.fastest)):
                 return Timing(first, first, first, samples=1, runs=1)
             timing = kernel.time(workload.arrays, samples=samples, seconds=seconds, deadline=deadline)

@@ -54,7 +54,7 @@ def test_a_statement_without_loops_keeps_those_of_the_start() -> None:
         ("nests<i,j,k>", "1 layouts and 2 statements"),
         ("nests<i,j;i,j>", "the axes of C are i, j, k"),
         ("nests<i,j,k,x;i,j>", "the axes of C are i, j, k"),
-        ("nests<i,i,j,k;i,j>", "only the outermost loop of i"),
+        ("nests<i,i,j,k;i,j>", "only one loop of i"),
         ("nests<i:5,i:4,j,k;i,j>", "the loops of i have 20 turns, and i has 24"),
         ("nests<i,i:48,j,k;i,j>", "cannot be split by 48"),
         ("nests<i,k,j,j:12=vectorize;i,j>", "power of two"),

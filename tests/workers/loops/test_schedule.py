@@ -182,7 +182,10 @@ ORDER = "blocks are the outermost loops, then threads, then all others"
     (("bind<loop=0;to=thread.y>",), "bind<loop=1;to=thread.x>", "a block would have 6144 threads, 1024 are the most"),
     (("reorder<loop=0>",), "bind<loop=0;to=thread.z>", "j has 96 turns, thread.z at most 64"),
     (("reorder<loop=1>", "reorder<loop=0>"), "bind<loop=0;to=block.x>",
-     "k is reduced over and cannot be bound to block.x"),
+     "k is reduced over and cannot be bound to block.x, only to thread.x"),
+    (("reorder<loop=1>", "reorder<loop=0>"), "bind<loop=0;to=thread.y>",
+     "k is reduced over and cannot be bound to thread.y, only to thread.x"),
+    (("reorder<loop=1>", "reorder<loop=0>"), "bind<loop=0;to=thread.x>", None),
     ((), "stage<loop=0;tensor=2>", "C does not read C"),
     ((), "stage<loop=0;tensor=3>", "there is no tensor 3, but 3 tensors"),
     ((), "stage<loop=0;tensor=1>", None),
@@ -252,7 +255,8 @@ def _problems(nest: Nest, target_name: str) -> list[str]:
         found.append("parallel inside or vectorized outside")
     if bound != kinds[: len(bound)] or bound != sorted(bound, key=lambda kind: kind[0]) or len(set(bound)) < len(bound):
         found.append("order of bound loops")
-    if any(loop.variable in nest.reductions for loop in loops if loop.kind == "parallel" or loop.kind in bound):
+    shared = {*bound, "parallel"} - {"thread.x"}
+    if any(loop.variable in nest.reductions for loop in loops if loop.kind in shared):
         found.append("reduced over by many")
     if math.prod(loop.extent for loop in loops if loop.kind == "unrolled") > 1024:
         found.append("too many copies")
