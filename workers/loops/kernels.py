@@ -154,9 +154,11 @@ class Kernels:
                 kernel of the computation, is not run again; neither is one that takes `LONG` times `seconds`.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` if there is no kernel, its results are wrong, or memory is
-                short, with a `reason` in its fields; or if others measured until the deadline.
+            CompilationError: with `FailureCode.OBSERVATION` if there is no kernel, it would leave a long computation to
+                one thread of a device, its results are wrong, or memory is short, with a `reason` in its fields; or if others measured until the deadline.
         """
+        if stage := schedule.left_alone:
+            raise _failure("one thread", f"one thread of the device would compute {stage}: bind a loop of it before")
         kernel = self.kernel(schedule)
         entry = self._entries[schedule.digest]
         try:

@@ -124,7 +124,9 @@ def flops_spec() -> ObservationSpec:
 
 
 def flops(subject: Subject) -> float:
-    """Return the speed of the kernel in 10**9 floating-point operations per second."""
+    """Return the speed of the kernel in 10**9 floating-point operations per second; 0 if nobody would wait for it."""
+    if subject.schedule.left_alone:
+        return 0.0
     return subject.schedule.computation.flops / subject.timing("flops").seconds / 1e9
 
 
@@ -151,6 +153,8 @@ def _spread(subject: Subject) -> NDArray[np.float64]:
 
 
 def _roof_fraction(subject: Subject) -> float:
+    if subject.schedule.left_alone:
+        return 0.0
     return least_seconds(subject.schedule.computation, subject.roof) / subject.timing("roof_fraction").seconds
 
 

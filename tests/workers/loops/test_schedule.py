@@ -242,6 +242,14 @@ def test_mask_and_reasons_say_what_apply_does(target_name: str) -> None:
     agrees()
 
 
+def test_a_long_computation_left_to_one_thread_of_a_gpu_is_known() -> None:
+    assert _after(MATMUL, "cuda").left_alone == ""
+    long = _after("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", "cuda")
+    assert long.left_alone == "C"
+    assert long.apply(Step.parse("bind<loop=0;to=thread.x>")).left_alone == ""
+    assert _after("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", "cpu").left_alone == ""
+
+
 def _problems(nest: Nest, target_name: str) -> list[str]:
     """Say what a nest has that its target cannot carry out: a second opinion on `rules`."""
     loops, found = nest.loops, []

@@ -120,6 +120,7 @@ class Kernel:
             if stage.reducer:
                 self._loops(part, known, lambda inside, guards: self._stage(result, body, inside, guards))
             else:
+                part = part._replace(reads=tuple(self._vectors))
                 self._assign(part, known, lambda values, read: self._expressions.value(stage.body, values, read))
         return self._lines.text
 
@@ -161,7 +162,7 @@ class Kernel:
                 most = width(self._nest, self._result, self._shapes[self._result.tensor], loop)
                 length = min([most, *(turns[guard] for guard in guards)])
                 if length > 1:
-                    self._assign_vectors(inside, loop, guards, length, part.value)
+                    self._assign_vectors(inside, loop, guards, length, part)
                     return
             if loop.variable in part.barriers:
                 again = loop is not [*self._outer, *self._inner][0]
@@ -185,7 +186,7 @@ class Kernel:
         self._loops(part._replace(value=value), known, lambda *_: self._lines.add(f"{element} = {value(names, {})};"))
 
     def _assign_vectors(
-        self, inside: ExitStack, loop: Loop, guards: Sequence[Guard], length: int, value: Value
+        self, inside: ExitStack, loop: Loop, guards: Sequence[Guard], length: int, part: "_Part"
     ) -> None:
         """Write the innermost loop of an assignment.
 
@@ -194,8 +195,9 @@ class Kernel:
             loop: the loop.
             guards: those not tested; each holds for all elements of a vector or for none.
             length: of a vector.
-            value: returns an element's value for the values of variables, and of elements that are read.
+            part: the loop as a part, with what is assigned.
         """
+        assert part.value is not None
         first = "0" if length == loop.extent else self._first
         if length != loop.extent:
             self._loop(inside, loop, first, length)
@@ -204,14 +206,15 @@ class Kernel:
             conditions = (f"{values[guard.variable]} < {guard.bound}" for guard in guards)
             inside.enter_context(self._lines.braces(f"if ({' && '.join(conditions)})"))
         known: dict[Read, str] = {}
-        for read, name in self._vectors.items():
+        for read in part.reads:
+            name = self._vectors[read]
             most = width(self._nest, read, self._shapes[read.tensor], loop)
             if read.tensor not in self._copies.tiles and most % length == 0:
                 known[read] = name
                 element = self._expressions.element(read, values)
                 self._lines.add(f"const float{length} {name} = *(const float{length} *)&{element};")
         elements = [
-            value(
+            part.value(
                 self._values(loop, joined([first, str(lane)])),
                 {read: f"{name}.{'xyzw'[lane]}" for read, name in known.items()},
             )
@@ -383,7 +386,9 @@ class _Part(NamedTuple):
         guards: those not tested yet.
         barriers: those of the kernel's loops from here inwards that begin with a barrier.
         needs: the variables that have to be defined.
-        value: what is assigned to the result in the innermost loop, if that is what they do.
+        value: what is assigned to the result in the innermost loop, if that is what they do: from the values of
+            variables, and of elements that are read.
+        reads: the elements that this value reads.
     """
 
     loops: Sequence[Loop]
@@ -391,3 +396,4 @@ class _Part(NamedTuple):
     barriers: frozenset[str]
     needs: frozenset[str]
     value: Value | None = None
+    reads: tuple[Read, ...] = ()
