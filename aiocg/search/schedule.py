@@ -69,6 +69,8 @@ async def schedule(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> Se
     reward = env.reward_space
     async with measuring(env, MEASURING):  # without a reward: the schedule at the start may be slow
         templates = await env.observe("templates")
+        if reward == "flops" and not await env.observe("flop_count"):
+            raise ValueError("nothing is calculated here, so there is no speed of that: take the reward roof_fraction")
         if not templates:
             raise ValueError("there are no templates for this computation")
         env.reward_space = reward

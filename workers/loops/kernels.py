@@ -155,7 +155,8 @@ class Kernels:
 
         Raises:
             CompilationError: with `FailureCode.OBSERVATION` if there is no kernel, it would leave a long computation to
-                one thread of a device, its results are wrong, or memory is short, with a `reason` in its fields; or if others measured until the deadline.
+                one thread of a device, its results are wrong, or memory is short, with a `reason` in its fields; or if
+                others measured until the deadline.
         """
         if stage := schedule.left_alone:
             raise _failure("one thread", f"one thread of the device would compute {stage}: bind a loop of it before")

@@ -11,7 +11,6 @@ from aiocg.workers.loops.primitives import STAGING, Refusal
 from aiocg.workers.loops.tile import staged_bytes
 
 LONGEST_UNROLLED = 64
-ROW: Kind = "thread.x"  # neighbours in a row, which are in the same warps
 MOST_COPIES = 1024  # of a body, over all unrolled loops around it
 VECTORS = (2, 4, 8, 16, 32, 64)
 MOST_THREADS = 1024  # in a block
@@ -32,7 +31,7 @@ def accumulated(nest: Nest) -> list[Loop]:
 
 def reduced_by_threads(nest: Nest) -> Loop | None:
     """Return the reduction loop that is bound to threads, which then combine what each has accumulated."""
-    return next((loop for loop in nest.loops if loop.kind == ROW and loop.variable in nest.reductions), None)
+    return next((loop for loop in nest.loops if loop.kind in THREADS and loop.variable in nest.reductions), None)
 
 
 def shared_by_reduction(nest: Nest) -> int:
@@ -111,8 +110,8 @@ def _check_vectorized(nest: Nest) -> None:
 
 
 def _check_bound(nest: Nest) -> None:
-    """Check that bound loops are the outermost, blocks around threads, each index used once, and none is reduced over
-    but by the threads of a row."""
+    """Check that bound loops are the outermost, blocks around threads, each index used once, and that at most one is
+    reduced over, by threads."""
     ranks = [0 if loop.kind in BLOCKS else 1 if loop.kind in THREADS else 2 for loop in nest.loops]
     for index, (outer, inner) in enumerate(pairwise(nest.loops)):
         if ranks[index] > ranks[index + 1]:
@@ -122,8 +121,8 @@ def _check_bound(nest: Nest) -> None:
             )
     bound = [loop for loop, rank in zip(nest.loops, ranks, strict=True) if rank < 2]
     for index, loop in enumerate(bound):
-        if loop.variable in nest.reductions and loop.kind != ROW:
-            raise Refusal(f"{loop.variable} is reduced over and cannot be bound to {loop.kind}, only to {ROW}")
+        if loop.variable in nest.reductions and loop.kind in BLOCKS:
+            raise Refusal(f"{loop.variable} is reduced over and cannot be bound to {loop.kind}, only to threads")
         if loop.extent > LONGEST_BOUND[loop.kind]:
             raise Refusal(f"{loop.variable} has {loop.extent} turns, {loop.kind} at most {LONGEST_BOUND[loop.kind]}")
         if loop.kind in (other.kind for other in bound[:index]):
@@ -131,7 +130,10 @@ def _check_bound(nest: Nest) -> None:
     threads = math.prod(loop.extent for loop in bound if loop.kind in THREADS)
     if threads > MOST_THREADS:
         raise Refusal(f"a block would have {threads} threads, {MOST_THREADS} are the most")
-    if reduced_by_threads(nest) and math.prod(loop.extent for loop in accumulated(nest)) > MOST_ACCUMULATORS:
+    reduced = [loop.variable for loop in bound if loop.variable in nest.reductions]
+    if len(reduced) > 1:
+        raise Refusal(f"{' and '.join(reduced)} are reduced over, and only one such loop can be bound to threads")
+    if reduced and math.prod(loop.extent for loop in accumulated(nest)) > MOST_ACCUMULATORS:
         raise Refusal(f"threads that reduce together have at most {MOST_ACCUMULATORS} results each")
 
 

@@ -126,6 +126,11 @@ def rows(n: int, m: int, threads: int = 64, each: int = 2, reducer: str = "sum")
     return laid_out(f"R[i:{n}] = {reducer}(j:{m}) X[i, j]", f"i=block.x,i:{each}=thread.y,j:{threads}=thread.x,j")
 
 
+def column_sums(n: int, m: int, threads: int = 32, sharing: int = 8) -> Schedule:
+    """Return the sums of columns: neighbouring threads have neighbouring columns, and several share one."""
+    return laid_out(f"R[j:{m}] = sum(i:{n}) X[i, j]", f"j=block.x,i:{sharing}=thread.y,j:{threads}=thread.x,i")
+
+
 def split_sums(n: int, m: int, k: int, threads: int = 8) -> Schedule:
     """Return a product of matrices with tiles in which threads share the sums of each element of C."""
     layout = f"i=block.y,j=block.x,i:4=thread.y,k:{threads}=thread.x,k=serial@A@B,j:3,k:4"

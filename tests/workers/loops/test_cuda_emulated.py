@@ -40,6 +40,7 @@ def check(emulator: Any, schedule: Schedule, program: Program | None = None) -> 
         pytest.param(written.transpose(13, 22, tile=8, rows=2), id="a tile, transposed", marks=pytest.mark.slow),
         pytest.param(written.softmax(11, 33, threads=8), id="several stages"),
         pytest.param(written.rows(7, 50, threads=11, reducer="max"), id="threads that share a row"),
+        pytest.param(written.column_sums(50, 21, threads=8, sharing=3), id="threads that share a column"),
         pytest.param(written.split_sums(6, 7, 70, threads=8), id="tiles and shared sums"),
         pytest.param(
             written.scheduled("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"),

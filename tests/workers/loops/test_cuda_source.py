@@ -125,7 +125,7 @@ def test_what_was_summed_up_is_stored_by_vectors_without_reading_again() -> None
     assert not any("A_vector" in line for line in lines)
 
 
-def test_threads_of_a_row_combine_what_they_have_and_the_first_stores_it() -> None:
+def test_threads_combine_what_they_have_and_the_first_stores_it() -> None:
     lines = body("B[i:5] = sum(k:8) A[i, k]", "bind<loop=0;to=block.x> bind<loop=1;to=thread.x>")
     assert lines[0] == "__shared__ float partial[8];"
     assert "for (int left = 8; left > 1; left = (left + 1) / 2) {" in lines
@@ -173,7 +173,7 @@ def test_what_no_device_can_do_is_refused_in_a_sentence() -> None:
         ("threads", bound("B[i:64, j:32] = A[i, j]", Loop("i", 64, "thread.y"), Loop("j", 32, "thread.x"))),
         ("block.y", bound("B[i:70000] = A[i]", Loop("i", 70000, "block.y"))),
         ("two loops", bound("B[i:2, j:2] = A[i, j]", Loop("i", 2, "thread.x"), Loop("j", 2, "thread.x"))),
-        ("reduced", bound("B[i:2] = sum(k:2) A[i, k]", Loop("k", 2, "thread.y"), Loop("i", 2))),
+        ("reduced", bound("B[i:2] = sum(k:2) A[i, k]", Loop("k", 2, "block.y"), Loop("i", 2))),
         (
             "256 results",
             bound(

@@ -8,7 +8,7 @@ A kernel looks like this; parts in brackets are optional:
         loops from the outermost reduction loop on
             [__syncthreads(), all threads of the block copy tiles, __syncthreads()]
             accumulators <- body
-        [__syncthreads(), the threads of a row combine their accumulators in shared memory]
+        [__syncthreads(), threads combine their accumulators in shared memory]
         [the result = accumulators, by vectors where that is possible]
 
 A pipelined loop copies before it begins what its first turn reads; each turn waits for its copies, has a barrier, and
@@ -18,8 +18,7 @@ There is one accumulator for each iteration of the result loops inside a reducti
 the compiler finds room and knows their indices, which it does if those loops are unrolled. If there are too many, the
 kernel accumulates in the result itself, since no other thread accesses a thread's elements.
 
-A reduction loop may be bound to the threads of a row: each then accumulates its share, and the first stores what they
-have together.
+A reduction loop may be bound to threads: each then accumulates its share, and the first stores what they have together.
 
 A guard is tested as soon as its variable is known, and outside of a loop in which it holds for all turns or none.
 Guards that differ between threads of a block are tested inside all loops that contain a barrier, since all threads of a
@@ -315,10 +314,11 @@ class Kernel:
                 self._assign(kept, known, lambda values, _: self._accumulator(values))
 
     def _combine(self, across: Loop) -> None:
-        """Write how the threads of a row combine what they have accumulated, which the first of them then has."""
+        """Write how threads combine what they have accumulated, which the first of them then has."""
         count, thread = math.prod(loop.extent for loop in self._kept), self._copies.thread
         total = f"{self._total}[{self._index}]" if self._kept else self._total
-        mine, other = f"{self._partial}[{thread}]", f"{self._partial}[{thread} + {self._half}]"
+        step = math.prod(self.call.launch.block[: "xyz".index(across.kind[-1])])  # from one of them to the next
+        mine, other = f"{self._partial}[{thread}]", f"{self._partial}[{thread} + {product(self._half, step)}]"
         head = f"for (int {self._index} = 0; {self._index} < {count}; ++{self._index})" if self._kept else ""
         if self._kept:
             self._lines.add("#pragma unroll")

@@ -2,7 +2,7 @@
 
 There are three kinds. Where nothing is reduced, threads go along the axis by which elements are neighbours. Where
 many results are sums of few, each thread of a block has several of them in registers, and reads tiles in shared memory.
-Where few results are sums of many, the threads of a row share each sum.
+Where few results are sums of many, threads share each sum.
 """
 
 import math
@@ -24,7 +24,7 @@ TILES = ((16, 16, 8, 8), (16, 16, 4, 4), (8, 16, 8, 4), (8, 8, 8, 8), (8, 8, 4, 
          (8, 32, 8, 4), (16, 16, 1, 1), (32, 32, 4, 4))  # threads along both axes, and elements of each  # fmt: skip
 DEPTHS = (16, 8, 32)  # of a tile, in turns of the longest sum
 ROWS = tuple(product((256, 128, 32, 512, 64, 1024), (1, 4)))  # threads that share a sum, and neighbours that each adds
-COLUMNS = ((64, 4), (128, 8), (32, 1), (256, 4))  # threads with a sum each, and turns of the sum that are unrolled
+COLUMNS = tuple(product((32, 64, 128), (1, 8, 16, 4, 32)))  # results side by side, and threads that share each sum
 
 
 def templates(schedule: Schedule, rules: Rules, multiprocessors: int) -> tuple[tuple[Layout, ...], ...]:
@@ -44,11 +44,23 @@ def templates(schedule: Schedule, rules: Rules, multiprocessors: int) -> tuple[t
 
 def _legal(nest: Nest, layouts: Iterator[Layout], rules: Rules) -> Iterator[Layout]:
     for layout in layouts:
+        fitting = _fitted(layout, nest)
         try:
-            check(arranged(nest, layout), rules)
+            check(arranged(nest, fitting), rules)
         except Refusal:
             continue
-        yield layout
+        yield fitting
+
+
+def _fitted(layout: Layout, nest: Nest) -> Layout:
+    """Return a layout in which no axis has more turns than elements; the innermost loops keep theirs."""
+    left, places = dict(nest.extent), []
+    for place in reversed(layout):
+        if place.turns:
+            place = place._replace(turns=min(place.turns, left[place.axis]))
+            left[place.axis] //= place.turns
+        places.append(place)
+    return tuple(reversed(places))
 
 
 class _Templates:
@@ -100,11 +112,10 @@ class _Templates:
         last = self._spatial[-1]
         blocks, rest = self._around([last], ("block.y", "block.z"))
         for threads, each in STREAMS:
-            wide = min(threads, self._nest.extent[last])
             places = [*blocks, Place(last, kind="block.x")]
-            if wide < threads and blocks:  # rows are short: a block has several
-                places.append(Place(blocks[0].axis, threads // wide, "thread.y"))
-            places.append(Place(last, wide, "thread.x"))
+            if blocks and threads >= 2 * self._nest.extent[last]:  # rows are short: a block has several
+                places.append(Place(blocks[0].axis, threads // self._nest.extent[last], "thread.y"))
+            places.append(Place(last, threads, "thread.x"))
             yield (*places, *rest, *([Place(last, each, "unroll")] if each > 1 else []))
 
     def _transposed(self) -> Iterator[Layout]:
@@ -182,13 +193,13 @@ class _Templates:
             yield (*blocks, *rows, Place(shared, threads, "thread.x"), *rest, *sums, Place(shared), *unrolled)
 
     def _columns(self) -> Iterator[Layout]:
-        """Yield layouts in which neighbouring threads have neighbouring results, and a sum each."""
+        """Yield layouts in which neighbouring threads have neighbouring results, and others share the sums."""
         if not self._spatial:
             return
-        last, inner = self._spatial[-1], self._reduction[-1]
+        last = self._spatial[-1]
+        longest = max(self._reduction, key=self._nest.extent.__getitem__)
+        sums = [Place(axis) for axis in self._reduction]
         blocks, rest = self._around([last], ("block.y", "block.z"))
-        for threads, unrolled in COLUMNS:
-            sums = [Place(axis) for axis in self._reduction]
-            if unrolled > 1:
-                sums.append(Place(inner, unrolled, "unroll"))
-            yield (*blocks, Place(last, kind="block.x"), Place(last, threads, "thread.x"), *rest, *sums)
+        for wide, sharing in COLUMNS:
+            shared = [Place(longest, sharing, "thread.y")] if sharing > 1 else []
+            yield (*blocks, Place(last, kind="block.x"), *shared, Place(last, wide, "thread.x"), *rest, *sums)
