@@ -55,6 +55,8 @@ def test_the_first_templates_are_what_people_write() -> None:
     assert columns == "j=block.x,j:32=thread.x,i"
     ((turned, *_),) = derived("B[i:4096, j:4096] = A[j, i]")
     assert turned == "i=block.y,j=block.x,i:8=thread.y,j:32=thread.x,i:1=serial@A,i:4=unroll"
+    ((scaled, *_),) = derived("B[i:4096, j:4096] = A[i, j] * F[i]")  # F is no tile, though it lies along i
+    assert scaled == "i=block.y,j=block.x,j:256=thread.x,j:4=unroll"
     ((added, *_),) = derived("C[i:1000003] = A[i] + B[i]")
     assert added == "i=block.x,i:256=thread.x,i:4=unroll"
 

@@ -127,7 +127,7 @@ class _Templates:
             read.tensor: axis
             for read, *along in zip(self._read, *(self._strides[axis] for axis in self._spatial), strict=True)
             for axis, step in zip(self._spatial, along, strict=True)
-            if step == 1 and axis != last
+            if step == 1 and axis != last and along[-1]  # it lies across what is written, and differs along that
         }
         for other in dict.fromkeys(turned.values()):
             staged = tuple(tensor for tensor, axis in turned.items() if axis == other)
