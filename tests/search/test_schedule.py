@@ -187,4 +187,6 @@ def test_what_a_loop_stages_and_is_bound_to_stays_when_others_change() -> None:
     template = "i=block.x,j:8=thread.x,k=pipeline@A@B,k:16=unroll"
     measured = play(Scheduler([[template]], 0, ROWS), 60)
     kinds = {place.partition("=")[2] for text in measured for place in text[6:-1].split(",")}
-    assert kinds == {"block.x", "thread.x", "pipeline@A@B", "serial@A@B", "unroll", ""}
+    assert (
+        {"pipeline@A@B", "serial@A@B"} <= kinds <= {"block.x", "thread.x", "pipeline@A@B", "serial@A@B", "unroll", ""}
+    )
