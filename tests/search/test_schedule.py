@@ -184,7 +184,7 @@ async def test_after_the_time_is_up_there_are_few_rounds_and_what_gains_nothing_
 
 
 def test_what_a_loop_stages_and_is_bound_to_stays_when_others_change() -> None:
-    template = "i=block.x,j:8=thread.x,k=pipeline@A@B,k:16=unroll"
+    template = "i=block.x,j:8=thread.x,m=pipeline@A@B,m:16=unroll"
     measured = play(Scheduler([[template]], 0, ROWS), 60)
     kinds = {place.partition("=")[2] for text in measured for place in text[6:-1].split(",")}
     assert (
