@@ -9,9 +9,9 @@ from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.commands import Unit
 from aiocg.shrink.image import Image, kind_of, measure, smallest
+from aiocg.shrink.inputs import Part, name_of
 from aiocg.shrink.linking import Linker
 from aiocg.shrink.lock import Entry, digest
-from aiocg.shrink.parts import Part, name_of
 from aiocg.shrink.tools import Clang, Zig
 from aiocg.shrink.tuning import NO_PLT, candidates, tune
 from aiocg.shrink.units import BITCODE, LEVELS

@@ -11,7 +11,7 @@ from aiocg.errors import AiocgError
 from aiocg.shrink.blame import Step, actions_of, guilty, steps_of
 from aiocg.shrink.candidate import FOUND, OWN, QUICK, TUNED, Candidates, keeping
 from aiocg.shrink.image import put
-from aiocg.shrink.parts import Part, name_of
+from aiocg.shrink.inputs import Part, name_of
 
 
 @dataclass(slots=True)

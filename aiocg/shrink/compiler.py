@@ -20,15 +20,8 @@ _C = (".c", ".i")
 _CPLUSPLUS = (".cc", ".cp", ".cpp", ".cxx", ".c++", ".C", ".CC", ".CPP", ".CXX", ".ii")
 _OTHER_MODES = ("-E", "-S", "-M", "-MM", "-fsyntax-only", "-x", "-", "--version", "-r")
 _OTHERS = (
-    "-fsanitize",
-    "-fprofile",
-    "-fcoverage",
-    "--coverage",
-    "-pg",
-    "-finstrument",
-    "-fxray",
-    "-print",
-    "-dump",
+    *("-fsanitize", "-fprofile", "-fcoverage", "--coverage", "-pg", "-finstrument", "-fxray"),
+    *("-print", "-dump"),
 )
 _PROBES = ("CMakeFiles/", "CMakeTmp/", "meson-private/")
 _RECORDING = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "llvm", "recording.py")

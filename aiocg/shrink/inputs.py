@@ -11,7 +11,6 @@ from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import Token
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.objects import archive_members, is_archive
-from aiocg.shrink.parts import Module, Part
 from aiocg.shrink.record import Link
 
 _FILES = ("-Map", "--Map", "--dependency-file", "--cref")  # that linkers write beside the image
@@ -27,6 +26,26 @@ _DROPPED = (
     "-save-temps",
     "-specs",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """An object that is bitcode already, as compilers write for link-time optimisation.
+
+    Attributes:
+        path: the file.
+    """
+
+    path: Path
+
+
+Part = Unit | Module
+
+
+def name_of(part: Part) -> str:
+    """Return the name by which people know a part."""
+    return part.path.name if isinstance(part, Module) else part.input.path
+
 
 Objects = Callable[[Part], Path | None]
 """The object that stands for a part; None where another one has its code."""

@@ -7,8 +7,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.llvm.object_file import sections
 from aiocg.programs.project.commands import Unit
-from aiocg.shrink.inputs import Inputs
-from aiocg.shrink.parts import Part
+from aiocg.shrink.inputs import Inputs, Part
 from aiocg.shrink.tools import JOIN, LTO, PLAIN, Tools
 from aiocg.shrink.tuning import compiler_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run

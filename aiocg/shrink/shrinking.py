@@ -19,10 +19,9 @@ from aiocg.llvm.tools import apply
 from aiocg.programs.project.compilation import each
 from aiocg.shrink.candidate import OURS, OWN, QUICK, Candidates, first_diagnostic, keeping
 from aiocg.shrink.image import put
-from aiocg.shrink.inputs import read_inputs
+from aiocg.shrink.inputs import name_of, read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Entry, Lock
-from aiocg.shrink.parts import name_of
 from aiocg.shrink.record import Build, Link, changed
 from aiocg.shrink.tools import Clang, Lld, is_zig, linker_line, zig_of
 from aiocg.shrink.units import BITCODE, LEVELS, Units

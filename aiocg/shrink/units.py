@@ -9,7 +9,7 @@ from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import loader_environment
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.compilation import compile_unit, each
-from aiocg.shrink.parts import Module, Part, name_of
+from aiocg.shrink.inputs import Module, Part, name_of
 from aiocg.shrink.tools import Clang, Tools, Zig, is_zig
 
 LEVEL = "-Oz"  # what the front end marks functions for, and what generates code

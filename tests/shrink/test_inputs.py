@@ -7,8 +7,7 @@ from aiocg.datasets.linking import pack_archive
 from aiocg.llvm.command_line import parse
 from aiocg.programs.project.commands import Unit, units_of
 from aiocg.programs.project.objects import archive_members
-from aiocg.shrink.inputs import Inputs, read_inputs
-from aiocg.shrink.parts import Module, Part
+from aiocg.shrink.inputs import Inputs, Module, Part, read_inputs
 from aiocg.shrink.record import Link
 
 
