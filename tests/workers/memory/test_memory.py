@@ -19,7 +19,7 @@ class Place:
 
     def __init__(self) -> None:
         self.contents: dict[bytes, bytes] = {}
-        self.asked = 0
+        self.asked = self.writes = 0
         self.goes_on = threading.Event()
         self.goes_on.set()
 
@@ -29,6 +29,7 @@ class Place:
         return {key: self.contents[key] for key in keys if key in self.contents}
 
     def write(self, contents: Mapping[bytes, bytes]) -> None:
+        self.writes += 1
         self.goes_on.wait(LONG)
         self.contents |= contents
 
@@ -62,6 +63,7 @@ def test_what_becomes_known_until_it_is_written_is_written_too() -> None:
     memory = memory_in(place)
     place.goes_on.clear()
     memory.put(STEPS[1], 1, 1, {})
+    until(lambda: place.writes)  # which it is busy with now
     memory.put(STEPS[0], 7, 20, memo)
     memo["object_text_size-minsize"] = 4
     place.goes_on.set()
@@ -78,7 +80,7 @@ def test_place_that_is_stuck_costs_one_wait_and_is_not_asked_again_until_it_answ
     assert (memory.late, place.asked) == (1, 1)
     place.goes_on.set()
     memory._patience = LONG
-    until(lambda: memory.misses)
+    until(lambda: memory.find(STEPS) == {} and memory.misses)
 
 
 def test_place_that_is_always_late_is_left_alone() -> None:
