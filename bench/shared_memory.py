@@ -1,5 +1,6 @@
-"""A memory of transitions: the same search without it, the first time with it, and the second; and what a look costs."""
+"""A memory of transitions: a search without it, the first one with it, and the second; and what a look costs."""
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -55,7 +56,7 @@ async def _search(uri: str, reward: str, memory: str) -> tuple[float, object]:
         before = _processor_time()
         result = await aiocg.search.greedy(env, budget=aiocg.search.Budget(evaluations=3000))
         used = _processor_time() - before
-        time.sleep(SETTLE)
+        await asyncio.sleep(SETTLE)
     return used, (result.reward, result.actions)
 
 

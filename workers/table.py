@@ -48,8 +48,8 @@ def locked(path: str, patience: float) -> Iterator[bool]:
 class Table:
     """Contents by key in one file of SQLite; the least recently used are evicted first.
 
-    Several processes and threads may use one file. A file that cannot be used is one that has nothing, and a damaged one
-    is replaced.
+    Several processes and threads may use one file. A file that cannot be used has nothing, and a damaged one is
+    replaced.
 
     Args:
         path: the file.

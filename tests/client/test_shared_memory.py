@@ -97,7 +97,11 @@ def test_places_are_checked_before_a_worker_starts(tmp_path: Path, monkeypatch: 
     assert choose_memory(None) == f"{tmp_path}/there"
     assert choose_memory("") == ""
     monkeypatch.chdir(tmp_path)
-    assert choose_memory(["here", tmp_path / "there"]) == choose_memory("here, there") == f"{tmp_path}/here,{tmp_path}/there"
+    assert (
+        choose_memory(["here", tmp_path / "there"])
+        == choose_memory("here, there")
+        == f"{tmp_path}/here,{tmp_path}/there"
+    )
     (tmp_path / "file").write_text("mine")
     for wrong in ("file", "http://server"):
         with pytest.raises(AiocgError, match=r"expected a folder, or redis://"):

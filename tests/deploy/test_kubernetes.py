@@ -42,7 +42,9 @@ def test_node_is_started_with_options_that_there_are() -> None:
 
 
 def test_commands_of_probe_and_keys_exist() -> None:
-    lines = re.findall(r"aiocg ((?:[a-z]+ ){1,2})", f"{KEYS['args'][0]} {' '.join(NODE['readinessProbe']['exec']['command'])} ")
+    lines = re.findall(
+        r"aiocg ((?:[a-z]+ ){1,2})", f"{KEYS['args'][0]} {' '.join(NODE['readinessProbe']['exec']['command'])} "
+    )
     assert len(lines) == 5
     for line in lines:
         options_of(*line.split()[:2])
@@ -65,12 +67,18 @@ def test_ports_and_volumes_are_those_that_are_used() -> None:
 
 
 def test_it_grows_by_a_metric_that_there_is() -> None:
-    (external,) = [one["external"] for one in BY_KIND["HorizontalPodAutoscaler"]["spec"]["metrics"] if "external" in one]
-    assert external["metric"]["name"] in {one.name for one in vars(metrics).values() if isinstance(one, metrics._Family)}
+    (external,) = [
+        one["external"] for one in BY_KIND["HorizontalPodAutoscaler"]["spec"]["metrics"] if "external" in one
+    ]
+    assert external["metric"]["name"] in {
+        one.name for one in vars(metrics).values() if isinstance(one, metrics._Family)
+    }
 
 
 def test_container_may_nothing_that_it_need_not() -> None:
     for one in (NODE, KEYS):
         assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        assert one["securityContext"]["readOnlyRootFilesystem"] and not one["securityContext"]["allowPrivilegeEscalation"]
+        assert (
+            one["securityContext"]["readOnlyRootFilesystem"] and not one["securityContext"]["allowPrivilegeEscalation"]
+        )
     assert POD["securityContext"]["runAsNonRoot"] and not POD["automountServiceAccountToken"]

@@ -56,7 +56,9 @@ def test_every_panel_has_a_place_of_its_own() -> None:
 
 
 def test_what_most_metrics_say_is_shown() -> None:
-    asked = {name for panel in PANELS for target in panel["targets"] for name in re.findall(r"\baiocg_\w+", target["expr"])}
+    asked = {
+        name for panel in PANELS for target in panel["targets"] for name in re.findall(r"\baiocg_\w+", target["expr"])
+    }
     assert set(LABELS) - asked == {"aiocg_node_attached_clients_total", "aiocg_node_expired_leases_total",
                                    "aiocg_node_worker_starts_total", "aiocg_node_received_bytes_total",
                                    "aiocg_node_sent_bytes_total"}  # fmt: skip

@@ -243,9 +243,7 @@ def test_answers_that_are_right_when_checked_stay_trusted(
     assert second.runs == first.runs
 
 
-def test_lie_that_is_found_when_a_program_is_made_is_told(
-    engine_on: MakeEngine, place: Place, simple: bytes
-) -> None:
+def test_lie_that_is_found_when_a_program_is_made_is_told(engine_on: MakeEngine, place: Place, simple: bytes) -> None:
     first = engine_on(place)
     before = first.load(simple)
     first.apply(before, "dce")

@@ -135,8 +135,7 @@ def test_folder_that_may_only_be_read_harms_nobody(tmp_path: Path) -> None:
             path.chmod(0o755 if path.is_dir() else 0o644)
     script = (
         "import os, sys; from pathlib import Path; from aiocg.workers.memory.tiers import FileTier\n"
-        "import aiocg.workers.table\n"
-        "aiocg.workers.table.locked.__globals__['PATIENCE'] = 0.05\n"
+        "import filelock\n"
         "fd = os.open(sys.argv[1], os.O_RDONLY); os.fchdir(fd); os.setuid(65534)\n"
         "tier = FileTier(Path('memory'))\n"
         "tier.write({b'key': b'content'})\n"

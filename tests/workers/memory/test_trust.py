@@ -8,7 +8,8 @@ def test_one_answer_in_a_hundred_is_checked_and_each_by_somebody() -> None:
     checked = [step for step in steps if Trust(b"salt").is_checked(step)]
     assert 150 < len(checked) < 250
     assert all(
-        any(Trust(number.to_bytes(8, "little")).is_checked(step) for number in range(10 * CHECKED)) for step in steps[:50]
+        any(Trust(number.to_bytes(8, "little")).is_checked(step) for number in range(10 * CHECKED))
+        for step in steps[:50]
     )
 
 
