@@ -22,10 +22,10 @@ def test_script_runs_a_command_on_as_many_nodes_as_there_are_machines_and_leaves
         (binaries / name).chmod(0o755)
     home = place.folder / "home"
     home.mkdir()
-    place.environment |= {
+    place.environment.update({
         "PATH": f"{binaries}:{os.environ['PATH']}", "SLURM_JOB_NUM_NODES": "2", "HOME": str(home),
         "AIOCG_KEYS": str(place.folder / "keys"),
-    }  # fmt: skip
+    })  # fmt: skip
     done = place.run(str(SCRIPT), "aiocg", "cluster", "status", "--json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("joined ") == 2

@@ -5,7 +5,7 @@ module was freed. So its module is made when something needs it, and not before.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aiocg.workers.llvm.action_text import LONG
@@ -40,7 +40,7 @@ class RememberedTransitions(Transitions):
         self._states = states
         self._memory = memory
         self._trust = trust
-        self._asked: set[Step] = set()  # of late; the memory need not be asked again
+        self._asked: dict[Step, State] = {}  # of late; the memory need not be asked again
         self._claims: dict[Step, Record] = {}  # answers that are being checked
 
     def begin(self, state: State) -> None:
@@ -52,8 +52,11 @@ class RememberedTransitions(Transitions):
     def get(self, state: State, action: str) -> State | None:
         """Return the state that an action leads to, or None if neither memory knows it."""
         after = super().get(state, action)
-        if after is None and self._is_asked_for(state, action):
-            self._ask({(state.fingerprint, action): state})
+        if after is None:
+            if self._is_asked_for(state, action):
+                self._ask({(state.fingerprint, action): state})
+            elif late := self._memory.arrived():
+                self._take(late)
             after = self._known(state, action)
         return after
 
@@ -131,21 +134,25 @@ class RememberedTransitions(Transitions):
 
     def _ask(self, steps: dict[Step, State]) -> bool:
         """Look up steps, each with its state; return whether any outcome was taken."""
-        found = self._memory.find(list(steps))
         if len(self._asked) > MOST_ASKED:
             self._asked.clear()
-        self._asked.update(steps)
+        self._asked |= steps
+        return self._take(self._memory.find(list(steps)))
+
+    def _take(self, found: Mapping[Step, Record]) -> bool:
+        """Believe what was found, but for what is to be checked; return whether there was anything."""
         taken = False
         for step, record in found.items():
+            state = self._asked.get(step)
             if self._trust.is_checked(step):
                 self.checked += 1
                 self._claims[step] = record
-            else:
+            elif state is not None and self._trust.trusts(step[1]):
                 taken = True
-                self._take(steps[step], step[1], record)
+                self._learn(state, step[1], record)
         return taken
 
-    def _take(self, state: State, action: str, record: Record) -> None:
+    def _learn(self, state: State, action: str, record: Record) -> None:
         after = state if record.after == state.fingerprint else self._states.intern(record.after, (state, action))
         after.instructions = record.instructions
         for name, value in record.facts.items():

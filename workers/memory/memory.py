@@ -78,6 +78,7 @@ class Memory:
         self._patience = patience
         self._rests = Rests()
         self._last: _Question | None = None
+        self._due: _Question | None = None  # the last one that was not answered in time
         self._asked: SimpleQueue[_Question] = SimpleQueue()
         self._made: SimpleQueue[_Made | _Copied] = SimpleQueue()
         self._started = False
@@ -101,11 +102,23 @@ class Memory:
         if not question.answered.acquire(timeout=self._patience):
             self.late += 1
             self._rests.late(now)
+            self._due = question
             return {}
         question.answered.release()
         self._rests.answered()
+        return self._counted(question)
+
+    def arrived(self) -> Mapping[Step, Record]:
+        """Return, once, the outcomes that were not there in time and are there now."""
+        question = self._due
+        if question is None or question.answered.locked():
+            return {}
+        self._due = None
+        return self._counted(question)
+
+    def _counted(self, question: _Question) -> Mapping[Step, Record]:
         self.hits += len(question.found)
-        self.misses += len(steps) - len(question.found)
+        self.misses += len(question.steps) - len(question.found)
         return question.found
 
     def put(self, step: Step, after: int, instructions: int, memo: Mapping[str, object]) -> None:

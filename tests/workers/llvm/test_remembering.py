@@ -159,6 +159,28 @@ def test_candidates_are_looked_up_together(engine_on: MakeEngine, place: Place, 
     assert place.asked == asked and engine.runs == 0  # all was there when the first was applied
 
 
+def test_answer_that_comes_late_is_used_for_what_is_not_computed_yet(
+    engine_on: MakeEngine, place: Place, compile_program: Compile
+) -> None:
+    content, actions = compile_program("sorting.c"), ["sroa", "dce", "simplifycfg", "inline"]
+    first = engine_on(place)
+    state = first.load(content)
+    right = [first.apply(state, action).fingerprint for action in actions]
+    written(first, place)
+    second = engine_on(place)
+    shared = second.transitions
+    assert isinstance(shared, RememberedTransitions)
+    shared._memory._patience = 0.0
+    state = second.load(content)
+    place.goes_on.clear()
+    shared.foresee(state, [[action] for action in actions])
+    found = [second.apply(state, actions[0]).fingerprint]
+    place.goes_on.set()
+    until(lambda: not shared._memory._due.answered.locked())  # type: ignore[union-attr]
+    found += [second.apply(state, action).fingerprint for action in actions[1:]]
+    assert found == right and second.runs == 1
+
+
 def test_actions_without_effect_are_remembered_as_such(engine_on: MakeEngine, place: Place, simple: bytes) -> None:
     first = engine_on(place)
     state = first.apply(first.load(simple), "dce")
