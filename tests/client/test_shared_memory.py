@@ -7,19 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 import aiocg
 from aiocg.errors import AiocgError
 from aiocg.host.shared_memory import choose_memory
 
 PATIENT = {"memory_patience": 30.0}  # so that no answer is late on a busy machine
-BUDGET = aiocg.search.Budget(evaluations=300)
+BUDGET = aiocg.search.Budget(evaluations=130)
+PROGRAM = Path(__file__).parents[1] / "workers/llvm/data/sorting.c"  # which nothing says how to run
 
 
 async def search(memory: str, *, options: dict[str, float] = PATIENT) -> tuple[object, list[dict[str, object]]]:
     """Search; return all outcomes, and the workers' counters."""
     async with aiocg.Runtime(workers=2, memory=memory, options=options) as runtime:
-        env = await runtime.make("llvm-v0", benchmark="programs-v0/gcd", reward_space="ObjectTextSizeOz")
+        env = await runtime.make("llvm-v0", benchmark=str(PROGRAM), reward_space="IrInstructionCountOz")
         result = await aiocg.search.greedy(env, budget=BUDGET)
         return (result.reward, result.actions, result.state.outcomes), await runtime.statistics()
 
@@ -28,18 +30,25 @@ def total(counters: list[dict[str, object]], name: str) -> int:
     return sum(int(str(one[name])) for one in counters)
 
 
-async def test_second_search_finds_the_same_and_runs_hardly_anything(tmp_path: Path) -> None:
-    alone, counters = await search("")
+@pytest_asyncio.fixture(scope="module")
+async def alone() -> object:
+    """What is found without a memory."""
+    found, counters = await search("")
     assert "memory_hits" not in counters[0]
+    return found
+
+
+async def test_second_search_finds_the_same_and_runs_hardly_anything(tmp_path: Path, alone: object) -> None:
     first, before = await search(str(tmp_path / "memory"))
     second, after = await search(str(tmp_path / "memory"))
     assert alone == first == second
-    assert total(before, "pipelines_run") > 10 * total(after, "pipelines_run")
-    assert total(after, "memory_hits") > 200
+    assert total(before, "pipelines_run") > 3 * total(after, "pipelines_run")
+    assert total(after, "memory_hits") > 100
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("fault", ["no folder", "another file", "nobody listens", "never answers"])
-async def test_memory_that_fails_changes_nothing(tmp_path: Path, fault: str) -> None:
+async def test_memory_that_fails_changes_nothing(tmp_path: Path, fault: str, alone: object) -> None:
     memory = str(tmp_path)
     if fault == "no folder":
         memory = "/proc/no/folder"
@@ -53,7 +62,7 @@ async def test_memory_that_fails_changes_nothing(tmp_path: Path, fault: str) -> 
             listener.bind(f"{tmp_path}/s")
             listener.listen(100)
         found, _ = await search(memory, options={})
-    assert found == (await search(""))[0]
+    assert found == alone
 
 
 @pytest.fixture
@@ -85,9 +94,9 @@ def garbage(tmp_path: Path) -> Iterator[str]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
-async def test_memory_that_answers_with_noise_changes_nothing(garbage: str) -> None:
+async def test_memory_that_answers_with_noise_changes_nothing(garbage: str, alone: object) -> None:
     found, counters = await search(garbage)
-    assert found == (await search(""))[0]
+    assert found == alone
     assert total(counters, "memory_hits") == 0 and total(counters, "memory_misses") > 0
 
 

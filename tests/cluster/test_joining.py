@@ -119,6 +119,7 @@ def started(place: Any) -> Iterator[Any]:
         process.communicate()
 
 
+@pytest.mark.slow
 async def test_commands_make_a_cluster_of_two_nodes(place: Any, started: Any) -> None:
     inviting = started("cluster", "invite", "hosts.toml", "--nodes", "2")
     assert inviting.stdout.readline().startswith("listening")

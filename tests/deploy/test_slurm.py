@@ -5,15 +5,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "slurm.sh"
 SRUN = """#!/bin/sh
 while [ "${1#--}" != "$1" ]; do shift; done
-trap 'kill $(jobs -p); wait; exit 143' TERM
-for number in $(seq "$SLURM_JOB_NUM_NODES"); do "$@" & done
+nodes=
+trap 'kill $nodes; wait; exit 143' TERM
+for number in $(seq "$SLURM_JOB_NUM_NODES"); do "$@" & nodes="$nodes $!"; done
 wait
 """
 
 
+@pytest.mark.slow
 def test_script_runs_a_command_on_as_many_nodes_as_there_are_machines_and_leaves_nothing(place: Any) -> None:
     binaries = place.folder / "bin"
     binaries.mkdir()
@@ -26,7 +30,7 @@ def test_script_runs_a_command_on_as_many_nodes_as_there_are_machines_and_leaves
         "PATH": f"{binaries}:{os.environ['PATH']}", "SLURM_JOB_NUM_NODES": "2", "HOME": str(home),
         "AIOCG_KEYS": str(place.folder / "keys"),
     })  # fmt: skip
-    done = place.run(str(SCRIPT), "aiocg", "cluster", "status", "--json")
+    done = place.run(str(SCRIPT), "aiocg", "cluster", "status", "--json", timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("joined ") == 2
     assert done.stdout.count('"problem":""') == 2 or done.stdout.count('"problem": ""') == 2

@@ -58,6 +58,7 @@ def test_what_is_written_is_found_by_others(place: str) -> None:
     assert dict(found) == CONTENTS
 
 
+@pytest.mark.slow
 def test_two_write_at_once(place: str) -> None:
     script = (
         "import sys; from aiocg.workers.memory.tiers import open_tier; tier = open_tier(sys.argv[1])\n"
@@ -93,6 +94,7 @@ def test_file_that_is_none_of_ours_has_nothing_and_harms_nobody(tmp_path: Path, 
     assert all(CONTENTS[key] == content for key, content in tier.find(KEYS).items())
 
 
+@pytest.mark.slow
 def test_process_that_is_killed_while_it_writes_leaves_a_file_that_others_use(tmp_path: Path) -> None:
     script = (
         "import os, sys; from pathlib import Path; from aiocg.workers.memory.tiers import FileTier\n"
