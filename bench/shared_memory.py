@@ -26,7 +26,7 @@ SETTLE = 0.2  # seconds, for what is written behind
 async def measure(effort: Effort) -> Results:
     """Search without a memory, with an empty one, and with what that has left; then look up single steps."""
     results = Results()
-    rounds = effort.choose(5, 1)
+    rounds = effort.choose(3, 1)
     for uri in PROGRAMS if not effort.quick else PROGRAMS[:1]:
         for what, reward in REWARDS.items():
             samples: dict[str, list[float]] = {"without": [], "first": [], "second": []}
@@ -67,7 +67,7 @@ async def _env(uri: str, reward: str, memory: str) -> AsyncIterator[aiocg.Env]:
     async with aiocg.Runtime(workers=1, node="", memory=memory) as runtime:
         benchmark = await runtime.find_benchmark(uri)
         assert benchmark.program is not None
-        benchmark = benchmark.replace(program=dataclasses.replace(benchmark.program, runs=(), measured=""))
+        benchmark = benchmark.replace(program=dataclasses.replace(benchmark.program, runs={}, measured=""))
         env = await runtime.make("llvm-v0", benchmark=benchmark, reward_space=reward)
         await env.reset()
         yield env

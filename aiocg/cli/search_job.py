@@ -202,7 +202,7 @@ class Job:
                     write_file(self.plot, result.svg(self.course).encode())
                 finding = await Finding.observe(self.algorithm, env, result)
                 display.close()
-                remembered = _of_memory(await runtime.statistics())
+                remembered = of_memory(await runtime.statistics())
                 await self._hand_over(env, finding, remembered)
 
     async def _benchmark(self, runtime: "aiocg.Runtime") -> "Benchmark":
@@ -338,7 +338,7 @@ def is_expression(target: str) -> bool:
     return re.search(r"^\s*\w+\s*\[[^]]*:[^]]*\]\s*=", target, re.MULTILINE) is not None
 
 
-def _of_memory(workers: Sequence[Mapping[str, Any]]) -> str:
+def of_memory(workers: Sequence[Mapping[str, Any]]) -> str:
     """Describe what came from a shared memory, and warn of what it had wrong; return "" if there is none."""
     used = [counts for counts in workers if "memory_hits" in counts]
     for action in sorted({action for counts in used for action in counts["memory_mistrusted"]}):

@@ -1,6 +1,7 @@
 """A memory of transitions from outside: the same results with and without it, whatever is wrong with it."""
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,8 +11,11 @@ import pytest
 import pytest_asyncio
 
 import aiocg
+from aiocg.cli.search_job import of_memory
 from aiocg.errors import AiocgError
 from aiocg.host.shared_memory import choose_memory
+
+from ..command_line import runner
 
 PATIENT = {"memory_patience": 30.0}  # so that no answer is late on a busy machine
 BUDGET = aiocg.search.Budget(evaluations=130)
@@ -136,3 +140,20 @@ async def test_password_of_a_server_is_in_no_command_line(tmp_path: Path) -> Non
         await env.reset()
         lines = [path.read_bytes() for pid in runtime.worker_pids() for path in [Path(f"/proc/{pid}/cmdline")]]
     assert lines and not any(b"secret" in line for line in lines)
+
+
+def test_command_says_how_much_the_memory_knew(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = runner(monkeypatch, capfd, "search", "greedy", str(PROGRAM), "--memory", str(tmp_path), "--evaluations", "30")
+    done = run()
+    assert done.status == 0
+    assert re.search(r"^memory +\d+ of \d+ steps known", done.out, re.MULTILINE)
+    assert run("--memory", PROGRAM).err.strip().startswith("error:")
+
+
+def test_command_warns_of_what_the_memory_had_wrong(capfd: pytest.CaptureFixture[str]) -> None:
+    counts = {"memory_hits": 2, "memory_misses": 1, "memory_late": 1, "memory_mistrusted": ["gvn"]}
+    assert of_memory([{}, counts, counts]) == "memory      4 of 6 steps known, 2 answers too late"
+    assert capfd.readouterr().err.count("wrong about gvn") == 1
+    assert of_memory([{}]) == ""
