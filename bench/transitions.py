@@ -1,5 +1,6 @@
 """What logging transitions costs a step, how fast a file of them is written and merged, and how large it is."""
 
+import functools
 import os
 import random
 import tempfile
@@ -17,6 +18,7 @@ from bench.programs import PASSES, USUAL, shuffles
 
 ENVIRONMENT, REWARD = "llvm-v0", "IrInstructionCountOz"
 STEPS = 60  # of an episode
+EPISODES = 8  # of a sample, and between two flushes: some hundred steps, as a log writes every half second
 SCALARS, TEXTS = Budget(1.05), Budget(1.15)
 TRANSITIONS, STATES = Budget(20_000, at_least=True), Budget(2_000, at_least=True)
 BYTES = Budget(12_000)  # of a state: a million in 12 GB
@@ -27,20 +29,23 @@ async def measure(effort: Effort) -> Results:
     """Step with and without logs in turns, and write and merge files of made-up transitions."""
     results = Results()
     with tempfile.TemporaryDirectory(prefix="transitions-") as name:
-        await _steps(results, Path(name), effort.choose(15, 2))
+        await _steps(results, Path(name), effort.choose(9, 2), effort.choose(EPISODES, 1))
         _files(results, Path(name), effort.choose(200_000, 4_000), effort.choose(10_000, 500))
-    results.note("Steps: processor time of client and worker; every episode has another order of passes.")
+    results.note("Steps: processor time of client and worker, in turns; every episode has another order of passes.")
+    results.note("A sample is of eight episodes and a flush, which is about as often as a log writes by itself.")
     results.note("Nearly every state is new there, and LLVM takes most of the time for IR, which it prints.")
     results.note("Files: made up. A state has its cost and Autophase; with IR, also 9 kB of a program's text.")
     return results
 
 
-async def _steps(results: Results, folder: Path, rounds: int) -> None:
+async def _steps(results: Results, folder: Path, rounds: int, episodes: int) -> None:
     sides = [_Side(None), _Side(folder / "scalars.db"), _Side(None, observed="Ir"), _Side(folder / "ir.db", ("Ir",))]
     try:
         for side in sides:
             await side.open()
-        plain, scalars, observed, texts = await alternate([side.episode for side in sides], rounds)
+        plain, scalars, observed, texts = await alternate(
+            [functools.partial(side.step, episodes) for side in sides], rounds
+        )
     finally:
         for side in sides:
             await side.close()
@@ -69,16 +74,21 @@ class _Side:
         found = set(children(os.getpid())) - before
         self._pids = [os.getpid(), *found, *[below for pid in found for below in children(pid)]]
 
-    async def episode(self) -> float:
-        """Return the processor time of a step."""
-        await self._env.reset()
-        begun = processor_seconds(self._pids)
-        for _ in range(STEPS):
-            await self._env.step(next(self._orders))
-        await self._env.settled()
+    async def step(self, episodes: int) -> float:
+        """Return the processor time of a step, with its part of writing, over some episodes."""
+        used = 0.0
+        for _ in range(episodes):
+            await self._env.reset()
+            used -= processor_seconds(self._pids)
+            for _ in range(STEPS):
+                await self._env.step(next(self._orders))
+            await self._env.settled()
+            used += processor_seconds(self._pids)
         if self._runtime.log is not None:
+            used -= processor_seconds(self._pids)
             await self._runtime.log.flush()
-        return (processor_seconds(self._pids) - begun) / STEPS
+            used += processor_seconds(self._pids)
+        return used / (episodes * STEPS)
 
     async def close(self) -> None:
         await self._runtime.close()

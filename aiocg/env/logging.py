@@ -23,7 +23,7 @@ def log_reset(
     """Log the state that a program begins in."""
     assert session.trajectory is not None
     values = plan.at_reset.select(reply.observations, log.names | plan.costs | plan.baselines)
-    log.start(str(session.trajectory.benchmark.uri), reply.state, values)
+    log.start(session.trajectory.benchmark.uri, reply.state, values)
     _observe_missing(log, env, session, reply.state, timeout)
 
 
@@ -40,13 +40,12 @@ def log_step(
     """Log a step and, unless other requests are in flight, observe the state that it has led to."""
     trajectory = session.trajectory
     assert trajectory is not None
-    values = plan.at_step.select(reply.observations, log.names | plan.costs)
     if actions:
-        uri, rewards = str(trajectory.benchmark.uri), plan.rewards_by_name(reward)
-        log.step(uri, trajectory.before, _texts(env, actions), reply.state, rewards, values)
-    else:
-        log.observe(reply.state, values)
-    _observe_missing(log, env, session, reply.state, timeout)
+        rewards = plan.rewards_by_name(reward)
+        log.step(trajectory.benchmark.uri, trajectory.before, _texts(env, actions), reply.state, rewards)
+    log.read(reply.state, plan.logged(log.names), reply.observations)
+    if log.names:
+        _observe_missing(log, env, session, reply.state, timeout)
 
 
 def log_failure(
@@ -56,7 +55,7 @@ def log_failure(
     trajectory = session.trajectory
     if len(actions) == 1 and trajectory is not None:
         rewards = plan.rewards_by_name(reward)
-        log.step(str(trajectory.benchmark.uri), trajectory.state, _texts(env, actions), None, rewards, {})
+        log.step(trajectory.benchmark.uri, trajectory.state, _texts(env, actions), None, rewards)
 
 
 def log_candidates(
@@ -70,15 +69,14 @@ def log_candidates(
 ) -> None:
     """Log what an expansion found; of its states nothing is observed but what it asked for."""
     assert session.trajectory is not None
-    uri, before = str(session.trajectory.benchmark.uri), session.trajectory.state
-    names = log.names | plan.costs
+    uri, before, logged = session.trajectory.benchmark.uri, session.trajectory.state, plan.logged(log.names)
     for actions, result, candidate in zip(candidates, reply.candidates, found, strict=True):
         if result is not None and candidate.error is None and actions:
-            values = plan.at_step.select(result.observations, names)
             rewards = plan.rewards_by_name(candidate.reward)
-            log.step(uri, before, _texts(env, actions), candidate.state, rewards, values)
+            log.step(uri, before, _texts(env, actions), candidate.state, rewards)
+            log.read(candidate.state, logged, result.observations)
         elif isinstance(candidate.error, ActionFailed) and len(actions) == 1:
-            log.step(uri, before, _texts(env, actions), None, {}, {})
+            log.step(uri, before, _texts(env, actions), None, {})
 
 
 def _texts(env: EnvSettings, actions: Sequence[Action]) -> tuple[str, ...]:

@@ -1,10 +1,13 @@
 """Logs what the environments of a runtime see to a file."""
 
 import atexit
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from aiocg.datasets.uri import BenchmarkUri
 from aiocg.host.threads import in_thread
 from aiocg.transitions.reading import Transitions
 from aiocg.transitions.schema import TransitionsError
@@ -37,10 +40,12 @@ class TransitionLog:
         try:
             with Transitions(self._path) as known:
                 self._compiler = known.compiler
-                self._observed = {name: known.observed_states(name) for name in self.names}
+                self._observed = defaultdict[str, set[int]](set)
+                self._observed.update({name: known.observed_states(name) for name in self.names})
         except BaseException:
             self._writer.close()
             raise
+        self._put = self._writer.put  # looked up for every step
         atexit.register(self._writer.close)
 
     @property
@@ -62,32 +67,40 @@ class TransitionLog:
                 f"{self._path} has transitions of {self._compiler}; log those of {compiler} to a file of their own"
             )
 
-    def start(self, benchmark: str, state: int, values: Mapping[str, Any]) -> None:
+    def start(self, benchmark: BenchmarkUri | str, state: int, values: Mapping[str, Any]) -> None:
         """Log a reset."""
-        self._writer.put(Start(benchmark, state))
+        self._put(Start(benchmark, state))
         self.observe(state, values)
 
     def step(
         self,
-        benchmark: str,
+        benchmark: BenchmarkUri | str,
         before: int,
         actions: tuple[str, ...],
         after: int | None,
-        rewards: Mapping[str, float],
-        values: Mapping[str, Any],
+        rewards: dict[str, float],
+        values: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Log a transition, and observations of the state after it, which is None if the compiler refused."""
-        self._writer.put(Step(benchmark, before, actions, after, dict(rewards)))
-        if after is not None:
+        self._put(Step(benchmark, before, actions, after, rewards))
+        if values and after is not None:
             self.observe(after, values)
 
     def observe(self, state: int, values: Mapping[str, Any]) -> None:
         """Log observations of a state, once."""
         for name, value in values.items():
-            seen = self._observed.setdefault(name, set())
-            if state not in seen:
+            if state not in (seen := self._observed[name]):
                 seen.add(state)
-                self._writer.put(Observation(state, name, value))
+                self._put(Observation(state, name, value))
+
+    def read(
+        self, state: int, spaces: Iterable[tuple[str, Callable[[Sequence[Any]], Any]]], observed: Sequence[Any]
+    ) -> None:
+        """Log the spaces of a worker's reply of which nothing is logged yet; the others' values are not computed."""
+        for name, get in spaces:
+            if state not in (seen := self._observed[name]):
+                seen.add(state)
+                self._put(Observation(state, name, get(observed)))
 
     def missing(self, state: int) -> list[str]:
         """Return the names that are to be logged and have not been observed of a state."""
