@@ -171,8 +171,6 @@ class Writer:
                 self._write(rows)
                 self._database.execute("COMMIT")
             except BaseException:
-                for known in (*self._ids.values(), self._states):  # some were taken back
-                    known.clear()
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
                 raise
