@@ -38,21 +38,20 @@ class Site(NamedTuple):
     orders: tuple[tuple[int, ...], ...]
 
 
-async def function_policy(env: Env, policy: Policy, **options: Unpack[Options]) -> SearchResult:
-    """Let a policy for single functions choose the passes of each: first what it prefers, then the next, to the last.
-
-    A sequence that makes a function larger is not kept for it, as its cost does not depend on the others.
+async def function_policy(env: Env, policy: Policy, usable: Sequence[bool], **options: Unpack[Options]) -> SearchResult:
+    """Let a policy for single functions choose the passes of each; see `aiocg.search.policy`.
 
     Args:
         env: an LLVM environment with a reward space.
         policy: for single functions.
+        usable: which of its sequences the LLVM at hand has.
         **options: see `aiocg.search.Options`.
 
     Raises:
         ValueError, ServiceError: see `aiocg.search.tune`.
     """
     await env.reset()
-    found = [await site_of(env, actions, policy) for actions in policy.facts.bases]
+    found = [await site_of(env, actions, policy, usable) for actions in policy.facts.bases]
     sequences = policy.facts.actions
     sites = [one for one in found if one is not None]
     return await tune(
@@ -66,7 +65,9 @@ async def function_policy(env: Env, policy: Policy, **options: Unpack[Options]) 
     )
 
 
-async def site_of(env: Env, actions: tuple[str, ...], policy: Policy) -> Site | None:
+async def site_of(
+    env: Env, actions: tuple[str, ...], policy: Policy, usable: Sequence[bool] | None = None
+) -> Site | None:
     """Look at the functions of a program after some actions; return None if one of these fails."""
     async with await env.fork() as child:
         try:
@@ -75,14 +76,15 @@ async def site_of(env: Env, actions: tuple[str, ...], policy: Policy) -> Site | 
             names, costs, counted = await child.observe("Functions", COSTS, COUNTED)
         except ServiceError:
             return None
-    return Site(actions, tuple(names), tuple(map(float, costs)), orders_of(policy, counted["counts"]))
+    orders = orders_of(policy, counted["counts"], usable) if names else ()
+    return Site(actions, tuple(names), tuple(map(float, costs)), orders)
 
 
-def orders_of(policy: Policy, counts: Any) -> tuple[tuple[int, ...], ...]:
+def orders_of(policy: Policy, counts: Any, usable: Sequence[bool] | None = None) -> tuple[tuple[int, ...], ...]:
     """Return for each function the numbers of the sequences that are preferred to leaving it as it is, best first."""
-    if not len(counts):
-        return ()
     values = policy.logits(policy.features.of_functions(counts))
+    if usable is not None:
+        values[:, :-1][:, ~np.array(usable)] = -np.inf
     ranked = np.argsort(-values, axis=1, kind="stable").tolist()
     stop = values.shape[1] - 1
     return tuple(tuple(row[: row.index(stop)]) for row in ranked)

@@ -214,9 +214,7 @@ async def judged(env: aiocg.Env, policy: Policy, strong: float) -> tuple[dict[st
         best = strong
         for number in range(1, max(EVALUATIONS) + 1):
             for proposal in searcher.ask(1):
-                (found,) = await env.expand_texts(
-                    [proposal.actions], observation_spaces=[SIZE, COSTS], reward_spaces=[]
-                )
+                (found,) = await env.expand_texts([proposal.actions], observation_spaces=seen, reward_spaces=[])
                 if not found.error:
                     best = min(best, float(found.observation[0]))
                     searcher.tell(proposal, aiocg.search.Outcome(0.0, costs=tuple(map(float, found.observation[1]))))
