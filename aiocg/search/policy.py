@@ -33,8 +33,8 @@ async def policy(
 ) -> SearchResult:
     """Let a learned policy choose the passes: first those it prefers from each start, then by their probability.
 
-    A policy for single functions chooses a sequence of passes for each function: first the one that it prefers, then the
-    next. A sequence that makes a function larger is not kept for it.
+    A policy for single functions chooses a sequence of passes for each function: first the one that it prefers, then
+    the next. A sequence that makes a function larger is not kept for it.
 
     A policy is trained for the number of instructions; other rewards of size mostly follow. Actions that the LLVM at
     hand does not know are left out.
