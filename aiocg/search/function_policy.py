@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from aiocg.env.env import Env
-from aiocg.errors import ServiceError
+from aiocg.errors import AiocgError
 from aiocg.policies import Policy
 from aiocg.policies.features import COUNTED
 from aiocg.search.budget import Budget
@@ -74,7 +74,7 @@ async def site_of(
             if (await child.step_texts(actions, observation_spaces=[]))[2]:
                 return None
             names, costs, counted = await child.observe("Functions", COSTS, COUNTED)
-        except ServiceError:
+        except AiocgError:
             return None
     orders = orders_of(policy, counted["counts"], usable) if names else ()
     return Site(actions, tuple(names), tuple(map(float, costs)), orders)

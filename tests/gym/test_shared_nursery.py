@@ -96,7 +96,7 @@ sys.stdin.read()
 """
 OWNER = """
 import subprocess, sys
-import aiocg.gym
+import aiocg.gym, aiocg.testing
 with aiocg.gym.shared_nursery("scripted-v0"):
     guest = subprocess.Popen([sys.executable, "-P", "-c", sys.argv[1]], stdin=subprocess.PIPE)
     sys.stdin.read()
