@@ -1,13 +1,14 @@
 """What environments log: the transition of each request, and observations of states not yet observed."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiocg.env.candidate import Candidate
 from aiocg.env.plan import Plan, Reading
 from aiocg.env.settings import EnvSettings
 from aiocg.errors import ActionFailed, TooManyPending
+from aiocg.fleet.replay import Trajectory
 from aiocg.fleet.session import Session
 from aiocg.transport.messages import Action, Expanded, Observed
 
@@ -34,18 +35,32 @@ def log_step(
     session: Session,
     actions: Sequence[Action],
     reward: Any,
+    costs: Mapping[str, Any],
     reply: Observed,
     timeout: float,
 ) -> None:
     """Log a step and, unless other requests are in flight, observe the state that it has led to."""
     trajectory = session.trajectory
     assert trajectory is not None
-    if actions:
-        rewards = plan.rewards_by_name(reward)
-        log.step(trajectory.benchmark.uri, trajectory.before, _texts(env, actions), reply.state, rewards)
-    log.read(reply.state, plan.logged(log.names), reply.observations)
-    if log.names:
+    if log.names or not actions:
+        log.read(reply.state, plan.logged(log.names), reply.observations)
         _observe_missing(log, env, session, reply.state, timeout)
+    if actions:
+        log.later(_step, env, plan, trajectory, actions, reward, reply.state, tuple(costs.items()))
+
+
+def _step(
+    env: EnvSettings,
+    plan: Plan,
+    trajectory: Trajectory,
+    actions: Sequence[Action],
+    reward: Any,
+    state: int,
+    costs: tuple[tuple[str, Any], ...],
+) -> tuple[Any, ...]:
+    """Return the arguments of `TransitionLog.step`, in the thread that writes."""
+    uri, rewards = trajectory.benchmark.uri, plan.rewards_by_name(reward)
+    return uri, trajectory.before, _texts(env, actions), state, rewards, costs
 
 
 def log_failure(

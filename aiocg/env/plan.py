@@ -146,10 +146,7 @@ class Plan:
         return values[0] if count and self._single_observation else self._shaped(values[:count]), costs
 
     def logged(self, names: Collection[str]) -> list[tuple[str, Getter]]:
-        """Return what is logged of a step, with how to read it: the costs and the `names`, which are always the same.
-
-        Hundreds of steps ask this while one is answered by a compiler, so it is worked out once.
-        """
+        """Return which of `names`, always the same, and costs a step's reply has, and how to read each."""
         if self._logged is None:
             spaces = zip(self.at_step.names, self.at_step.getters, strict=True)
             self._logged = [(name, get) for name, get in spaces if name in self.costs or name in names]

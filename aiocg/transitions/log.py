@@ -11,7 +11,7 @@ from aiocg.datasets.uri import BenchmarkUri
 from aiocg.host.threads import in_thread
 from aiocg.transitions.reading import Transitions
 from aiocg.transitions.schema import TransitionsError
-from aiocg.transitions.writer import Compiler, Observation, Start, Step, Writer
+from aiocg.transitions.writer import Compiler, Observation, Row, Start, Step, Writer
 
 __all__ = ["TransitionLog"]
 
@@ -85,6 +85,25 @@ class TransitionLog:
         self._put(Step(benchmark, before, actions, after, rewards))
         if values and after is not None:
             self.observe(after, values)
+
+    def later(self, arguments: Callable[..., tuple[Any, ...]], *facts: Any) -> None:
+        """Log a transition whose arguments the writing thread works out, of many at a time, as a step should not wait.
+
+        Args:
+            arguments: returns those of `step`, with the observations as pairs of name and value.
+            facts: what it is called with, none of which changes.
+        """
+        self._put((self._rows, arguments, facts))
+
+    def _rows(self, arguments: Callable[..., tuple[Any, ...]], facts: tuple[Any, ...]) -> list[Row]:
+        *step, values = arguments(*facts)
+        rows: list[Row] = [Step(*step)]
+        after = step[3]
+        for name, value in values:
+            if after not in (seen := self._observed[name]):
+                seen.add(after)
+                rows.append(Observation(after, name, value))
+        return rows
 
     def observe(self, state: int, values: Mapping[str, Any]) -> None:
         """Log observations of a state, once."""

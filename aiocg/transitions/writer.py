@@ -7,10 +7,10 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -61,6 +61,9 @@ class Observation(NamedTuple):
 
 Row = Compiler | Start | Step | Observation
 
+Later = tuple[Callable[..., Iterable[Row]], Any, Any]
+"""A function and its two arguments, which returns rows."""
+
 
 class Writer:
     """Writes rows to a file, in a thread of its own, some thousands in a transaction.
@@ -87,14 +90,14 @@ class Writer:
         self._database = self._stack.enter_context(opened_alone(path))
         self._ids: dict[str, dict[Any, int]] = {table: {} for table in ("Benchmarks", "Actions", "Spaces")}
         self._states: set[int] = set()  # that are in the file, as it stores them
-        self._rows: deque[Row] = deque()
+        self._rows: deque[Row | Later] = deque()
         self._changed = threading.Condition()
         self._asked = self._answered = 0  # flushes
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=f"aiocg-transitions {path.name}", daemon=True)
         self._thread.start()
 
-    def put(self, row: Row) -> None:
+    def put(self, row: Row | Later) -> None:
         """Add a row; it is in the file after less than a second, or after `flush`."""
         if self.error is not None or self._closing:
             self.dropped += 1
@@ -181,10 +184,15 @@ class Writer:
         with self._changed:
             self._changed.notify_all()
 
-    def _write(self, rows: Sequence[Row]) -> None:
+    def _write(self, rows: Sequence[Row | Later]) -> None:
         parts: dict[type, list[Any]] = {kind: [] for kind in (Compiler, Start, Step, Observation)}
         for row in rows:
-            parts[type(row)].append(row)
+            if type(row) is tuple:
+                make, *arguments = cast(Later, row)
+                for one in make(*arguments):
+                    parts[type(one)].append(one)
+            else:
+                parts[type(row)].append(row)
         self._database.executemany("INSERT OR IGNORE INTO Meta VALUES ('compiler', ?)", parts[Compiler])
         for uri, state in parts[Start]:
             benchmark = self._id("Benchmarks", uri)

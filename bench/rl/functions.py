@@ -30,13 +30,15 @@ from aiocg.policies.features import COUNTED, FUNCTION
 from aiocg.rl.ppo import pytorch
 from aiocg.rl.programs import hash_of
 from aiocg.search.function_policy import COSTS, FunctionSearcher, site_of
+from aiocg.search.functionwise import bases as functionwise_bases
 from aiocg.search.functionwise.core import core
 from aiocg.search.functionwise.evaluation import costs_of
 from aiocg.search.lanes import spread
 from aiocg.search.metrics import mean_of_ratios
 from bench.core_set import LARGEST, SMALLEST, training_programs
 
-BASES = (("mark<minsize>", "default<Oz>"),)
+BASES = (("mark<minsize>", "default<Oz>"), ("{inliner-threshold=0}default<Oz>",), functionwise_bases.BASES[0])
+TESTED = range(1_000_000, 1_000_042)  # seeds of aiocg-v0 that the leaderboard has
 CHUNK = 8  # proposals in one message
 SOURCES = ("sdist-v0", "aiocg-v0")
 STRONGER, SIZE = "IrInstructionCountOzMinsize", "IrInstructionCount"
@@ -50,7 +52,9 @@ EVALUATIONS = (1, 2, 8, 32)
 
 async def collect(count: int, seed: int, workers: int) -> dict[str, Any]:
     """Return what the sequences of the core set make of the functions of training programs: a row for each function."""
-    waiting, done = iter(training_programs(seed)), dict[str, list[tuple[Any, Any]]]()
+    tested = {f"generator://aiocg-v0/{number}" for number in TESTED}
+    waiting = iter([uri for uri in training_programs(seed) if uri not in tested])
+    done: dict[str, list[tuple[Any, Any]]] = {}
     async with aiocg.Runtime(workers=workers) as runtime:
         compiler = (env := await runtime.make("llvm-v0")).compiler_version
         await env.close()
