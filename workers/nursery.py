@@ -115,8 +115,8 @@ class _Nursery:
                 self._watched[ended := os.pidfd_open(pid)] = pid
                 self._poller.register(ended, select.POLLIN)
                 _tell(client, started=pid)
-        for one in descriptors:
-            os.close(one)
+        for left in descriptors:
+            os.close(left)
         return None
 
     def _ended(self, pidfd: int) -> None:
