@@ -124,6 +124,21 @@ def test_a_training_is_written_for_tensorboard(aiocg: Run, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
+def test_a_training_is_written_for_weights_and_biases(aiocg: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="training needs PyTorch: pip install 'aiocg[rl]'")
+    words = ("--programs", "generator://csmith-v0/100", "--episodes", 8, "--batch", 4, "--steps", 4)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "wandb", None)
+        done = aiocg("rl", "train", "run.ckpt", *words, "--wandb", "runs")
+        assert done.status == 1 and "pip install wandb" in done.err
+    pytest.importorskip("wandb")
+    done = aiocg("rl", "train", "run.ckpt", *words, "--wandb", "runs", "--json")
+    assert done.status == 0 and done.out.startswith("{")
+    (written,) = Path("runs").rglob("*.wandb")
+    assert b"entropy" in written.read_bytes()
+
+
+@pytest.mark.slow
 def test_a_search_is_imitated_first(aiocg: Run) -> None:
     pytest.importorskip("torch", reason="training needs PyTorch: pip install 'aiocg[rl]'")
     seen = "generator://csmith-v0/100"
