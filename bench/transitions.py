@@ -39,12 +39,13 @@ async def measure(effort: Effort) -> Results:
 
 
 async def _steps(results: Results, folder: Path, rounds: int, episodes: int) -> None:
-    sides = [_Side(None), _Side(folder / "scalars.db"), _Side(None, observed="Ir"), _Side(folder / "ir.db", ("Ir",))]
+    scalars = _Side(folder / "scalars.db")
+    sides = [_Side(None), scalars, _Side(None, observed="Ir"), _Side(folder / "ir.db", ("Ir",))]
     try:
         for side in sides:
             await side.open()
-        plain, scalars, observed, texts = await alternate(
-            [functools.partial(side.step, episodes) for side in sides], rounds
+        plain, logged, observed, texts = await alternate(
+            [scalars.pair, *[functools.partial(side.step, episodes) for side in sides if side is not scalars]], rounds
         )
     finally:
         for side in sides:

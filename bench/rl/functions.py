@@ -12,9 +12,9 @@ would cost, as a part of the program: the gradient of a contextual bandit, witho
 import argparse
 import asyncio
 import math
+import os
 import random
 import statistics
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,14 @@ from aiocg.policies import Features, Policy, PolicyFacts
 from aiocg.policies.features import COUNTED, FUNCTION
 from aiocg.rl.ppo import pytorch
 from aiocg.rl.programs import hash_of
-from aiocg.search.function_policy import COSTS, FunctionSearcher, site_of
+from aiocg.search.function_policy import COSTS, FunctionSearcher, Site, site_of
 from aiocg.search.functionwise import bases as functionwise_bases
 from aiocg.search.functionwise.core import core
 from aiocg.search.functionwise.evaluation import costs_of
 from aiocg.search.lanes import spread
 from aiocg.search.metrics import mean_of_ratios
 from bench.core_set import LARGEST, SMALLEST, training_programs
+from bench.processes import processor_seconds
 
 BASES = (("mark<minsize>", "default<Oz>"), ("{inliner-threshold=0}default<Oz>",), functionwise_bases.BASES[0])
 TESTED = range(1_000_000, 1_000_042)  # seeds of aiocg-v0 that the leaderboard has
@@ -44,7 +45,8 @@ SOURCES = ("sdist-v0", "aiocg-v0")
 STRONGER, SIZE = "IrInstructionCountOzMinsize", "IrInstructionCount"
 HIDDEN, EPOCHS, RATE, DECAY, ENTROPY, DROPPED = 64, 60, 2e-3, 1e-3, 0.002, 0.1
 HELD_BACK = 8  # every eighth program judges the epochs
-EVALUATIONS = (1, 2, 8, 32)
+EVALUATIONS = (3, 6, 12)
+SEEN = (SIZE, COSTS)
 
 
 # ------------------------------------------------------------------------------------------------- collect
@@ -162,7 +164,7 @@ def suites() -> dict[str, list[str]]:
     files = datasets["sdist-v0"].split(seed=0)["test"].shuffled(0)[:120]
     return {
         "programs-v0": [str(uri) for uri in datasets["programs-v0"].benchmark_uris()],
-        "aiocg-v0": [f"generator://aiocg-v0/{4_000_000_000 + number}" for number in range(60)],
+        "aiocg-v0": [f"generator://aiocg-v0/{4_000_000_000 + number}" for number in range(50)],
         "csmith-v0": [f"generator://csmith-v0/{number}" for number in range(50)],
         "sdist-v0": [str(uri) for uri in files.benchmark_uris()],
     }
@@ -182,49 +184,54 @@ async def measure(policy: Policy, names: Iterable[str], workers: int) -> None:
                     start, strong = await env.observe(SIZE, STRONGER)
                     if not SMALLEST <= start <= LARGEST or not strong:
                         continue
-                    row, took = await judged(env, policy, strong)
+                    row, took = await judged(env, policy, strong, [os.getpid(), *runtime.worker_pids()])
                 except AiocgError as error:
                     print(f"{uri}: {error}")
                     continue
                 rows.append(row)
                 seconds.append(took)
-            print(f"{name}: {len(rows)} programs, {statistics.median(seconds):.3f} s (median), {max(seconds):.3f} s")
+            print(
+                f"{name}: {len(rows)} programs, {statistics.median(seconds):.3f} s of the processor (median)",
+                flush=True,
+            )
             for what in rows[0]:
                 ratio = mean_of_ratios([math.log(row[what]) for row in rows])
-                print(f"  {what:32} {ratio.mean:.4f} ({ratio.low:.4f} to {ratio.high:.4f})")
+                print(f"  {what:32} {ratio.mean:.4f} ({ratio.low:.4f} to {ratio.high:.4f})", flush=True)
 
 
-async def judged(env: aiocg.Env, policy: Policy, strong: float) -> tuple[dict[str, float], float]:
-    """Return how many times smaller a program becomes, in several ways, and the seconds of the first."""
-    begun = time.perf_counter()
+async def judged(env: aiocg.Env, policy: Policy, strong: float, pids: Sequence[int]) -> tuple[dict[str, float], float]:
+    """Return how many times smaller a program becomes, in several ways, and the processor seconds of the first."""
+    begun = processor_seconds(pids)
     sites = [site for base in policy.facts.bases if (site := await site_of(env, base, policy)) is not None]
-    costs = [strong]
-    for site in sites:
-        for proposal in FunctionSearcher([site], policy.facts.actions).ask(1):
-            (found,) = await env.expand_texts([proposal.actions], observation_spaces=[SIZE], reward_spaces=[])
-            costs += [] if found.error else [float(found.observation[0])]
-    took = time.perf_counter() - begun
-    row = {"what it prefers": strong / max(min(costs[1:], default=strong), 1)}
-    draw = random.Random(0)
-    chosen = [
-        tuple(tuple(draw.sample(range(len(policy.facts.actions)), len(policy.facts.actions))) for _ in site.names)
-        for site in sites
-    ]
-    seen = [SIZE, COSTS]
-    for what, orders in (("policy", [site.orders for site in sites]), ("drawn", chosen)):
+    row = {"what it prefers": strong / max(await _least(env, policy, sites, strong), 1)}
+    took = processor_seconds(pids) - begun
+    draw, numbers = random.Random(0), range(len(policy.facts.actions))
+    ways = {
+        "policy": [site.orders for site in sites],
+        "the first of the core set": [((0,),) * len(site.names) for site in sites],
+        "drawn": [tuple(tuple(draw.sample(numbers, len(numbers))) for _ in site.names) for site in sites],
+    }
+    for what, orders in ways.items():
         searcher = FunctionSearcher(
             [site._replace(orders=order) for site, order in zip(sites, orders, strict=True)], policy.facts.actions
         )
         best = strong
         for number in range(1, max(EVALUATIONS) + 1):
             for proposal in searcher.ask(1):
-                (found,) = await env.expand_texts([proposal.actions], observation_spaces=seen, reward_spaces=[])
+                (found,) = await env.expand_texts([proposal.actions], observation_spaces=SEEN, reward_spaces=[])
                 if not found.error:
                     best = min(best, float(found.observation[0]))
                     searcher.tell(proposal, aiocg.search.Outcome(0.0, costs=tuple(map(float, found.observation[1]))))
             if number in EVALUATIONS:
                 row[f"{what}, {number} evaluations"] = strong / max(best, 1)
     return row, took
+
+
+async def _least(env: aiocg.Env, policy: Policy, sites: Sequence[Site], strong: float) -> float:
+    """Return the fewest instructions that the preferred sequences lead to, each kept whatever it does."""
+    lists = [one.actions for site in sites for one in FunctionSearcher([site], policy.facts.actions).ask(1)]
+    found = await env.expand_texts(lists, observation_spaces=[SIZE], reward_spaces=[])
+    return min([float(one.observation[0]) for one in found if not one.error], default=strong)
 
 
 def main() -> None:
