@@ -53,6 +53,11 @@ class TransitionLog:
         """Number of rows that were not written, because too many waited or the file could not be written."""
         return self._writer.dropped
 
+    @property
+    def clock(self) -> int:
+        """The clock of the processor time of the thread that writes, for `time.clock_gettime`."""
+        return self._writer.clock
+
     def accept(self, compiler: str) -> None:
         """Check that the file is of a compiler, as hashes of different compilers mean different things.
 

@@ -6,6 +6,7 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -96,6 +97,12 @@ class Writer:
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=f"aiocg-transitions {path.name}", daemon=True)
         self._thread.start()
+
+    @property
+    def clock(self) -> int:
+        """The clock of the thread's processor time, for `time.clock_gettime`."""
+        assert self._thread.ident is not None
+        return time.pthread_getcpuclockid(self._thread.ident)
 
     def put(self, row: Row | Later) -> None:
         """Add a row; it is in the file after less than a second, or after `flush`."""
