@@ -2,7 +2,7 @@
 
     python -m bench.rl.functions collect data.npz --programs 400
     python -m bench.rl.functions train data.npz functions.npz
-    python -m bench.rl.functions measure functions.npz
+    python -m bench.rl.functions measure functions.npz    # and keep what was found in the file
 
 `collect` runs every sequence of `functionwise`'s core set on every function of training programs, at each base: what
 each leads to is known, so nothing is explored. The policy is trained on the mean of what a choice by its probabilities
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 import aiocg
@@ -170,9 +171,10 @@ def suites() -> dict[str, list[str]]:
     }
 
 
-async def measure(policy: Policy, names: Iterable[str], workers: int) -> None:
-    """Print how many times smaller than after the stronger -Oz programs become."""
-    async with aiocg.Runtime(workers=workers) as runtime:
+async def measure(policy: Policy, names: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Print how many times smaller than after the stronger -Oz programs become, and return it."""
+    scores: dict[str, dict[str, float]] = {}
+    async with aiocg.Runtime(workers=1, options={"transition_cache_bytes": 0}) as runtime:
         env = await runtime.make("llvm-v0", reward_space=STRONGER)
         for name, uris in suites().items():
             if name not in names:
@@ -194,9 +196,12 @@ async def measure(policy: Policy, names: Iterable[str], workers: int) -> None:
                 f"{name}: {len(rows)} programs, {statistics.median(seconds):.3f} s of the processor (median)",
                 flush=True,
             )
+            found = scores[f"{len(rows)} of {name}"] = {}
             for what in rows[0]:
                 ratio = mean_of_ratios([math.log(row[what]) for row in rows])
+                found[what] = ratio.mean
                 print(f"  {what:32} {ratio.mean:.4f} ({ratio.low:.4f} to {ratio.high:.4f})", flush=True)
+    return scores
 
 
 async def judged(env: aiocg.Env, policy: Policy, strong: float, pids: Sequence[int]) -> tuple[dict[str, float], float]:
@@ -252,7 +257,10 @@ def main() -> None:
             policy = train({name: data[name] for name in data.files}, options.seed)
         options.files[1].write_bytes(policy.to_bytes())
     else:
-        asyncio.run(measure(Policy.load(options.files[0]), options.suites, options.workers))
+        policy = Policy.load(options.files[0])
+        scores = {**policy.facts.scores, **asyncio.run(measure(policy, options.suites))}
+        told = Policy(msgspec.structs.replace(policy.facts, scores=scores), policy.layers)
+        options.files[0].write_bytes(told.to_bytes())
 
 
 if __name__ == "__main__":
