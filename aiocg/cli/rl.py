@@ -170,11 +170,14 @@ def evaluate(
     """
     import msgspec
 
+    from aiocg.policies.features import FUNCTION
     from aiocg.rl import PhaseOrdering, Policy, SyncRuntime, score
     from aiocg.rl import evaluate as run
 
     check_writable(output)
     chosen = Policy.load(policy)
+    if chosen.facts.parts == FUNCTION:
+        fail(f"{policy} is for single functions: aiocg search policy PROGRAM --policy {policy}")
     starts = tuple(start or chosen.facts.starts)
     check_starts(starts)
     with SyncRuntime(workers=workers) as runtime:

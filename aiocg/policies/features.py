@@ -76,6 +76,8 @@ class Features:
 
     def __call__(self, episodes: Sequence[Episode]) -> npt.NDArray[np.float32]:
         """Return the features of the present state of episodes, float32, shape (episodes, size)."""
+        if self.parts == FUNCTION:
+            raise ValueError("a policy for single functions sees no whole programs: `aiocg search policy` follows it")
         found: list[Any] = []
         counts = np.stack([one.counts for one in episodes]).astype(np.float32)
         total = np.maximum(counts[:, :1], 1)

@@ -27,6 +27,8 @@ def test_functions_of_all_sizes_look_alike_and_within_bounds() -> None:
     seen = Features(3, FUNCTION).of_functions(counts)
     assert seen.shape == (3, 2 * ENTITIES + 1) and seen.dtype == np.float32
     assert (seen >= 0).all() and (seen <= 1).all() and not seen[2].any()
+    with pytest.raises(ValueError, match="no whole programs"):
+        Features(3, FUNCTION)([])
     assert np.allclose(seen[0, ENTITIES + 1 :], seen[1, ENTITIES + 1 :])  # parts of a function, whatever its size
 
 
