@@ -55,7 +55,7 @@ async def schedule(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> Se
     What is found is one action, `nests<…>`, that has the loops of all statements.
 
     Args:
-        env: of `loops-v0` for processors, with a reward space.
+        env: of `loops-v0`, with a reward space.
         seed: of all random choices.
         **options: see `aiocg.search.Options`; the budget is 60 seconds if there is none. There is one lane if nothing
             else is said, since one schedule is measured at a time on a machine.
@@ -69,8 +69,10 @@ async def schedule(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> Se
     reward = env.reward_space
     async with measuring(env, MEASURING):  # without a reward: the schedule at the start may be slow
         templates = await env.observe("templates")
+        if reward == "flops" and not await env.observe("flop_count"):
+            raise ValueError("nothing is calculated here, so there is no speed of that: take the reward roof_fraction")
         if not templates:
-            raise ValueError("there are no templates for this device: schedule is for processors")
+            raise ValueError("there are no templates for this computation")
         env.reward_space = reward
         shape = env.observation_spaces["features"].space.shape
         assert shape is not None
@@ -192,9 +194,12 @@ class Scheduler:
                 loops[at] = one._replace(turns=max(1, turns[rng.integers(2 if one.kind == "vectorize" else 5)]))
             case 2 if at + 1 < len(loops) - 1:  # the vectors stay innermost
                 loops[at], loops[at + 1] = loops[at + 1], one
-            case 3 if one.turns and one.kind != "vectorize":
+            case 3 if "@" in one.kind:
+                kind, _, tensors = one.kind.partition("@")
+                loops[at] = one._replace(kind=f"{'serial' if kind == 'pipeline' else 'pipeline'}@{tensors}")
+            case 3 if one.turns and one.kind in ("", "unroll"):
                 loops[at] = one._replace(kind="" if one.kind else "unroll")
-            case 3 if at == 0:
+            case 3 if at == 0 and one.kind in ("", "parallel"):
                 loops[at] = one._replace(kind="" if one.kind else "parallel")
             case 4 if not one.turns:
                 tile = Place(one.axis, 2 ** int(rng.integers(1, 8)), ("", "unroll")[rng.integers(2)])

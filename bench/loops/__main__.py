@@ -11,6 +11,7 @@ from rich.console import Console
 from aiocg.workers.loops.cpu.target import CpuTarget
 from bench import report
 from bench.loops import sweep
+from bench.loops.cuda import measure_cuda
 from bench.loops.measurements import measure
 from bench.loops.searches import measure_searches
 from bench.measure import Effort, Measurement
@@ -29,12 +30,14 @@ def main(
         float | None, typer.Option("--search", help="Measure what searches of so many seconds find instead.", min=0.1)
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="With --search: of these computations only.")] = None,
+    cuda: Annotated[bool, typer.Option("--cuda", help="With --search: of schedules for the GPU.")] = False,
     threads: Annotated[int, typer.Option(help="With --search: of schedules and of NumPy.", min=1)] = 1,
     folder: Annotated[Path, typer.Option(help="Where the sweep is stored and drawn.")] = DOCS,
 ) -> None:
     """Measure loops beside what the machine can do.
 
-    Examples: python -m bench.loops --quick; python -m bench.loops --search 60 --only 'matmul 512'
+    Examples: python -m bench.loops --quick; python -m bench.loops --search 60 --only 'matmul 512';
+    python -m bench.loops --search 20 --cuda
     """
     console = Console(highlight=False, width=140)
     effort = Effort(quick)
@@ -46,7 +49,9 @@ def main(
         console.print(f"drawn: {sweep.draw(folder)}")
         return
     before = MachineUse.read()
-    if searching is not None:
+    if searching is not None and cuda:
+        results = measure_cuda(effort, searching, only or ())
+    elif searching is not None:
         results = measure_searches(effort, searching, only or (), threads)
     else:
         results = asyncio.run(measure(effort))

@@ -181,3 +181,12 @@ async def test_after_the_time_is_up_there_are_few_rounds_and_what_gains_nothing_
     lane = Noisy({"a": [-1.0] * 9})
     assert await finals.decide(lane, Budget(seconds=0).start(), right) == ((), 0.0)  # type: ignore[arg-type]
     assert len(lane.order) == 3
+
+
+def test_what_a_loop_stages_and_is_bound_to_stays_when_others_change() -> None:
+    template = "i=block.x,j:8=thread.x,m=pipeline@A@B,m:16=unroll"
+    measured = play(Scheduler([[template]], 0, ROWS), 60)
+    kinds = {place.partition("=")[2] for text in measured for place in text[6:-1].split(",")}
+    assert (
+        {"pipeline@A@B", "serial@A@B"} <= kinds <= {"block.x", "thread.x", "pipeline@A@B", "serial@A@B", "unroll", ""}
+    )

@@ -11,7 +11,7 @@ from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.loops.kernels import Kernels
 from aiocg.workers.loops.observations import Observation
 from aiocg.workers.loops.schedule import Schedule
-from aiocg.workers.loops.target import Machine, Roof, Timing
+from aiocg.workers.loops.target import Roof, Timing
 from aiocg.workers.loops.targets import open_target
 
 MOST_SAMPLES = 10_000
@@ -153,11 +153,6 @@ class KernelSession(CompilationSession):
     def roof(self) -> Roof:
         """The device's roofline."""
         return self.kernels.roof(self.deadline - GRACE)
-
-    @property
-    def machine(self) -> Machine | None:
-        """What the device has; see `Target`."""
-        return self.kernels.target.machine
 
     def source(self) -> str:
         """Return the input of the device's compiler, or its output.

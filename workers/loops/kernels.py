@@ -154,9 +154,12 @@ class Kernels:
                 kernel of the computation, is not run again; neither is one that takes `LONG` times `seconds`.
 
         Raises:
-            CompilationError: with `FailureCode.OBSERVATION` if there is no kernel, its results are wrong, or memory is
-                short, with a `reason` in its fields; or if others measured until the deadline.
+            CompilationError: with `FailureCode.OBSERVATION` if there is no kernel, it would leave a long computation to
+                one thread of a device, its results are wrong, or memory is short, with a `reason` in its fields; or if
+                others measured until the deadline.
         """
+        if stage := schedule.left_alone:
+            raise _failure("one thread", f"one thread of the device would compute {stage}: bind a loop of it before")
         kernel = self.kernel(schedule)
         entry = self._entries[schedule.digest]
         try:
@@ -169,7 +172,7 @@ class Kernels:
             if entry.wrong:
                 raise _failure("wrong result", f"the kernel computes something else: {entry.wrong}")
             self.measurements += 1
-            alone = self.target.machine is not None  # on a device the first run also copies the tensors there
+            alone = self.target.name == "cpu"  # on a device the first run also copies the tensors there
             if alone and first > max(seconds, min(LONG * seconds, patience * workload.fastest)):
                 return Timing(first, first, first, samples=1, runs=1)
             timing = kernel.time(workload.arrays, samples=samples, seconds=seconds, deadline=deadline)

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from aiocg.transport.messages import ObservationSpec
 from aiocg.workers.loops.expression import Computation, Stage
 from aiocg.workers.loops.features import FEATURES, features, graph
-from aiocg.workers.loops.layout import write_layout
+from aiocg.workers.loops.layout import Layout, write_layout
 from aiocg.workers.loops.nest import Nest, Split
 from aiocg.workers.loops.schedule import MAX_LOOPS, Schedule
 from aiocg.workers.loops.spelling import unparse
-from aiocg.workers.loops.target import Machine, Roof, Timing
-from aiocg.workers.loops.templates import templates
+from aiocg.workers.loops.target import Roof, Timing
 from aiocg.workers.loops.tile import staged_tile
 
 
@@ -91,13 +90,8 @@ class Subject(Protocol):
     def cursor(self) -> int:
         """The number of the loop at the cursor."""
 
-    @property
-    def first(self) -> Schedule:
-        """The schedule at the start."""
-
-    @property
-    def machine(self) -> Machine | None:
-        """What the device has, for templates; None if there are none for it."""
+    def templates(self) -> tuple[tuple[Layout, ...], ...]:
+        """Return layouts for each statement, the most promising first."""
 
     @property
     def roof(self) -> Roof:
@@ -130,7 +124,9 @@ def flops_spec() -> ObservationSpec:
 
 
 def flops(subject: Subject) -> float:
-    """Return the speed of the kernel in 10**9 floating-point operations per second."""
+    """Return the speed of the kernel in 10**9 floating-point operations per second; 0 if nobody would wait for it."""
+    if subject.schedule.left_alone:
+        return 0.0
     return subject.schedule.computation.flops / subject.timing("flops").seconds / 1e9
 
 
@@ -157,13 +153,13 @@ def _spread(subject: Subject) -> NDArray[np.float64]:
 
 
 def _roof_fraction(subject: Subject) -> float:
+    if subject.schedule.left_alone:
+        return 0.0
     return least_seconds(subject.schedule.computation, subject.roof) / subject.timing("roof_fraction").seconds
 
 
 def _templates(subject: Subject) -> dict[str, list[str]]:
-    if subject.machine is None:
-        return {}
-    stages, found = subject.first.computation.stages, templates(subject.first, subject.machine)
+    stages, found = subject.schedule.computation.stages, subject.templates()
     return {stage.tensor: list(map(write_layout, layouts)) for stage, layouts in zip(stages, found, strict=True)}
 
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest
+from aiocg.workers.loops.expression import ELEMENT_BYTES
+from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Loop, Nest
 from aiocg.workers.loops.primitives import STAGING, Refusal
 from aiocg.workers.loops.tile import staged_bytes
 
@@ -18,6 +19,26 @@ LONGEST_BOUND: Mapping[str, int] = {
 }  # fmt: skip
 
 MOST_SHARED = 227 * 1024  # bytes that a block can have on some device
+MOST_ACCUMULATORS = 256  # per thread, which has at most 255 registers
+
+
+def accumulated(nest: Nest) -> list[Loop]:
+    """Return the loops over the result inside a reduction, for each turn of which a thread has an accumulator."""
+    free = [loop for loop in nest.loops if loop.kind not in LONGEST_BOUND]
+    first = next((at for at, loop in enumerate(free) if loop.variable in nest.reductions), len(free))
+    return [loop for loop in free[first:] if loop.variable not in nest.reductions]
+
+
+def reduced_by_threads(nest: Nest) -> Loop | None:
+    """Return the reduction loop that is bound to threads, which then combine what each has accumulated."""
+    return next((loop for loop in nest.loops if loop.kind in THREADS and loop.variable in nest.reductions), None)
+
+
+def shared_by_reduction(nest: Nest) -> int:
+    """Return the bytes of shared memory by which the threads of a block combine what they have accumulated."""
+    if reduced_by_threads(nest) is None:
+        return 0
+    return ELEMENT_BYTES * math.prod(loop.extent for loop in nest.loops if loop.kind in THREADS)
 
 
 class Rules(NamedTuple):
@@ -89,7 +110,8 @@ def _check_vectorized(nest: Nest) -> None:
 
 
 def _check_bound(nest: Nest) -> None:
-    """Check that bound loops are the outermost, blocks around threads, each index used once, none a reduction loop."""
+    """Check that bound loops are the outermost, blocks around threads, each index used once, and that at most one is
+    reduced over, by threads."""
     ranks = [0 if loop.kind in BLOCKS else 1 if loop.kind in THREADS else 2 for loop in nest.loops]
     for index, (outer, inner) in enumerate(pairwise(nest.loops)):
         if ranks[index] > ranks[index + 1]:
@@ -99,8 +121,8 @@ def _check_bound(nest: Nest) -> None:
             )
     bound = [loop for loop, rank in zip(nest.loops, ranks, strict=True) if rank < 2]
     for index, loop in enumerate(bound):
-        if loop.variable in nest.reductions:
-            raise Refusal(f"{loop.variable} is reduced over and cannot be bound to {loop.kind}")
+        if loop.variable in nest.reductions and loop.kind in BLOCKS:
+            raise Refusal(f"{loop.variable} is reduced over and cannot be bound to {loop.kind}, only to threads")
         if loop.extent > LONGEST_BOUND[loop.kind]:
             raise Refusal(f"{loop.variable} has {loop.extent} turns, {loop.kind} at most {LONGEST_BOUND[loop.kind]}")
         if loop.kind in (other.kind for other in bound[:index]):
@@ -108,6 +130,11 @@ def _check_bound(nest: Nest) -> None:
     threads = math.prod(loop.extent for loop in bound if loop.kind in THREADS)
     if threads > MOST_THREADS:
         raise Refusal(f"a block would have {threads} threads, {MOST_THREADS} are the most")
+    reduced = [loop.variable for loop in bound if loop.variable in nest.reductions]
+    if len(reduced) > 1:
+        raise Refusal(f"{' and '.join(reduced)} are reduced over, and only one such loop can be bound to threads")
+    if reduced and math.prod(loop.extent for loop in accumulated(nest)) > MOST_ACCUMULATORS:
+        raise Refusal(f"threads that reduce together have at most {MOST_ACCUMULATORS} results each")
 
 
 def _check_staged(nest: Nest, rules: Rules) -> None:
@@ -121,6 +148,6 @@ def _check_staged(nest: Nest, rules: Rules) -> None:
     for variable, kind in kinds.items():
         if kind == "pipelined" and variable not in staged:
             raise Refusal(f"nothing is staged in {variable}, which therefore cannot be pipelined")
-    size = staged_bytes(nest)
+    size = staged_bytes(nest) + shared_by_reduction(nest)
     if size > rules.shared_memory:
         raise Refusal(f"the tiles would have {size} bytes, and a block shares {rules.shared_memory}")

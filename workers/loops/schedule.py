@@ -31,6 +31,7 @@ from aiocg.workers.loops.spelling import unparse
 __all__ = ["BINDINGS", "FACTORS", "MAX_LOOPS", "MAX_STAGED", "Refusal", "Schedule", "Step", "steps"]
 
 MAX_LOOPS = 24  # of all stages together
+MOST_ALONE = 1 << 24  # operations that one thread of a GPU carries out in about a second
 MAX_STAGED = 4  # only the first tensors can be staged
 FACTORS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
 BINDINGS = (*BLOCKS, *THREADS)
@@ -136,6 +137,14 @@ class Schedule:
     def loops(self) -> tuple[tuple[int, int], ...]:
         """The stage of each loop and its position in that stage's nest, by the loop's number."""
         return tuple((stage, at) for stage, nest in enumerate(self.nests) for at in range(len(nest.loops)))
+
+    @cached_property
+    def left_alone(self) -> str:
+        """The first stage that one thread of a GPU would compute for seconds or minutes, "" if there is none."""
+        if not self.rules.shared_memory:
+            return ""
+        stages = (nest.stage for nest in self.nests if not any(loop.kind in BINDINGS for loop in nest.loops))
+        return next((stage.tensor for stage in stages if stage.flops > MOST_ALONE), "")
 
     def apply(self, step: Step) -> "Schedule":
         """Return the schedule after a step.

@@ -70,13 +70,17 @@ class LoopsSession(KernelSession):
 
     def __init__(self, benchmark: Schedule) -> None:
         super().__init__(self.target)
-        self.first = self._schedule = replace(benchmark, rules=self.kernels.target.rules)
+        self._first = self._schedule = replace(benchmark, rules=self.kernels.target.rules)
         self.cursor = 0
 
     @property
     def schedule(self) -> Schedule:
         """The current schedule."""
         return self._schedule
+
+    def templates(self) -> tuple[tuple[Layout, ...], ...]:
+        """Return layouts for each statement that are likely to be fast, the likeliest first."""
+        return self.kernels.target.templates(self._first)
 
     def apply_action(self, action: Any) -> bool:
         """Change the schedule, or move the cursor; illegal steps change nothing."""
@@ -86,7 +90,7 @@ class LoopsSession(KernelSession):
             self.acted(changed=False)
             return self._go(self.cursor + CURSOR_MOVES[action])
         if _is_recipe(action):
-            return self._become(_cooked(self.first, read_recipe(self.target, action)))
+            return self._become(_cooked(self._first, read_recipe(self.target, action)))
         if (layouts := read_layouts(action)) is not None:
             return self._become(self._arranged(layouts))
         step = resolve(action, self.cursor)
@@ -97,7 +101,7 @@ class LoopsSession(KernelSession):
 
     def _arranged(self, layouts: tuple[Layout, ...]) -> Schedule:
         try:
-            return arrange(self.first, layouts)
+            return arrange(self._first, layouts)
         except Refusal:
             return self._schedule
 

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.layout import Layout
 from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.rules import Rules
+from aiocg.workers.loops.schedule import Schedule
 
 Arrays = Sequence[NDArray[np.float32]]  # one for each of `Computation.tensors`, in that order
 
@@ -44,20 +46,6 @@ class Roof(NamedTuple):
     bandwidths: tuple[tuple[int, float], ...]
 
 
-class Machine(NamedTuple):
-    """What a processor has, which decides what schedules are worth trying.
-
-    Attributes:
-        vector: `float32` elements of a vector.
-        registers: vectors that registers hold.
-        threads: threads that share a parallel loop.
-    """
-
-    vector: int
-    registers: int
-    threads: int
-
-
 class Kernel(Protocol):
     """A compiled computation.
 
@@ -90,13 +78,11 @@ class Target(Protocol):
     Attributes:
         name: `cpu` or `cuda`.
         description: the device and its configuration, such as the model, the threads and the vector length.
-        machine: what `templates` are made for; None where there are none.
         rules: what loops it can carry out.
     """
 
     name: str
     description: str
-    machine: Machine | None
     rules: Rules
 
     def compile(self, computation: Computation, nests: Sequence[Nest]) -> Kernel:
@@ -105,6 +91,9 @@ class Target(Protocol):
         Raises:
             CompilationError: with `FailureCode.ACTION` if the device cannot run these nests.
         """
+
+    def templates(self, schedule: Schedule) -> tuple[tuple[Layout, ...], ...]:
+        """Return layouts for each statement of an initial schedule that are likely to be fast, the likeliest first."""
 
     def roof(self, deadline: float = math.inf) -> Roof:
         """Return the roofline of the device; measuring it takes seconds the first time.

@@ -2,6 +2,7 @@
 
 from aiocg.workers.loops.cuda.source import Program, generate
 from aiocg.workers.loops.language import parse
+from aiocg.workers.loops.layout import arrange, read_layouts
 from aiocg.workers.loops.schedule import Schedule, Step
 
 
@@ -11,6 +12,13 @@ def scheduled(text: str, steps: str) -> Schedule:
     for step in steps.split():
         schedule = schedule.apply(Step.parse(step))
     return schedule
+
+
+def laid_out(text: str, *layouts: str) -> Schedule:
+    """Return the schedule with these layouts, one for each statement."""
+    found = read_layouts(f"nests<{';'.join(layouts)}>")
+    assert found is not None
+    return arrange(Schedule.of(parse(text), "cuda"), found)
 
 
 def program(schedule: Schedule) -> Program:
@@ -111,6 +119,22 @@ def columns(n: int) -> Schedule:
         stage<loop=4;tensor=0>
     """
     return scheduled(f"B[i:{n}, j:{n}] = A[j, i]", steps)
+
+
+def rows(n: int, m: int, threads: int = 64, each: int = 2, reducer: str = "sum") -> Schedule:
+    """Return a reduction of rows: the threads of a row of a block have a row of the matrix together."""
+    return laid_out(f"R[i:{n}] = {reducer}(j:{m}) X[i, j]", f"i=block.x,i:{each}=thread.y,j:{threads}=thread.x,j")
+
+
+def column_sums(n: int, m: int, threads: int = 32, sharing: int = 8) -> Schedule:
+    """Return the sums of columns: neighbouring threads have neighbouring columns, and several share one."""
+    return laid_out(f"R[j:{m}] = sum(i:{n}) X[i, j]", f"j=block.x,i:{sharing}=thread.y,j:{threads}=thread.x,i")
+
+
+def split_sums(n: int, m: int, k: int, threads: int = 8) -> Schedule:
+    """Return a product of matrices with tiles in which threads share the sums of each element of C."""
+    layout = f"i=block.y,j=block.x,i:4=thread.y,k:{threads}=thread.x,k=serial@A@B,j:3,k:4"
+    return laid_out(f"C[i:{n}, j:{m}] = sum(k:{k}) A[i, k] * B[k, j]", layout)
 
 
 def softmax(rows: int, columns: int, threads: int = 32) -> Schedule:

@@ -66,6 +66,10 @@ def seconds(target: CudaTarget, schedule: Schedule) -> float:
         pytest.param(written.columns(1000), id="columns of a tile"),
         pytest.param(written.transpose(1000, 130), id="a tile, transposed"),
         pytest.param(written.softmax(100, 1000), id="several stages"),
+        pytest.param(written.rows(1001, 3000), id="a sum of many threads"),
+        pytest.param(written.rows(37, 1000, threads=37, each=3, reducer="max"), id="threads that are no power of two"),
+        pytest.param(written.column_sums(999, 1001), id="shared sums of columns"),
+        pytest.param(written.split_sums(50, 70, 300), id="tiles and sums of many threads"),
         pytest.param(written.scheduled("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"), id="no accumulators"),
     ],
 )
@@ -127,7 +131,7 @@ def test_the_roof_is_above_what_is_under_it(target: CudaTarget) -> None:
 
 
 def test_what_does_not_fit_in_memory_is_an_error_and_the_device_goes_on(target: CudaTarget) -> None:
-    schedule = written.pointwise(1 << 10)
+    schedule = written.pointwise(1 << 11)
     with pytest.raises(MemoryError), target._device.use():
         target._device.cupy.empty(1 << 46, np.float32)
     check(target, schedule)
@@ -138,7 +142,7 @@ def test_a_launch_that_the_device_refuses_is_an_error_and_the_device_goes_on(tar
     nothing = device.cupy.RawModule(code='extern "C" __global__ void nothing() {}').get_function("nothing")
     with pytest.raises(CompilationError, match="refuses"), device.use():
         nothing((1,), (4096,), ())
-    check(target, written.pointwise(1 << 10))
+    check(target, written.pointwise(1 << 11))
 
 
 def test_an_access_outside_of_all_memory_ends_the_process(target: CudaTarget) -> None:

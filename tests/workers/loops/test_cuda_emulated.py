@@ -39,6 +39,9 @@ def check(emulator: Any, schedule: Schedule, program: Program | None = None) -> 
         pytest.param(written.register_matmul(21, 18, 13, tile=8, each=2, depth=4), id="tiles and registers"),
         pytest.param(written.transpose(13, 22, tile=8, rows=2), id="a tile, transposed", marks=pytest.mark.slow),
         pytest.param(written.softmax(11, 33, threads=8), id="several stages"),
+        pytest.param(written.rows(7, 50, threads=11, reducer="max"), id="threads that share a row"),
+        pytest.param(written.column_sums(50, 21, threads=8, sharing=3), id="threads that share a column"),
+        pytest.param(written.split_sums(6, 7, 70, threads=8), id="tiles and shared sums"),
         pytest.param(
             written.scheduled("B[i:300] = max(j:5) A[i, j]", "reorder<loop=0>"),
             id="no accumulators",
@@ -73,6 +76,17 @@ def test_barriers_keep_the_copies_of_a_tile_apart_from_its_uses(race_detector: A
     for broken in (without_first, without_last):
         with pytest.raises(subprocess.CalledProcessError) as caught:
             check(race_detector, schedule, broken)
+        assert b"data race" in caught.value.stderr
+
+
+@pytest.mark.slow
+def test_barriers_keep_what_threads_combine_apart(race_detector: Any) -> None:
+    for schedule in (written.rows(5, 40, threads=8), written.split_sums(5, 7, 40, threads=4)):
+        check(race_detector, schedule)
+        program = generate(schedule.computation, schedule.nests)
+        kernel, _, last = program.source.rpartition("__syncthreads();")
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            check(race_detector, schedule, program._replace(source=kernel + last))
         assert b"data race" in caught.value.stderr
 
 

@@ -119,6 +119,20 @@ def test_accumulators_are_registers_unless_there_are_too_many() -> None:
     assert "C[i] = maximum(C[i], A[i * 4 + k]);" in many
 
 
+def test_what_was_summed_up_is_stored_by_vectors_without_reading_again() -> None:
+    lines = body("B[i:8] = sum(k:3) A[k, i]", "reorder<loop=0>")
+    assert "*(float4 *)&B[i] = make_float4(" in " ".join(lines) or "*(float4 *)&B[first] = make_float4(" in lines
+    assert not any("A_vector" in line for line in lines)
+
+
+def test_threads_combine_what_they_have_and_the_first_stores_it() -> None:
+    lines = body("B[i:5] = sum(k:8) A[i, k]", "bind<loop=0;to=block.x> bind<loop=1;to=thread.x>")
+    assert lines[0] == "__shared__ float partial[8];"
+    assert "for (int left = 8; left > 1; left = (left + 1) / 2) {" in lines
+    assert "partial[thread] += partial[thread + half];" in lines
+    assert lines[-3:] == ["if (k == 0) {", "B[i] = total;", "}"]
+
+
 def test_an_unrolled_loop_asks_the_compiler_to_unroll() -> None:
     lines = body("B[i:63] = A[i]", "split<loop=0;factor=9> unroll<loop=1>")
     assert lines[lines.index("#pragma unroll") + 1] == "for (int i_1 = 0; i_1 < 9; ++i_1) {"
@@ -159,7 +173,17 @@ def test_what_no_device_can_do_is_refused_in_a_sentence() -> None:
         ("threads", bound("B[i:64, j:32] = A[i, j]", Loop("i", 64, "thread.y"), Loop("j", 32, "thread.x"))),
         ("block.y", bound("B[i:70000] = A[i]", Loop("i", 70000, "block.y"))),
         ("two loops", bound("B[i:2, j:2] = A[i, j]", Loop("i", 2, "thread.x"), Loop("j", 2, "thread.x"))),
-        ("reduced", bound("B[i:2] = sum(k:2) A[i, k]", Loop("k", 2, "thread.x"), Loop("i", 2))),
+        ("reduced", bound("B[i:2] = sum(k:2) A[i, k]", Loop("k", 2, "block.y"), Loop("i", 2))),
+        (
+            "256 results",
+            bound(
+                "B[i:2, j:257] = sum(k:2, l:2) A[i, j, k, l]",
+                Loop("k", 2, "thread.x"),
+                Loop("l", 2),
+                Loop("i", 2),
+                Loop("j", 257),
+            ),
+        ),
         ("inside", bound("B[i:2, j:2] = A[i, j]", Loop("i", 2), Loop("j", 2, "thread.x"))),
         ("vectorized", bound("B[i:2] = A[i]", Loop("i", 2, "vectorized"))),
         ("parallel", bound("B[i:2] = A[i]", Loop("i", 2, "parallel"))),

@@ -32,15 +32,33 @@ def test_what_is_written_is_read_and_other_actions_are_not_layouts() -> None:
     layouts: tuple[Layout, ...] = (
         (Place("i"), Place("j", 8, "unroll"), Place("j", 1)),
         (),
-        (Place("x_1", 0, "block.x"),),
+        (Place("x_1", 0, "block.x"), Place("k", 4, "pipeline", ("A", "B_2")), Place("l", 0, "serial", ("A",))),
     )
-    texts = ["i,j:8=unroll,j:1", "", "x_1=block.x"]
+    texts = ["i,j:8=unroll,j:1", "", "x_1=block.x,k:4=pipeline@A@B_2,l=serial@A"]
     assert [write_layout(layout) for layout in layouts] == texts
     assert read_layouts(f"nests<{';'.join(texts)}>") == layouts
     assert read_layouts("split<loop=0;factor=2>") is None is read_layouts("nests")
-    for text in ("nests<i,,j>", "nests<i:0>", "nests<i=fast>", "nests<i:-1>", "nests< i>"):
+    for text in (
+        "nests<i,,j>",
+        "nests<i:0>",
+        "nests<i=fast>",
+        "nests<i:-1>",
+        "nests< i>",
+        "nests<i@A>",
+        "nests<i=unroll@>",
+    ):
         with pytest.raises(ValueError, match="no loop of a layout"):
             read_layouts(text)
+
+
+def test_the_loop_that_has_what_is_left_is_around_the_others_wherever_it_stands() -> None:
+    schedule = Schedule.of(parse("R[i:40] = sum(k:100) A[i, k]"), "cuda")
+    for step in ("split<loop=1;factor=8>", "reorder<loop=1>", "bind<loop=0;to=block.x>", "bind<loop=1;to=thread.x>",
+                 "stage<loop=2;tensor=0>"):  # fmt: skip
+        schedule = schedule.apply(Step.parse(step))
+    layouts = read_layouts("nests<i=block.x,k:8=thread.x,k=serial@A>")
+    assert layouts is not None
+    assert arrange(Schedule.of(schedule.computation, "cuda"), layouts) == schedule
 
 
 def test_a_statement_without_loops_keeps_those_of_the_start() -> None:
@@ -54,7 +72,7 @@ def test_a_statement_without_loops_keeps_those_of_the_start() -> None:
         ("nests<i,j,k>", "1 layouts and 2 statements"),
         ("nests<i,j;i,j>", "the axes of C are i, j, k"),
         ("nests<i,j,k,x;i,j>", "the axes of C are i, j, k"),
-        ("nests<i,i,j,k;i,j>", "only the outermost loop of i"),
+        ("nests<i,i,j,k;i,j>", "only one loop of i"),
         ("nests<i:5,i:4,j,k;i,j>", "the loops of i have 20 turns, and i has 24"),
         ("nests<i,i:48,j,k;i,j>", "cannot be split by 48"),
         ("nests<i,k,j,j:12=vectorize;i,j>", "power of two"),

@@ -182,7 +182,14 @@ ORDER = "blocks are the outermost loops, then threads, then all others"
     (("bind<loop=0;to=thread.y>",), "bind<loop=1;to=thread.x>", "a block would have 6144 threads, 1024 are the most"),
     (("reorder<loop=0>",), "bind<loop=0;to=thread.z>", "j has 96 turns, thread.z at most 64"),
     (("reorder<loop=1>", "reorder<loop=0>"), "bind<loop=0;to=block.x>",
-     "k is reduced over and cannot be bound to block.x"),
+     "k is reduced over and cannot be bound to block.x, only to threads"),
+    (("bind<loop=0;to=block.y>", "bind<loop=1;to=block.x>"), "bind<loop=2;to=thread.x>", None),
+    (("reorder<loop=1>", "reorder<loop=0>"), "bind<loop=0;to=thread.y>", None),
+    (("split<loop=2;factor=8>", "reorder<loop=1>", "reorder<loop=0>", "reorder<loop=2>", "reorder<loop=1>"),
+     "bind<loop=0;to=thread.y>", "threads that reduce together have at most 256 results each"),
+    (("bind<loop=0;to=block.y>", "bind<loop=1;to=block.x>", "split<loop=2;factor=8>", "bind<loop=2;to=thread.y>"),
+     "bind<loop=3;to=thread.x>",
+     "k.0 and k.1 are reduced over, and only one such loop can be bound to threads"),
     ((), "stage<loop=0;tensor=2>", "C does not read C"),
     ((), "stage<loop=0;tensor=3>", "there is no tensor 3, but 3 tensors"),
     ((), "stage<loop=0;tensor=1>", None),
@@ -239,6 +246,14 @@ def test_mask_and_reasons_say_what_apply_does(target_name: str) -> None:
     agrees()
 
 
+def test_a_long_computation_left_to_one_thread_of_a_gpu_is_known() -> None:
+    assert _after(MATMUL, "cuda").left_alone == ""
+    long = _after("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", "cuda")
+    assert long.left_alone == "C"
+    assert long.apply(Step.parse("bind<loop=0;to=thread.x>")).left_alone == ""
+    assert _after("C[i:512, j:512] = sum(k:512) A[i, k] * B[k, j]", "cpu").left_alone == ""
+
+
 def _problems(nest: Nest, target_name: str) -> list[str]:
     """Say what a nest has that its target cannot carry out: a second opinion on `rules`."""
     loops, found = nest.loops, []
@@ -252,7 +267,8 @@ def _problems(nest: Nest, target_name: str) -> list[str]:
         found.append("parallel inside or vectorized outside")
     if bound != kinds[: len(bound)] or bound != sorted(bound, key=lambda kind: kind[0]) or len(set(bound)) < len(bound):
         found.append("order of bound loops")
-    if any(loop.variable in nest.reductions for loop in loops if loop.kind == "parallel" or loop.kind in bound):
+    shared = {*bound, "parallel"} - {*THREADS}
+    if any(loop.variable in nest.reductions for loop in loops if loop.kind in shared):
         found.append("reduced over by many")
     if math.prod(loop.extent for loop in loops if loop.kind == "unrolled") > 1024:
         found.append("too many copies")

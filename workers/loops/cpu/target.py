@@ -14,11 +14,14 @@ from aiocg.workers.loops.cpu.kernel import CpuKernel, Team
 from aiocg.workers.loops.cpu.loops import INDEX
 from aiocg.workers.loops.cpu.peak import measure_roof
 from aiocg.workers.loops.cpu.stages import Room, write_stage
+from aiocg.workers.loops.cpu.templates import Machine, templates
 from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.layout import Layout
 from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.rules import RULES
-from aiocg.workers.loops.target import Machine, Roof
+from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops.target import Roof
 
 VERSION = 1  # of the roofline measurement
 
@@ -48,7 +51,7 @@ class CpuTarget:
         self.threads = threads or processors()
         self.cache_dir = cache_dir
         self.description = f"{_model()} ({jit.cpu_name()}), {self.threads} threads, {jit.vector_length()} float32"
-        self.machine: Machine | None = Machine(jit.vector_length(), jit.vector_registers(), self.threads)
+        self.machine = Machine(jit.vector_length(), jit.vector_registers(), self.threads)
         self._team = Team(self.threads)
 
     def compile(self, computation: Computation, nests: Sequence[Nest]) -> CpuKernel:
@@ -69,6 +72,10 @@ class CpuTarget:
         write_driver(module, steps, len(computation.tensors))
         threads = self.threads if any(step.parallel for step in steps) else 1
         return CpuKernel(computation, jit.Code(module), self._team, threads)
+
+    def templates(self, schedule: Schedule) -> tuple[tuple[Layout, ...], ...]:
+        """Return layouts for each statement that are likely to be fast; see `cpu.templates`."""
+        return templates(schedule, self.machine)
 
     def roof(self, deadline: float = math.inf) -> Roof:
         """Return the CPU's roofline; measuring it takes seconds the first time.

@@ -30,13 +30,17 @@ class Copies:
         launch: the kernel's threads.
         names: names for what the copies need.
         most: the shared memory of a block in bytes.
+        taken: how much of that is for other things.
 
     Attributes:
         tiles: the tiles by the names of their tensors.
         shared: the shared memory that the kernel has to be launched with, in bytes.
+        thread: the name of the thread's number in its block.
     """
 
-    def __init__(self, nest: Nest, tensors: Mapping[str, Tensor], launch: Launch, names: Names, most: int) -> None:
+    def __init__(
+        self, nest: Nest, tensors: Mapping[str, Tensor], launch: Launch, names: Names, most: int, taken: int
+    ) -> None:
         self.tiles = {staging.tensor: staged_tile(nest, staging) for staging in nest.stagings}
         self._nest = nest
         self._tensors = tensors
@@ -49,21 +53,19 @@ class Copies:
         }
         widths = {name: self._width(name) for name in self.tiles}
         self._rows = {name: row_length(nest, tile, widths[name]) for name, tile in self.tiles.items()}
-        if self._bytes() > most:
+        if self._bytes() + taken > most:
             self._rows = {name: tile.shape[-1] for name, tile in self.tiles.items()}
         self._widths = {name: longest(self._rows[name], width) for name, width in widths.items()}
-        self.shared = self._bytes() if self._bytes() > STATIC else 0
+        self.shared = self._bytes() if self._bytes() + taken > STATIC else 0
         self._names = {name: names.take(f"{name}_tile") for name in self.tiles}
         self._places = {
             name: [names.take(f"{name}_{at}") for at in range(len(tile.shape))] for name, tile in self.tiles.items()
         }
-        self._thread, self._index, self._element = map(names.take, ("thread", "index", "element"))
+        self.thread, self._index, self._element = map(names.take, ("thread", "index", "element"))
         self._shared, self._inside = map(names.take, ("shared", "inside"))
 
     def declare(self, lines: Lines) -> None:
-        """Write the definitions of the tiles, and of the thread's number in its block."""
-        if not self.tiles:
-            return
+        """Write the definitions of the tiles."""
         if self.shared:
             lines.add(f"extern __shared__ __align__(16) float {self._shared}[];")
         offset = 0
@@ -73,8 +75,11 @@ class Copies:
             else:
                 lines.add(f"__shared__ __align__(16) float {self._names[name]}[{self._all_words(tile)}];")
             offset += self._all_words(tile)
+
+    def number(self, lines: Lines) -> None:
+        """Write the definition of the thread's number in its block."""
         x, y, _ = self._launch.block
-        lines.add(f"const int {self._thread} = threadIdx.x + {x} * (threadIdx.y + {y} * (int)threadIdx.z);")
+        lines.add(f"const int {self.thread} = threadIdx.x + {x} * (threadIdx.y + {y} * (int)threadIdx.z);")
 
     def write(self, lines: Lines, loop: Loop, values: Mapping[str, str], integer: str) -> None:
         """Write the copies of what is staged in a loop.
@@ -160,7 +165,7 @@ class Copies:
         with ExitStack() as inside:
             step = threads * width
             inside.enter_context(lines.braces(f"for (int {turn} = 0; {turn} < {size}; {turn} += {step})"))
-            lines.add(f"const int {element} = {joined([turn, product(self._thread, width)])};")
+            lines.add(f"const int {element} = {joined([turn, product(self.thread, width)])};")
             if size % step:
                 inside.enter_context(lines.braces(f"if ({element} < {size})"))
             digits = _digits(element, tile.shape)

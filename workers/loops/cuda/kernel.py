@@ -8,6 +8,7 @@ A kernel looks like this; parts in brackets are optional:
         loops from the outermost reduction loop on
             [__syncthreads(), all threads of the block copy tiles, __syncthreads()]
             accumulators <- body
+        [__syncthreads(), threads combine their accumulators in shared memory]
         [the result = accumulators, by vectors where that is possible]
 
 A pipelined loop copies before it begins what its first turn reads; each turn waits for its copies, has a barrier, and
@@ -16,6 +17,8 @@ begins those of the next one.
 There is one accumulator for each iteration of the result loops inside a reduction loop. Accumulators are registers if
 the compiler finds room and knows their indices, which it does if those loops are unrolled. If there are too many, the
 kernel accumulates in the result itself, since no other thread accesses a thread's elements.
+
+A reduction loop may be bound to threads: each then accumulates its share, and the first stores what they have together.
 
 A guard is tested as soon as its variable is known, and outside of a loop in which it holds for all turns or none.
 Guards that differ between threads of a block are tested inside all loops that contain a barrier, since all threads of a
@@ -35,8 +38,8 @@ from aiocg.workers.loops.cuda.guards import NOTHING, dropped, uniform_turns
 from aiocg.workers.loops.cuda.vectors import width
 from aiocg.workers.loops.expression import REDUCERS, Affine, Read, Tensor
 from aiocg.workers.loops.nest import Guard, Loop, Nest, Split
+from aiocg.workers.loops.rules import MOST_ACCUMULATORS, accumulated, reduced_by_threads, shared_by_reduction
 
-MAX_ACCUMULATORS = 256  # per thread, which has at most 255 registers
 REGISTERS = 65536  # of a multiprocessor
 ENOUGH = 128  # registers per thread, where half of them are accumulators
 LONGEST_INDEX = 2**31 - 1  # in 32 bits, which is cheaper than 64
@@ -70,18 +73,22 @@ class Kernel:
         first = next((at for at, loop in enumerate(free) if loop.variable in nest.reductions), len(free))
         self._bound = [loop for loop in nest.loops if loop.kind in COORDINATES]
         self._outer, self._inner = free[:first], free[first:]
-        self._kept = [loop for loop in self._inner if loop.variable not in nest.reductions]
+        self._kept = accumulated(nest)
+        self._across = reduced_by_threads(nest)
         self._barriers = frozenset(staging.variable for staging in nest.stagings)
+        self._last = frozenset({self._across.variable} if self._across else ())  # stands for the barriers at the end
         names = Names()
         self._names = VariableNames({name: names.take(name) for name in (*self._tensors, *nest.extent)})
-        self._copies = Copies(nest, self._tensors, call.launch, names, shared_memory)
+        taken = shared_by_reduction(nest)
+        self._copies = Copies(nest, self._tensors, call.launch, names, shared_memory, taken)
         self.call = call._replace(shared=self._copies.shared)
         self._total, self._index, self._first = map(names.take, ("total", "index", "first"))
+        self._partial, self._left, self._half = map(names.take, ("partial", "left", "half"))
         self._integer = "int" if self._fits() else "long long"
         self._expressions = Expressions(nest, self._tensors, self._copies, self._names)
         self._result = Read(nest.stage.tensor, tuple(Affine(0, ((axis.name, 1),)) for axis in nest.stage.spatial))
         self._dropped = NOTHING
-        self._in_registers = math.prod(loop.extent for loop in self._kept) <= MAX_ACCUMULATORS
+        self._in_registers = math.prod(loop.extent for loop in self._kept) <= MOST_ACCUMULATORS
         if nest.stage.reducer and self._in_registers:
             self._dropped = dropped(nest, self._left_to_the_reduction(), self._copies.tiles, self._shapes)
         self._expressions.within = {axis: names.take(f"{axis}_within") for axis in sorted(self._dropped.axes)}
@@ -99,15 +106,20 @@ class Kernel:
         bounds = f"__launch_bounds__({', '.join(map(str, self._launch_bounds()))})"
         with self._lines.braces(f'extern "C" __global__ void {bounds} {self.call.function}({", ".join(parameters)})'):
             self._copies.declare(self._lines)
+            if self._across:
+                self._lines.add(f"__shared__ float {self._partial}[{block[0] * block[1] * block[2]}];")
+            if self._across or self._copies.tiles:
+                self._copies.number(self._lines)
             for loop in self._bound:
                 self._lines.add(f"const {self._integer} {self._names[loop.variable]} = {COORDINATES[loop.kind]};")
             result = self._expressions.needing(lambda: self._expressions.element(self._result))
             body = self._expressions.needing(lambda: self._expressions.value(stage.body))
-            part = _Part(self._outer, self._nest.guards, self._barriers, result.needs | body.needs)
+            part = _Part(self._outer, self._nest.guards, self._barriers | self._last, result.needs | body.needs)
             known = frozenset(loop.variable for loop in self._bound)
             if stage.reducer:
                 self._loops(part, known, lambda inside, guards: self._stage(result, body, inside, guards))
             else:
+                part = part._replace(reads=tuple(self._vectors))
                 self._assign(part, known, lambda values, read: self._expressions.value(stage.body, values, read))
         return self._lines.text
 
@@ -149,7 +161,7 @@ class Kernel:
                 most = width(self._nest, self._result, self._shapes[self._result.tensor], loop)
                 length = min([most, *(turns[guard] for guard in guards)])
                 if length > 1:
-                    self._assign_vectors(inside, loop, guards, length, part.value)
+                    self._assign_vectors(inside, loop, guards, length, part)
                     return
             if loop.variable in part.barriers:
                 again = loop is not [*self._outer, *self._inner][0]
@@ -173,7 +185,7 @@ class Kernel:
         self._loops(part._replace(value=value), known, lambda *_: self._lines.add(f"{element} = {value(names, {})};"))
 
     def _assign_vectors(
-        self, inside: ExitStack, loop: Loop, guards: Sequence[Guard], length: int, value: Value
+        self, inside: ExitStack, loop: Loop, guards: Sequence[Guard], length: int, part: "_Part"
     ) -> None:
         """Write the innermost loop of an assignment.
 
@@ -182,8 +194,9 @@ class Kernel:
             loop: the loop.
             guards: those not tested; each holds for all elements of a vector or for none.
             length: of a vector.
-            value: returns an element's value for the values of variables, and of elements that are read.
+            part: the loop as a part, with what is assigned.
         """
+        assert part.value is not None
         first = "0" if length == loop.extent else self._first
         if length != loop.extent:
             self._loop(inside, loop, first, length)
@@ -192,14 +205,15 @@ class Kernel:
             conditions = (f"{values[guard.variable]} < {guard.bound}" for guard in guards)
             inside.enter_context(self._lines.braces(f"if ({' && '.join(conditions)})"))
         known: dict[Read, str] = {}
-        for read, name in self._vectors.items():
+        for read in part.reads:
+            name = self._vectors[read]
             most = width(self._nest, read, self._shapes[read.tensor], loop)
             if read.tensor not in self._copies.tiles and most % length == 0:
                 known[read] = name
                 element = self._expressions.element(read, values)
                 self._lines.add(f"const float{length} {name} = *(const float{length} *)&{element};")
         elements = [
-            value(
+            part.value(
                 self._values(loop, joined([first, str(lane)])),
                 {read: f"{name}.{'xyzw'[lane]}" for read, name in known.items()},
             )
@@ -237,7 +251,7 @@ class Kernel:
     def _left_to_the_reduction(self) -> list[Guard]:
         """Return the guards that are not tested in the loops outside of the reduction."""
         known = frozenset(loop.variable for loop in (*self._bound, *self._outer))
-        barriers = self._barriers & {loop.variable for loop in self._inner}
+        barriers = self._barriers & {loop.variable for loop in self._inner} | self._last
         return [
             guard
             for guard in self._nest.guards
@@ -292,8 +306,32 @@ class Kernel:
             self._assign(kept, known, lambda *_: initial)
         step = REDUCTIONS[nest.stage.reducer].format(total, body.text)
         self._loops(_Part(self._inner, tested, barriers, needs), known, lambda *_: self._lines.add(step))
-        if self._in_registers:
-            self._assign(kept, known, lambda values, _: self._accumulator(values))
+        with ExitStack() as inside:
+            if self._across:
+                self._combine(self._across)
+                inside.enter_context(self._lines.braces(f"if ({self._names[self._across.variable]} == 0)"))
+            if self._in_registers:
+                self._assign(kept, known, lambda values, _: self._accumulator(values))
+
+    def _combine(self, across: Loop) -> None:
+        """Write how threads combine what they have accumulated, which the first of them then has."""
+        count, thread = math.prod(loop.extent for loop in self._kept), self._copies.thread
+        total = f"{self._total}[{self._index}]" if self._kept else self._total
+        step = math.prod(self.call.launch.block[: "xyz".index(across.kind[-1])])  # from one of them to the next
+        mine, other = f"{self._partial}[{thread}]", f"{self._partial}[{thread} + {product(self._half, step)}]"
+        head = f"for (int {self._index} = 0; {self._index} < {count}; ++{self._index})" if self._kept else ""
+        if self._kept:
+            self._lines.add("#pragma unroll")
+        with self._lines.braces(head):
+            if self._kept or self._outer:
+                self._lines.add("__syncthreads();")  # until others have read what they combine before this
+            self._lines.add(f"{mine} = {total};")
+            left, half = self._left, self._half
+            with self._lines.braces(f"for (int {left} = {across.extent}; {left} > 1; {left} = ({left} + 1) / 2)"):
+                self._lines.add("__syncthreads();", f"const int {half} = ({left} + 1) / 2;")
+                with self._lines.braces(f"if ({self._names[across.variable]} + {half} < {left})"):
+                    self._lines.add(REDUCTIONS[self._nest.stage.reducer].format(mine, other))
+            self._lines.add(f"{total} = {mine};")
 
     def _named(self, guards: Sequence[Guard], known: Set[str], barriers: Set[str]) -> frozenset[str]:
         """Return the variables of the guards that the reduction tests inside the last loop that they depend on."""
@@ -348,7 +386,9 @@ class _Part(NamedTuple):
         guards: those not tested yet.
         barriers: those of the kernel's loops from here inwards that begin with a barrier.
         needs: the variables that have to be defined.
-        value: what is assigned to the result in the innermost loop, if that is what they do.
+        value: what is assigned to the result in the innermost loop, if that is what they do: from the values of
+            variables, and of elements that are read.
+        reads: the elements that this value reads.
     """
 
     loops: Sequence[Loop]
@@ -356,3 +396,4 @@ class _Part(NamedTuple):
     barriers: frozenset[str]
     needs: frozenset[str]
     value: Value | None = None
+    reads: tuple[Read, ...] = ()

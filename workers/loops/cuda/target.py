@@ -13,12 +13,15 @@ from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops import device_lock
 from aiocg.workers.loops.cuda.device import Device, open_device
 from aiocg.workers.loops.cuda.source import Program, generate
+from aiocg.workers.loops.cuda.templates import templates
 from aiocg.workers.loops.cuda.timing import ROOF_VERSION, measure_roof, time_runs
 from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.layout import Layout
 from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.rules import MOST_SHARED, RULES
-from aiocg.workers.loops.target import Arrays, Machine, Roof, Timing
+from aiocg.workers.loops.schedule import Schedule
+from aiocg.workers.loops.target import Arrays, Roof, Timing
 
 OPTIONS = ("--std=c++17",)
 KEPT_MODULES = 256
@@ -33,7 +36,6 @@ class CudaTarget:
     Attributes:
         name: `cuda`.
         description: the model, and the versions of driver and NVRTC.
-        machine: None: there are no templates for GPUs.
         rules: those for GPUs, with the shared memory that this one has.
 
     Raises:
@@ -41,7 +43,6 @@ class CudaTarget:
     """
 
     name = "cuda"
-    machine: Machine | None = None
 
     def __init__(self, cache_dir: Path | None = None) -> None:
         self._device = open_device()
@@ -60,6 +61,10 @@ class CudaTarget:
         if next(self._compiled) % KEPT_MODULES == 0:
             self._device.cupy.clear_memo()  # otherwise CuPy keeps all modules forever
         return CudaKernel(self._device, computation, program)
+
+    def templates(self, schedule: Schedule) -> tuple[tuple[Layout, ...], ...]:
+        """Return layouts for each statement that are likely to be fast; see `cuda.templates`."""
+        return templates(schedule, self.rules, self._device.multiprocessors)
 
     def roof(self, deadline: float = math.inf) -> Roof:
         """Return the device's roofline; measuring it takes seconds the first time.

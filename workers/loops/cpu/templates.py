@@ -1,4 +1,4 @@
-"""Templates: layouts that are likely to be fast, derived from what a computation reads and writes where.
+"""Templates for processors: layouts that are likely to be fast, derived from what a computation reads and writes where.
 
 They choose an axis for the vectors, results to keep in registers, parts of sums that caches hold, and the order of the
 loops around. All of it follows from strides, extents and the device, so it does not matter what is computed.
@@ -14,7 +14,6 @@ from aiocg.workers.loops.layout import Layout, Place
 from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.rules import VECTORS
 from aiocg.workers.loops.schedule import Schedule
-from aiocg.workers.loops.target import Machine
 
 MOST = 60  # templates of a statement
 TILES = (8, 4)  # tiles in these with vectors along the best axis, and along the second
@@ -22,6 +21,20 @@ WORTH_THREADS = 1 << 17  # operations of a statement that are worth starting thr
 BLOCKS = (64, 128, 256)  # turns of the parts that a sum is done in
 ROWS = (1, 2, 3, 4, 6, 8, 12, 14, 16, 24)  # results kept in registers along an axis, in vectors
 SPARE = 2  # registers for what is read
+
+
+class Machine(NamedTuple):
+    """What a processor has, which decides what schedules are worth trying.
+
+    Attributes:
+        vector: `float32` elements of a vector.
+        registers: vectors that registers hold.
+        threads: threads that share a parallel loop.
+    """
+
+    vector: int
+    registers: int
+    threads: int
 
 
 class _Tile(NamedTuple):

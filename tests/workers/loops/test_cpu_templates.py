@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from aiocg.datasets.loop_nests.templates import TEMPLATES
+from aiocg.workers.loops.cpu.templates import MOST, Machine, templates
 from aiocg.workers.loops.language import parse
 from aiocg.workers.loops.layout import Layout, arrange, write_layout
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.schedule import Schedule
-from aiocg.workers.loops.target import Machine
 from aiocg.workers.loops.targets import open_target
-from aiocg.workers.loops.templates import MOST, templates
 
 WIDE, NARROW = Machine(16, 32, 1), Machine(4, 16, 1)
 
