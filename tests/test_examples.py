@@ -90,7 +90,7 @@ nbformat.write(notebook, sys.argv[2])
 @pytest.mark.slow
 def test_what_the_notebook_trains_gets_better_and_is_drawn(place: Any, tmp_path: Path) -> None:
     python = own_python(tmp_path / "venv", ["ipykernel", "nbclient"])
-    for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
+    for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "TORCHINDUCTOR_CACHE_DIR"):
         place.environment[name] = str(tmp_path / name)
     done = place.run(python, "-P", "-c", RUN_NOTEBOOK, str(EXAMPLES / "rl_notebook.ipynb"), "run.ipynb", timeout=600.0)
     assert done.returncode == 0, done.stderr
