@@ -184,7 +184,7 @@ if __name__ == "__main__":
 
 
 def remaining(place: Any, workers: list[int]) -> list[str]:
-    """Return what is left: workers, other processes, and files, without those of the libraries and of multiprocessing."""
+    """Return what is left: workers, other processes, and files that are not of the libraries or of multiprocessing."""
     files = [name for name in place.leftovers() if not name.startswith(("SB3-", "torchinductor_", "pymp-"))]
     return [*map(str, filter(psutil.pid_exists, workers)), *map(str, place.processes()), *files]
 
