@@ -42,7 +42,9 @@ def test_searches_with_a_policy_as_prior_are_among_its_actions(aiocg: Run) -> No
         assert done.json["reward"] >= max(done.json["baselines"].values())
         assert set(done.json["actions"]) <= {*ACTIONS, "mark<minsize>"} or "default<" in str(done.json["actions"])
         assert aiocg(*words, "--prior", "instructions", "--action-space", "Pipelines").status == 0
-        assert "nor a policy of that name: instructions" in aiocg(*words, "--prior", "nobody").err.replace("\n", " ")
+        for absent in ("nobody", "functions"):  # the latter is for single functions
+            said = aiocg(*words, "--prior", absent).err.replace("\n", " ")
+            assert "nor a policy of that name: instructions" in said
 
 
 def test_a_policy_is_evaluated_with_and_without_the_fallback(aiocg: Run) -> None:
