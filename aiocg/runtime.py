@@ -37,6 +37,7 @@ from aiocg.transport.messages import Welcome
 if TYPE_CHECKING:
     from aiocg.cluster.hosts import Host
     from aiocg.env.env import Env
+    from aiocg.host.shared_memory import Places
     from aiocg.spaces import ObservationSpace
     from aiocg.spaces.actions import ActionSpaceLike, ActionSpaces
     from aiocg.spaces.rewards import Reward
@@ -77,6 +78,8 @@ class Runtime:
         keys: our key pair and the node's public key; the keys stored by `aiocg keys` if None.
         node_timeout: seconds of silence from the node, or all nodes, after which everything fails with
             `NodeUnreachable`.
+        memory: where workers on this machine remember transitions for later runs and others: a folder,
+            `"redis://HOST:PORT"`, or several of them; if None, the environment variable AIOCG_MEMORY.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Runtime:
         cluster: "str | Iterable[str | Host] | None" = None,
         keys: "ClientSecurity | None" = None,
         node_timeout: float = NODE_TIMEOUT,
+        memory: "Places" = None,
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
@@ -106,7 +110,7 @@ class Runtime:
         self._options = dict(options or {})
         self._policy = policy
         self.quarantine = Quarantine((policy or Policy()).quarantine_deaths)
-        self._machine, self.cluster = choose_machine(node, cluster, keys, node_timeout, workers)
+        self._machine, self.cluster = choose_machine(node, cluster, keys, node_timeout, workers, memory)
         self._supervisors: dict[tuple[str, ...], Supervisor] = {}  # by pool
         self._serials = itertools.count()
         self._spaces: dict[str, tuple[ActionSpaces, dict[str, ObservationSpace]]] = {}

@@ -15,6 +15,7 @@ from bench import (
     program_size,
     recovery,
     scaling,
+    shared_memory,
     shares,
     startup,
     step_latency,
@@ -44,5 +45,6 @@ CATALOG = (
     Measurement("recovery", "200 environments, when a worker dies", recovery.measure),
     Measurement("shares", "a client that steps on a node, beside one that expands", shares.measure),
     Measurement("cluster", "two nodes beside one runtime; a node joins", cluster.measure),
+    Measurement("remembered", "a search that finds its transitions in a folder or on a server", shared_memory.measure),
     Measurement("startup", "from a fresh interpreter to the first environment", startup.measure),
 )

@@ -52,6 +52,8 @@ PURE = (
     "aiocg.web.view",
     "aiocg.workers.compilation",
     "aiocg.workers.llvm.states",
+    "aiocg.workers.memory.records",
+    "aiocg.workers.memory.trust",
     "aiocg.workers.sessions",
 )
 

@@ -101,6 +101,13 @@ class CompilationSession(abc.ABC):
         A request that arrives meanwhile has to wait, so do only work that the next request would need anyway.
         """
 
+    def foresee(self, candidates: Sequence[Sequence[Any]]) -> None:
+        """Look up where the actions of several candidates lead, all at once.
+
+        The host calls it with all candidates of an `expand`, before it applies their actions to forks of this session.
+        Ignore errors here, so that they occur again and are reported there.
+        """
+
     @classmethod
     def anticipate(cls, sessions: Sequence[Self], names: Sequence[str]) -> None:
         """Do work for the observations of several sessions at once, such as compiling in parallel.

@@ -166,6 +166,7 @@ class SessionTable:
         started = time.perf_counter()
         failed = frozenset(request.failed)
         left = [index for index in range(len(request.candidates)) if index not in failed]
+        session.foresee([request.candidates[index] for index in left])
         ahead = 1 if request.alone else self._compiler.lookahead
         results: dict[int, Candidate] = {}
         for first in range(0, len(left), ahead):

@@ -4,11 +4,12 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aiocg.cli.output import Json, console, fail, print_json, run, table
+from aiocg.cli.output import Json, console, fail, print_json, print_line, run, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,6 +42,51 @@ def status(nodes: Nodes = None, json: Json = False) -> None:
     else:
         console.print(_table(reports))
     sys.exit(any(report.problem for report in reports))
+
+
+@app.command("invite")
+def invite(
+    hosts: Annotated[Path, typer.Argument(metavar="HOSTS.TOML", help="File that the nodes are added to.")],
+    bind: Annotated[str, typer.Option(help="Where nodes reach us: tcp://HOST:PORT.")] = "tcp://127.0.0.1:0",
+    nodes: Annotated[int, typer.Option(help="How many may join.", min=1)] = 1,
+    token: Annotated[Path, typer.Option(help="File for the token; it is removed at the end.")] = Path("join.token"),
+) -> None:
+    """Let nodes join that are started with a token, and end when all have. It is good for so many nodes and no more.
+
+    The nodes let in your own key, and HOSTS.TOML has theirs, for `--cluster file:HOSTS.TOML`. Whoever has the token can
+    join, so give it away as a file that nobody else can read.
+
+    Example: aiocg cluster invite hosts.toml --bind tcp://0.0.0.0:5758 --nodes 4
+    """
+    from aiocg.cli.keys import key_folder, told
+
+    with told():
+        folder = key_folder()
+        pair = folder.pair() if folder.pair_path().exists() else folder.create()
+        run(_invite(hosts, bind, nodes, token, pair.public))
+
+
+async def _invite(path: Path, bind: str, nodes: int, token: Path, client: str) -> None:
+    from aiocg.cli.serve import for_clients
+    from aiocg.cluster.hosts import Host, read_hosts, write_hosts
+    from aiocg.cluster.joining import Invitation
+
+    known = {host.address: host for host in (read_hosts(path) if path.exists() else [])}
+
+    def joined(host: Host) -> None:
+        known[host.address] = host
+        write_hosts(path, known.values())
+        print_line(f"joined      {host.address}")
+
+    async with Invitation(bind, client, nodes, joined) as invitation:
+        invitation.write(token, for_clients(invitation.address))
+        try:
+            print_line(f"listening   {invitation.address}")
+            print_line(f"each node   aiocg serve --bind tcp://0.0.0.0:0 --join {token}")
+            sys.stdout.flush()
+            await invitation.complete()
+        finally:
+            token.unlink(missing_ok=True)
 
 
 def top(

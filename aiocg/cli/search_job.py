@@ -5,7 +5,7 @@ import dataclasses
 import re
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import aiocg
-from aiocg.cli.output import Json, Workers, check_writable, console, fail, print_json, print_line, run, write_file
+from aiocg.cli.output import (
+    Json,
+    Workers,
+    check_writable,
+    console,
+    counted,
+    errors,
+    fail,
+    print_json,
+    print_line,
+    run,
+    write_file,
+)
 from aiocg.cli.program import observation_of, write_program
 from aiocg.cli.search_report import Finding, progress_line
 
@@ -82,6 +94,16 @@ Log = Annotated[
     typer.Option("--log", help="Add every transition seen to this file, for `aiocg transitions`.", show_default=False),
 ]
 
+MemoryPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="FOLDER or redis://HOST",
+        help="Take from there what LLVM's passes do, and remember it there, for the next search.",
+        show_default="AIOCG_MEMORY, or nowhere",
+    ),
+]
+
 Plot = Annotated[
     Path | None,
     typer.Option("--plot", help="Draw how the best reward grew, as SVG, to this file.", show_default=False),
@@ -120,6 +142,7 @@ class Job:
     seed: Seed = 0
     run_line: RunLine = None
     log: Log = None
+    memory: MemoryPlace = None
     json: Json = False
     algorithm: str = field(init=False)
     texts: "tuple[str, ...]" = field(default=(), init=False)  # the actions to search, if not those of a space
@@ -158,7 +181,7 @@ class Job:
     async def _search(self, function: "SearchFunction") -> None:
         with contextlib.ExitStack() as display:
             show = display.enter_context(self._display())
-            async with aiocg.Runtime(workers=self.workers) as runtime:
+            async with aiocg.Runtime(workers=self.workers, memory=self.memory) as runtime:
                 if self.log is not None:
                     runtime.log_to(self.log)
                 env = await runtime.make(
@@ -179,7 +202,8 @@ class Job:
                     write_file(self.plot, result.svg(self.course).encode())
                 finding = await Finding.observe(self.algorithm, env, result)
                 display.close()
-                await self._hand_over(env, finding)
+                remembered = of_memory(await runtime.statistics())
+                await self._hand_over(env, finding, remembered)
 
     async def _benchmark(self, runtime: "aiocg.Runtime") -> "Benchmark":
         """Return the program, compiled and run as the command says."""
@@ -241,7 +265,7 @@ class Job:
         await go_to(env, result.actions)
         return result
 
-    async def _hand_over(self, env: "Env", finding: Finding) -> None:
+    async def _hand_over(self, env: "Env", finding: Finding, remembered: str) -> None:
         """Write and tell what was found, but no program that does not do what it should."""
         right = finding.validation is None or finding.validation.okay()
         try:  # files first: whoever reads our output may leave early, as `head` does
@@ -254,6 +278,8 @@ class Job:
                 print_json(finding.as_json(self.output if right else None))
             else:
                 finding.print()
+                if remembered:
+                    print_line(remembered)
         if not right:
             sys.exit(1)
 
@@ -310,6 +336,16 @@ class Job:
 def is_expression(target: str) -> bool:
     """Return whether a target is the text of a tensor expression, such as `C[i:8] = A[i] + B[i]`."""
     return re.search(r"^\s*\w+\s*\[[^]]*:[^]]*\]\s*=", target, re.MULTILINE) is not None
+
+
+def of_memory(workers: Sequence[Mapping[str, Any]]) -> str:
+    """Describe what came from a shared memory, and warn of what it had wrong; return "" if there is none."""
+    used = [counts for counts in workers if "memory_hits" in counts]
+    for action in sorted({action for counts in used for action in counts["memory_mistrusted"]}):
+        errors.print(f"the memory was wrong about {action}, which was computed from then on", markup=False)
+    hits, misses, late = (sum(counts[f"memory_{what}"] for counts in used) for what in ("hits", "misses", "late"))
+    slow = f", {counted(late, 'answer')} too late" if late else ""
+    return f"memory      {hits} of {counted(hits + misses, 'step')} known{slow}" if used else ""
 
 
 async def _minimized(env: "Env", result: "SearchResult") -> "SearchResult":

@@ -17,6 +17,7 @@ from aiocg.cli.output import Json, counted, errors, fail, print_json, print_line
 
 if TYPE_CHECKING:
     from aiocg.node.server import Settings
+    from aiocg.transport.joining import Token
     from aiocg.transport.keys import KeyFolder
     from aiocg.transport.security import KeyPair
 
@@ -35,6 +36,14 @@ def serve(
         str | None, typer.Option(metavar="A-B", help="Ports for workers; any that are free by default.")
     ] = None,
     key: Annotated[str, typer.Option(help="Name of the node's key pair; it is made if there is none.")] = OWN,
+    join: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TOKEN",
+            help="Join the cluster of whoever made this token with `aiocg cluster invite`, and let nobody else in.",
+            show_default=False,
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Most worker processes, of all clients.", min=1)] = 4 * PROCESSORS,
     client_workers: Annotated[int, typer.Option(help="Most workers of one client.", min=1)] = PROCESSORS,
     client_memory: Annotated[int, typer.Option(help="Address space of a worker in MiB.", min=64)] = 16384,
@@ -91,7 +100,9 @@ def serve(
     from aiocg.node.limits import Limits, LimitsTable, read_limits
     from aiocg.node.server import Settings
     from aiocg.transport.errors import TransportError
+    from aiocg.transport.joining import Token
     from aiocg.transport.keys import SHORT_REFRESH_SECONDS, AuthorizedKeys
+    from aiocg.transport.security import KeyPair
 
     _log(log_format, log_level)
     default = Limits(
@@ -104,21 +115,25 @@ def serve(
     )
     beat = min(0.5, lease / 6)
     folder = key_folder()
+    admitted: dict[str, str] = {}
     with told():
-        pair = _pair(folder, key)
+        token = None if join is None else Token.read(join)
+        pair = _pair(folder, key) if token is None else KeyPair.generate()
     chosen, kinds = _settings(setting), _kinds(kind)
     _prepare(kinds, chosen)
     try:
         settings = Settings(
             address=bind,
             keys=pair,
-            authorised=functools.partial(AuthorizedKeys(folder).names, SHORT_REFRESH_SECONDS),
+            authorised=functools.partial(AuthorizedKeys(folder).names, SHORT_REFRESH_SECONDS)
+            if token is None
+            else lambda: admitted,
             policy=Policy(lease, beat, workers, kinds, PROCESSORS),
             limits=LimitsTable(default) if limits is None else read_limits(limits, default),
             ports=_ports(worker_ports),
             options={**chosen, "untrusted": not trust_clients, "unboxed_programs": unboxed_programs},
         )
-        status = run(_serve(settings, metrics, as_json=json))
+        status = run(_serve(settings, metrics, token, admitted, as_json=json))
     except TransportError as error:
         fail(str(error))
     sys.exit(status)
@@ -178,8 +193,10 @@ def _prepare(kinds: Container[str], chosen: Mapping[str, str]) -> None:
                 fail(str(error))
 
 
-async def _serve(settings: "Settings", metrics: str | None, *, as_json: bool) -> int:
-    """Serve until a signal; return the exit status."""
+async def _serve(
+    settings: "Settings", metrics: str | None, token: "Token | None", admitted: dict[str, str], *, as_json: bool
+) -> int:
+    """Serve until a signal; return the exit status. With a token, join first, and admit who has invited."""
     import asyncio
 
     from aiocg.node.server import Node
@@ -198,6 +215,10 @@ async def _serve(settings: "Settings", metrics: str | None, *, as_json: bool) ->
         loop.add_signal_handler(number, signalled, number)
     server = None
     try:
+        if token is not None:
+            from aiocg.cluster.joining import join
+
+            admitted[await join(token, for_clients(node.address), settings.keys.public)] = "whoever invited"
         if metrics is not None:
             from aiocg.telemetry.metrics import MetricsServer, of_node
 
@@ -233,7 +254,7 @@ def _tell(settings: "Settings", address: str, metrics: str | None, *, as_json: b
         )
         return
     default = settings.limits.default
-    theirs = _for_clients(address)
+    theirs = for_clients(address)
     rate = f"{default.requests_per_second} a second" if default.requests_per_second else "as fast as they are done"
     ports = f", workers at ports {settings.ports[0]}-{settings.ports[-1]}" if settings.ports else ""
     print_line(f"listening   {address}{ports}")
@@ -266,7 +287,7 @@ def _handling(settings: "Settings") -> str:
     return "run in a box (bubblewrap) where the system allows one, else with the rights of this user"
 
 
-def _for_clients(address: str) -> str:
+def for_clients(address: str) -> str:
     """Return the address for clients, with a host name in place of "all interfaces"."""
     import socket
 

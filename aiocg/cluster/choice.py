@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aiocg.errors import AiocgError
 from aiocg.host.launcher import Machine
 from aiocg.host.local import LocalMachine
+from aiocg.host.shared_memory import Places, choose_memory
 
 if TYPE_CHECKING:
     from aiocg.cluster.hosts import Host
@@ -20,12 +21,13 @@ def choose_machine(
     keys: "ClientSecurity | None",
     timeout: float,
     workers: int | None,
+    memory: Places = None,
 ) -> "tuple[Machine, ClusterMachine | None]":
     """Return the machine that arguments of `Runtime`, or else environment variables, name; again if it is a cluster.
 
     Raises:
-        ValueError: if both a node and a cluster are given.
-        AiocgError: if both variables are set, or the cluster's description cannot be read.
+        ValueError: if both a node and a cluster are given, or one of them and a memory.
+        AiocgError: if both variables are set, or the cluster's description or the memory cannot be used.
     """
     if node and cluster:
         raise ValueError("give a node or a cluster, not both")
@@ -33,6 +35,8 @@ def choose_machine(
         node, cluster = os.environ.get("AIOCG_NODE", ""), os.environ.get("AIOCG_CLUSTER", "")
         if node and cluster:
             raise AiocgError("AIOCG_NODE (--node) and AIOCG_CLUSTER (--cluster) are both set; leave one of them out")
+    if memory and (node or cluster):
+        raise ValueError("the workers of a node remember where its operator says: set AIOCG_MEMORY for `aiocg serve`")
     if cluster:
         from aiocg.cluster.machine import ClusterMachine  # loaded on demand: local workers do not need its imports
 
@@ -42,4 +46,4 @@ def choose_machine(
         from aiocg.node.client import NodeMachine
 
         return NodeMachine(node, keys, timeout), None
-    return LocalMachine(), None
+    return LocalMachine(choose_memory(memory)), None

@@ -1,5 +1,6 @@
 """Which nodes a cluster has: a list, or a file that may change."""
 
+import json
 import logging
 import os
 import tomllib
@@ -81,6 +82,26 @@ def read_hosts(path: Path) -> list[Host]:
         return _distinct([_host(entry) for entry in entries])
     except HostsError as error:
         raise HostsError(f"{path}: {error}") from None
+
+
+def write_hosts(path: Path, hosts: Iterable[Host]) -> None:
+    """Write a file of nodes, at once.
+
+    Raises:
+        HostsError: if it cannot be written.
+    """
+    fields = [f"[[node]]\naddress = {json.dumps(host.address)}\n" + _optional(host) for host in hosts]
+    passing = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        passing.write_text("\n".join(fields), encoding="utf-8")
+        os.replace(passing, path)
+    except OSError as error:
+        raise HostsError(f"the nodes of the cluster cannot be written to {path}: {error.strerror}") from error
+
+
+def _optional(host: Host) -> str:
+    key = f"key = {json.dumps(host.key)}\n" if host.key else ""
+    return key + (f"workers = {host.workers}\n" if host.workers else "")
 
 
 def _host(entry: Any) -> Host:

@@ -28,7 +28,8 @@ class SyncRuntime(RuntimeThread):
     runtime itself, and unpickling the default runtime of the process.
 
     Args:
-        workers, datasets, memory_limit, options, policy, node, cluster, keys, node_timeout: as for `aiocg.Runtime`.
+        workers, datasets, memory_limit, options, policy, node, cluster, keys, node_timeout, memory: as for
+            `aiocg.Runtime`.
     """
 
     def make(self, id: str, **settings: Any) -> CompilerEnv:

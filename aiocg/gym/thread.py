@@ -18,6 +18,7 @@ from aiocg.runtime import DEFAULT_MEMORY_LIMIT, Runtime
 
 if TYPE_CHECKING:
     from aiocg.cluster.hosts import Host
+    from aiocg.host.shared_memory import Places
     from aiocg.transport.security import ClientSecurity
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ class RuntimeThread:
         cluster: "str | Iterable[str | Host] | None" = None,
         keys: "ClientSecurity | None" = None,
         node_timeout: float = NODE_TIMEOUT,
+        memory: "Places" = None,
     ) -> None:
         self.runtime = Runtime(
             workers=workers,
@@ -49,6 +51,7 @@ class RuntimeThread:
             cluster=cluster,
             keys=keys,
             node_timeout=node_timeout,
+            memory=memory,
         )
         self._lock = ForkedLock()
         self._portal: Portal | None = None

@@ -21,6 +21,7 @@ from aiocg.host.endpoint import Endpoint, SocketFile
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
 from aiocg.host.nursery import Nursery, NurseryGone, shared_folder, socket_of
+from aiocg.host.shared_memory import VARIABLE
 from aiocg.host.threads import in_thread
 from aiocg.transport.channels import RequestChannel
 from aiocg.transport.messages import Reply
@@ -35,9 +36,14 @@ _names = itertools.count()  # numbers for the names of workers, unique over all 
 
 
 class LocalMachine:
-    """Runs workers on this machine; the folder is made with the first launcher."""
+    """Runs workers on this machine; the folder is made with the first launcher.
 
-    def __init__(self) -> None:
+    Args:
+        memory: where the workers remember transitions for others; see `shared_memory`.
+    """
+
+    def __init__(self, memory: str = "") -> None:
+        self._memory = memory
         self._folder: RuntimeFolder | None = None
         self._nurseries: list[Nursery] = []
 
@@ -70,7 +76,7 @@ class LocalMachine:
                 **spec.settings,
                 **options,
             },
-            environ=await in_thread(spec.environ),
+            environ={**await in_thread(spec.environ), VARIABLE: self._memory},  # with passwords: no argument
             memory_limit=memory_limit,
             endpoint=SocketFile,
         )

@@ -30,6 +30,7 @@ from aiocg.search.tuner import FAILED, Outcome, Proposal, Tuner
 __all__ = ["Dispatcher", "Pace"]
 
 STALE = 2000  # repeated proposals in a row after which the search ends
+FAR, LEAST = 5.0, 2.0  # a job takes too long at so many times its usual time, and so many seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,16 @@ class Pace:
 
     batch: int = 16
     ahead: int = 2
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """A job that a lane works on, and perhaps a second one, too."""
+
+    job: list[Evaluation]
+    started: float
+    scope: anyio.CancelScope
+    twice: bool = False
 
 
 class Dispatcher:
@@ -92,6 +103,7 @@ class Dispatcher:
         self._stale = 0
         self._seconds = 0.0  # that an evaluation takes, about
         self._news = anyio.Event()
+        self._running: dict[Lane, _Run] = {}
         self.exhausted = False
 
     async def begin(self, baselines: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
@@ -156,10 +168,22 @@ class Dispatcher:
         """Evaluate jobs on a lane until the search ends."""
         while (job := await self._next(lane)) is not None:
             forms, looking = [one.form for one in job], job[0].look
-            started = time.monotonic()
-            outcomes = await (lane.look(forms) if looking else lane.evaluate(forms))
-            self._seconds = self._seconds if looking else (time.monotonic() - started) / len(job)
+            run = self._running[lane] = _Run(job, time.monotonic(), anyio.CancelScope(), self._is_running(job))
+            try:
+                with run.scope:
+                    outcomes = await (lane.look(forms) if looking else lane.evaluate(forms))
+            finally:
+                del self._running[lane]
+            if run.scope.cancelled_caught:
+                await lane.start_again()
+                continue
+            for other in self._running.values():
+                if other.job is job:
+                    other.scope.cancel()
+            self._seconds = self._seconds if looking else (time.monotonic() - run.started) / len(job)
             for one, outcome in zip(job, outcomes, strict=True):
+                if one.outcome is not None:  # another lane was first
+                    continue
                 if self._finals is not None and not looking and outcome.reward > self._record.reward:
                     (outcome,) = await lane.evaluate([one.form])
                 one.outcome = outcome
@@ -179,12 +203,31 @@ class Dispatcher:
                 return job[:most]
             if await self._advance():
                 await checkpoint()  # otherwise the loop might not yield if all proposals were known
+            elif (late := self._straggler()) is not None:
+                late.twice = True
+                return late.job
             elif self._open:
-                await self._news.wait()
+                with anyio.move_on_after(LEAST):
+                    await self._news.wait()
             else:
                 break
         self._announce()
         return None
+
+    def _straggler(self) -> _Run | None:
+        """Return a job that takes far longer than others, so that a lane without work begins it as well.
+
+        The first answer counts, and the other is not waited for. What is measured is never measured twice at once.
+        """
+        now = time.monotonic()
+        for run in self._running.values():
+            usual = self._seconds * len(run.job)
+            if self._finals is None and not run.twice and now - run.started > max(LEAST, FAR * usual):
+                return run
+        return None
+
+    def _is_running(self, job: list[Evaluation]) -> bool:
+        return any(run.job is job for run in self._running.values())
 
     async def _advance(self) -> bool:
         """Ask the tuner, or judge outcomes, in order, and tell it; return False if neither is possible now."""

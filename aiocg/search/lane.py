@@ -78,7 +78,7 @@ class Lane:
             try:
                 candidates = await self._try([lists[index][len(prefix) :] for index in members])
             except SessionLost:  # replaying the prefix gave another state, so evaluate the lists from the start
-                await self._start_again()
+                await self.start_again()
                 prefix = ()
                 candidates = await self._try([lists[index] for index in members])
             for index, candidate in zip(members, candidates, strict=True):
@@ -143,12 +143,13 @@ class Lane:
             self._marks.move_to_end(nearest)
             self._here, self._actions = nearest, mark.actions
         except (ResetNeeded, EnvClosed, SessionLost):  # the worker died, and its snapshots with it
-            await self._start_again()
+            await self.start_again()
             await self._mark()
             return ()
         return nearest
 
-    async def _start_again(self) -> None:
+    async def start_again(self) -> None:
+        """Go back to the start, whatever was done or left undone."""
         self.close()
         await self.env.reset()
         self._here = self._actions = ()
@@ -167,13 +168,13 @@ class Lane:
         try:
             (candidate,) = await self._try([rest])  # to learn which of them have an effect
         except SessionLost:
-            await self._start_again()
+            await self.start_again()
             raise _Failure from None
         if candidate.error is not None:
             raise _Failure
         _, _, terminated, _, _ = await self.env.step_texts(rest, observation_spaces=[])
         if terminated:
-            await self._start_again()
+            await self.start_again()
             raise _Failure
         self._here, self._actions = actions, (*self._actions, *_that_matter(rest, candidate))
         await self._mark()

@@ -181,6 +181,39 @@ async def test_lists_with_a_common_beginning_that_fails_all_fail(world) -> None:
     assert [outcome.failed for _, outcome in tuner.told] == [True, True, True, False]
 
 
+async def test_a_job_that_takes_far_too_long_is_begun_twice_and_the_first_answer_counts(  # type: ignore[no-untyped-def]
+    calm, monkeypatch
+) -> None:
+    right = await greedy(await calm(2, 997), budget=Budget(evaluations=60), lanes=2)
+    stuck: list[Lane] = []
+    ended: list[Lane] = []
+
+    class Stuck(Lane):
+        """Does not answer the fifth time."""
+
+        times = 0
+
+        async def evaluate(self, lists: Sequence[tuple[str, ...]]) -> list[Outcome]:
+            type(self).times += 1
+            if self.times != 5:
+                return await super().evaluate(lists)
+            stuck.append(self)
+            await self.env.snapshot()  # it has begun something
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(self)
+            raise AssertionError
+
+    monkeypatch.setattr("aiocg.search.driver.Lane", Stuck)
+    monkeypatch.setattr("aiocg.search.dispatcher.LEAST", 0.05)
+    async with asyncio.timeout(60):
+        result = await greedy(await calm(2, 997), budget=Budget(evaluations=60), lanes=2)
+    assert essence(result) == essence(right)
+    assert stuck == ended and len(stuck) == 1
+    assert Stuck.times > 6
+
+
 async def test_what_lists_begin_with_is_executed_once(calm, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     env = await calm(3, 50)
     tried = 0

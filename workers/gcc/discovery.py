@@ -14,8 +14,8 @@ from aiocg.workers.gcc.checking import check
 from aiocg.workers.gcc.help_text import read_help
 from aiocg.workers.gcc.proposals import CompilerOptions, Dropped, Proposal, ceiling, exclusion, propose
 from aiocg.workers.gcc.runner import CommandRunner
-from aiocg.workers.gcc.store import locked
 from aiocg.workers.gcc.trials import Trials, question
+from aiocg.workers.table import locked
 
 __all__ = ["CompilerOptions", "Dropped", "discover"]
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
-from aiocg.workers.llvm.action_text import LONG, ActionText, parse
+from aiocg.workers.llvm.action_text import ActionText, parse
 from aiocg.workers.llvm.canonical import Facts, Surveyor
 from aiocg.workers.llvm.function_passes import defined_function, run_on_each
 from aiocg.workers.llvm.function_sizes import FunctionSizes
@@ -27,7 +27,6 @@ from aiocg.workers.programs.linking import Tools
 TRANSITION_CACHE_BYTES = 256 << 20
 MODULE_CACHE_BYTES = 1 << 30
 MOST_CLONED = 3_000  # instructions; larger modules are written once and parsed, which is faster than cloning
-MOST_INERT = 1 << 14  # actions without effect that a state remembers
 
 
 _Seen = tuple[int, int, bytes | None]
@@ -121,16 +120,9 @@ class Engine:
             raise CompilationError(FailureCode.ACTION_UNKNOWN, f"{action}: {error}") from None
         except LlvmError as error:
             raise CompilationError(FailureCode.ACTION, f"{action}: {error}", pipeline=action) from None
-        if after is state:
-            if len(state.inert) >= MOST_INERT:
-                state.inert.clear()
-            if len(action) <= LONG:
-                state.inert.add(action)
-        else:
-            if len(action) <= LONG:
-                self.transitions.put(state, action, after)
-            if moving:
-                self.let_go(state)
+        self.transitions.put(state, action, after)
+        if moving and after is not state:
+            self.let_go(state)
         return after
 
     def hold(self, state: State) -> State:
@@ -204,6 +196,7 @@ class Engine:
             fingerprint, instructions, known_by = self._see(read, self.surveyor.survey(read) if self.surveyor else None)
         state = self.states.intern(fingerprint)
         state.anchor(known_by or content)
+        state.opaque = known_by is not None
         state.instructions = instructions
         return state
 
@@ -228,7 +221,7 @@ class Engine:
         after = self.states.intern(fingerprint, (state, action))
         after.instructions = instructions
         if content is not None:
-            after.content = content
+            after.content, after.opaque = content, True
         elif not after.memo and self.surveyor is not None:
             facts = self.surveyor.facts
             after.memo["inst_count"], after.memo["autophase"] = bytes(facts.inst_count), bytes(facts.autophase)
@@ -270,6 +263,7 @@ class Engine:
         try:
             seen = self._transform(module, parse(action))
             if seen is None or seen[0] != state.fingerprint:
+                self.transitions.doubt(action)
                 raise LlvmError(f"{action} is not deterministic: it led to another program when it was run again")
         except BaseException:
             module.close()

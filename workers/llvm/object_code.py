@@ -14,6 +14,7 @@ from aiocg.workers.llvm.library import Library
 from aiocg.workers.llvm.module import LlvmError, Module
 from aiocg.workers.llvm.size_attributes import NOTHING, Attributes, mark
 from aiocg.workers.llvm.states import State
+from aiocg.workers.memory.records import SIZE
 
 _DEFAULT_LEVEL = 2  # LLVMCodeGenLevelDefault, what clang chooses for -O2, -Os and -Oz
 _POSITION_INDEPENDENT = 2  # LLVMRelocPIC, clang's default
@@ -30,9 +31,11 @@ class CodeGenerator:
 
     Attributes:
         check: called with each program; raises an error to refuse it.
+        learned: called with each state whose size was measured.
     """
 
     check: Callable[[Module], None] | None = None
+    learned: Callable[[State], None] | None = None
 
     def __init__(self, library: Library, bitcode: Callable[[State], bytes]) -> None:
         self.library = library
@@ -68,9 +71,11 @@ class CodeGenerator:
         Raises:
             LlvmError: as for `object_file`, and if the object file is not ELF.
         """
-        key = "-".join(("object_text_size", *attributes))
+        key = "-".join((SIZE, *attributes))
         if key not in state.memo:
             state.memo[key] = text_size(self.object_file(state, attributes))
+            if self.learned is not None:
+                self.learned(state)
         size: int = state.memo[key]
         return size
 

@@ -123,3 +123,8 @@ REFUSED: dict[str, tuple[str, ...]] = {
     ),
 }
 # fmt: on
+
+UNSTEADY = frozenset(
+    name for reason, names in EXCLUSIONS.items() if "differs between two runs" in reason for name in names
+)
+"""Passes whose outcomes nobody should remember for others."""

@@ -1,8 +1,9 @@
 """The worker's side of the LLVM phase-ordering environment."""
 
+import contextlib
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,16 +12,24 @@ from aiocg.workers.compilation import CompilationError, CompilationSession
 from aiocg.workers.llvm.action_spaces import action_spaces
 from aiocg.workers.llvm.baselines import Benchmark
 from aiocg.workers.llvm.engine import MODULE_CACHE_BYTES, TRANSITION_CACHE_BYTES, Engine
+from aiocg.workers.llvm.identity import identity
 from aiocg.workers.llvm.library import Library, find_clang
 from aiocg.workers.llvm.module import LlvmError, is_bitcode
 from aiocg.workers.llvm.native_library import NativeLibraries
 from aiocg.workers.llvm.observations import OBSERVATIONS, bitcode_file
+from aiocg.workers.llvm.pass_exclusions import UNSTEADY
+from aiocg.workers.llvm.remembering import RememberedTransitions
 from aiocg.workers.llvm.states import MASK
 from aiocg.workers.llvm.trust import Guard
 from aiocg.workers.llvm.vocabulary import Vocabulary
+from aiocg.workers.memory.memory import PATIENCE, Memory
+from aiocg.workers.memory.tiers import open_tier
+from aiocg.workers.memory.trust import Trust
 from aiocg.workers.programs.parameters import Parameters, exchange
 from aiocg.workers.programs.recipe import decode_program
 from aiocg.workers.programs.sandbox import choose
+
+VARIABLE = "AIOCG_MEMORY"  # places, separated by commas
 
 _FOREIGN = {b"\x7fELF": "an ELF object or program", b"!<arch>": "an archive", b"\xcf\xfa\xed\xfe": "a Mach-O object"}
 
@@ -43,7 +52,9 @@ class LlvmSession(CompilationSession):
                 `module_cache_bytes`, `verify_passes` (whether LLVM's verifier checks each result), `shared_folder`
                 (for observed files, see `bitcode_file`), `sandbox` (how programs run, see `sandbox`), `untrusted`
                 (whether to distrust clients, see `trust`), `unboxed_programs` (whether their programs may run without
-                a sandbox).
+                a sandbox), `memory_patience` (seconds to wait for what is remembered elsewhere). The environment
+                variable AIOCG_MEMORY names the places where transitions are remembered, unless clients are distrusted:
+                they would share what they have made of their workers.
 
         Raises:
             CompilationError: with `FailureCode.COMPILER` if there is no usable LLVM.
@@ -58,6 +69,8 @@ class LlvmSession(CompilationSession):
             int(options.get("module_cache_bytes", MODULE_CACHE_BYTES)),
             verifies=bool(options.get("verify_passes")),
         )
+        if (places := os.environ.get(VARIABLE, "")) and not options.get("untrusted"):
+            _share(cls.engine, places.split(","), options)
         cls.engine.runner.sandbox = choose(options)
         cls.guard = Guard(library) if options.get("untrusted") else None
         cls.engine.code.check = cls.guard.check_module if cls.guard else None
@@ -90,7 +103,9 @@ class LlvmSession(CompilationSession):
             if cls.guard:
                 cls.guard.check_program(recipe)
                 cls.guard.check_content(content)
-            return Benchmark(cls.engine, cls.engine.load(content), recipe)
+            state = cls.engine.load(content)
+            cls.engine.transitions.begin(state)
+            return Benchmark(cls.engine, state, recipe)
         except LlvmError as error:
             kind = "bitcode" if is_bitcode(content) else "textual IR"
             advice = newer_llvm_advice(cls.engine.library) if is_bitcode(content) else ""
@@ -113,6 +128,7 @@ class LlvmSession(CompilationSession):
             "transition_hits": engine.transitions.hits,
             "transition_bytes": engine.transitions.size,
             "states": len(engine.states),
+            **engine.transitions.statistics(),
         }
 
     def __init__(self, benchmark: Benchmark) -> None:
@@ -131,6 +147,15 @@ class LlvmSession(CompilationSession):
         before, vocabulary = self.state, self.vocabulary
         self.state = self.engine.apply(before, vocabulary.known.get(action) or vocabulary.resolve(action), moving=True)
         return self.state is not before
+
+    def foresee(self, candidates: Sequence[Sequence[Any]]) -> None:
+        """Look up together where the actions of candidates lead."""
+        if isinstance(self.engine.transitions, RememberedTransitions):
+            lists = []
+            for actions in candidates:
+                with contextlib.suppress(CompilationError):
+                    lists.append([self.vocabulary.resolve(action) for action in actions])
+            self.engine.transitions.foresee(self.state, lists)
 
     def get_observation(self, name: str) -> Any:
         """Compute an observation of the current program.
@@ -198,6 +223,19 @@ def newer_llvm_advice(library: Library) -> str:
         f". LLVM {library.version_text} reads bitcode of LLVM up to that version. If a newer one wrote this, "
         "compile again with this LLVM's clang (AIOCG_CLANG), or choose a newer LLVM (AIOCG_LLVM_LIBRARY)"
     )
+
+
+def _share(engine: Engine, places: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Look up transitions in places that others use as well, and put them there."""
+    natives = engine.natives
+    memory = Memory(
+        lambda: [open_tier(place) for place in places],
+        lambda: identity(engine.library, natives.folder, engine.verifies),
+        float(options.get("memory_patience", PATIENCE)),
+    )
+    trust = Trust(os.urandom(8), UNSTEADY)
+    engine.transitions = shared = RememberedTransitions(engine.transitions.limit, engine.states, memory, trust)
+    engine.code.learned = shared.learned
 
 
 def _cache_folder(options: Mapping[str, Any]) -> Path:

@@ -11,13 +11,18 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["MASK", "MOST_BEGUN", "REACH", "Beginnings", "State", "States", "Transitions"]
+from aiocg.workers.llvm.action_text import LONG
+
+__all__ = ["MASK", "MOST_BEGUN", "MOST_INERT", "REACH", "Beginnings", "State", "States", "Transitions"]
 
 REACH = 64
 """Most actions that rebuilding a module may take: after this many, a state gets bitcode."""
 
 MOST_BEGUN = 32
 """Number of recent initial states that `Beginnings` remembers."""
+
+MOST_INERT = 1 << 14
+"""Most actions without effect that a state remembers."""
 
 MASK = 0xFFFFFFFFFFFFFFFF
 """The bits of a fingerprint that are the state's hash."""
@@ -35,10 +40,11 @@ class State:
         holders: number of sessions at this state.
         memo: cached numeric observations and other small facts.
         inert: actions known not to change this program.
+        opaque: whether the fingerprint is a hash of the bitcode, because the survey does not understand the program.
     """
 
     __slots__ = ("__weakref__", "content", "distance", "fingerprint", "holders", "inert", "instructions", "memo",
-                 "origin")  # fmt: skip
+                 "opaque", "origin")  # fmt: skip
 
     def __init__(self, fingerprint: int, origin: "tuple[State, str] | None" = None) -> None:
         self.fingerprint = fingerprint
@@ -49,6 +55,7 @@ class State:
         self.holders = 0
         self.memo: dict[str, Any] = {}
         self.inert: set[str] = set()
+        self.opaque = False
 
     @property
     def hash(self) -> int:
@@ -125,7 +132,14 @@ class Transitions:
         return entry[0]
 
     def put(self, state: State, action: str, after: State) -> None:
-        """Add a transition, unless it alone exceeds the limit."""
+        """Add a transition, unless its action is long or it alone exceeds the limit."""
+        if len(action) > LONG:
+            return
+        if after is state:
+            if len(state.inert) >= MOST_INERT:
+                state.inert.clear()
+            state.inert.add(action)
+            return
         footprint = self.OVERHEAD if after.distance or after.content is None else self.OVERHEAD + len(after.content)
         if footprint > self.limit:
             return
@@ -134,6 +148,18 @@ class Transitions:
         while self.size > self.limit:
             _, (_, forgotten) = self._entries.popitem(last=False)
             self.size -= forgotten
+
+    def begin(self, state: State) -> None:
+        """Prepare for a program that begins with a state."""
+
+    def statistics(self) -> dict[str, Any]:
+        """Return counters of a memory that is shared with others, if there is one."""
+        return {}
+
+    def doubt(self, action: str) -> None:
+        """Forget all transitions by an action, since it has led from one state to two."""
+        for key in [key for key in self._entries if key[1] == action]:
+            self.size -= self._entries.pop(key)[1]
 
 
 class Beginnings:
