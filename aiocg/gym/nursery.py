@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from aiocg.gym.portal import Portal
 from aiocg.host.local import LocalMachine
 from aiocg.host.nursery import VARIABLE
+from aiocg.host.shared_memory import choose_memory
 from aiocg.registry import environment
 from aiocg.runtime import DEFAULT_MEMORY_LIMIT
 
@@ -34,7 +35,8 @@ def shared_nursery(*ids: str) -> Iterator[None]:
         UnknownName: for an environment that does not exist.
         WorkerStartError: if no process can be started.
     """
-    portal, machine = Portal(), LocalMachine()
+    machine = LocalMachine(choose_memory(None))
+    portal = Portal()
     before = os.environ.get(VARIABLE)
     try:
         for spec in {spec.pool: spec for spec in map(environment, ids)}.values():

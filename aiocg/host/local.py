@@ -153,7 +153,7 @@ class LocalLauncher:
         await self._nursery.share(self._socket(self._folder.path), {**os.environ, **self._environ})
 
     def _socket(self, folder: Path) -> Path:
-        return socket_of(folder, self._kind, self._memory_limit, self._options)
+        return socket_of(folder, self._kind, self._memory_limit, {**self._options, **self._environ})
 
     def _arguments(self) -> list[str]:
         return [self._kind, "--memory-limit", str(self._memory_limit), "--options", json.dumps(dict(self._options))]
