@@ -1,7 +1,9 @@
 """What logging transitions costs a step, how fast a file of them is written and merged, and how large it is."""
 
+import functools
 import os
 import random
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +19,7 @@ from bench.programs import PASSES, USUAL, shuffles
 
 ENVIRONMENT, REWARD = "llvm-v0", "IrInstructionCountOz"
 STEPS = 60  # of an episode
+EPISODES = 8  # of a sample, and between two flushes: some hundred steps, as a log writes every half second
 SCALARS, TEXTS = Budget(1.05), Budget(1.15)
 TRANSITIONS, STATES = Budget(20_000, at_least=True), Budget(2_000, at_least=True)
 BYTES = Budget(12_000)  # of a state: a million in 12 GB
@@ -27,25 +30,30 @@ async def measure(effort: Effort) -> Results:
     """Step with and without logs in turns, and write and merge files of made-up transitions."""
     results = Results()
     with tempfile.TemporaryDirectory(prefix="transitions-") as name:
-        await _steps(results, Path(name), effort.choose(15, 2))
+        await _steps(results, Path(name), effort.choose(9, 2), effort.choose(EPISODES, 1))
         _files(results, Path(name), effort.choose(200_000, 4_000), effort.choose(10_000, 500))
-    results.note("Steps: processor time of client and worker; every episode has another order of passes.")
+    results.note("Steps: processor time of client and worker, in turns; every episode has another order of passes.")
+    results.note("Of scalars every other step is logged, in one environment, and the writing thread's time is added.")
+    results.note("A sample is of eight episodes and a flush, which is about as often as a log writes by itself.")
     results.note("Nearly every state is new there, and LLVM takes most of the time for IR, which it prints.")
     results.note("Files: made up. A state has its cost and Autophase; with IR, also 9 kB of a program's text.")
     return results
 
 
-async def _steps(results: Results, folder: Path, rounds: int) -> None:
-    sides = [_Side(None), _Side(folder / "scalars.db"), _Side(None, observed="Ir"), _Side(folder / "ir.db", ("Ir",))]
+async def _steps(results: Results, folder: Path, rounds: int, episodes: int) -> None:
+    sides = [_Side(None), _Side(None, observed="Ir"), _Side(folder / "ir.db", ("Ir",)), _Side(folder / "scalars.db")]
     try:
         for side in sides:
             await side.open()
-        plain, scalars, observed, texts = await alternate([side.episode for side in sides], rounds)
+        steps = [functools.partial(side.step, episodes) for side in sides[:-1]]
+        plain, observed, texts, scalars = await alternate(
+            [*steps, functools.partial(sides[-1].logged, episodes)], rounds
+        )
     finally:
         for side in sides:
             await side.close()
     results.add(f"step of {USUAL}, nothing logged", [MICRO * each for each in plain], "µs")
-    results.add("with scalars logged, times that", ratios(scalars, plain), "x", SCALARS)
+    results.add("with scalars logged, times that", scalars, "x", SCALARS)
     results.add("with IR of new states logged, times that", ratios(texts, plain), "x")
     results.add("the same, times a step that observes IR", ratios(texts, observed), "x", TEXTS)
 
@@ -69,16 +77,46 @@ class _Side:
         found = set(children(os.getpid())) - before
         self._pids = [os.getpid(), *found, *[below for pid in found for below in children(pid)]]
 
-    async def episode(self) -> float:
-        """Return the processor time of a step."""
-        await self._env.reset()
-        begun = processor_seconds(self._pids)
-        for _ in range(STEPS):
-            await self._env.step(next(self._orders))
-        await self._env.settled()
+    async def step(self, episodes: int) -> float:
+        """Return the processor time of a step, with its part of writing, over some episodes."""
+        used = 0.0
+        for _ in range(episodes):
+            await self._env.reset()
+            used -= processor_seconds(self._pids)
+            for _ in range(STEPS):
+                await self._env.step(next(self._orders))
+            await self._env.settled()
+            used += processor_seconds(self._pids)
         if self._runtime.log is not None:
+            used -= processor_seconds(self._pids)
             await self._runtime.log.flush()
-        return (processor_seconds(self._pids) - begun) / STEPS
+            used += processor_seconds(self._pids)
+        return used / (episodes * STEPS)
+
+    async def logged(self, episodes: int) -> float:
+        """Return how many times dearer steps are that are logged: every other one, so that both meet the same machine.
+
+        What the thread that writes takes is added to those.
+        """
+        log = self._runtime.log
+        took: tuple[list[float], list[float]] = [], []
+        assert log is not None
+        writes, others = log.clock, [pid for pid in self._pids if pid != os.getpid()]
+        written, compiled = time.clock_gettime(writes), processor_seconds(others)
+        for episode in range(episodes):
+            self._env.log = None
+            await self._env.reset()
+            for number in range(STEPS):
+                which = (number + episode) % 2
+                self._env.log = log if which else None
+                begun = time.thread_time()
+                await self._env.step(next(self._orders))
+                took[which].append(time.thread_time() - begun)
+        await log.flush()
+        written = (time.clock_gettime(writes) - written) / len(took[1])
+        plain, logged = map(statistics.median, took)
+        compiled = (processor_seconds(others) - compiled) / (episodes * STEPS)
+        return (logged + written + compiled) / (plain + compiled)
 
     async def close(self) -> None:
         await self._runtime.close()

@@ -1,6 +1,8 @@
 """Every example runs, says something, and is short enough to be read."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,6 +76,30 @@ def own_python(folder: Path, requirements: list[str]) -> str:
     if done.returncode:
         pytest.skip(f"{' '.join(requirements)} cannot be installed: {done.stderr[-300:]}")
     return python
+
+
+RUN_NOTEBOOK = """
+import sys
+import nbclient, nbformat
+notebook = nbformat.read(sys.argv[1], as_version=4)
+nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+nbformat.write(notebook, sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_what_the_notebook_trains_gets_better_and_is_drawn(place: Any, tmp_path: Path) -> None:
+    python = own_python(tmp_path / "venv", ["ipykernel", "nbclient"])
+    for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "TORCHINDUCTOR_CACHE_DIR"):
+        place.environment[name] = str(tmp_path / name)
+    done = place.run(python, "-P", "-c", RUN_NOTEBOOK, str(EXAMPLES / "rl_notebook.ipynb"), "run.ipynb", timeout=600.0)
+    assert done.returncode == 0, done.stderr
+    cells = json.loads((place.folder / "run.ipynb").read_text(encoding="utf-8"))["cells"]
+    results = [output["data"] for cell in cells for output in cell.get("outputs", []) if "data" in output]
+    before, after = (re.search(r"mean=([0-9.]+)", "".join(one["text/plain"])) for one in results[1:3])
+    assert before is not None and after is not None and float(after[1]) > float(before[1])
+    assert "image/svg+xml" in results[-1]
+    assert place.remains() == []
 
 
 @pytest.fixture

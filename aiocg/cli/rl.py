@@ -1,5 +1,6 @@
 """`aiocg rl`: train policies for phase ordering, judge them, and make files of them."""
 
+import contextlib
 import dataclasses
 import sys
 import time
@@ -29,6 +30,7 @@ from aiocg.cli.rl_job import (
     prepared,
     progress_to,
     rows_of,
+    run_of,
     scores_in,
     writer_to,
 )
@@ -85,6 +87,10 @@ def train(
     tensorboard: Annotated[
         Path | None, typer.Option(help="Write the learning curve to this folder, for TensorBoard.", file_okay=False)
     ] = None,
+    wandb: Annotated[
+        Path | None,
+        typer.Option(help="Write it to this folder, for Weights & Biases: `wandb sync` sends it.", file_okay=False),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Train a policy by proximal policy optimisation. Ctrl-C keeps what was learned, for --resume.
@@ -101,14 +107,16 @@ def train(
     if resume and not checkpoint.exists():
         fail(f"there is no checkpoint {checkpoint} to go on from")
     need_pytorch()
-    write = None if tensorboard is None else writer_to(tensorboard)
+    writers = [] if tensorboard is None else [writer_to(tensorboard)]
     from aiocg.rl import PhaseOrdering, SyncRuntime
     from aiocg.rl.ppo import Learner, Settings
     from aiocg.rl.training import draw_curve
     from aiocg.rl.training import train as run
 
     interrupted = False
-    with SyncRuntime(workers=workers) as runtime:
+    with SyncRuntime(workers=workers) as runtime, contextlib.ExitStack() as stack:
+        if wandb is not None:
+            writers.append(stack.enter_context(run_of(wandb)))
         if resume:
             learner, more = Learner.load(checkpoint)
             choice = Choice(**more)
@@ -121,7 +129,7 @@ def train(
         with PhaseOrdering(runtime, learner.facts.actions, num_envs=envs, steps=learner.facts.steps) as ordering:
             if imitate is not None and not resume:
                 imitate_from(imitate, learner, ordering, ready, json=json)
-            progress = progress_to(learner.settings.episodes, write, json=json)
+            progress = progress_to(learner.settings.episodes, writers, json=json)
             try:
                 run(ordering, learner, ready, checkpoint=checkpoint, more=dataclasses.asdict(choice), progress=progress)
             except KeyboardInterrupt:
@@ -162,11 +170,14 @@ def evaluate(
     """
     import msgspec
 
+    from aiocg.policies.features import FUNCTION
     from aiocg.rl import PhaseOrdering, Policy, SyncRuntime, score
     from aiocg.rl import evaluate as run
 
     check_writable(output)
     chosen = Policy.load(policy)
+    if chosen.facts.parts == FUNCTION:
+        fail(f"{policy} is for single functions: aiocg search policy PROGRAM --policy {policy}")
     starts = tuple(start or chosen.facts.starts)
     check_starts(starts)
     with SyncRuntime(workers=workers) as runtime:

@@ -1,5 +1,6 @@
 """What the commands of `aiocg rl` have in common: programs, a new learner, and what is told."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -137,14 +138,27 @@ def writer_to(folder: Path) -> Callable[[dict[str, float]], None]:
     return write
 
 
+@contextlib.contextmanager
+def run_of(folder: Path) -> Iterator[Callable[[dict[str, float]], None]]:
+    """Give what writes each update of a training to a folder, for Weights & Biases, without any connection."""
+    try:
+        import wandb
+    except ImportError:
+        fail("--wandb needs Weights & Biases: pip install wandb")
+    folder.mkdir(parents=True, exist_ok=True)
+    quiet = wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True)
+    with wandb.init(mode="offline", dir=str(folder), project="aiocg", settings=quiet) as run:
+        yield lambda told: run.log(told, step=int(told["episodes"]))
+
+
 def progress_to(
-    episodes: int, write: Callable[[dict[str, float]], None] | None, *, json: bool
+    episodes: int, writers: Sequence[Callable[[dict[str, float]], None]], *, json: bool
 ) -> Callable[[dict[str, float]], None]:
-    """Return what tells of each update of a training, and writes it where that is wanted."""
+    """Return what tells of each update of a training, and has it written where that is wanted."""
     began = time.monotonic()
 
     def progress(told: dict[str, float]) -> None:
-        if write is not None:
+        for write in writers:
             write(told)
         if json:
             return

@@ -20,11 +20,15 @@ Length = Annotated[int, typer.Option(help="Passes of a list, at most.", min=1)]
 
 
 def _existing(prior: str | None) -> str | None:
-    from aiocg.policies import shipped_policies
-
-    if prior is None or Path(prior).is_file() or prior in shipped_policies():
+    if prior is None or Path(prior).is_file():
         return prior
-    raise typer.BadParameter(f"there is no file {prior!r}, nor a policy of that name: {', '.join(shipped_policies())}.")
+    from aiocg.policies import Policy, shipped_policies
+    from aiocg.policies.features import FUNCTION
+
+    known = [name for name in shipped_policies() if Policy.load(name).facts.parts != FUNCTION]
+    if prior in known:
+        return prior
+    raise typer.BadParameter(f"there is no file {prior!r}, nor a policy of that name: {', '.join(known)}.")
 
 
 def _actions_of(prior: str) -> tuple[str, ...]:

@@ -1,13 +1,14 @@
 """What environments log: the transition of each request, and observations of states not yet observed."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiocg.env.candidate import Candidate
 from aiocg.env.plan import Plan, Reading
 from aiocg.env.settings import EnvSettings
 from aiocg.errors import ActionFailed, TooManyPending
+from aiocg.fleet.replay import Trajectory
 from aiocg.fleet.session import Session
 from aiocg.transport.messages import Action, Expanded, Observed
 
@@ -23,7 +24,7 @@ def log_reset(
     """Log the state that a program begins in."""
     assert session.trajectory is not None
     values = plan.at_reset.select(reply.observations, log.names | plan.costs | plan.baselines)
-    log.start(str(session.trajectory.benchmark.uri), reply.state, values)
+    log.start(session.trajectory.benchmark.uri, reply.state, values)
     _observe_missing(log, env, session, reply.state, timeout)
 
 
@@ -34,19 +35,32 @@ def log_step(
     session: Session,
     actions: Sequence[Action],
     reward: Any,
+    costs: Mapping[str, Any],
     reply: Observed,
     timeout: float,
 ) -> None:
     """Log a step and, unless other requests are in flight, observe the state that it has led to."""
     trajectory = session.trajectory
     assert trajectory is not None
-    values = plan.at_step.select(reply.observations, log.names | plan.costs)
+    if log.names or not actions:
+        log.read(reply.state, plan.logged(log.names), reply.observations)
+        _observe_missing(log, env, session, reply.state, timeout)
     if actions:
-        uri, rewards = str(trajectory.benchmark.uri), plan.rewards_by_name(reward)
-        log.step(uri, trajectory.before, _texts(env, actions), reply.state, rewards, values)
-    else:
-        log.observe(reply.state, values)
-    _observe_missing(log, env, session, reply.state, timeout)
+        log.later(_step, env, plan, trajectory, actions, reward, reply.state, tuple(costs.items()))
+
+
+def _step(
+    env: EnvSettings,
+    plan: Plan,
+    trajectory: Trajectory,
+    actions: Sequence[Action],
+    reward: Any,
+    state: int,
+    costs: tuple[tuple[str, Any], ...],
+) -> tuple[Any, ...]:
+    """Return the arguments of `TransitionLog.step`, in the thread that writes."""
+    uri, rewards = trajectory.benchmark.uri, plan.rewards_by_name(reward)
+    return uri, trajectory.before, _texts(env, actions), state, rewards, costs
 
 
 def log_failure(
@@ -56,7 +70,7 @@ def log_failure(
     trajectory = session.trajectory
     if len(actions) == 1 and trajectory is not None:
         rewards = plan.rewards_by_name(reward)
-        log.step(str(trajectory.benchmark.uri), trajectory.state, _texts(env, actions), None, rewards, {})
+        log.step(trajectory.benchmark.uri, trajectory.state, _texts(env, actions), None, rewards)
 
 
 def log_candidates(
@@ -70,15 +84,14 @@ def log_candidates(
 ) -> None:
     """Log what an expansion found; of its states nothing is observed but what it asked for."""
     assert session.trajectory is not None
-    uri, before = str(session.trajectory.benchmark.uri), session.trajectory.state
-    names = log.names | plan.costs
+    uri, before, logged = session.trajectory.benchmark.uri, session.trajectory.state, plan.logged(log.names)
     for actions, result, candidate in zip(candidates, reply.candidates, found, strict=True):
         if result is not None and candidate.error is None and actions:
-            values = plan.at_step.select(result.observations, names)
             rewards = plan.rewards_by_name(candidate.reward)
-            log.step(uri, before, _texts(env, actions), candidate.state, rewards, values)
+            log.step(uri, before, _texts(env, actions), candidate.state, rewards)
+            log.read(candidate.state, logged, result.observations)
         elif isinstance(candidate.error, ActionFailed) and len(actions) == 1:
-            log.step(uri, before, _texts(env, actions), None, {}, {})
+            log.step(uri, before, _texts(env, actions), None, {})
 
 
 def _texts(env: EnvSettings, actions: Sequence[Action]) -> tuple[str, ...]:

@@ -97,6 +97,7 @@ class Plan:
     __slots__ = (
         "_cost_names",
         "_count",
+        "_logged",
         "_single_observation",
         "_single_reward",
         "at_reset",
@@ -128,6 +129,7 @@ class Plan:
         self.baselines = frozenset(name for reward in rewards for name in reward.baseline_spaces)
         self._count = len(names)
         self._cost_names = sorted(self.costs)
+        self._logged: list[tuple[str, Getter]] | None = None
         self.targets_from = targets_from
         self.at_step = Reading([*names, *self._cost_names], spaces)
         self.at_reset = Reading([*names, *sorted(self.costs | self.baselines)], spaces)
@@ -142,6 +144,13 @@ class Plan:
         values, count = [get(observed) for get in self.at_step.getters], self._count
         costs = dict(zip(self._cost_names, values[count:], strict=True))
         return values[0] if count and self._single_observation else self._shaped(values[:count]), costs
+
+    def logged(self, names: Collection[str]) -> list[tuple[str, Getter]]:
+        """Return which of `names`, always the same, and costs a step's reply has, and how to read each."""
+        if self._logged is None:
+            spaces = zip(self.at_step.names, self.at_step.getters, strict=True)
+            self._logged = [(name, get) for name, get in spaces if name in self.costs or name in names]
+        return self._logged
 
     def read_reset(self, observed: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
         """Return the same from the reply to a reset, with the baselines among the costs."""

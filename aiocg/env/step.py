@@ -67,7 +67,7 @@ class StepRequest(PendingStep):
         reward = self._episode.advance(self._plan, costs, self._env.reward_space)
         plan, env = self._plan, self._env
         if env.log is not None:
-            log_step(env.log, env, plan, self.session, self.actions, reward, reply, self.timeout)
+            log_step(env.log, env, plan, self.session, self.actions, reward, costs, reply, self.timeout)
         info = {
             "action_had_no_effect": True not in reply.effects,
             "new_action_space": bool(plan.targets_from)

@@ -15,6 +15,7 @@ All environments of a process share one runtime, unless they are given another.
 from aiocg.gym.env import CompilerEnv
 from aiocg.gym.gcc import GccEnv
 from aiocg.gym.llvm import LlvmEnv
+from aiocg.gym.nursery import shared_nursery
 from aiocg.gym.portal import ForkedProcess, Portal
 from aiocg.gym.registration import register_all
 from aiocg.gym.runtime import SyncRuntime, default_runtime
@@ -31,6 +32,7 @@ __all__ = [
     "SyncRuntime",
     "default_runtime",
     "register_all",
+    "shared_nursery",
     "shutdown",
 ]
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aiocg.errors import WorkerStartError
 from aiocg.host import janitor
 from aiocg.host.child import Child, Started
 from aiocg.host.endpoint import Endpoint, SocketFile
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
-from aiocg.host.nursery import Nursery, NurseryGone
+from aiocg.host.nursery import Nursery, NurseryGone, shared_folder, socket_of
 from aiocg.host.shared_memory import VARIABLE
 from aiocg.host.threads import in_thread
 from aiocg.transport.channels import RequestChannel
@@ -53,8 +54,8 @@ class LocalMachine:
 
     @property
     def workers(self) -> int:
-        """As many workers as there are usable processors."""
-        return len(os.sched_getaffinity(0))
+        """As many workers as there are usable processors; one where processes share a nursery, as each has its own."""
+        return 1 if shared_folder() else len(os.sched_getaffinity(0))
 
     async def launcher(self, spec: "EnvironmentSpec", options: Mapping[str, Any], memory_limit: int) -> "LocalLauncher":
         """Return what starts the workers of an environment; see `Machine`.
@@ -82,6 +83,19 @@ class LocalMachine:
         if spec.forked:
             self._nurseries.append(launcher.use_nursery())
         return launcher
+
+    async def share(self, spec: "EnvironmentSpec", memory_limit: int) -> None:
+        """Let other processes fork their workers of an environment from ours; they find its socket in our folder.
+
+        Raises:
+            WorkerStartError: if no folder can be made, or no process can be started.
+        """
+        launcher = await self.launcher(spec, {}, memory_limit)
+        if spec.forked:
+            try:
+                await launcher.share()
+            except OSError as error:
+                raise WorkerStartError(f"no process that workers are forked from can be started: {error}") from error
 
     def stop(self) -> None:
         """Start no more workers: waiting calls raise `RuntimeClosed`. Existing workers live on."""
@@ -129,8 +143,17 @@ class LocalLauncher:
     def use_nursery(self) -> Nursery:
         """Fork the workers from one process, which the caller must stop and close."""
         scratch = self._folder.path / f"{self._kind}-{next(_names)}.nursery"
-        self._nursery = Nursery(self._arguments(), scratch, self._folder)
+        others = shared_folder()
+        self._nursery = Nursery(self._arguments(), scratch, self._folder, self._socket(others) if others else None)
         return self._nursery
+
+    async def share(self) -> None:
+        """Let other processes fork workers of this kind from our nursery; see `Nursery.share`."""
+        assert self._nursery is not None
+        await self._nursery.share(self._socket(self._folder.path), {**os.environ, **self._environ})
+
+    def _socket(self, folder: Path) -> Path:
+        return socket_of(folder, self._kind, self._memory_limit, {**self._options, **self._environ})
 
     def _arguments(self) -> list[str]:
         return [self._kind, "--memory-limit", str(self._memory_limit), "--options", json.dumps(dict(self._options))]

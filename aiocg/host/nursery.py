@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -30,8 +31,23 @@ ALLOCATOR = {
 }
 """Tunes malloc for compilers, which allocate and free many small objects: modules stay close together in memory."""
 
+VARIABLE = "AIOCG_NURSERY"
+"""The environment variable that names a folder with the sockets of nurseries that others may order workers from."""
+
 PATIENCE = 30.0  # seconds that a nursery may take to load the compiler and fork
 CLOSE_PATIENCE = 1.0  # seconds that it may take to end when it is idle
+
+
+def shared_folder() -> Path | None:
+    """Return the folder with the sockets of shared nurseries, None if there is none, or none any more."""
+    path = os.environ.get(VARIABLE)
+    return Path(path) if path and os.path.isdir(path) else None
+
+
+def socket_of(folder: Path, kind: str, memory_limit: int, options: Mapping[str, Any]) -> Path:
+    """Return the path of the socket of a nursery, which only those find who would start it in the same way."""
+    text = json.dumps([sys.executable, kind, memory_limit, {**options, "shared_folder": ""}], sort_keys=True)
+    return folder / f"nursery-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 class NurseryGone(Exception):
@@ -60,9 +76,13 @@ class Nursery:
         arguments: command-line arguments of the process, which say what to load.
         scratch: folder for its temporary files.
         folder: the runtime's folder, whose janitor guards the process.
+        shared: socket of a nursery of another process, which is used instead for as long as somebody listens there.
     """
 
-    def __init__(self, arguments: Sequence[str], scratch: Path, folder: RuntimeFolder) -> None:
+    def __init__(
+        self, arguments: Sequence[str], scratch: Path, folder: RuntimeFolder, shared: Path | None = None
+    ) -> None:
+        self._shared = shared
         self._arguments = arguments
         self._scratch = scratch
         self._folder = folder
@@ -111,6 +131,22 @@ class Nursery:
             await worker.read_from(reader)
             return worker
 
+    async def share(self, path: Path, environ: Mapping[str, str]) -> None:
+        """Start the process, and let others on this machine order workers at a socket.
+
+        Raises:
+            OSError: if no process can be created now, or the path cannot be a socket.
+        """
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            async with self._turn:
+                self._shared = None
+                if self._connection is None:
+                    await self._begin(environ)
+                assert self._connection is not None
+                socket.send_fds(self._connection, [json.dumps({"share": True}).encode()], [listener.fileno()])
+
     def stop(self) -> None:
         """Fork no more: waiting calls raise `RuntimeClosed`. Existing workers live on."""
         self._stopped = True
@@ -129,6 +165,9 @@ class Nursery:
             await self._end()
 
     async def _begin(self, environ: Mapping[str, str]) -> None:
+        if (shared := _connected(self._shared)) is not None:
+            self._use(shared)
+            return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
@@ -147,9 +186,12 @@ class Nursery:
                 ours.close()
                 raise
         self._folder.guard(self._process.pid)
-        ours.setblocking(False)
-        self._connection = ours
-        asyncio.get_running_loop().add_reader(ours, self._read, ours)
+        self._use(ours)
+
+    def _use(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self._connection = connection
+        asyncio.get_running_loop().add_reader(connection, self._read, connection)
 
     async def _order(self, address: str, environ: Mapping[str, str], descriptors: list[int]) -> Forked:
         assert self._connection is not None
@@ -213,3 +255,17 @@ class Nursery:
             self._folder.release(process.pid)
             shutil.rmtree(self._scratch, ignore_errors=True)
         self._disconnect()
+
+
+def _connected(path: Path | None) -> socket.socket | None:
+    """Return a connection to a shared nursery, None if there is none."""
+    if path is None:
+        return None
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(PATIENCE)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        return None
+    return connection

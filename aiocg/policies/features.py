@@ -16,6 +16,14 @@ part          width     range         what
 ============= ========= ============= ==========================================================================
 
 What is greater than its range says is cut off there: few Autophase features are, of tiny programs.
+
+A policy for single functions sees each by itself, and has one part only:
+
+============= ========= ============= ==========================================================================
+`function`    221       [0, 1]        what IR2Vec counts (opcodes, types, operands, predicates of comparisons), as
+                                      logarithms, to 2^14, and as square roots of how many there are by
+                                      instruction; and the logarithm of the number of instructions
+============= ========= ============= ==========================================================================
 """
 
 import math
@@ -27,12 +35,16 @@ import numpy.typing as npt
 
 from aiocg.policies.episode import Episode
 
-__all__ = ["COSTS", "COUNTS", "OBSERVED", "PARTS", "Features"]
+__all__ = ["COSTS", "COUNTED", "COUNTS", "FUNCTION", "OBSERVED", "PARTS", "Features"]
 
 OBSERVED = ("InstCount", "Autophase")  # of each state, one behind the other
+COUNTED = "Ir2vecFunctionLevelSymbolicCounts"  # of each function
 INST_COUNT, AUTOPHASE, COSTS = 70, 56, 5
 COUNTS = INST_COUNT + AUTOPHASE
-PARTS = ("instcount", "autophase", "histogram", "steps", "costs")
+PARTS: tuple[str, ...] = ("instcount", "autophase", "histogram", "steps", "costs")
+FUNCTION: tuple[str, ...] = ("function",)
+ENTITIES, OPCODES = 110, 68  # that IR2Vec counts, and how many of these, the first, are opcodes
+LARGEST_FUNCTION = 14 * math.log(2)
 LARGEST = 20 * math.log(2)
 
 
@@ -41,7 +53,7 @@ class Features:
 
     Args:
         actions: how many actions there are, without the one that stops.
-        parts: which of `PARTS`, in their order.
+        parts: which of `PARTS`, in their order; or `FUNCTION`, of single functions.
 
     Attributes:
         size: numbers of one state.
@@ -51,16 +63,21 @@ class Features:
     """
 
     def __init__(self, actions: int, parts: Sequence[str] = PARTS) -> None:
+        self.actions = actions
+        if tuple(parts) == FUNCTION:
+            self.parts, self.size = FUNCTION, 2 * ENTITIES + 1
+            return
         unknown = [part for part in parts if part not in PARTS]
         if unknown or not parts:
             raise ValueError(f"features are made of {', '.join(PARTS)}, not of {', '.join(unknown) or 'nothing'}")
-        self.actions = actions
         self.parts = tuple(part for part in PARTS if part in parts)
         widths = {"instcount": INST_COUNT, "autophase": AUTOPHASE, "histogram": actions, "steps": 1, "costs": COSTS}
         self.size = sum(widths[part] for part in self.parts)
 
     def __call__(self, episodes: Sequence[Episode]) -> npt.NDArray[np.float32]:
         """Return the features of the present state of episodes, float32, shape (episodes, size)."""
+        if self.parts == FUNCTION:
+            raise ValueError("a policy for single functions sees no whole programs: `aiocg search policy` follows it")
         found: list[Any] = []
         counts = np.stack([one.counts for one in episodes]).astype(np.float32)
         total = np.maximum(counts[:, :1], 1)
@@ -80,3 +97,11 @@ class Features:
         others = np.array([[one.unoptimised, one.baseline, max(one.best, 1.0)] for one in episodes], np.float32)
         logs = np.log(total / others)
         return np.concatenate([unbounded, np.clip(logs, -2, 2), np.tanh(10 * logs[:, 1:])], 1)
+
+    def of_functions(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """Return the features of functions, float32, shape (functions, size), from what IR2Vec counts in each."""
+        known = counts.astype(np.float32)
+        total = known[:, :OPCODES].sum(1, keepdims=True)
+        logs = np.log1p(np.concatenate([known, total], 1)) / LARGEST_FUNCTION
+        found = np.concatenate([logs, np.sqrt(known / np.maximum(total, 1))], 1)
+        return np.clip(found, 0, 1, out=found)

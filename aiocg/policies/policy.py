@@ -45,6 +45,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
         activation: between the layers, "tanh" or "relu".
         steps: of an episode.
         starts: names of what it was trained to begin with: "O0", "OzMinsize".
+        bases: of a policy for single functions, the lists of actions that come before its choices.
         programs: how many programs it was trained on.
         programs_hash: SHA-256 of their URIs, sorted, a line each.
         sources: what was asked for: the datasets.
@@ -60,6 +61,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     activation: Literal["tanh", "relu"] = "tanh"
     steps: int = 45
     starts: tuple[str, ...] = ("O0",)
+    bases: tuple[tuple[str, ...], ...] = ()
     programs: int = 0
     programs_hash: str = ""
     sources: tuple[str, ...] = ()

@@ -9,10 +9,11 @@ import numpy as np
 from aiocg.env.env import Env
 from aiocg.errors import InvalidAction, UnknownName
 from aiocg.policies import Episode, Policy, PolicyError
-from aiocg.policies.features import COUNTS, OBSERVED
+from aiocg.policies.features import COUNTS, FUNCTION, OBSERVED
 from aiocg.search.baselines import AS_IT_IS, baselines
 from aiocg.search.budget import Budget
 from aiocg.search.driver import Options, Pace, tune
+from aiocg.search.function_policy import function_policy
 from aiocg.search.result import SearchResult
 from aiocg.search.tuner import Outcome, Proposal
 
@@ -32,6 +33,9 @@ async def policy(
 ) -> SearchResult:
     """Let a learned policy choose the passes: first those it prefers from each start, then by their probability.
 
+    A policy for single functions chooses a sequence of passes for each function: first the one that it prefers, then
+    the next. A sequence that makes a function larger is not kept for it.
+
     A policy is trained for the number of instructions; other rewards of size mostly follow. Actions that the LLVM at
     hand does not know are left out.
 
@@ -50,6 +54,8 @@ async def policy(
         raise ValueError(f"policies choose passes of LLVM, which {env.spec.id} does not have")
     chosen = policy if isinstance(policy, Policy) else Policy.load(policy)
     usable = await usable_actions(env, chosen.facts.actions)
+    if any(usable) and chosen.facts.parts == FUNCTION:
+        return await function_policy(env, chosen, usable, **options)
     if not any(usable):
         raise PolicyError(f"this LLVM knows none of the actions of a policy for {chosen.facts.compiler}")
     starts = {name: actions for name, actions in baselines(env).items() if name in (*chosen.facts.starts, STRONGER)}
@@ -244,6 +250,8 @@ async def policy_prior(env: Env, policy: str | PathLike[str] | Policy = DEFAULT)
         ServiceError: when the program cannot be observed.
     """
     chosen = policy if isinstance(policy, Policy) else Policy.load(policy)
+    if chosen.facts.parts == FUNCTION:
+        raise PolicyError("a policy for single functions says nothing of whole programs, so it is no prior")
     await env.reset()
     unoptimised, baseline = await env.observe("IrInstructionCountO0", "IrInstructionCountOzMinsize")
     return PolicyPrior(chosen, float(unoptimised), float(baseline))

@@ -1,14 +1,17 @@
 """Logs what the environments of a runtime see to a file."""
 
 import atexit
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from aiocg.datasets.uri import BenchmarkUri
 from aiocg.host.threads import in_thread
 from aiocg.transitions.reading import Transitions
 from aiocg.transitions.schema import TransitionsError
-from aiocg.transitions.writer import Compiler, Observation, Start, Step, Writer
+from aiocg.transitions.writer import Compiler, Observation, Row, Start, Step, Writer
 
 __all__ = ["TransitionLog"]
 
@@ -37,16 +40,23 @@ class TransitionLog:
         try:
             with Transitions(self._path) as known:
                 self._compiler = known.compiler
-                self._observed = {name: known.observed_states(name) for name in self.names}
+                self._observed = defaultdict[str, set[int]](set)
+                self._observed.update({name: known.observed_states(name) for name in self.names})
         except BaseException:
             self._writer.close()
             raise
+        self._put = self._writer.put  # looked up for every step
         atexit.register(self._writer.close)
 
     @property
     def dropped(self) -> int:
         """Number of rows that were not written, because too many waited or the file could not be written."""
         return self._writer.dropped
+
+    @property
+    def clock(self) -> int:
+        """The clock of the processor time of the thread that writes, for `time.clock_gettime`."""
+        return self._writer.clock
 
     def accept(self, compiler: str) -> None:
         """Check that the file is of a compiler, as hashes of different compilers mean different things.
@@ -62,32 +72,59 @@ class TransitionLog:
                 f"{self._path} has transitions of {self._compiler}; log those of {compiler} to a file of their own"
             )
 
-    def start(self, benchmark: str, state: int, values: Mapping[str, Any]) -> None:
+    def start(self, benchmark: BenchmarkUri | str, state: int, values: Mapping[str, Any]) -> None:
         """Log a reset."""
-        self._writer.put(Start(benchmark, state))
+        self._put(Start(benchmark, state))
         self.observe(state, values)
 
     def step(
         self,
-        benchmark: str,
+        benchmark: BenchmarkUri | str,
         before: int,
         actions: tuple[str, ...],
         after: int | None,
-        rewards: Mapping[str, float],
-        values: Mapping[str, Any],
+        rewards: dict[str, float],
+        values: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Log a transition, and observations of the state after it, which is None if the compiler refused."""
-        self._writer.put(Step(benchmark, before, actions, after, dict(rewards)))
-        if after is not None:
+        self._put(Step(benchmark, before, actions, after, rewards))
+        if values and after is not None:
             self.observe(after, values)
+
+    def later(self, arguments: Callable[..., tuple[Any, ...]], *facts: Any) -> None:
+        """Log a transition whose arguments the writing thread works out, of many at a time, as a step should not wait.
+
+        Args:
+            arguments: returns those of `step`, with the observations as pairs of name and value.
+            facts: what it is called with, none of which changes.
+        """
+        self._put((self._rows, arguments, facts))
+
+    def _rows(self, arguments: Callable[..., tuple[Any, ...]], facts: tuple[Any, ...]) -> list[Row]:
+        *step, values = arguments(*facts)
+        rows: list[Row] = [Step(*step)]
+        after = step[3]
+        for name, value in values:
+            if after not in (seen := self._observed[name]):
+                seen.add(after)
+                rows.append(Observation(after, name, value))
+        return rows
 
     def observe(self, state: int, values: Mapping[str, Any]) -> None:
         """Log observations of a state, once."""
         for name, value in values.items():
-            seen = self._observed.setdefault(name, set())
-            if state not in seen:
+            if state not in (seen := self._observed[name]):
                 seen.add(state)
-                self._writer.put(Observation(state, name, value))
+                self._put(Observation(state, name, value))
+
+    def read(
+        self, state: int, spaces: Iterable[tuple[str, Callable[[Sequence[Any]], Any]]], observed: Sequence[Any]
+    ) -> None:
+        """Log the spaces of a worker's reply of which nothing is logged yet; the others' values are not computed."""
+        for name, get in spaces:
+            if state not in (seen := self._observed[name]):
+                seen.add(state)
+                self._put(Observation(state, name, get(observed)))
 
     def missing(self, state: int) -> list[str]:
         """Return the names that are to be logged and have not been observed of a state."""

@@ -6,14 +6,16 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from aiocg.datasets.uri import BenchmarkUri
 from aiocg.transitions import codecs, schema
 from aiocg.transitions.schema import TransitionsError, signed
 
@@ -22,7 +24,7 @@ __all__ = ["Compiler", "Observation", "Start", "Step", "Writer", "opened_alone"]
 BATCH = 4096  # rows of one transaction, at most
 WAITING = 1 << 16  # rows that may wait for the thread
 PERIOD = 0.5  # seconds between transactions, at most: what a crash may lose
-REMEMBERED = 1 << 17  # ids of actions kept in memory
+REMEMBERED = 1 << 17  # texts of a table, and states, that are known to be in the file
 
 _logger = logging.getLogger(__name__)
 
@@ -36,14 +38,14 @@ class Compiler(NamedTuple):
 class Start(NamedTuple):
     """The state that a benchmark begins in."""
 
-    benchmark: str
+    benchmark: BenchmarkUri | str
     state: int
 
 
 class Step(NamedTuple):
     """The result of one request from a state; `next` is None if the compiler refused the actions."""
 
-    benchmark: str
+    benchmark: BenchmarkUri | str
     state: int
     actions: tuple[str, ...]
     next: int | None
@@ -59,6 +61,9 @@ class Observation(NamedTuple):
 
 
 Row = Compiler | Start | Step | Observation
+
+Later = tuple[Callable[..., Iterable[Row]], Any, Any]
+"""A function and its two arguments, which returns rows."""
 
 
 class Writer:
@@ -84,15 +89,22 @@ class Writer:
         self.error: TransitionsError | None = None
         self._stack = contextlib.ExitStack()
         self._database = self._stack.enter_context(opened_alone(path))
-        self._ids: dict[tuple[str, str], int] = {}
-        self._rows: deque[Row] = deque()
+        self._ids: dict[str, dict[Any, int]] = {table: {} for table in ("Benchmarks", "Actions", "Spaces")}
+        self._states: set[int] = set()  # that are in the file, as it stores them
+        self._rows: deque[Row | Later] = deque()
         self._changed = threading.Condition()
         self._asked = self._answered = 0  # flushes
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=f"aiocg-transitions {path.name}", daemon=True)
         self._thread.start()
 
-    def put(self, row: Row) -> None:
+    @property
+    def clock(self) -> int:
+        """The clock of the thread's processor time, for `time.clock_gettime`."""
+        assert self._thread.ident is not None
+        return time.pthread_getcpuclockid(self._thread.ident)
+
+    def put(self, row: Row | Later) -> None:
         """Add a row; it is in the file after less than a second, or after `flush`."""
         if self.error is not None or self._closing:
             self.dropped += 1
@@ -169,7 +181,6 @@ class Writer:
                 self._write(rows)
                 self._database.execute("COMMIT")
             except BaseException:
-                self._ids.clear()  # some were taken back
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
                 raise
@@ -180,49 +191,59 @@ class Writer:
         with self._changed:
             self._changed.notify_all()
 
-    def _write(self, rows: Sequence[Row]) -> None:
-        versions = [row for row in rows if isinstance(row, Compiler)]
-        self._database.executemany("INSERT OR IGNORE INTO Meta VALUES ('compiler', ?)", versions)
-        self._write_starts(row for row in rows if isinstance(row, Start))
-        self._write_steps([row for row in rows if isinstance(row, Step)])
-        observations = [row for row in rows if isinstance(row, Observation)]
-        self._database.executemany(
-            "INSERT OR IGNORE INTO Observations VALUES (?, ?, ?, ?)",
-            sorted(
-                [(signed(one.state), self._id("Spaces", one.space), *codecs.encode(one.value)) for one in observations],
-                key=itemgetter(0),
-            ),
-        )
-
-    def _write_starts(self, starts: Iterable[Start]) -> None:
-        for uri, state in starts:
+    def _write(self, rows: Sequence[Row | Later]) -> None:
+        parts: dict[type, list[Any]] = {kind: [] for kind in (Compiler, Start, Step, Observation)}
+        for row in rows:
+            if type(row) is tuple:
+                make, *arguments = cast(Later, row)
+                for one in make(*arguments):
+                    parts[type(one)].append(one)
+            else:
+                parts[type(row)].append(row)
+        self._database.executemany("INSERT OR IGNORE INTO Meta VALUES ('compiler', ?)", parts[Compiler])
+        for uri, state in parts[Start]:
             benchmark = self._id("Benchmarks", uri)
             self._database.execute("UPDATE Benchmarks SET state = ? WHERE id = ?", (signed(state), benchmark))
             self._database.execute("INSERT OR IGNORE INTO States VALUES (?, ?)", (signed(state), benchmark))
+        self._write_steps(parts[Step])
+        self._write_observations(parts[Observation])
 
     def _write_steps(self, steps: Sequence[Step]) -> None:
-        encode = msgspec.json.encode
+        encode, benchmarks, actions = msgspec.json.encode, self._ids["Benchmarks"], self._ids["Actions"]
         values: list[tuple[int, int, int | None, str]] = []
-        states: dict[int, int] = {}  # of each the benchmark that came to it first
-        for step in steps:
-            benchmark = self._id("Benchmarks", step.benchmark)
-            after = None if step.next is None else signed(step.next)
-            action = self._id("Actions", encode(step.actions).decode())
-            values.append((signed(step.state), action, after, encode(step.rewards).decode()))
-            for state in (signed(step.state), after):
-                if state is not None:
-                    states.setdefault(state, benchmark)
-        self._database.executemany("INSERT OR IGNORE INTO States VALUES (?, ?)", sorted(states.items()))  # faster
+        known, states = self._states, []
+        for uri, state, texts, following, rewards in steps:
+            benchmark = benchmarks.get(uri) or self._id("Benchmarks", uri)
+            before, after = signed(state), None if following is None else signed(following)
+            values.append((before, actions.get(texts) or self._id("Actions", texts), after, encode(rewards).decode()))
+            for one in (before, after):
+                if one not in known and one is not None:
+                    known.add(one)
+                    states.append((one, benchmark))  # the benchmark that came to it first
+        self._database.executemany("INSERT OR IGNORE INTO States VALUES (?, ?)", sorted(states))  # faster in order
+        if len(known) > REMEMBERED:
+            known.clear()
         write_transitions(self._database, values)
 
-    def _id(self, table: str, text: str) -> int:
-        """Return the number of a text in a table of texts, where it is put if it is new."""
-        known = self._ids.get((table, text))
-        if known is None:
-            if len(self._ids) >= REMEMBERED:
-                self._ids.clear()
-            known = self._ids[table, text] = id_of(self._database, table, text)
-        return known
+    def _write_observations(self, observations: Sequence[Observation]) -> None:
+        spaces = self._ids["Spaces"]
+        rows = [
+            (signed(state), spaces.get(space) or self._id("Spaces", space), *codecs.encode(value))
+            for state, space, value in observations
+        ]
+        rows.sort(key=itemgetter(0))
+        self._database.executemany("INSERT OR IGNORE INTO Observations VALUES (?, ?, ?, ?)", rows)
+
+    def _id(self, table: str, named: BenchmarkUri | str | tuple[str, ...]) -> int:
+        """Return the number of a benchmark, of actions or of a space in its table, where it is put if it is new."""
+        known = self._ids[table]
+        number = known.get(named)
+        if number is None:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            text = msgspec.json.encode(named).decode() if isinstance(named, tuple) else str(named)
+            number = known[named] = id_of(self._database, table, text)
+        return number
 
 
 def id_of(database: sqlite3.Connection, table: str, text: str) -> int:

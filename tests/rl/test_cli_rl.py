@@ -42,7 +42,9 @@ def test_searches_with_a_policy_as_prior_are_among_its_actions(aiocg: Run) -> No
         assert done.json["reward"] >= max(done.json["baselines"].values())
         assert set(done.json["actions"]) <= {*ACTIONS, "mark<minsize>"} or "default<" in str(done.json["actions"])
         assert aiocg(*words, "--prior", "instructions", "--action-space", "Pipelines").status == 0
-        assert "nor a policy of that name: instructions" in aiocg(*words, "--prior", "nobody").err.replace("\n", " ")
+        for absent in ("nobody", "functions"):  # the latter is for single functions
+            said = aiocg(*words, "--prior", absent).err.replace("\n", " ")
+            assert "nor a policy of that name: instructions" in said
 
 
 def test_a_policy_is_evaluated_with_and_without_the_fallback(aiocg: Run) -> None:
@@ -121,6 +123,21 @@ def test_a_training_is_written_for_tensorboard(aiocg: Run, monkeypatch: pytest.M
     found = events.EventAccumulator("board")
     found.Reload()
     assert [one.step for one in found.Scalars("entropy")] == [4, 8]
+
+
+@pytest.mark.slow
+def test_a_training_is_written_for_weights_and_biases(aiocg: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="training needs PyTorch: pip install 'aiocg[rl]'")
+    words = ("--programs", "generator://csmith-v0/100", "--episodes", 8, "--batch", 4, "--steps", 4)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "wandb", None)
+        done = aiocg("rl", "train", "run.ckpt", *words, "--wandb", "runs")
+        assert done.status == 1 and "pip install wandb" in done.err
+    pytest.importorskip("wandb")
+    done = aiocg("rl", "train", "run.ckpt", *words, "--wandb", "runs", "--json")
+    assert done.status == 0 and done.out.startswith("{")
+    (written,) = Path("runs").rglob("*.wandb")
+    assert b"entropy" in written.read_bytes()
 
 
 @pytest.mark.slow

@@ -1,11 +1,15 @@
 """Stable-Baselines3 over our vector, and over our Gymnasium environments as its users have them."""
 
+import json
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import aiocg.gym
@@ -153,6 +157,52 @@ if __name__ == "__main__":
     envs.close()
     print("learned")
 """
+
+
+EIGHT = """
+import json, multiprocessing, sys
+import psutil
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import SubprocVecEnv
+import aiocg.gym
+
+if __name__ == "__main__":
+    multiprocessing.set_forkserver_preload(["aiocg.gym", "stable_baselines3.common.vec_env"])
+    with aiocg.gym.shared_nursery("llvm-autophase-ic-v0"):
+        envs = make_vec_env(
+            "aiocg.gym:llvm-autophase-ic-v0", 8, vec_env_cls=SubprocVecEnv,
+            env_kwargs={"benchmark": "programs-v0/gcd", "max_episode_steps": 5},
+        )
+        envs.reset()
+        envs.step([0] * 8)
+        nurseries = [one for one in psutil.Process().children(recursive=True) if "--nursery" in one.cmdline()]
+        nurseries = [one for one in nurseries if one.ppid() not in [other.pid for other in nurseries]]
+        print(json.dumps([[child.pid for child in one.children()] for one in nurseries]), flush=True)
+        sys.stdin.read()
+        envs.close()
+"""
+
+
+def remaining(place: Any, workers: list[int]) -> list[str]:
+    """Return what is left: workers, other processes, and files that are not of the libraries or of multiprocessing."""
+    files = [name for name in place.leftovers() if not name.startswith(("SB3-", "torchinductor_", "pymp-"))]
+    return [*map(str, filter(psutil.pid_exists, workers)), *map(str, place.processes()), *files]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_eight_subprocesses_have_workers_of_one_nursery_and_leave_nothing(place: Any, killed: bool) -> None:
+    pytest.importorskip("stable_baselines3")
+    (place.folder / "script.py").write_text(EIGHT)
+    streams = {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with place.start(sys.executable, "-P", str(place.folder / "script.py"), **streams) as process:
+        (workers,) = json.loads(process.stdout.readline())
+        assert len(workers) == 8
+        if killed:
+            process.kill()
+    until = time.monotonic() + 60
+    while (left := remaining(place, workers)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert left == []
 
 
 @pytest.mark.parametrize("name", ["PPO", "A2C"])

@@ -16,6 +16,7 @@ import pytest
 import aiocg
 import aiocg.gym
 import aiocg.testing
+from aiocg.datasets.uri import BenchmarkUri
 from aiocg.errors import UnknownName
 from aiocg.testing import scripted_benchmark
 from aiocg.transitions import Conflict, TransitionLog, Transitions, TransitionsError
@@ -165,6 +166,28 @@ async def test_a_log_begins_before_the_first_environment_and_with_known_names(tm
         runtime.log_to(tmp_path / "t.db", ["valu"])
         with pytest.raises(UnknownName, match="value"):
             await runtime.make("scripted-v0", benchmark=scripted_benchmark(5))
+
+
+def test_what_is_known_of_a_state_is_not_computed_again(tmp_path: Path) -> None:
+    log, computed = TransitionLog(tmp_path / "t.db"), []
+    spaces = [("cost", lambda observed: computed.append(observed[0]) or observed[0])]
+    for state in (1, 2, 1, 2, 3):
+        log.read(state, spaces, [10 * state])
+    log.close()
+    assert computed == [10, 20, 30]
+    with Transitions(tmp_path / "t.db") as file:
+        assert [file.observation(state, "cost") for state in (1, 2, 3)] == [10, 20, 30]
+
+
+def test_a_program_is_one_whether_it_is_named_by_a_text_or_by_its_uri(tmp_path: Path) -> None:
+    text = "benchmark://made-up-v0/a%20b"
+    log = TransitionLog(tmp_path / "t.db")
+    log.start(BenchmarkUri.from_string(text), 1, {})
+    log.step(text, 1, ("a",), 2, {})
+    log.step(BenchmarkUri.from_string(text), 2, ("a",), 3, {})
+    log.close()
+    with Transitions(tmp_path / "t.db") as file:
+        assert file.benchmarks() == [(text, 1)] and {one.benchmark for one in file} == {text}
 
 
 # ----------------------------------------------------------------------------------------------- the file
