@@ -1,5 +1,6 @@
 """A memory of transitions from outside: the same results with and without it, whatever is wrong with it."""
 
+import asyncio
 import os
 import re
 import socket
@@ -27,11 +28,16 @@ async def search(memory: str, *, options: dict[str, float] = PATIENT) -> tuple[o
     async with aiocg.Runtime(workers=2, memory=memory, options=options) as runtime:
         env = await runtime.make("llvm-v0", benchmark=str(PROGRAM), reward_space="IrInstructionCountOz")
         result = await aiocg.search.greedy(env, budget=BUDGET)
-        return (result.reward, result.actions, result.state.outcomes), await runtime.statistics()
+        for _ in range(3000):
+            counters = await runtime.statistics()
+            if not options or not total(counters, "memory_waiting"):
+                break
+            await asyncio.sleep(0.02)
+        return (result.reward, result.actions, result.state.outcomes), counters
 
 
 def total(counters: list[dict[str, object]], name: str) -> int:
-    return sum(int(str(one[name])) for one in counters)
+    return sum(int(str(one.get(name, 0))) for one in counters)
 
 
 @pytest_asyncio.fixture(scope="module")

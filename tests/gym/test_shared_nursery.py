@@ -35,6 +35,14 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def gone(pid: int) -> bool:
+    """Return whether a process has ended, reaped or not."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
 @pytest.fixture
 def runtimes() -> Iterator[list[SyncRuntime]]:
     """As two processes have them."""
@@ -53,7 +61,7 @@ def test_each_has_one_worker_and_all_have_one_parent(runtimes: list[SyncRuntime]
         (again,) = runtimes[0].worker_pids()
         assert again != first and psutil.Process(again).ppid() == parent
         runtimes[0].close()
-        eventually(lambda: not psutil.pid_exists(again))
+        eventually(lambda: gone(again))
         assert other.step("increment")[0] == 2 and runtimes[1].worker_pids() == [second]
     assert VARIABLE not in os.environ
 
@@ -61,7 +69,7 @@ def test_each_has_one_worker_and_all_have_one_parent(runtimes: list[SyncRuntime]
 def test_when_the_nursery_has_ended_a_process_has_its_own(runtimes: list[SyncRuntime]) -> None:
     with aiocg.gym.shared_nursery("scripted-v0"):
         env, _, shared = begun(runtimes[0])
-    assert not psutil.pid_exists(shared)
+    assert gone(shared)
     assert env.step("increment")[0] == 2
     (pid,) = runtimes[0].worker_pids()
     assert psutil.Process(pid).ppid() not in (shared, os.getpid())
@@ -111,7 +119,7 @@ def test_a_process_that_is_killed_leaves_nothing_and_the_others_go_on(place: Any
             (pid,) = json.loads(guest.stdout.readline())
             assert psutil.Process(pid).ppid() == parent
             guest.kill()
-        eventually(lambda: not psutil.pid_exists(pid))
+        eventually(lambda: gone(pid))
         assert place.remains() == []
         assert env.step("increment")[0] == 2
 
@@ -121,5 +129,5 @@ def test_when_its_owner_is_killed_nothing_is_left(place: Any) -> None:
         (pid,) = json.loads(owner.stdout.readline())
         parent = psutil.Process(pid).ppid()
         owner.kill()
-    eventually(lambda: not psutil.pid_exists(pid) and not psutil.pid_exists(parent))
+    eventually(lambda: gone(pid) and gone(parent))
     assert place.remains() == []

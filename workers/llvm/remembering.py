@@ -103,6 +103,7 @@ class RememberedTransitions(Transitions):
             "memory_late": self._memory.late,
             "memory_checked": self.checked,
             "memory_written": self._memory.written,
+            "memory_waiting": self._memory.written - self._memory.done,
             "memory_mistrusted": sorted(self._trust.mistrusted),
         }
 

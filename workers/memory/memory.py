@@ -58,6 +58,7 @@ class Memory:
         hits, misses: steps asked for that it had, and had not.
         late: questions that were not answered in time.
         written: records handed over for writing.
+        done: how many of these have been written.
 
     Args:
         open_tiers: opens the places; called in a thread.
@@ -72,7 +73,7 @@ class Memory:
         patience: float = PATIENCE,
     ) -> None:
         """Begin; nothing is opened before `start`, so that the process may be forked."""
-        self.hits = self.misses = self.late = self.written = 0
+        self.hits = self.misses = self.late = self.written = self.done = 0
         self._open_tiers = open_tiers
         self._identify = identify
         self._patience = patience
@@ -170,3 +171,4 @@ class Memory:
             if contents:
                 for tier in tiers:
                     tier.write(contents)
+            self.done += sum(isinstance(one, _Made) for one in waiting)
