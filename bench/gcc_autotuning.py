@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any
 
 import aiocg
 from aiocg.search import Budget, Progress, SearchResult
-from aiocg.search.metrics import geometric_mean
+from aiocg.search.metrics import geometric_mean, mean_of_ratios
 from bench.machine import describe_machine
 
 PROGRAMS = (
@@ -210,9 +211,9 @@ def report(runs: Sequence[Run]) -> str:
     bare = f"{geometric_mean([sizes['Os'] / sizes['bare'] for sizes in sizes_of.values()]):.3f}"
     cells = []
     for name in algorithms:
-        mine = [run for run in runs if run.algorithm == name]
-        complete = len({run.program for run in mine}) == len(programs)  # or else it is the mean of something else
-        cells.append(_mean(mine) if complete else "")
+        of_programs = [[run for run in runs if (run.algorithm, run.program) == (name, one)] for one in programs]
+        complete = all(of_programs)  # or else it is the mean of something else
+        cells.append(_mean_of_programs(of_programs) if complete else "")
     lines.append(f"| geometric mean | | {bare} | {' | '.join(cells)} | |")
     return "\n".join(lines)
 
@@ -239,6 +240,18 @@ def _mean(runs: Sequence[Run]) -> str:
     bare = [run.bare_ratio for run in runs if run.bare_ratio is not None]
     further = f" / {geometric_mean(bare):.3f}" if len(bare) == len(runs) else ""
     return f"{geometric_mean([run.ratio for run in runs]):.3f}{further}"
+
+
+def _mean_of_programs(runs: Sequence[Sequence[Run]]) -> str:
+    """Return means over programs, of each of which the seeds are averaged first, with 95 % bootstrap intervals."""
+    further = [[run.bare_ratio for run in mine if run.bare_ratio is not None] for mine in runs]
+    columns = [[[run.ratio for run in mine] for mine in runs], *([further] if all(further) else [])]
+    return " / ".join(_with_interval([geometric_mean(seeds) for seeds in column]) for column in columns)
+
+
+def _with_interval(ratios: Sequence[float]) -> str:
+    mean, low, high = mean_of_ratios([math.log(ratio) for ratio in ratios])
+    return f"{mean:.3f}" if math.isnan(low) else f"{mean:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def _several(values: Iterable[int]) -> str:
