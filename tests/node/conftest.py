@@ -19,7 +19,10 @@ from aiocg.node.limits import Limits, LimitsTable
 from aiocg.node.server import Node, Settings, installed_kinds
 from aiocg.transport.security import ClientSecurity, KeyPair
 
+from .line import HERE, THERE, WORKER
+
 PORTS = 16  # for the workers of one node
+PROCESSES = 8  # of tests, at most, that are to have ports of their own
 
 
 @dataclass
@@ -93,16 +96,16 @@ def serve() -> Serve:
 
 
 def free_ports() -> range:
-    """Return a range of ports that nobody listens at."""
-    for _ in range(100):
+    """Return a range of ports that nobody listens at, and that no other process of tests looks at meanwhile."""
+    for _ in range(10_000):
         with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
+            probe.bind((THERE, 0))
             first: int = probe.getsockname()[1] // PORTS * PORTS
-        if first < 1024 or first + PORTS > 65535:
+        if first < 1024 or first + PORTS > 65535 or first // PORTS % PROCESSES != WORKER % PROCESSES:
             continue
         try:
             for port in range(first, first + PORTS):
-                for host in ("127.0.0.1", "127.0.0.2"):
+                for host in (THERE, HERE):
                     with socket.socket() as probe:
                         probe.bind((host, port))
         except OSError:

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Iterable
 from typing import Self
 
-HERE, THERE = "127.0.0.2", "127.0.0.1"
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+HERE, THERE = f"127.0.0.{2 + WORKER}", "127.0.0.1"  # no two processes of tests have lines at one address
 
 
 class Line:
