@@ -1,6 +1,9 @@
 """What `python -m bench.loops` measures computes what it should, and its plot is made of what is stored."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -77,3 +80,12 @@ def test_the_stored_sweep_is_what_is_drawn(tmp_path: Path) -> None:
     if version not in stored:
         pytest.skip(f"the stored plot was not drawn by {version}")
     assert drawn == stored
+
+
+def test_without_a_gpu_it_is_said_what_is_missing() -> None:
+    pytest.importorskip("torch")
+    line = [sys.executable, "-m", "bench.loops", "--search", "1", "--cuda", "--only", "add, 2^26"]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stdout.startswith("schedules for GPUs are not measured here: CUDA needs an NVIDIA GPU")

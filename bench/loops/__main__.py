@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.cpu.target import CpuTarget
 from bench import report
 from bench.loops import sweep
@@ -50,7 +51,11 @@ def main(
         return
     before = MachineUse.read()
     if searching is not None and cuda:
-        results = measure_cuda(effort, searching, only or ())
+        try:
+            results = measure_cuda(effort, searching, only or ())
+        except (ImportError, CompilationError) as error:
+            console.print(f"schedules for GPUs are not measured here: {error}")
+            raise typer.Exit(1) from None
     elif searching is not None:
         results = measure_searches(effort, searching, only or (), threads)
     else:

@@ -20,6 +20,7 @@ POD = BY_KIND["StatefulSet"]["spec"]["template"]["spec"]
 (KEYS,) = POD["initContainers"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manifest", OBJECTS, ids=lambda one: str(one["kind"]))
 def test_manifest_is_what_the_api_takes(manifest: dict[str, Any]) -> None:
     validator = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 import aiocg
+from aiocg.loops import make_benchmark
 from aiocg.search import Budget, SearchResult, beam, genetic, greedy, hill_climb, random, schedule
 from aiocg.search.finals import ROUNDS
 from aiocg.search.lane import Lane
@@ -85,6 +86,15 @@ async def test_the_reward_of_a_measured_search_is_the_median_of_its_last_rounds(
     assert len(rewards[result.actions]) >= ROUNDS + 1
     assert result.reward == statistics.median(rewards[result.actions][-ROUNDS:])
     assert result.state.reward == result.reward
+
+
+async def test_where_nothing_is_calculated_the_reward_to_take_is_named(make: Callable[..., Any]) -> None:
+    env = await make(make_benchmark("B[i:32, j:32] = A[j, i]"))
+    with pytest.raises(ValueError, match="take the reward roof_fraction"):
+        await schedule(env, budget=Budget(evaluations=8))
+    env.reward_space = "roof_fraction"
+    found = await schedule(env, budget=Budget(evaluations=8))
+    assert found.evaluations > 1
 
 
 async def test_it_is_said_what_schedules_are_searched_for(make: Callable[..., Any]) -> None:
