@@ -31,10 +31,13 @@ from aiocg.host.threads import in_thread
 from aiocg.node import NODE_TIMEOUT
 from aiocg.registry import EnvironmentSpec, environment
 from aiocg.states.state import CompilerEnvState, LegacyState
+from aiocg.telemetry.choice import slot_maker
 from aiocg.telemetry.logs import configure_from_environment
 from aiocg.transport.messages import Welcome
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
     from aiocg.cluster.hosts import Host
     from aiocg.env.env import Env
     from aiocg.host.shared_memory import Places
@@ -80,6 +83,8 @@ class Runtime:
             `NodeUnreachable`.
         memory: where workers on this machine remember transitions for later runs and others: a folder,
             `"redis://HOST:PORT"`, or several of them; if None, the environment variable AIOCG_MEMORY.
+        tracer: an OpenTelemetry tracer, which gets spans of each request; if None, that of the process if the
+            environment variable AIOCG_TRACE is set, and no spans otherwise.
     """
 
     def __init__(
@@ -95,6 +100,7 @@ class Runtime:
         keys: "ClientSecurity | None" = None,
         node_timeout: float = NODE_TIMEOUT,
         memory: "Places" = None,
+        tracer: "Tracer | None" = None,
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
@@ -110,6 +116,7 @@ class Runtime:
         self._options = dict(options or {})
         self._policy = policy
         self.quarantine = Quarantine((policy or Policy()).quarantine_deaths)
+        self._make_slot = slot_maker(tracer)
         self._machine, self.cluster = choose_machine(node, cluster, keys, node_timeout, workers, memory)
         self._supervisors: dict[tuple[str, ...], Supervisor] = {}  # by pool
         self._serials = itertools.count()
@@ -276,6 +283,7 @@ class Runtime:
                     policy=_patient(self._policy or Policy(), spec),
                     quarantine=self.quarantine,
                     wanted=wanted,
+                    make_slot=self._make_slot,
                 )
         return self._supervisors[spec.pool]
 

@@ -202,11 +202,17 @@ class Statistics(Message, frozen=True):
     request: Number
 
 
+class Trace(Message, frozen=True):
+    """Ask the worker to say how long each request takes, in a `Timed` before its reply; answered by `Tracing`."""
+
+
 class Shutdown(Message, frozen=True):
     """Ask the worker to exit, after answering everything before this message. No reply."""
 
 
-Request = Hello | Load | Unload | Open | Check | Step | Fork | Expand | Parameter | Close | Statistics | Shutdown
+Request = (
+    Hello | Load | Unload | Open | Check | Step | Fork | Expand | Parameter | Close | Statistics | Trace | Shutdown
+)
 
 
 # --------------------------------------------------------------------------------------------------- replies
@@ -228,6 +234,20 @@ class Refused(Message, frozen=True):
 
     code: str
     message: str
+
+
+class Tracing(Message, frozen=True):
+    """Answer to `Trace`: the name of the worker's machine."""
+
+    host: str
+
+
+class Timed(Message, frozen=True):
+    """Comes before the reply to a request: the seconds that it waited in the worker, and then took."""
+
+    request: int
+    waited: float
+    took: float
 
 
 class Done(Message, frozen=True):
@@ -284,7 +304,7 @@ class Failure(Message, frozen=True):
     fields: dict[str, Value] = {}
 
 
-Reply = Welcome | Refused | Done | TextReply | Observed | Expanded | Failure
+Reply = Welcome | Refused | Tracing | Timed | Done | TextReply | Observed | Expanded | Failure
 
 
 class FailureCode:

@@ -1,6 +1,8 @@
 """The host loop: one blocking loop that serves any compiler's sessions over a worker channel."""
 
 import os
+import platform
+import time
 import zlib
 from collections.abc import Mapping
 from inspect import getattr_static
@@ -18,6 +20,9 @@ from aiocg.transport.messages import (
     Reply,
     Request,
     Shutdown,
+    Timed,
+    Trace,
+    Tracing,
     Welcome,
 )
 from aiocg.transport.status import StatusPage
@@ -47,6 +52,8 @@ class Host:
         self._patience = 0.0 if prepares else None  # seconds without a request before `idle` is called
         self._refusal: Refused | None = None
         self._leaving = False
+        self._received = 0.0  # when the batches at hand had come
+        self._traced: set[bytes] = set()  # clients that want to know how long requests take
 
     def start(self, options: Mapping[str, Any]) -> None:
         """Load the compiler. If that fails, every client that says hello gets the error."""
@@ -64,6 +71,7 @@ class Host:
                 self._compiler.idle()
                 waiting = self._channel.receive(None)
             left = len(waiting)
+            self._received = time.perf_counter()
             for identity, requests in waiting:
                 left -= 1
                 if isinstance(requests, ProtocolError):
@@ -77,13 +85,32 @@ class Host:
     def _serve(self, identity: bytes, requests: list[Request], *, more: bool) -> None:
         """Execute a batch of requests; `more` means that another batch is executed before the replies are sent."""
         client, left = zlib.crc32(identity), len(requests)
+        traced = identity in self._traced
         for request in requests:
-            if isinstance(request, Shutdown):
-                self._leaving = True
-                break
             left -= 1
-            reply = self._greet(request) if isinstance(request, Hello) else self._table.handle(client, request)
+            if isinstance(request, (Hello, Trace, Shutdown)):
+                if isinstance(request, Shutdown):
+                    self._leaving = True
+                    break
+                reply = self._greet(request) if isinstance(request, Hello) else self._trace(identity)
+                traced = identity in self._traced
+            elif traced:
+                reply = self._timed(identity, client, request)
+            else:
+                reply = self._table.handle(client, request)
             self._outbox.put(identity, reply, more=more or left > 0)
+
+    def _trace(self, identity: bytes) -> Reply:
+        self._traced.add(identity)
+        return Tracing(platform.node())
+
+    def _timed(self, identity: bytes, client: int, request: Any) -> Reply:
+        """Execute a request; put how long it waited and took into the outbox before its reply."""
+        began = time.perf_counter()
+        reply = self._table.handle(client, request)
+        ended = time.perf_counter()
+        self._outbox.put(identity, Timed(request.request, began - self._received, ended - began), more=True)
+        return reply
 
     def _greet(self, hello: Hello) -> Reply:
         return (

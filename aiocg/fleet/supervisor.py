@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from aiocg.errors import AiocgError, BudgetExhausted, EnvironmentNotSupported, NoRoom, WorkerStartError
 from aiocg.fleet.death import Death
@@ -54,6 +55,7 @@ class Supervisor:
         policy: the parameters of decisions.
         quarantine: the questions that killed workers; a new one if None.
         wanted: returns how many slots there should be now; always `count` if None.
+        make_slot: makes the handle of a slot.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Supervisor:
         policy: Policy | None = None,
         quarantine: Quarantine | None = None,
         wanted: Callable[[], int] | None = None,
+        make_slot: Callable[[str, Mapping[str, Any], Quarantine], WorkerSlot] = WorkerSlot,
     ) -> None:
         self.kind = kind
         self._client = client
@@ -73,6 +76,7 @@ class Supervisor:
         self._policy = policy or Policy()
         self._quarantine = quarantine if quarantine is not None else Quarantine(self._policy.quarantine_deaths)
         self._wanted = wanted if wanted is not None else lambda: count
+        self._make_slot = make_slot
         self.workers: list[WorkerSlot] = []
         self._slots: list[SlotLifecycle] = []
         self._lives: list[Life | None] = []
@@ -89,7 +93,7 @@ class Supervisor:
 
     def _append(self) -> None:
         index = len(self.workers)
-        self.workers.append(WorkerSlot(self._client, {"kind": self.kind, "slot": index}, self._quarantine))
+        self.workers.append(self._make_slot(self._client, {"kind": self.kind, "slot": index}, self._quarantine))
         self._slots.append(SlotLifecycle(self._policy, proven=any(slot.proven for slot in self._slots)))
         self._lives.append(None)
         self._runners.append(asyncio.create_task(self._run(index)))

@@ -28,7 +28,7 @@ class SyncRuntime(RuntimeThread):
     runtime itself, and unpickling the default runtime of the process.
 
     Args:
-        workers, datasets, memory_limit, options, policy, node, cluster, keys, node_timeout, memory: as for
+        workers, datasets, memory_limit, options, policy, node, cluster, keys, node_timeout, memory, tracer: as for
             `aiocg.Runtime`.
     """
 

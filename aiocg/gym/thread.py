@@ -17,6 +17,8 @@ from aiocg.node import NODE_TIMEOUT
 from aiocg.runtime import DEFAULT_MEMORY_LIMIT, Runtime
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
     from aiocg.cluster.hosts import Host
     from aiocg.host.shared_memory import Places
     from aiocg.transport.security import ClientSecurity
@@ -40,6 +42,7 @@ class RuntimeThread:
         keys: "ClientSecurity | None" = None,
         node_timeout: float = NODE_TIMEOUT,
         memory: "Places" = None,
+        tracer: "Tracer | None" = None,
     ) -> None:
         self.runtime = Runtime(
             workers=workers,
@@ -52,6 +55,7 @@ class RuntimeThread:
             keys=keys,
             node_timeout=node_timeout,
             memory=memory,
+            tracer=tracer,
         )
         self._lock = ForkedLock()
         self._portal: Portal | None = None

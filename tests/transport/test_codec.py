@@ -34,6 +34,9 @@ from aiocg.transport.messages import (
     Statistics,
     Step,
     TextReply,
+    Timed,
+    Trace,
+    Tracing,
     Unload,
     Welcome,
 )
@@ -85,6 +88,7 @@ requests = st.one_of(
     st.builds(Parameter, numbers, numbers, texts, texts, seconds),
     st.builds(Close, numbers, st.lists(numbers, max_size=3).map(tuple)),
     st.builds(Statistics, numbers),
+    st.just(Trace()),
     st.just(Shutdown()),
 )
 spec = st.builds(
@@ -108,6 +112,8 @@ replies = st.one_of(
         st.lists(spec, max_size=2).map(tuple),
     ),
     st.builds(Refused, texts, texts),
+    st.builds(Tracing, texts),
+    st.builds(Timed, numbers, seconds, seconds),
     st.builds(Done, numbers),
     st.builds(TextReply, numbers, texts),
     st.builds(Observed, numbers, many_values, numbers, effects, seconds),
