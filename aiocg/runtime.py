@@ -277,7 +277,7 @@ class Runtime:
                     wanted = there.slots
                 self._supervisors[spec.pool] = Supervisor(
                     spec.worker,
-                    self.worker_count if wanted is None else wanted(),
+                    self.worker_count if wanted is None else wanted(0),
                     launcher,
                     client=f"aiocg {__version__}",
                     policy=_patient(self._policy or Policy(), spec),

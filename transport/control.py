@@ -20,10 +20,12 @@ from aiocg.transport.messages import Message
 
 __all__ = [
     "CONTROL_VERSION",
+    "MAX_CLIENTS",
     "MAX_CONTROL_BYTES",
     "MAX_WORKERS",
     "Attach",
     "Attached",
+    "Authorize",
     "Beat",
     "Detach",
     "Died",
@@ -31,8 +33,11 @@ __all__ = [
     "FromNode",
     "Kill",
     "Looked",
+    "Obeyed",
+    "Order",
     "Pulse",
     "Refused",
+    "Retire",
     "Spawn",
     "SpawnRefused",
     "Spawned",
@@ -53,6 +58,9 @@ MAX_CONTROL_BYTES: Final = 4 * 1024 * 1024
 MAX_WORKERS: Final = 1024
 """Number of one client's workers that a message can name."""
 
+MAX_CLIENTS: Final = 1024
+"""Number of clients that a message can name."""
+
 _MAX_OPTIONS: Final = 64
 _MAX_TEXT: Final = 8 * 1024
 
@@ -60,6 +68,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 _Name = Annotated[str, msgspec.Meta(max_length=128)]
 _Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
+_Key = Annotated[str, msgspec.Meta(min_length=40, max_length=40)]
 _Numbers = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=MAX_WORKERS)]
 
 
@@ -122,7 +131,22 @@ class Survey(Message, frozen=True):
     """Ask how busy the node is; answered by `Surveyed`."""
 
 
-FromClient = Attach | Spawn | Beat | Kill | Detach | Survey
+class Authorize(Message, frozen=True):
+    """Let these clients in, and those of an earlier order no more; answered by `Obeyed`.
+
+    Attributes:
+        clients: public keys by name.
+    """
+
+    clients: Annotated[dict[_Name, _Key], msgspec.Meta(max_length=MAX_CLIENTS)]
+
+
+class Retire(Message, frozen=True):
+    """End the node; answered by `Obeyed`."""
+
+
+Order = Authorize | Retire  # which a node takes from its owner
+FromClient = Attach | Spawn | Beat | Kill | Detach | Survey | Order
 
 
 # ------------------------------------------------------------------------------------------ node to client
@@ -171,7 +195,7 @@ class Spawned(Message, frozen=True):
 
     number: _Count
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
-    key: Annotated[str, msgspec.Meta(min_length=40, max_length=40)]
+    key: _Key
     pid: _Count
 
 
@@ -281,7 +305,17 @@ class Surveyed(Message, frozen=True):
     processors: _Count
 
 
-FromNode = Attached | Refused | Spawned | SpawnRefused | Pulse | Died | Surveyed
+class Obeyed(Message, frozen=True):
+    """Answer to an order.
+
+    Attributes:
+        problem: why the node does not obey, "" if it does.
+    """
+
+    problem: _Text = ""
+
+
+FromNode = Attached | Refused | Spawned | SpawnRefused | Pulse | Died | Surveyed | Obeyed
 
 
 # ----------------------------------------------------------------------------------------------- the wire

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -78,18 +79,25 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except OSError as error:
             raise SecurityError(f"the token cannot be written to {path}: {error.strerror}") from None
         with open(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(self) + b"\n")
+            file.write(self.encoded())
+
+    def encoded(self) -> bytes:
+        """Return the content of such a file."""
+        return msgspec.json.encode(self) + b"\n"
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file that nobody else can read.
+        """Read a file that nobody else can read; `-` is standard input.
 
         Raises:
             SecurityError: if others can, or it is no token; the message does not quote it.
         """
         try:
-            with path.open("rb") as file:
-                mode, content = os.fstat(file.fileno()).st_mode, file.read(4096)
+            if str(path) == "-":
+                mode, content = 0, sys.stdin.buffer.read(4096)
+            else:
+                with path.open("rb") as file:
+                    mode, content = os.fstat(file.fileno()).st_mode, file.read(4096)
         except OSError as error:
             raise SecurityError(f"the token {path} cannot be read: {error.strerror}") from None
         if mode & 0o077:

@@ -205,6 +205,8 @@ class Statistics(Message, frozen=True):
 class Trace(Message, frozen=True):
     """Ask the worker to say how long each request takes, in a `Timed` before its reply; answered by `Tracing`."""
 
+    request: Number
+
 
 class Shutdown(Message, frozen=True):
     """Ask the worker to exit, after answering everything before this message. No reply."""
@@ -239,6 +241,7 @@ class Refused(Message, frozen=True):
 class Tracing(Message, frozen=True):
     """Answer to `Trace`: the name of the worker's machine."""
 
+    request: int
     host: str
 
 

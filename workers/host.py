@@ -92,7 +92,7 @@ class Host:
                 if isinstance(request, Shutdown):
                     self._leaving = True
                     break
-                reply = self._greet(request) if isinstance(request, Hello) else self._trace(identity)
+                reply = self._greet(request) if isinstance(request, Hello) else self._trace(identity, request)
                 traced = identity in self._traced
             elif traced:
                 reply = self._timed(identity, client, request)
@@ -100,9 +100,9 @@ class Host:
                 reply = self._table.handle(client, request)
             self._outbox.put(identity, reply, more=more or left > 0)
 
-    def _trace(self, identity: bytes) -> Reply:
+    def _trace(self, identity: bytes, trace: Trace) -> Reply:
         self._traced.add(identity)
-        return Tracing(platform.node())
+        return Tracing(trace.request, platform.node())
 
     def _timed(self, identity: bytes, client: int, request: Any) -> Reply:
         """Execute a request; put how long it waited and took into the outbox before its reply."""

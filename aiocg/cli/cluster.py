@@ -2,28 +2,33 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aiocg.cli import cluster_up
+from aiocg.cli.cluster_up import is_ray
 from aiocg.cli.output import Json, console, fail, print_json, print_line, run, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from aiocg.cluster.hosts import Host
-    from aiocg.cluster.survey import Report
+    from aiocg.cluster.survey import Report, Watch
 
-app = typer.Typer(help="Look at the nodes of a cluster.", no_args_is_help=True)
+app = typer.Typer(help="Start, look at and end the nodes of a cluster.", no_args_is_help=True)
+app.command("up")(cluster_up.up)
+app.command("down")(cluster_up.down)
+app.command("authorize")(cluster_up.authorize)
 
 Nodes = Annotated[
     str | None,
     typer.Argument(
         metavar="[CLUSTER]",
-        help="Addresses, separated by commas, or file:PATH; by default what AIOCG_CLUSTER or AIOCG_NODE has.",
+        help="Addresses, separated by commas, file:PATH, or ray; by default what AIOCG_CLUSTER or AIOCG_NODE has.",
         show_default=False,
     ),
 ]
@@ -36,7 +41,7 @@ def status(nodes: Nodes = None, json: Json = False) -> None:
 
     Example: aiocg cluster status file:hosts.toml
     """
-    reports = run(_look(_hosts(nodes)))
+    reports = run(_look(_chosen(nodes)))
     if json:
         print_json({"nodes": [_as_json(report) for report in reports]})
     else:
@@ -58,28 +63,18 @@ def invite(
 
     Example: aiocg cluster invite hosts.toml --bind tcp://0.0.0.0:5758 --nodes 4
     """
-    from aiocg.cli.keys import key_folder, told
+    from aiocg.cli.keys import told
 
     with told():
-        folder = key_folder()
-        pair = folder.pair() if folder.pair_path().exists() else folder.create()
-        run(_invite(hosts, bind, nodes, token, pair.public))
+        run(_invite(hosts, bind, nodes, token, cluster_up.own_key()))
 
 
 async def _invite(path: Path, bind: str, nodes: int, token: Path, client: str) -> None:
     from aiocg.cli.serve import for_clients
-    from aiocg.cluster.hosts import Host, read_hosts, write_hosts
     from aiocg.cluster.joining import Invitation
 
-    known = {host.address: host for host in (read_hosts(path) if path.exists() else [])}
-
-    def joined(host: Host) -> None:
-        known[host.address] = host
-        write_hosts(path, known.values())
-        print_line(f"joined      {host.address}")
-
-    async with Invitation(bind, client, nodes, joined) as invitation:
-        invitation.write(token, for_clients(invitation.address))
+    async with Invitation(bind, client, nodes, cluster_up.added_to(path)) as invitation:
+        invitation.token(for_clients(invitation.address)).write(token)
         try:
             print_line(f"listening   {invitation.address}")
             print_line(f"each node   aiocg serve --bind tcp://0.0.0.0:0 --join {token}")
@@ -98,34 +93,49 @@ def top(
 
     Example: aiocg top tcp://one.example:5757,tcp://two.example:5757
     """
-    run(_watch(_hosts(nodes), interval, count))
+    run(_watch(_chosen(nodes), interval, count))
 
 
-def _hosts(cluster: str | None) -> "list[Host]":
-    from aiocg.cluster.hosts import hosts_of
-
+def _chosen(cluster: str | None) -> str:
     chosen = cluster or os.environ.get("AIOCG_CLUSTER") or os.environ.get("AIOCG_NODE")
     if not chosen:
         fail("which nodes? Name them, or set AIOCG_CLUSTER")
-    return hosts_of(chosen)
+    return chosen
 
 
-async def _look(hosts: "list[Host]") -> "list[Report]":
+@asynccontextmanager
+async def _watching(cluster: str) -> "AsyncIterator[Watch]":
+    from aiocg.cluster.hosts import hosts_of
     from aiocg.cluster.survey import Watch
 
-    async with Watch(hosts) as watch:
+    if not is_ray(cluster):
+        async with Watch(hosts_of(cluster)) as watch:
+            yield watch
+        return
+    from aiocg.cluster.ray import RayNodes
+    from aiocg.transport.security import ClientSecurity, KeyPair
+
+    pair = KeyPair.generate()
+    nodes = RayNodes(cluster, pair.public, only_standing=True)
+    try:
+        async with Watch(await nodes.start(), ClientSecurity(pair, pair.public)) as watch:
+            yield watch
+    finally:
+        await nodes.close()
+
+
+async def _look(cluster: str) -> "list[Report]":
+    async with _watching(cluster) as watch:
         return await watch.look()
 
 
-async def _watch(hosts: "list[Host]", interval: float, count: int | None) -> None:
+async def _watch(cluster: str, interval: float, count: int | None) -> None:
     import asyncio
     import itertools
 
     from rich.live import Live
 
-    from aiocg.cluster.survey import Watch
-
-    async with Watch(hosts) as watch:
+    async with _watching(cluster) as watch:
         with Live(console=console, auto_refresh=False) as live:
             for number in itertools.count(1):
                 live.update(_table(await watch.look(), rates=True), refresh=True)

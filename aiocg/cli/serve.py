@@ -40,7 +40,7 @@ def serve(
         Path | None,
         typer.Option(
             metavar="TOKEN",
-            help="Join the cluster of whoever made this token with `aiocg cluster invite`, and let nobody else in.",
+            help="Join the cluster of whoever made this token with `aiocg cluster invite`; - for standard input.",
             show_default=False,
         ),
     ] = None,
@@ -96,6 +96,7 @@ def serve(
 
     Example: aiocg serve --bind tcp://0.0.0.0:5757 --worker-ports 5800-5899
     """
+    from aiocg.node.admitted import Admitted
     from aiocg.node.leases import Policy
     from aiocg.node.limits import Limits, LimitsTable, read_limits
     from aiocg.node.server import Settings
@@ -115,7 +116,7 @@ def serve(
     )
     beat = min(0.5, lease / 6)
     folder = key_folder()
-    admitted: dict[str, str] = {}
+    admitted = None if join is None else Admitted()
     with told():
         token = None if join is None else Token.read(join)
         pair = _pair(folder, key) if token is None else KeyPair.generate()
@@ -126,14 +127,15 @@ def serve(
             address=bind,
             keys=pair,
             authorised=functools.partial(AuthorizedKeys(folder).names, SHORT_REFRESH_SECONDS)
-            if token is None
-            else lambda: admitted,
+            if admitted is None
+            else admitted.names,
             policy=Policy(lease, beat, workers, kinds, PROCESSORS),
             limits=LimitsTable(default) if limits is None else read_limits(limits, default),
             ports=_ports(worker_ports),
             options={**chosen, "untrusted": not trust_clients, "unboxed_programs": unboxed_programs},
+            admitted=admitted,
         )
-        status = run(_serve(settings, metrics, token, admitted, as_json=json))
+        status = run(_serve(settings, metrics, token, as_json=json))
     except TransportError as error:
         fail(str(error))
     sys.exit(status)
@@ -193,10 +195,8 @@ def _prepare(kinds: Container[str], chosen: Mapping[str, str]) -> None:
                 fail(str(error))
 
 
-async def _serve(
-    settings: "Settings", metrics: str | None, token: "Token | None", admitted: dict[str, str], *, as_json: bool
-) -> int:
-    """Serve until a signal; return the exit status. With a token, join first, and admit who has invited."""
+async def _serve(settings: "Settings", metrics: str | None, token: "Token | None", *, as_json: bool) -> int:
+    """Serve until a signal; return the exit status. With a token, join first, and let in who has invited."""
     import asyncio
 
     from aiocg.node.server import Node
@@ -218,7 +218,8 @@ async def _serve(
         if token is not None:
             from aiocg.cluster.joining import join
 
-            admitted[await join(token, for_clients(node.address), settings.keys.public)] = "whoever invited"
+            assert settings.admitted is not None
+            settings.admitted.joined(await join(token, for_clients(node.address), settings.keys.public))
         if metrics is not None:
             from aiocg.telemetry.metrics import MetricsServer, of_node
 

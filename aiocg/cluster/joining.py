@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Self
 
 from aiocg.cluster.hosts import Host, HostsError
@@ -54,13 +53,9 @@ class Invitation:
         )
         self.address = self._channel.address
 
-    def write(self, path: Path, address: str) -> None:
-        """Write the token, with the address at which nodes reach us.
-
-        Raises:
-            SecurityError: if it cannot be written, or there is a file.
-        """
-        Token(address, self._own.public, self._guest.secret).write(path)
+    def token(self, address: str) -> Token:
+        """Return the token, with the address at which nodes reach us."""
+        return Token(address, self._own.public, self._guest.secret)
 
     async def complete(self) -> None:
         """Wait until all have joined."""

@@ -28,6 +28,7 @@ class ClusterLauncher:
 
     Attributes:
         placement: decides where.
+        requests: how many were without a reply when that was last said.
 
     Args:
         member: returns a node by its address.
@@ -46,6 +47,7 @@ class ClusterLauncher:
     ) -> None:
         self.placement = Placement()
         self.placement.count = count
+        self.requests = 0
         self._member = member
         self._check = check
         self._kind = kind
@@ -54,8 +56,9 @@ class ClusterLauncher:
         self._numbers = itertools.count(1)
         self._processes: dict[int, ClusterProcess] = {}
 
-    def slots(self) -> int:
-        """Return how many workers there should be now; one may always wait for room."""
+    def slots(self, requests: int) -> int:
+        """Return how many workers there should be now, for so many requests; one may always wait for room."""
+        self.requests = requests
         return max(1, min(self.placement.target, self.placement.placed + self.placement.room))
 
     def tell(self, name: str, member: Member, *, leaving: bool) -> None:

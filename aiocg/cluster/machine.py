@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aiocg.cluster.demand import Demand
 from aiocg.cluster.hosts import FILE, Host, HostsFile, hosts_of
 from aiocg.cluster.launcher import ClusterLauncher
 from aiocg.cluster.member import Member
@@ -245,8 +246,13 @@ class ClusterMachine:
         self._asker = asyncio.create_task(self._ask_ray(self._ray_nodes))
 
     async def _ask_ray(self, nodes: "RayNodes") -> None:
+        demand = Demand(len(self._hosts))
         while True:
             await asyncio.sleep(RAY_INTERVAL)
+            workers = sum(launcher.placement.placed for launcher in self._launchers)
+            requests = sum(launcher.requests for launcher in self._launchers)
+            wanted = demand.looked(len(self._hosts), workers, requests, time.monotonic())
+            await nodes.scale(wanted, {*self._members, *self._leaving})
             self._follow(await nodes.hosts())
 
     async def _gather(self) -> bool:

@@ -1,85 +1,69 @@
 """Nodes on the machines of a Ray cluster: Ray places and restarts them, and takes no part in what they do.
 
-One actor on each machine holds a node. The client's public key is part of the actor, so nobody else is let in; the node
-makes a key pair in its own process, and Ray hands back its address and public key. No secret key leaves the process
-that made it.
+One actor on each machine holds a node, which makes its key pair in its own process. Ray hands back its address and
+public key, and passes on the public keys of those whom it lets in. No secret key leaves the process that made it.
+
+Nodes belong to the runtime that has started them, or stand (`ray_actors.up`): every runtime on the Ray cluster uses
+those.
 """
 
-import asyncio
 import contextlib
-import logging
-import threading
-from concurrent.futures import Future
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from typing import Any
 
+from aiocg.cluster import ray_actors
 from aiocg.cluster.hosts import Host
+from aiocg.cluster.ray_actors import READY, machines, place, share_on
 from aiocg.errors import AiocgError, NodeUnreachable
 from aiocg.host.threads import in_thread
-from aiocg.node.leases import Policy
-from aiocg.node.limits import Limits, LimitsTable
-from aiocg.node.server import Node, Settings, installed_kinds
-from aiocg.transport.security import KeyPair
 
-READY = 60.0  # seconds to wait for machines, and for a node to start
 ANSWER = 2.0  # seconds to wait for a node that was started before
 
-logger = logging.getLogger("aiocg.cluster")
 
+@dataclass
+class _Placed:
+    """An actor that holds a node.
 
-class RayNode:
-    """A node in a thread of this process; Ray makes an actor of it.
-
-    Args:
-        client: public key of the one client.
-        workers: number of workers that it should run; it may run twice as many.
+    Attributes:
+        machine: Ray's id of the machine that it was started for, "" if Ray may choose another one.
+        group: the placement group that is removed with it, None if it shares one.
+        host: what the node said last, None before it has.
+        leaves: it ends as soon as nobody uses it.
+        asked: Ray's promise of what it will say, None if it was not asked.
     """
 
-    def __init__(self, client: str, workers: int) -> None:
-        self._said: Future[tuple[str, str]] = Future()
-        arguments = client, workers, _ray().util.get_node_ip_address()
-        threading.Thread(target=lambda: asyncio.run(self._serve(*arguments)), daemon=True).start()
-
-    async def _serve(self, client: str, workers: int, ip: str) -> None:
-        try:
-            pair = KeyPair.generate()
-            settings = Settings(
-                f"tcp://{ip}:0",
-                pair,
-                lambda: {client: "the client"},
-                Policy(workers=4 * workers, kinds=installed_kinds(), processors=workers),
-                LimitsTable(Limits(workers=2 * workers, spawns_per_minute=60 * workers)),
-                options={"untrusted": False},
-            )
-            node = await Node.open(settings)
-        except BaseException as error:
-            self._said.set_exception(error)
-            raise
-        self._said.set_result((node.address, pair.public))
-        await node.run()
-
-    def said(self) -> tuple[str, str]:
-        """Return the node's address and public key, once it listens."""
-        return self._said.result(READY)
+    actor: Any
+    machine: str = ""
+    group: Any = None
+    host: Host | None = None
+    leaves: bool = False
+    asked: Any = None
 
 
 class RayNodes:
-    """The nodes on the machines of a Ray cluster.
+    """The nodes on the machines of a Ray cluster, for one client.
 
     Args:
         cluster: `"ray"` for the cluster of RAY_ADDRESS or of this machine, or else a new one; or `"ray://HOST:PORT"`.
         client: public key of the client.
+        only_standing: use nodes that stand, and start none.
     """
 
-    def __init__(self, cluster: str, client: str) -> None:
-        self._ray = _ray()
+    def __init__(self, cluster: str, client: str, *, only_standing: bool = False) -> None:
+        self._ray = ray_actors.ray_package()
         self._cluster = cluster
         self._client = client
+        self._only_standing = only_standing
+        self._standing = False
         self._group: Any = None
-        self._actors: list[Any] = []
-        self._hosts: dict[int, Host] = {}  # by the numbers of the actors
+        self._placed: list[_Placed] = []
+        self._first: set[str] = set()  # ids of the machines of the beginning, or what has replaced them
+        self._given_up: set[str] = set()  # ids of machines that have had a node, and were too many
+        self._requested = 0
 
     async def start(self) -> list[Host]:
-        """Have a node started on each machine; return those that were started.
+        """Use the nodes that stand, or else have one started on each machine; return them.
 
         Raises:
             NodeUnreachable: if Ray cannot be reached, or has no machine free.
@@ -92,54 +76,104 @@ class RayNodes:
         return await self.hosts(READY)
 
     def _start(self) -> None:
-        from ray.util.placement_group import placement_group
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-        ray = self._ray
-        if not ray.is_initialized():
-            address = None if self._cluster == "ray" else self._cluster
-            ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
-        machines = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
-        shares = [processors for processors in machines if processors]
-        self._group = placement_group([{"CPU": share} for share in shares], strategy="STRICT_SPREAD")
-        ray.get(self._group.ready(), timeout=READY)
-        actor = ray.remote(max_restarts=-1, max_task_retries=-1)(RayNode)
-        for index, share in enumerate(shares):
-            strategy = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index)
-            options = {"num_cpus": share, "scheduling_strategy": strategy, "max_concurrency": 4}
-            self._actors.append(actor.options(**options).remote(self._client, share))
+        ray_actors.connect(self._cluster, running=self._only_standing)
+        self._placed = [_Placed(actor, name) for name, actor in ray_actors.standing().items()]
+        self._standing = bool(self._placed)
+        if self._only_standing and not self._standing:
+            raise AiocgError("no nodes stand there; `aiocg cluster up ray` starts some")
+        if not self._standing:
+            self._first = set(found := machines())
+            self._group = self._ray.util.placement_group([{"CPU": n} for n in found.values()], strategy="STRICT_SPREAD")
+            self._ray.get(self._group.ready(), timeout=READY)
+            self._placed = [_Placed(place(self._group, index, n)) for index, n in enumerate(found.values())]
 
     async def hosts(self, timeout: float = ANSWER) -> list[Host]:
         """Return the nodes, as far as they can be asked; of the others, what they said before."""
         await in_thread(lambda: self._ask(timeout))
-        return list(self._hosts.values())
+        return [one.host for one in self._placed if one.host is not None and not one.leaves]
 
     def _ask(self, timeout: float) -> None:
-        asked = {actor.said.remote(): index for index, actor in enumerate(self._actors)}
+        if self._standing:
+            known = {one.machine: one for one in self._placed}
+            actors = ray_actors.standing()
+            self._placed = [known.get(name) or _Placed(actor, name) for name, actor in actors.items()]
+        for one in self._placed:
+            one.asked = one.asked or one.actor.admit.remote(self._client)
+        asked = {one.asked: one for one in self._placed}
+        if not asked:
+            return
         answered, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=timeout)
         for reference in answered:
+            asked[reference].asked = None
             with contextlib.suppress(self._ray.exceptions.RayError):  # it is being restarted, and will be asked again
                 address, public = self._ray.get(reference)
-                self._hosts[asked[reference]] = Host(address, public)
+                asked[reference].host = Host(address, public)
+
+    async def scale(self, wanted: int, used: Container[str]) -> None:
+        """Ask Ray's autoscaler for so many machines, start nodes on new ones, and give up nodes that are too many.
+
+        Nodes that stand are left as they are.
+
+        Args:
+            wanted: number of machines.
+            used: addresses of the nodes that are in use; one that leaves ends when it is not any more.
+        """
+        if not self._standing:
+            with contextlib.suppress(self._ray.exceptions.RayError, TimeoutError):  # tried again at the next look
+                await in_thread(lambda: self._scale(wanted, used))
+
+    def _scale(self, wanted: int, used: Container[str]) -> None:
+        found = machines()
+        share = max(found.values(), default=1)
+        if self._requested != wanted:
+            self._requested = wanted
+            self._request([{"CPU": share}] * wanted)
+        stay = [one for one in self._placed if not one.leaves]
+        for one in reversed(stay):
+            if one.machine and (one.machine not in found or len(stay) > wanted):
+                one.leaves = True
+                stay.remove(one)
+        for one in [one for one in self._placed if one.leaves]:
+            if one.host is None or one.host.address not in used:
+                self._placed.remove(one)
+                self._end([one])
+                self._given_up.add(one.machine)
+        for machine in found.keys() - self._first - {one.machine for one in self._placed}:
+            if gone := self._first - found.keys():  # Ray places there what was on another one
+                self._first.remove(gone.pop())
+                self._first.add(machine)
+            elif machine not in self._given_up or len(stay) < wanted:
+                stay.append(self._start_on(machine, found[machine]))
+
+    def _start_on(self, machine: str, share: int) -> _Placed:
+        group = self._ray.util.placement_group([share_on(machine, share)])
+        placed = _Placed(place(group, 0, share), machine, group)
+        self._placed.append(placed)
+        return placed
+
+    def _request(self, bundles: list[dict[str, float]]) -> None:
+        from ray.autoscaler.sdk import request_resources
+
+        request_resources(bundles=bundles)
 
     async def close(self) -> None:
-        """End the nodes; Ray itself goes on."""
+        """End our nodes, and leave those that stand; Ray itself goes on."""
         await in_thread(self._close)
 
     def _close(self) -> None:
-        from ray.util.placement_group import remove_placement_group
-
-        actors, self._actors = self._actors, []
+        placed, self._placed = self._placed, []
         with contextlib.suppress(Exception):  # Ray may be gone
-            for actor in actors:
-                self._ray.kill(actor)
+            if self._standing:
+                self._ray.get([one.actor.dismiss.remote(self._client) for one in placed], timeout=ANSWER)
+                return
+            self._end(placed)
             if self._group is not None:
-                remove_placement_group(self._group)
+                self._ray.util.remove_placement_group(self._group)
+            if self._requested:
+                self._request([])
 
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise AiocgError("nodes on Ray need Ray: pip install 'aiocg[ray]'") from None
-    return ray
+    def _end(self, placed: Iterable[_Placed]) -> None:
+        for one in placed:
+            self._ray.kill(one.actor)
+            if one.group is not None:
+                self._ray.util.remove_placement_group(one.group)

@@ -54,7 +54,8 @@ class Supervisor:
         client: our name and version, for the hello.
         policy: the parameters of decisions.
         quarantine: the questions that killed workers; a new one if None.
-        wanted: returns how many slots there should be now; always `count` if None.
+        wanted: returns how many slots there should be now, given the number of requests without a reply; always `count`
+            if None.
         make_slot: makes the handle of a slot.
     """
 
@@ -67,7 +68,7 @@ class Supervisor:
         client: str,
         policy: Policy | None = None,
         quarantine: Quarantine | None = None,
-        wanted: Callable[[], int] | None = None,
+        wanted: Callable[[int], int] | None = None,
         make_slot: Callable[[str, Mapping[str, Any], Quarantine], WorkerSlot] = WorkerSlot,
     ) -> None:
         self.kind = kind
@@ -75,7 +76,7 @@ class Supervisor:
         self._launcher = launcher
         self._policy = policy or Policy()
         self._quarantine = quarantine if quarantine is not None else Quarantine(self._policy.quarantine_deaths)
-        self._wanted = wanted if wanted is not None else lambda: count
+        self._wanted_for = wanted if wanted is not None else lambda requests: count
         self._make_slot = make_slot
         self.workers: list[WorkerSlot] = []
         self._slots: list[SlotLifecycle] = []
@@ -112,6 +113,9 @@ class Supervisor:
         failed = sum(not (worker.usable or isinstance(worker.failure, NoRoom)) for worker in self.workers)
         for _ in range(missing - failed):
             self._append()
+
+    def _wanted(self) -> int:
+        return self._wanted_for(sum(worker.pending for worker in self.workers))
 
     def _usable(self) -> int:
         return sum(worker.usable for worker in self.workers)

@@ -18,6 +18,7 @@ from aiocg.transport.control import (
     FromNode,
     Kill,
     Looked,
+    Obeyed,
     Pulse,
     Refused,
     Spawn,
@@ -96,6 +97,7 @@ class Attachment:
         left: the node has confirmed that we left.
         refusal: the node's last refusal, "" if it accepted us since.
         surveyed: how busy the node is, None until it has answered `survey`.
+        obeyed: the node's answer to the last order, None before it.
 
     Args:
         instance: random text that identifies this process.
@@ -108,6 +110,7 @@ class Attachment:
         self.left = False
         self.refusal = ""
         self.surveyed: Surveyed | None = None
+        self.obeyed: Obeyed | None = None
         self._asking = self._curious = False  # for a survey that has not come; and it is time to ask
         self._attach = Attach(CONTROL_VERSION, client, instance)
         self._connected = False  # the node knows this connection
@@ -260,6 +263,9 @@ class Attachment:
                 return self._died(message, now)
             case Surveyed():
                 self.surveyed, self._asking = message, False
+                return []
+            case Obeyed():
+                self.obeyed = message
                 return []
 
     def _spawned(self, message: Spawned) -> list[Event]:

@@ -18,6 +18,7 @@ from aiocg.transport.control import (
     Detach,
     FromClient,
     FromNode,
+    Order,
     Surveyed,
     from_node_codec,
 )
@@ -220,6 +221,20 @@ class Connection:
                 self._changed.clear()
                 await self._changed.wait()
         return self._machine.surveyed
+
+    async def order(self, order: Order) -> str:
+        """Give the node an order, which it takes from its owner; return why it does not obey, "" if it does.
+
+        Raises:
+            TimeoutError: if it does not answer in time.
+        """
+        self._machine.obeyed = None
+        self._send(order)
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            while self._machine.obeyed is None:
+                self._changed.clear()
+                await self._changed.wait()
+        return self._machine.obeyed.problem
 
     # ------------------------------------------------------------------------------------------------- close
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aiocg.host.launcher import Look
 from aiocg.node.limits import Limits
-from aiocg.transport.control import Died, FromNode, Spawned
+from aiocg.transport.control import Died, FromNode, Order, Spawned
 
 
 class State(enum.Enum):
@@ -91,4 +91,11 @@ class End:
     worker: int
 
 
-Command = Send | Start | End
+@dataclass(frozen=True, slots=True)
+class Obey:
+    """Carry out an order of the owner."""
+
+    order: Order
+
+
+Command = Send | Start | End | Obey

@@ -19,20 +19,24 @@ from dataclasses import dataclass
 from aiocg.fleet.tally import NodeTally
 from aiocg.host.launcher import Look
 from aiocg.node.bucket import Bucket
-from aiocg.node.lease import Command, End, Holder, Lease, Send, Start, State
+from aiocg.node.lease import Command, End, Holder, Lease, Obey, Send, Start, State
 from aiocg.node.limits import ALLOWED_OPTIONS, Limits
 from aiocg.transport.control import (
     MAX_WORKERS,
     Attach,
     Attached,
+    Authorize,
     Beat,
     Detach,
     Died,
     FromClient,
     Kill,
     Looked,
+    Obeyed,
+    Order,
     Pulse,
     Refused,
+    Retire,
     Spawn,
     Spawned,
     SpawnRefused,
@@ -75,9 +79,16 @@ class Leases:
 
     Args:
         node: random text that identifies the node process.
+        obeys: returns whether the node takes orders from the owner of a key.
     """
 
-    def __init__(self, policy: Policy, limits: Callable[[str], Limits], node: str) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        limits: Callable[[str], Limits],
+        node: str,
+        obeys: Callable[[str], bool] = lambda key: False,
+    ) -> None:
         self.policy = policy
         self.leases: dict[tuple[str, str], Lease] = {}
         self.holders: dict[int, Holder] = {}  # of all processes that have not ended
@@ -85,6 +96,7 @@ class Leases:
         self.tally = NodeTally()
         self._limits = limits
         self._node = node
+        self._obeys = obeys
         self._peers: dict[bytes, Lease] = {}
         self._buckets: dict[str, Bucket] = {}  # for starting workers, by key
         self._talk: dict[str, Bucket] = {}  # for messages, by key
@@ -127,6 +139,13 @@ class Leases:
                 return [*self._drop(lease), Send(peer, Refused("detached", "the client has left"))]
             case Survey():
                 return [Send(peer, self._survey())]
+            case Authorize() | Retire():
+                return self._obey(lease, message)
+
+    def _obey(self, lease: Lease, order: Order) -> list[Command]:
+        if not self._obeys(lease.key):
+            return [Send(lease.peer, Obeyed("it takes orders only from whoever invited it with a token"))]
+        return [Send(lease.peer, Obeyed()), Obey(order)]
 
     def _attach(self, peer: bytes, key: str, attach: Attach, now: float) -> list[Command]:
         refused = check_attach(attach)

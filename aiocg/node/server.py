@@ -19,14 +19,23 @@ from aiocg.errors import AiocgError
 from aiocg.host.folder import RuntimeFolder
 from aiocg.host.launcher import Look
 from aiocg.host.local import LocalLauncher, LocalProcess
+from aiocg.node.admitted import Admitted
 from aiocg.node.endpoint import NetworkEndpoint
-from aiocg.node.lease import Command, End, Send, Start
+from aiocg.node.lease import Command, End, Obey, Send, Start
 from aiocg.node.leases import Leases, Policy
 from aiocg.node.limits import Limits, LimitsTable
 from aiocg.node.memory import MemoryWatch
 from aiocg.node.shares import Shares
 from aiocg.registry import environments
-from aiocg.transport.control import MAX_CONTROL_BYTES, FromClient, FromNode, Refused, from_client_codec
+from aiocg.transport.control import (
+    MAX_CONTROL_BYTES,
+    Authorize,
+    FromClient,
+    FromNode,
+    Refused,
+    Retire,
+    from_client_codec,
+)
 from aiocg.transport.errors import ProtocolError, TransportError
 from aiocg.transport.security import KeyPair, ServerSecurity
 from aiocg.transport.server import ServerChannel, key_of
@@ -54,6 +63,7 @@ class Settings:
         ports: ports for workers; any free ports if empty.
         options: options for the compilers, in addition to the defaults.
         environ: environment variables for workers, in addition to ours.
+        admitted: whom the node obeys, and lets in as he says; None if it has joined no cluster.
     """
 
     address: str
@@ -64,6 +74,7 @@ class Settings:
     ports: range = range(0)
     options: Mapping[str, Any] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
+    admitted: Admitted | None = None
 
 
 class Node:
@@ -84,7 +95,7 @@ class Node:
         self._stopping = asyncio.Event()
         self._memory = MemoryWatch()
         self._shares = Shares()
-        self.leases = Leases(settings.policy, self._limits_of, secrets.token_hex(16))
+        self.leases = Leases(settings.policy, self._limits_of, secrets.token_hex(16), self._obeys)
         self._channel: ServerChannel[FromNode, FromClient] = ServerChannel(
             settings.address,
             from_client_codec(),
@@ -136,6 +147,9 @@ class Node:
             self._new_names[key] = name
         return name is not None
 
+    def _obeys(self, key: str) -> bool:
+        return self._settings.admitted is not None and self._settings.admitted.is_owner(key)
+
     def _limits_of(self, key: str) -> Limits:
         return self._settings.limits.of(self.name_of(key))
 
@@ -175,6 +189,11 @@ class Node:
                         self._processes[worker].kill()
                     else:
                         self._condemned.add(worker)
+                case Obey(Retire()):
+                    self.stop()
+                case Obey(Authorize(clients)):
+                    assert self._settings.admitted is not None
+                    self._settings.admitted.named(clients)
 
     def _send(self, peer: bytes, message: FromNode) -> None:
         if not self._channel.closed:

@@ -1,8 +1,8 @@
 """Spans for OpenTelemetry: one for each request of a caller, and one for each time that a worker executes it.
 
-A worker says how long a request waited and took (`Timed`), and the client makes its span from that. So workers and nodes
-need neither OpenTelemetry nor an exporter, and the clocks of two machines need not agree: the worker's time is put in
-the middle of what lies between sending and receiving.
+A worker says how long a request waited and took (`Timed`), and the client makes its span from that. So workers and
+nodes need neither OpenTelemetry nor an exporter, and the clocks of two machines need not agree: the worker's time is
+put in the middle of what lies between sending and receiving.
 """
 
 import time
@@ -55,7 +55,7 @@ class TracedSlot(WorkerSlot):
         """Talk to a new process, and have it say how long requests take."""
         super().connect(connect, greeted, broken)
         assert self._channel is not None
-        self._channel.send(Trace())
+        self._channel.send(Trace(0))
 
     def send(self, pending: Pending) -> None:
         """Send a request, in a span that lasts until its outcome."""
@@ -82,7 +82,8 @@ class TracedSlot(WorkerSlot):
             self._posted[self._number] = (pending, self._current, time.time_ns())
 
     def _receive(self, replies: list[Reply]) -> None:
-        now, others = time.time_ns(), []
+        now = time.time_ns()
+        others: list[Reply] = []
         for reply in replies:
             if isinstance(reply, Timed):
                 self._executed(reply, now)

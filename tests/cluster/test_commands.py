@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
+import aiocg
+from aiocg.cluster.hosts import read_hosts, write_hosts
+from aiocg.cluster.orders import give_order
 from aiocg.cluster.survey import Watch
+from aiocg.errors import NodeUnreachable
+from aiocg.transport.control import Retire
+from aiocg.transport.keys import KeyFolder
+from aiocg.transport.security import ClientSecurity, KeyPair
 
 from ..node.conftest import Serve, eventually
 from .conftest import Nodes, host_of, keys_for, runtime_on, scripted
@@ -92,3 +99,60 @@ def test_the_commands_say_what_they_need(place: Any) -> None:
 def test_a_wrong_cluster_is_a_message(place: Any, wrong: str) -> None:
     done = command(place, "--cluster", wrong, "search", "random", "programs-v0/gcd")
     assert done.returncode == 1 and "Traceback" not in done.stderr and "error:" in done.stderr
+
+
+@pytest.mark.slow
+async def test_nodes_are_started_told_whom_to_let_in_and_ended_by_commands(place: Any) -> None:
+    place.environment.update(AIOCG_KEYS=str(place.folder / "keys"), XDG_STATE_HOME=str(place.folder / "state"))
+    start = Path(place.folder, "start")  # as on a machine where aiocg is not on the path
+    start.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m aiocg.cli "$@"\n')
+    start.chmod(0o755)
+    hosts = Path(place.folder, "hosts.toml")
+    done = command(
+        place, "cluster", "up", "hosts.toml", "localhost", "localhost", "--processors", "1", "--aiocg", str(start)
+    )
+    assert done.returncode == 0 and done.stdout.count("joined ") == 2, done.stderr + done.stdout
+    try:
+        done = command(
+            place, "--cluster", "file:hosts.toml", "search", "random", "programs-v0/gcd", "--evaluations", "9"
+        )
+        assert done.returncode == 0, done.stderr
+        own, friend = KeyFolder(place.folder / "keys"), KeyPair.generate()
+        with pytest.raises(NodeUnreachable, match="no node has answered"):
+            await use(hosts, friend)
+        own.authorize("friend", friend.public)
+        done = command(place, "cluster", "authorize", "hosts.toml")
+        assert done.returncode == 0 and done.stdout.count("told ") == 2, done.stderr
+        await use(hosts, friend)
+        said = await give_order(read_hosts(hosts), Retire(), ClientSecurity(friend, friend.public))
+        assert set(said.values()) == {"it takes orders only from whoever invited it with a token"}
+    finally:
+        done = command(place, "cluster", "down", "hosts.toml")
+    assert done.returncode == 0 and done.stdout.count("ended ") == 2, done.stderr
+    assert read_hosts(hosts) == []
+    left = place.folder / "state" / "aiocg" / "node.log"
+    assert "client attached" in left.read_text()
+
+
+async def use(hosts: Path, pair: KeyPair) -> None:
+    """Use the nodes of a file with a key."""
+    async with aiocg.Runtime(cluster=f"file:{hosts}", keys=ClientSecurity(pair, pair.public)) as runtime:
+        env = await scripted(runtime)
+        assert int((await env.step("increment"))[0]) == 6
+
+
+def test_a_node_takes_orders_from_nobody_unless_it_was_invited(nodes: Callable[..., Nodes], place: Any) -> None:
+    one = nodes(1)
+    write_hosts(place.folder / "hosts.toml", one.hosts)
+    done = command(place, "cluster", "down", "hosts.toml")
+    assert done.returncode == 1 and "not ended" in done.stdout and "only from whoever invited" in done.stdout
+    assert read_hosts(place.folder / "hosts.toml") == one.hosts
+    done = command(place, "cluster", "status", "file:hosts.toml")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_machine_that_cannot_start_a_node_is_a_message(place: Any) -> None:
+    place.environment.update(AIOCG_KEYS=str(place.folder / "keys"), XDG_STATE_HOME="/dev/null")
+    done = command(place, "cluster", "up", "hosts.toml", "localhost")
+    assert done.returncode == 1 and "localhost: no node can be started there" in done.stderr
+    assert "Traceback" not in done.stderr

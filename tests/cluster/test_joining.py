@@ -25,7 +25,7 @@ NODE = KeyPair.generate().public
 
 
 def token_of(invitation: Invitation, folder: Path) -> Token:
-    invitation.write(folder / "token", invitation.address)
+    invitation.token(invitation.address).write(folder / "token")
     return Token.read(folder / "token")
 
 

@@ -79,11 +79,10 @@ async def test_a_step_is_one_trace_from_the_caller_to_the_worker(spans: Spans) -
 
 
 async def test_spans_of_nodes_name_the_worker(spans: Spans, serve: Serve) -> None:
-    async with serve() as one, serve() as two:
-        async with runtime_on(one, two, workers=2, tracer=spans.tracer) as runtime:
-            envs = [await scripted(runtime) for _ in range(4)]
-            await asyncio.gather(*(env.step("increment") for env in envs))
-            pids = set(runtime.worker_pids())
+    async with serve() as one, serve() as two, runtime_on(one, two, workers=2, tracer=spans.tracer) as runtime:
+        envs = [await scripted(runtime) for _ in range(4)]
+        await asyncio.gather(*(env.step("increment") for env in envs))
+        pids = set(runtime.worker_pids())
     steps, workers = spans.named("aiocg step"), spans.named("worker step")
     assert len(steps) == len(workers) == 4
     for worker in workers:

@@ -88,7 +88,7 @@ requests = st.one_of(
     st.builds(Parameter, numbers, numbers, texts, texts, seconds),
     st.builds(Close, numbers, st.lists(numbers, max_size=3).map(tuple)),
     st.builds(Statistics, numbers),
-    st.just(Trace()),
+    st.builds(Trace, numbers),
     st.just(Shutdown()),
 )
 spec = st.builds(
@@ -112,7 +112,7 @@ replies = st.one_of(
         st.lists(spec, max_size=2).map(tuple),
     ),
     st.builds(Refused, texts, texts),
-    st.builds(Tracing, texts),
+    st.builds(Tracing, numbers, texts),
     st.builds(Timed, numbers, seconds, seconds),
     st.builds(Done, numbers),
     st.builds(TextReply, numbers, texts),
