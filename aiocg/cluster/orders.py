@@ -1,18 +1,20 @@
 """Nodes that whoever has invited them starts, and gives orders to."""
 
 import asyncio
-import contextlib
 import shlex
+import subprocess
 from collections.abc import Iterable, Sequence
 
 from aiocg.cluster.hosts import Host
 from aiocg.errors import AiocgError, NodeUnreachable
+from aiocg.host.threads import in_thread
 from aiocg.node.client import security_of
 from aiocg.node.connection import Connection
 from aiocg.transport.control import Order
 from aiocg.transport.security import ClientSecurity
 
 NODE_TIMEOUT = 60.0  # seconds of silence that end a connection over which an order is given
+START_TIMEOUT = 60.0  # seconds that a machine may take to start a node
 HERE = "localhost"
 
 
@@ -55,7 +57,8 @@ def starting(machine: str, aiocg: str, options: Sequence[str]) -> list[str]:
     bind = "tcp://127.0.0.1:0" if machine == HERE else "tcp://0.0.0.0:0"
     node = shlex.join([aiocg, "serve", "--bind", bind, "--join", "-", *options])
     log = '"${XDG_STATE_HOME:-$HOME/.local/state}/aiocg"'
-    line = f"umask 077 && mkdir -p {log} && {{ nohup {node} <&3 >>{log}/node.log 2>&1 3<&- & }} 3<&0"
+    # `exec` first, so that the node holds no copy of our pipes, for whose end we wait.
+    line = f"umask 077; mkdir -p {log} || exit; exec 3<&0 >>{log}/node.log 2>&1; nohup {node} <&3 3<&- &"
     return ["sh", "-c", line] if machine == HERE else ["ssh", "-o", "BatchMode=yes", machine, line]
 
 
@@ -71,19 +74,15 @@ async def start(machine: str, token: bytes, aiocg: str = "aiocg", options: Seque
     Raises:
         AiocgError: if the machine does not start it.
     """
-    pipe = asyncio.subprocess.PIPE
+    command = starting(machine, aiocg, options)
     try:
-        process = await asyncio.create_subprocess_exec(
-            *starting(machine, aiocg, options), stdin=pipe, stdout=asyncio.subprocess.DEVNULL, stderr=pipe
+        done = await in_thread(
+            lambda: subprocess.run(
+                command, input=token, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=START_TIMEOUT
+            )
         )
-    except OSError as error:
-        raise AiocgError(f"{machine}: there is no ssh here: {error.strerror}") from error
-    try:
-        _, errors = await process.communicate(token)
-    except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        raise
-    if process.returncode:
-        raise AiocgError(f"{machine}: no node can be started there: {errors.decode(errors='replace').strip()}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AiocgError(f"{machine}: no node can be started there: {error}") from error
+    if done.returncode:
+        errors = done.stderr.decode(errors="replace").strip()
+        raise AiocgError(f"{machine}: no node can be started there: {errors}")
