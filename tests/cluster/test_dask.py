@@ -1,4 +1,4 @@
-"""A plugin for the workers of Dask: on a cluster of two of them here, and with nodes. Needs `pip install distributed`."""
+"""A plugin for the workers of Dask: on two of them here, alone and with nodes. Needs `pip install distributed`."""
 
 import asyncio
 from collections.abc import Callable

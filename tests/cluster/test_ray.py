@@ -1,9 +1,10 @@
-"""Nodes on the machines of a Ray cluster: one here, of this machine alone. Needs `pip install ray`."""
+"""Nodes on the machines of a Ray cluster here. Needs `pip install ray`."""
 
 import os
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,20 +13,41 @@ pytest.importorskip("ray")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-SCRIPT = Path(__file__).with_name("ray_client.py")
+HERE = Path(__file__).parent
 
 
-def test_an_actor_holds_a_node_that_is_used_and_replaced_when_it_is_killed() -> None:
+def told_by(script: str) -> list[str]:
+    """Run a script with a Ray cluster of its own; return what it has found to be so."""
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:  # short: it has sockets
         environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": folder}
         done = subprocess.run(
-            [sys.executable, "-P", str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=500
+            [sys.executable, "-P", str(HERE / script)], env=environment, capture_output=True, text=True, timeout=500
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
-    assert [line for line in lines if line.startswith("ok: ")] == [
-        "ok: a search finds what it finds at home",
-        "ok: no key is in the environment of Ray's processes",
-        "ok: the environment goes on with the next node",
-        "ok: nothing of the node is left",
-    ], done.stdout + done.stderr
+    return [line.removeprefix("ok: ") for line in done.stdout.splitlines() if line.startswith("ok: ")]
+
+
+def test_an_actor_holds_a_node_that_is_used_and_replaced_when_it_is_killed() -> None:
+    assert told_by("ray_client.py") == [
+        "a search finds what it finds at home",
+        "no key is in the environment of Ray's processes",
+        "the environment goes on with the next node",
+        "nothing of the node is left",
+    ]
+
+
+def test_nodes_follow_the_machines_of_ray_and_stand_for_several_programs() -> None:
+    told = told_by("ray_machines.py")
+    trials, runners = (
+        "trials of Ray Tune use them",
+        "environment runners of RLlib use them",
+    )  # where these are installed
+    assert [one for one in told if one not in (trials, runners)] == [
+        "a deep queue asks Ray's autoscaler for a machine",
+        "a machine that comes is used in the middle of the work",
+        "it is given back when there is nothing to do, and nothing is lost",
+        "nodes stand for several programs at once",
+        "nothing stands any more",
+    ]
+    assert (trials in told) == (find_spec("pandas") is not None)
+    assert (runners in told) == all(find_spec(name) for name in ("torch", "tree", "lz4", "ormsgpack"))
