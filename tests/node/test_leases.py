@@ -5,20 +5,25 @@ from typing import Any
 import pytest
 
 from aiocg.host.launcher import Look
-from aiocg.node.lease import Command, End, Send, Start
+from aiocg.node.admitted import Admitted
+from aiocg.node.lease import Command, End, Obey, Send, Start
 from aiocg.node.leases import MAX_LEASES, MESSAGES_AT_ONCE, MESSAGES_PER_MINUTE, Leases, Policy
 from aiocg.node.limits import Limits
 from aiocg.transport.control import (
     CONTROL_VERSION,
     Attach,
     Attached,
+    Authorize,
     Beat,
     Detach,
     Died,
     Kill,
     Looked,
+    Obeyed,
+    Order,
     Pulse,
     Refused,
+    Retire,
     Spawn,
     Spawned,
     SpawnRefused,
@@ -330,3 +335,26 @@ def test_a_survey_is_answered_with_the_sums_over_all_clients() -> None:
     node.died(second, -9, looks[second], "", 5.1)
     (surveyed,) = messages(node.received(b"A", "a", Survey(), 5.2))
     assert surveyed == Surveyed(2, 1, POLICY.workers, 1, 3, 30, 3, 5, POLICY.processors)
+
+
+@pytest.mark.parametrize("order", [Authorize({"alice": KEY}), Retire()])
+def test_an_order_is_taken_from_the_owner_only(order: Order) -> None:
+    node = Leases(POLICY, lambda key: Limits(), "node", lambda key: key == "b")
+    attach(node, b"A", "a", "one")
+    attach(node, b"B", "b", "two")
+    (answer,) = node.received(b"A", "a", order, 1.0)
+    assert isinstance(answer, Send) and "only from whoever invited" in answer.message.problem  # type: ignore[union-attr]
+    assert node.received(b"B", "b", order, 1.0) == [Send(b"B", Obeyed()), Obey(order)]
+    (refused,) = messages(node.received(b"C", "b", order, 1.0), b"C")  # who has not attached gives no orders
+    assert isinstance(refused, Refused) and refused.code == "unattached"
+
+
+def test_whom_the_owner_names_is_let_in_beside_him_until_he_names_others() -> None:
+    admitted = Admitted()
+    assert admitted.names() == {} and not admitted.is_owner("")
+    admitted.joined("owner's")
+    admitted.named({"alice": "alice's", "bob": "bob's"})
+    assert set(admitted.names()) == {"owner's", "alice's", "bob's"}
+    admitted.named({"bob": "bob's", "myself": "owner's"})
+    assert admitted.names() == {"bob's": "bob", "owner's": "whoever invited"}
+    assert admitted.is_owner("owner's") and not admitted.is_owner("bob's")
