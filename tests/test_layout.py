@@ -24,6 +24,7 @@ MOST_PUBLIC = 20  # methods and properties of a class, without those it inherits
 HEAVY = ("asyncio", "anyio", "gymnasium", "msgspec", "multiprocessing", "numpy", "rich", "typer", "uvloop", "zmq")
 DOES_THINGS = {"anyio", "asyncio", "multiprocessing", "random", "socket", "subprocess", "threading", "zmq"}
 PURE = (
+    "aiocg.cluster.demand",
     "aiocg.cluster.membership",
     "aiocg.cluster.placement",
     "aiocg.env.candidate",
