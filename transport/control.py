@@ -27,6 +27,7 @@ __all__ = [
     "Attached",
     "Authorize",
     "Beat",
+    "Busy",
     "Detach",
     "Died",
     "FromClient",
@@ -280,6 +281,25 @@ class Died(Message, frozen=True):
     stderr: _Text = ""
 
 
+class Busy(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A worker that has been executing one request for a while.
+
+    Attributes:
+        pid: process id on the node.
+        own: it is one of the client who asks.
+        session, request: numbers, on the connection of its client; 0 if it is another one's.
+        elapsed: seconds since the execution began.
+        left: seconds to its deadline.
+    """
+
+    pid: _Count
+    own: bool
+    session: int
+    request: int
+    elapsed: _Seconds
+    left: _Seconds
+
+
 class Surveyed(Message, frozen=True):
     """How busy the node is: sums over all clients.
 
@@ -292,6 +312,7 @@ class Surveyed(Message, frozen=True):
         requests, failures: requests answered so far, and those among them that failed.
         memory: resident bytes of the workers.
         processors: processors that the node may use.
+        longest: the workers that have been executing a request for longest, those first.
     """
 
     clients: _Count
@@ -303,6 +324,7 @@ class Surveyed(Message, frozen=True):
     failures: _Count
     memory: _Count
     processors: _Count
+    longest: Annotated[tuple[Busy, ...], msgspec.Meta(max_length=MAX_WORKERS)] = ()
 
 
 class Obeyed(Message, frozen=True):

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -33,6 +33,8 @@ Nodes = Annotated[
     ),
 ]
 MIB = 1 << 20
+LONG = 1.0  # seconds of one request from which on it is shown who waits for it
+MOST_WAITS = 10
 
 
 @app.command("status")
@@ -133,12 +135,14 @@ async def _watch(cluster: str, interval: float, count: int | None) -> None:
     import asyncio
     import itertools
 
+    from rich.console import Group
     from rich.live import Live
 
     async with _watching(cluster) as watch:
         with Live(console=console, auto_refresh=False) as live:
             for number in itertools.count(1):
-                live.update(_table(await watch.look(), rates=True), refresh=True)
+                reports = await watch.look()
+                live.update(Group(_table(reports, rates=True), *_waits(reports)), refresh=True)
                 if number == count:
                     return
                 await asyncio.sleep(interval)
@@ -162,6 +166,27 @@ def _table(reports: "Sequence[Report]", *, rates: bool = False) -> "Table":
         ]
         rows.append(["all", f"{len(answers)} of {len(reports)} up", *cells])
     return table("", columns, rows, right=range(2, len(columns)), whole=(0,))
+
+
+def _waits(reports: "Sequence[Report]") -> "Iterator[Table]":
+    """Yield a table of the requests that have been executed for long, if there are any: who waits for what."""
+    found = [(one.elapsed, report.address, one) for report in reports if report.said for one in report.said.longest]
+    rows = [
+        [
+            address,
+            "yours" if one.own else "another client's",
+            str(one.pid),
+            str(one.session or "") if one.own else "",
+            str(one.request) if one.own else "",
+            f"{elapsed:.0f} s",
+            f"{max(0.0, one.left):.0f} s",
+        ]
+        for elapsed, address, one in sorted(found, key=lambda row: -row[0])[:MOST_WAITS]
+        if elapsed >= LONG
+    ]
+    if rows:
+        columns = ["node", "worker", "process", "session", "request", "executed for", "at most another"]
+        yield table("", columns, rows, right=range(2, len(columns)), whole=(0,))
 
 
 def _row(report: "Report", *, rates: bool) -> list[str]:

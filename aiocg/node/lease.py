@@ -1,12 +1,14 @@
 """What a node knows of its clients and their workers, and the commands that the node carries out for them."""
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aiocg.host.launcher import Look
 from aiocg.node.limits import Limits
-from aiocg.transport.control import Died, FromNode, Order, Spawned
+from aiocg.transport.control import Busy, Died, FromNode, Order, Spawned
+
+MOST_BUSY = 8  # workers that a survey names
 
 
 class State(enum.Enum):
@@ -41,6 +43,18 @@ class Holder:
     look: Look = field(default_factory=Look)
     told: Look = field(default_factory=Look)
     told_at: float = 0.0
+
+
+def longest(holders: Iterable[Holder], key: str, now: float) -> tuple[Busy, ...]:
+    """Return the workers that have been executing a request for longest, as the owner of a key may see them."""
+    found = []
+    for holder in holders:
+        doing, spawned = holder.look.execution, holder.spawned
+        if doing is not None and spawned is not None:
+            own = holder.key == key
+            numbers = (doing.session, doing.request) if own else (0, 0)
+            found.append(Busy(spawned.pid, own, *numbers, now - doing.started, doing.deadline - now))
+    return tuple(sorted(found, key=lambda one: -one.elapsed)[:MOST_BUSY])
 
 
 @dataclass(slots=True)

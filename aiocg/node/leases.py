@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from aiocg.fleet.tally import NodeTally
 from aiocg.host.launcher import Look
 from aiocg.node.bucket import Bucket
-from aiocg.node.lease import Command, End, Holder, Lease, Obey, Send, Start, State
+from aiocg.node.lease import Command, End, Holder, Lease, Obey, Send, Start, State, longest
 from aiocg.node.limits import ALLOWED_OPTIONS, Limits
 from aiocg.transport.control import (
     MAX_WORKERS,
@@ -138,7 +138,7 @@ class Leases:
             case Detach():
                 return [*self._drop(lease), Send(peer, Refused("detached", "the client has left"))]
             case Survey():
-                return [Send(peer, self._survey())]
+                return [Send(peer, self._survey(key, now))]
             case Authorize() | Retire():
                 return self._obey(lease, message)
 
@@ -306,7 +306,7 @@ class Leases:
 
     # --------------------------------------------------------------------------------------------- helpers
 
-    def _survey(self) -> Surveyed:
+    def _survey(self, key: str, now: float) -> Surveyed:
         looks = [holder.look for holder in self.holders.values()]
         counts = [look.counts for look in looks if look.counts is not None]
         return Surveyed(
@@ -319,6 +319,7 @@ class Leases:
             failures=self.tally.failures.total() + sum(one.failures for one in counts),
             memory=sum(look.memory for look in looks),
             processors=self.policy.processors,
+            longest=longest(self.holders.values(), key, now),
         )
 
     def _drop_all(self, leases: Iterable[Lease]) -> list[Command]:

@@ -1,6 +1,7 @@
 """`aiocg cluster status` and `aiocg top`, and what nodes say of themselves."""
 
 import asyncio
+import io
 import json
 import os
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import aiocg
+from aiocg.cli.cluster import _waits
 from aiocg.cluster.hosts import read_hosts, write_hosts
 from aiocg.cluster.orders import give_order
 from aiocg.cluster.survey import Watch
@@ -41,6 +44,23 @@ async def test_nodes_say_how_busy_they_are(serve: Serve) -> None:
                 done = sum(one.requests for one in said)
             assert sorted(one.workers for one in said) == [1, 2]
             assert [(one.clients, one.most, one.processors) for one in said] == [(2, 8, 2)] * 2
+
+
+async def test_top_shows_who_waits_for_what(serve: Serve) -> None:
+    async with serve() as one, runtime_on(one, workers=1) as runtime:
+        env = await scripted(runtime)
+        (pid,) = runtime.worker_pids()
+        step = asyncio.ensure_future(env.step("hang"))
+        async with Watch([host_of(one)], keys_for(one)) as watch:
+            waits: list[Any] = []
+            while not waits:
+                waits = list(_waits(await watch.look()))
+        step.cancel()
+        await asyncio.gather(step, return_exceptions=True)
+        screen = Console(width=160, record=True, file=io.StringIO())
+        screen.print(waits[0])
+        text = screen.export_text()
+        assert "yours" in text and str(pid) in text and one.node.address in text
 
 
 async def test_metrics_have_workers_by_node(serve: Serve) -> None:

@@ -15,6 +15,7 @@ from aiocg.transport.control import (
     Attached,
     Authorize,
     Beat,
+    Busy,
     Detach,
     Died,
     Kill,
@@ -334,7 +335,10 @@ def test_a_survey_is_answered_with_the_sums_over_all_clients() -> None:
     node.ticked(looks, 5.0)
     node.died(second, -9, looks[second], "", 5.1)
     (surveyed,) = messages(node.received(b"A", "a", Survey(), 5.2))
-    assert surveyed == Surveyed(2, 1, POLICY.workers, 1, 3, 30, 3, 5, POLICY.processors)
+    busy = (Busy(99, True, 2, 3, pytest.approx(1.2), pytest.approx(3.8)),)
+    assert surveyed == Surveyed(2, 1, POLICY.workers, 1, 3, 30, 3, 5, POLICY.processors, busy)
+    (surveyed,) = messages(node.received(b"B", "b", Survey(), 5.2), b"B")
+    assert surveyed.longest == (Busy(99, False, 0, 0, pytest.approx(1.2), pytest.approx(3.8)),)  # not what others do
 
 
 @pytest.mark.parametrize("order", [Authorize({"alice": KEY}), Retire()])
