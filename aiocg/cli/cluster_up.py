@@ -1,9 +1,9 @@
 """`aiocg cluster up`, `down` and `authorize`: nodes that we start, and that obey us."""
 
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,6 +33,10 @@ def up(
     ] = None,
     bind: Annotated[str, typer.Option(help="Where nodes reach us while they join.")] = "tcp://0.0.0.0:0",
     aiocg: Annotated[str, typer.Option(help="Path of aiocg on the machines.")] = "aiocg",
+    trust_clients: Annotated[
+        bool,
+        typer.Option("--trust-clients", help="Let programs do there what yours may, of all who are let in later, too."),
+    ] = False,
 ) -> None:
     """Start a node on each machine, which goes on until `aiocg cluster down`.
 
@@ -50,7 +54,10 @@ def up(
         return
     if not machines:
         fail("on which machines? Name them as ssh knows them, or localhost")
-    options = ["--trust-clients", *(["--client-workers", str(processors)] if processors else [])]
+    options = [
+        *(["--client-workers", str(processors)] if processors else []),
+        *(["--trust-clients"] if trust_clients else []),
+    ]
     with told():
         run(_start(_path(cluster), machines, bind, aiocg, options, own_key()))
 
@@ -148,8 +155,7 @@ def _ordered(path: Path, order: "Order") -> "tuple[list[Host], dict[str, str]]":
     from aiocg.cluster.orders import give_order
 
     hosts = read_hosts(path)
-    giving: Coroutine[Any, Any, dict[str, str]] = give_order(hosts, order)
-    return hosts, run(giving)
+    return hosts, run(give_order(hosts, order))
 
 
 def _tell(problems: dict[str, str], done: str) -> None:
