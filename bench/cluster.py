@@ -21,7 +21,8 @@ from bench.limit import FORGETFUL
 from bench.measure import MILLI, Budget, Effort, Results, alternate, ratios
 from bench.programs import PASSES, USUAL
 
-SERVE = ("-m", "aiocg.cli", "serve", "--json", "--bind", "tcp://127.0.0.1:0")
+IDLE = 5  # workers on a node, to see what one costs that has nothing to do
+SERVE = ("-m", "aiocg.cli", "serve", "--json", "--bind", "tcp://127.0.0.1:0", "--client-workers", str(2 * IDLE))
 LEAST = 0.95  # of the throughput of one runtime
 SOON = 3.0  # seconds
 
@@ -50,15 +51,24 @@ async def measure(effort: Effort) -> Results:
                     results.add(f"{what}, home", [MILLI * one for one in samples[0]], "ms of processor")
                     results.add(f"{what}, two nodes", [MILLI * one for one in samples[1]], "ms of processor")
                     results.add(f"{what}, throughput for the same processor time", ratios(*samples), "x", budget)
-            joins, idles = [], []
+            joins, idles, workers = [], [], []
             for _ in range(rounds):
                 async with aiocg.Runtime(cluster=hosts[:1], keys=security) as runtime:
                     env = await runtime.make("llvm-ic-v0", benchmark=USUAL)
                     await env.reset()
-                    idles.append(await _idle())
+                    with_one = await _idle()
                     joins.append(await _join(runtime, hosts[1]))
+                several = [Host(one, own.public, workers=IDLE)]
+                async with aiocg.Runtime(cluster=several, keys=security) as runtime:
+                    await runtime.make("llvm-ic-v0", benchmark=USUAL)
+                    while len(runtime.worker_pids()) < IDLE:  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+                    await asyncio.sleep(1.0)  # for what follows a start
+                    workers.append((await _idle() - with_one) / (IDLE - 1))
+                    idles.append(with_one - workers[-1])
             results.add("a node joins: from its name to its first answer", joins, "s", Budget(SOON))
-            results.add("a node, idle: processor time of the client", [MILLI * one for one in idles], "ms/s")
+            for what, costs in (("a connection to an idle node", idles), ("an idle worker on a node", workers)):
+                results.add(f"{what}: processor time of the client", [MILLI * one for one in costs], "ms/s")
     results.note("Processor time is that of the client, the nodes and all workers together.")
     return results
 

@@ -27,6 +27,7 @@ except ImportError:
 __all__ = ["TracedSlot", "tracer_from_environment"]
 
 NANO: Final = 1_000_000_000
+LONGEST: Final = 1e6  # seconds
 
 
 def tracer_from_environment() -> trace.Tracer:
@@ -99,7 +100,7 @@ class TracedSlot(WorkerSlot):
         if (found := self._posted.pop(timed.request, None)) is None:
             return
         sent = found[2]
-        waited, took = round(timed.waited * NANO), round(timed.took * NANO)
+        waited, took = _nanoseconds(timed.waited), _nanoseconds(timed.took)
         began = sent + max(0, now - sent - waited - took) // 2 + waited
         self._span_of_worker(*found[:2], timed.request, began).end(began + took)
 
@@ -158,6 +159,11 @@ class _Span:
     def _fail(self, error: BaseException) -> None:
         self._span.record_exception(error)
         self._span.set_status(trace.StatusCode.ERROR, str(error).partition("\n")[0])
+
+
+def _nanoseconds(seconds: float) -> int:
+    """Return what a worker says in nanoseconds; it may say anything."""
+    return round(max(0.0, min(seconds, LONGEST)) * NANO)
 
 
 def _verb(pending: Pending) -> str:

@@ -18,6 +18,7 @@ from opentelemetry.trace import SpanKind, StatusCode, Tracer
 import aiocg
 import aiocg.testing
 from aiocg.gym import SyncRuntime
+from aiocg.telemetry.tracing import LONGEST, NANO, _nanoseconds
 
 from ..cluster.conftest import QUICK, runtime_on, serve
 from ..node.conftest import Serve, eventually
@@ -141,6 +142,11 @@ def test_without_a_tracer_nothing_of_opentelemetry_is_loaded() -> None:
             env={**os.environ, "AIOCG_TRACE": variable}, capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert done.stdout.splitlines()[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("nonsense", [float("nan"), float("inf"), -1.0])
+def test_times_of_a_worker_that_lies_harm_nobody(nonsense: float) -> None:
+    assert 0 <= _nanoseconds(nonsense) <= LONGEST * NANO
 
 
 def test_the_blocking_runtime_takes_a_tracer(spans: Spans) -> None:
