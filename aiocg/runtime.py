@@ -76,8 +76,8 @@ class Runtime:
         policy: the parameters of supervision.
         node: address of a node that runs the workers, `tcp://HOST:PORT`; if None, the environment variable AIOCG_NODE.
             Empty or unset, the workers run on this machine.
-        cluster: several nodes that run the workers: addresses, `"file:hosts.toml"` or `"ray"`; if None, and `node` too, the
-            environment variable AIOCG_CLUSTER.
+        cluster: several nodes that run the workers: addresses, `"file:hosts.toml"` or `"ray"`; if None, and `node` as
+            well, the environment variable AIOCG_CLUSTER.
         keys: our key pair and the node's public key; the keys stored by `aiocg keys` if None.
         node_timeout: seconds of silence from the node, or all nodes, after which everything fails with
             `NodeUnreachable`.

@@ -58,14 +58,16 @@ async def measure(effort: Effort) -> Results:
                     await env.reset()
                     with_one = await _idle()
                     joins.append(await _join(runtime, hosts[1]))
+                    await asyncio.sleep(1.0)  # for what follows a start
+                    with_two = await _idle()
                 several = [Host(one, own.public, workers=IDLE)]
                 async with aiocg.Runtime(cluster=several, keys=security) as runtime:
                     await runtime.make("llvm-ic-v0", benchmark=USUAL)
                     while len(runtime.worker_pids()) < IDLE:  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
-                    await asyncio.sleep(1.0)  # for what follows a start
+                    await asyncio.sleep(1.0)
                     workers.append((await _idle() - with_one) / (IDLE - 1))
-                    idles.append(with_one - workers[-1])
+                    idles.append(with_two - with_one - workers[-1])
             results.add("a node joins: from its name to its first answer", joins, "s", Budget(SOON))
             for what, costs in (("a connection to an idle node", idles), ("an idle worker on a node", workers)):
                 results.add(f"{what}: processor time of the client", [MILLI * one for one in costs], "ms/s")
