@@ -111,7 +111,9 @@ class _TextFormatter(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    return {key: value for key, value in vars(record).items() if key not in _STANDARD and value is not None}
+    """Return what an event has beside what all have; names with an underscore are of others, such as Ray's."""
+    named = {key: value for key, value in vars(record).items() if not key.startswith("_")}
+    return {key: value for key, value in named.items() if key not in _STANDARD and value is not None}
 
 
 def _quoted(value: object) -> str:

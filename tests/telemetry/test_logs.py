@@ -57,6 +57,13 @@ def test_text_has_time_level_logger_event_and_fields() -> None:
     assert rest == 'INFO    aiocg.test worker ended kind=llvm slot=0 cause="signal SIGKILL"\n'
 
 
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_what_other_packages_add_to_records_is_left_out(format: str) -> None:
+    configure(format, stream=(stream := io.StringIO()))
+    LOGGER.info("node up", extra={"address": "tcp://one:1", "_ray_timestamp_ns": 1})
+    assert "tcp://one:1" in stream.getvalue() and "_ray" not in stream.getvalue()
+
+
 def test_a_field_cannot_forge_a_line_or_another_field() -> None:
     configure(stream=(stream := io.StringIO()))
     LOGGER.info("client attached", extra={"client": 'a"\n2026 ERROR x=1', "address": "", "cause": "\x1b[2Jé"})
