@@ -7,7 +7,6 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-import gymnasium
 import ray
 from ray._private.ray_constants import AUTOSCALER_RESOURCE_REQUEST_CHANNEL
 from ray.cluster_utils import Cluster
@@ -95,8 +94,6 @@ def standing(address: str) -> None:
     print("ok: nodes stand for several programs at once", flush=True)
     if find_spec("pandas"):
         trials()
-    if all(find_spec(name) for name in ("torch", "tree", "lz4", "ormsgpack")):
-        runners()
     assert ray_actors.down(address) == 1 and ray_actors.down(address) == 0
     assert not ray_actors.standing()
     print("ok: nothing stands any more", flush=True)
@@ -128,36 +125,6 @@ def trials() -> None:
     assert all(result.metrics["nodes"] == 1 for result in found), [result.error for result in found]
     assert found[0].metrics["reward"] == 0 < found[1].metrics["reward"]
     print("ok: trials of Ray Tune use them", flush=True)
-
-
-def runners() -> None:
-    """Environment runners of RLlib use the nodes that stand."""
-    from ray.rllib.algorithms.ppo import PPOConfig
-    from ray.tune.registry import register_env
-
-    def make(settings: dict[str, Any]) -> Any:
-        from aiocg.gym import SyncRuntime
-
-        runtime = SyncRuntime(cluster="ray", workers=1)
-        env = runtime.make("llvm-autophase-ic-v0", benchmark="programs-v0/gcd")
-        return gymnasium.wrappers.TimeLimit(env, 4)
-
-    register_env("compiler", make)
-    config = (
-        PPOConfig()
-        .environment("compiler")
-        .env_runners(num_env_runners=1, num_cpus_per_env_runner=0.2, rollout_fragment_length=8)
-        .learners(num_learners=0, num_cpus_per_learner=0)
-        .training(train_batch_size_per_learner=8, minibatch_size=4, num_epochs=1)
-        .resources(num_cpus_for_main_process=0)
-    )
-    algorithm = config.build_algo()
-    try:
-        found = algorithm.train()["env_runners"]
-        assert found["num_env_steps_sampled"] >= 8 and found["num_episodes"] >= 1, found
-    finally:
-        algorithm.stop()
-    print("ok: environment runners of RLlib use them", flush=True)
 
 
 def main() -> None:

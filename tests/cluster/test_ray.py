@@ -40,11 +40,8 @@ def test_an_actor_holds_a_node_that_is_used_and_replaced_when_it_is_killed() -> 
 
 def test_nodes_follow_the_machines_of_ray_and_stand_for_several_programs() -> None:
     told = told_by("ray_machines.py")
-    trials, runners = (
-        "trials of Ray Tune use them",
-        "environment runners of RLlib use them",
-    )  # where these are installed
-    assert [one for one in told if one not in (trials, runners)] == [
+    trials = "trials of Ray Tune use them"  # where it is installed
+    assert [one for one in told if one != trials] == [
         "a deep queue asks Ray's autoscaler for a machine",
         "a machine that comes is used in the middle of the work",
         "it is given back when there is nothing to do, and nothing is lost",
@@ -52,4 +49,3 @@ def test_nodes_follow_the_machines_of_ray_and_stand_for_several_programs() -> No
         "nothing stands any more",
     ]
     assert (trials in told) == (find_spec("pandas") is not None)
-    assert (runners in told) == all(find_spec(name) for name in ("torch", "tree", "lz4", "ormsgpack"))
