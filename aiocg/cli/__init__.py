@@ -31,6 +31,8 @@ def main() -> None:
         signal.signal(signal.SIGINT, handler)
         if (done := locked.main(sys.argv[4:])) is not None:
             sys.exit(done)
+    if sys.argv[1:2] == ["gcc"] and "--" in sys.argv:  # `aiocg gcc -- make`
+        sys.argv[1:2] = ["shrink", "--gcc"]
     from aiocg.cli import app
 
     if not searches:  # `aiocg.cli.output.run` does it for them

@@ -45,11 +45,14 @@ def shrink(
     measure: Annotated[
         str,
         typer.Option(
-            metavar="COMMAND",
-            help="Prints what counts as the size of the file $IMAGE, such as 'zstd -19c $IMAGE | wc -c'.",
+            metavar="NAME|COMMAND",
+            help="What counts as size: flash+ram, gzip, xz, zstd, brotli, or a number that a command prints of $IMAGE.",
             show_default=False,
         ),
     ] = "",
+    gcc: Annotated[
+        bool, typer.Option("--gcc", help="Search for one line of options for the build's GCC, not for passes of LLVM.")
+    ] = False,
     locked: Annotated[
         bool, typer.Option("--locked", help="Do what the lock file says and search for nothing.")
     ] = False,
@@ -79,6 +82,7 @@ def shrink(
     from aiocg.datasets.errors import DatasetError
     from aiocg.datasets.scratch import scratch_folder
     from aiocg.shrink.checking import Check
+    from aiocg.shrink.gcc import GccShrinking
     from aiocg.shrink.lock import LockError, lock_text, read_lock
     from aiocg.shrink.report import report_of
     from aiocg.shrink.shrinking import Shrinking
@@ -93,7 +97,11 @@ def shrink(
         known = read_lock(lock)
     except LockError as error:
         fail(str(error))
-    if locked and not (check or bench or html or badge) and (status := by_lock(words, lock, as_json=json)) is not None:
+    if (
+        locked
+        and not (gcc or check or bench or html or badge)
+        and (status := by_lock(words, lock, as_json=json)) is not None
+    ):
         sys.exit(status)
     built = False
     try:
@@ -101,10 +109,12 @@ def shrink(
             build = _build(shlex.join(words), Path(scratch))
             built = True
             (images := Path(scratch, "images")).mkdir()
-            work = Shrinking(build, Path.cwd(), images, known, only or ["*"], update, measure)
+            work = (GccShrinking if gcc else Shrinking)(
+                build, Path.cwd(), images, known, only or ["*"], update, measure
+            )
             _make(work, None if locked else seconds, workers)
             work.place(Check(check, _tell) if check else None, Pace(bench, most, _tell) if bench else None)
-            report = report_of(work.images, work.left_alone)
+            report = report_of(work.images, work.left_alone, work.hint())
             if not locked and report.images:
                 write_file(lock, lock_text(work.remember()))
     except KeyboardInterrupt:

@@ -30,7 +30,7 @@ from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker
 from aiocg.shrink.lock import Lock
 from aiocg.shrink.record import Start, understand
-from aiocg.shrink.tools import Clang
+from aiocg.shrink.tools import Clang, searched_with
 from aiocg.shrink.tuning import NO_PLT
 from aiocg.shrink.units import LEVEL, Units
 
@@ -155,7 +155,7 @@ class _Links:
             inputs = read_inputs(one, {}, Path(scratch))
             linker = Linker(inputs, Units(units), Path(scratch), Form(entry.code, entry.link), Clang())
             module, actions = linker.joined(), entry.actions
-            if why := entry.staleness(module, find_toolchain().version):
+            if why := entry.staleness(module, searched_with()):
                 note, actions = f"the lock file is of no use for it: {why}; only the core set was tried", _core(module)
             no_plt = NO_PLT in entry.options
             optimised = apply(module, actions, subject=name, no_plt=no_plt, run=self._tool.run)

@@ -9,8 +9,9 @@ from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import loader_environment
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.compilation import compile_unit, each
+from aiocg.shrink.cross import cross_of
 from aiocg.shrink.inputs import Module, Part, name_of
-from aiocg.shrink.tools import Clang, Tools, Zig, is_zig
+from aiocg.shrink.tools import Clang, Zig, is_zig
 
 LEVEL = "-Oz"  # what the front end marks functions for, and what generates code
 BITCODE = "bitcode"
@@ -34,6 +35,7 @@ class Units:
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
+        self._made = 0
         self._objects: dict[tuple[Part, str], Path | BenchmarkInitError] = {}
         self.left_out: dict[Part, tuple[str, ...]] = {}
 
@@ -44,9 +46,8 @@ class Units:
             BenchmarkInitError: when one does not compile; it has clang's diagnostics.
         """
         missing = [part for part in parts if (part, level) not in self._objects]
-        folder = self._scratch / level.replace(" ", "")
-        folder.mkdir(exist_ok=True)
-        jobs = [(part, folder / f"{len(self._objects) + number}.o") for number, part in enumerate(missing)]
+        jobs = [(part, self._scratch / f"{self._made + number}.o") for number, part in enumerate(missing)]
+        self._made += len(jobs)
         done = each(f"Compiling {level}", lambda job: self._compile(*job, level), jobs)
         for (part, _), result in zip(jobs, done, strict=True):
             self._objects[part, level] = result
@@ -58,6 +59,13 @@ class Units:
             found[part] = one
         return found
 
+    def forget(self, level: str) -> None:
+        """Remove the objects of a level."""
+        for key in [key for key in self._objects if key[1] == level]:
+            one = self._objects.pop(key)
+            if isinstance(one, Path):
+                one.unlink()
+
     def code(self, unit: Unit) -> list[str]:
         """Return the options of a unit that say how code is generated."""
         options = self._known(unit, unit.command.options("level", "linking", "dependency"))
@@ -68,10 +76,17 @@ class Units:
         """Compile a part to a file at a level, and return where the result is."""
         if level == BITCODE and isinstance(part, Module):
             return part.path
-        if level == BITCODE and isinstance(part, Unit) and not is_zig(part.command):
-            compiled = compile_unit(part, LEVEL)
+        cross = cross_of(part.command, part.directory) if isinstance(part, Unit) else None
+        if isinstance(part, Unit) and (cross or (level == BITCODE and not is_zig(part.command))):
+            front = LEVEL if level == BITCODE else level
+            compiled = compile_unit(cross.unit(part) if cross else part, front)
             self.left_out[part] = compiled.left_out
             path.write_bytes(compiled.bitcode)
+            if cross is None or level == BITCODE:
+                return path
+            source, path = path, path.with_suffix(".code.o")
+            words = [*self.code(part), level, *SECTIONS, "-Qunused-arguments", "-w", "-c", "-o", str(path)]
+            run([*cross.generator(), *words, "-x", "ir", str(source)], part.directory, name_of(part))
             return path
         how = (LEVEL, "-Xclang", "-disable-llvm-passes", "-emit-llvm") if level == BITCODE else LEVELS[level]
         words = [*how, "-g0", "-w", "-Qunused-arguments", *SECTIONS, "-c", "-o", str(path), "-x"]
@@ -91,7 +106,7 @@ class Units:
         if isinstance(part, Module):
             run([*Clang().generator(), *words], part.path.parent, name_of(part))
             return
-        tools: Tools = Zig.find() if is_zig(part.command) else Clang()
+        tools = Zig.find() if is_zig(part.command) else Clang()
         run([*tools.compiler(part.input.language.startswith("c++")), *words], part.directory, name_of(part))
 
 
