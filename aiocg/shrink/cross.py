@@ -18,7 +18,7 @@ from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.llvm.command_line import CommandLine, Token
 from aiocg.programs.project.commands import Unit
 from aiocg.shrink.record import Link
-from aiocg.shrink.tools import JOIN, JOINED, Clang, Zig
+from aiocg.shrink.tools import JOIN, JOINED, Clang, Zig, is_zig
 
 _PREFIXED = re.compile(r"[\w.]+-[\w.-]*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+)(?:-\d[\d.]*)?")
 _SEARCHED = re.compile(r"#include <\.\.\.> search starts here:\n(.*)End of search list", re.DOTALL)
@@ -107,6 +107,8 @@ def cross_of(command: CommandLine, directory: Path) -> Cross | None:
     Raises:
         BenchmarkInitError: when there is nothing that generates code for its target.
     """
+    if is_zig(command):
+        return None
     machine = tuple(word for word in command.options() if word.startswith(_MACHINE))
     name = os.path.basename(command.driver)
     if not _PREFIXED.fullmatch(name) and not any(word.startswith(("--target", "-target")) for word in machine):

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 
 from aiocg.llvm.object_file import symbol_sizes
 from aiocg.shrink.candidate import FOUND, OURS, OWN, TUNED, Candidates
+from aiocg.shrink.causes import causes_of
 from aiocg.shrink.image import Image
 
 SHOWN = 10  # symbols of an image in text
@@ -16,12 +17,14 @@ class Symbol:
 
     Attributes:
         before: bytes in the build's own image, 0 if it is not there.
-        after: bytes in the image that was taken, 0 if it is gone: unused, inlined, or merged with an equal one.
+        after: bytes in the image that was taken, 0 if it is gone.
+        cause: what has become of it; "" if nothing is known.
     """
 
     name: str
     before: int
     after: int
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,8 @@ class Report:
             if before.unwind != after.unwind:
                 yield f"  unwind tables, not counted: {before.unwind:,} -> {after.unwind:,}"
             for symbol in [symbol for symbol in one.symbols if symbol.before != symbol.after][:SHOWN]:
-                yield f"  {symbol.before:>9,} -> {symbol.after:>7,}  {symbol.name}"
+                cause = f": {symbol.cause}" if symbol.cause else ""
+                yield f"  {symbol.before:>9,} -> {symbol.after:>7,}  {symbol.name}{cause}"
             if any(one.saved.values()):
                 yield "  of that by " + ", ".join(f"{option}: {count:,}" for option, count in one.saved.items())
             for note in one.notes:
@@ -141,10 +145,10 @@ def report_of(images: Sequence[Candidates], left_alone: Mapping[str, str], hint:
     return Report(tuple(map(_image_report, images)), dict(left_alone), hint)
 
 
-def compared(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Symbol, ...]:
+def compared(before: Mapping[str, int], after: Mapping[str, int], causes: Mapping[str, str]) -> tuple[Symbol, ...]:
     """Return the symbols of two images, the largest change first, then the largest."""
     names = dict.fromkeys((*before, *after))
-    symbols = [Symbol(name, before.get(name, 0), after.get(name, 0)) for name in names]
+    symbols = [Symbol(name, before.get(name, 0), after.get(name, 0), causes.get(name, "")) for name in names]
     return tuple(sorted(symbols, key=lambda one: (-abs(one.before - one.after), -one.before, one.name)))
 
 
@@ -153,7 +157,7 @@ def _image_report(image: Candidates) -> ImageReport:
     notes = list(image.notes)
     if not before:
         notes.append("its symbols are stripped, so nothing is known of each")
-    symbols = compared(before, after) if before and after else ()
+    symbols = compared(before, after, causes_of(image, before, after)) if before and after else ()
     saved = image.saved if image.chosen == TUNED else {}
     return ImageReport(image.name, image.chosen, image.images, symbols, tuple(notes), saved, image.compiler)
 
