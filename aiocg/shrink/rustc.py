@@ -5,6 +5,7 @@ takes the place of rustc's own where it is less: in a library as a member of the
 """
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
