@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from aiocg.shrink.shrinking import Shrinking
 
 STANDS = "what the build has made stands"
+
+
+def _toolchain(system: str) -> None:
+    """Print the path of a build system's file."""
+    if system:
+        print_line(str(Path(__file__).parent.with_name("shrink") / "toolchains" / f"aiocg.{system}"))
+        raise typer.Exit
 
 
 def shrink(
@@ -68,6 +75,12 @@ def shrink(
     badge: Annotated[
         Path | None, typer.Option(help="Write a picture for a README, as SVG.", show_default=False)
     ] = None,
+    toolchain: Annotated[
+        Literal["", "cmake", "meson"],
+        typer.Option(
+            callback=_toolchain, is_eager=True, help="Print the path of a toolchain file.", show_default=False
+        ),
+    ] = "",
     workers: Workers = None,
     json: Json = False,
 ) -> None:

@@ -9,7 +9,7 @@ from aiocg.llvm.object_file import sections
 from aiocg.programs.project.commands import Unit
 from aiocg.shrink.cross import Cross, Tools
 from aiocg.shrink.inputs import Inputs, Part
-from aiocg.shrink.tools import JOIN, LTO, PLAIN
+from aiocg.shrink.tools import JOIN, LTO, PLAIN, Lld, Zig
 from aiocg.shrink.tuning import POLISH, compiler_words, linker_words
 from aiocg.shrink.units import BITCODE, FLTO, LEVEL, SECTIONS, Units, run
 
@@ -142,6 +142,9 @@ class Linker:
         more: Sequence[str] = (),
     ) -> None:
         link = self.inputs.link
+        if purpose in (JOIN, LTO) and self.inputs.has_script:
+            before = "" if isinstance(self.tools, (Lld, Zig)) else "-Wl,"
+            more = [*more, *(f"{before}--undefined={name}" for name in self.compiled.placed(self.parts))]
         unknown = {word for words in self.compiled.left_out.values() for word in words}
         given = self.inputs.words({**objects, **self.kept}.get, self.scratch, program)
         words = [*(word for word in given if word not in unknown), *self.form.link, *more]

@@ -1,12 +1,14 @@
 """Compiling the parts of images, each at most once at each level."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import loader_environment
+from aiocg.llvm.tools import apply
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.compilation import compile_unit, each
 from aiocg.shrink.cross import cross_of
@@ -20,6 +22,11 @@ LEVELS = {"-Os": ("-Os",), "-Oz": ("-Oz",), FLTO: ("-Oz", "-flto")}
 """What results are compared with, beside the build's own: names, and the words that compile so."""
 
 SECTIONS = ("-ffunction-sections", "-fdata-sections")
+_PLACED = re.compile(
+    r'^(?:define (?!internal |private )[^\n]*?)?@(?:"([^"\n]+)"|([\w.$]+))(?:\(| = (?!internal |private |external ))'
+    r'[^\n]* section "',
+    re.MULTILINE,
+)
 TIMEOUT = 600.0  # seconds for one command
 
 
@@ -65,6 +72,18 @@ class Units:
             one = self._objects.pop(key)
             if isinstance(one, Path):
                 one.unlink()
+
+    def placed(self, parts: Sequence[Part]) -> list[str]:
+        """Return the functions and variables of parts that are to stand in sections of their own, if others see them.
+
+        Raises:
+            AiocgError, BenchmarkInitError: when a part cannot be compiled or read.
+        """
+        found: dict[str, None] = {}
+        for path in self.objects(parts, BITCODE).values():
+            text = apply(path.read_bytes(), [], text=True).decode(errors="replace")
+            found |= dict.fromkeys(one or other for one, other in _PLACED.findall(text))
+        return list(found)
 
     def code(self, unit: Unit) -> list[str]:
         """Return the options of a unit that say how code is generated."""

@@ -5,12 +5,15 @@ import importlib.util
 import json
 import os
 import shutil
+import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from aiocg.llvm.object_file import sections
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +57,20 @@ long mean(const int *values, int count) {
   return count ? sum / count : 0;
 }
 int never(int x) { return x * parse("1", &x, 1); }
+"""
+SCRIPT = """
+ENTRY(start)
+SECTIONS {
+  .isr_vector 0x8000000 : { KEEP(*(.isr_vector)) }
+  .text : { *(.text*) *(.rodata*) }
+  .ARM.exidx : { *(.ARM.exidx*) }
+  .data 0x20000000 : { *(.data*) *(.bss*) *(COMMON) }
+}
+"""
+VECTORS = """
+void start(void);
+void tick(void) { static volatile unsigned ticks; ticks++; }
+void *const vectors[] __attribute__((section(".isr_vector"))) = {(void *)0x20004000, (void *)start, (void *)tick};
 """
 MAKEFILE = "app: main.o part.o\n\t$(CC) -Os -o $@ main.o part.o $(LDFLAGS)\n%.o: %.c\n\t$(CC) -Os -c $< -o $@\n"
 
@@ -139,6 +156,24 @@ def test_firmware_of_a_cross_gcc_keeps_its_own_library_and_linker(
     image = _shrink(place, f"arm-none-eabi-gcc -march={march} -mthumb -mfloat-abi=soft", LDFLAGS=specs)
     assert {"own", "-Os", "-Oz", "-Oz -flto", "found"} <= image["sizes"].keys()
     assert image["after"] == min(size["bytes"] for size in image["sizes"].values()) < image["before"]
-    emulator = next((name for name in ("qemu-arm", "qemu-arm-static") if shutil.which(name)), "")
+    emulator = next((name for name in ("qemu-arm-static", "qemu-arm") if shutil.which(name)), "")
     if emulator and march == "armv7-a":  # emulated in user mode, Cortex-M has no room for its stack
         assert place.run(emulator, "./app").stdout == "15 values, mean 5\n"
+
+
+@pytest.mark.parametrize(
+    "compiler",
+    ["arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb", "zig cc -target thumb-freestanding-eabi -mcpu=cortex_m4"],
+)
+def test_a_linker_script_keeps_the_table_of_interrupts(place: Any, zig: str, compiler: str) -> None:
+    if not shutil.which(compiler.split()[0], path=place.environment["PATH"]):
+        pytest.skip(f"needs {compiler.split()[0]}")
+    (place.folder / "main.c").write_text(FIRMWARE + VECTORS)
+    (place.folder / "part.c").write_text(STEP)
+    (place.folder / "link.ld").write_text(SCRIPT)
+    image = _shrink(place, f"{compiler} -ffreestanding", LDFLAGS="-nostdlib -T link.ld -Wl,--gc-sections")
+    assert {"-Oz -flto", "found"} <= image["sizes"].keys() and image["after"] < image["before"]
+    content = (place.folder / "app").read_bytes()
+    (table,) = (one for one in sections(content) if one.name == ".isr_vector")
+    stack, start, tick = struct.unpack_from("<3I", content, table.offset)
+    assert stack == 0x20004000 and start and tick and start != tick
