@@ -100,7 +100,14 @@ def _shrink(place: Any, compiler: str, **flags: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "target", ["thumb-freestanding-eabi -mcpu=cortex_m4", "aarch64-freestanding", "riscv32-freestanding"]
+    "target",
+    [
+        "thumb-freestanding-eabi -mcpu=cortex_m4",
+        "aarch64-freestanding",
+        "riscv32-freestanding",
+        "riscv64-freestanding",
+        "avr-freestanding -mcpu=atmega328p",
+    ],
 )
 def test_firmware_gets_smaller_than_clang_makes_it(place: Any, zig: str, target: str) -> None:
     (place.folder / "main.c").write_text(FIRMWARE)
