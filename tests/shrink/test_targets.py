@@ -27,7 +27,7 @@ u unused(u x) { return mix(x) * 3; }
 u step(u);
 void start(void) { for (u n = 0;; n++) port = mix(step(n)) + table[n & 15]; }
 """
-STEP = "unsigned step(unsigned x) { return x < 10 ? x * x : x % 10 + step(x / 10); }\n"
+STEP = "unsigned step(unsigned x) { return x < 10 ? x + 1 : (x & 7) + step(x >> 2); }\n"
 PROGRAM = '#include <stdio.h>\nint twice(int);\nint main(int argc, char **argv) { printf("%d\\n", twice(argc)); }\n'
 NEWLIB = """
 #include <stdio.h>
