@@ -202,7 +202,9 @@ def _make(work: "Shrinking", seconds: float | None, workers: int | None) -> None
     if not work.build.links and not work.build.left_alone:
         _tell("the build has linked nothing by a compiler that it calls by name; if all was there, clean first")
     if missing := work.compare(locked=seconds is None):
-        _tell(f"searching for {counted(len(missing), 'image')}{'' if seconds is None else f', {seconds:g} s each'}")
+        _tell(
+            f"searching for {counted(len(missing), 'image')}{'' if seconds is None else f', {seconds:g} s {work.span}'}"
+        )
         run(search())
         work.choose(missing)
 

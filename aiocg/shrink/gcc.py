@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from aiocg.datasets.errors import BenchmarkInitError
+from aiocg.errors import AiocgError
 from aiocg.programs.project.commands import Unit
 from aiocg.shrink.blame import least
-from aiocg.shrink.candidate import OURS, OWN, Candidates
+from aiocg.shrink.candidate import OURS, OWN, Candidates, first_diagnostic
 from aiocg.shrink.cross import index_archives
 from aiocg.shrink.image import measure
 from aiocg.shrink.inputs import Part, name_of, read_inputs
@@ -164,6 +165,7 @@ class GccShrinking(Shrinking):
     """
 
     line: tuple[str, ...] = field(default=(), init=False)
+    span: ClassVar[str] = "for all"
     _units: ClassVar[type[Units]] = GccUnits
     _options: "tuple[Option, ...]" = field(default=(), init=False)
     _meter: "Meter | None" = field(default=None, init=False)
@@ -190,21 +192,19 @@ class GccShrinking(Shrinking):
         return GccCandidates.begin(name, self._kept(name, linker), self.measure)
 
     async def search(self, runtime: "Runtime", images: Sequence[Candidates], budget: "Budget") -> None:
-        """Ask the compiler for its options, with which `choose` searches if there is some time for it.
-
-        Raises:
-            AiocgError: when it is no GCC.
-        """
+        """Ask the compiler for its options, with which `choose` searches if there is some time for it."""
         from aiocg.gcc import spec
+        from aiocg.shrink.searching import CORE
 
-        if budget.seconds is None:
+        if budget == CORE:
             return
-
-        env = await runtime.make("gcc-v0", gcc_bin=self.driver)
         try:
-            known = await spec(env)
-        finally:
-            await env.close()
+            async with await runtime.make("gcc-v0", gcc_bin=self.driver) as env:
+                known = await spec(env)
+        except AiocgError as error:
+            for image in images:
+                image.notes.append(f"there was no search: {first_diagnostic(error)}")
+            return
         self._options = tuple(one for one in known.options if not is_meaning(one.name))
         self._meter = budget.start()
 

@@ -24,7 +24,7 @@ from aiocg.llvm.tools import LoadedTool, apply
 from aiocg.programs.project.commands import run_build
 from aiocg.programs.project.compilation import ALWAYS, OLD_C
 from aiocg.shrink import compiler
-from aiocg.shrink.candidate import first_diagnostic
+from aiocg.shrink.candidate import Candidates, first_diagnostic
 from aiocg.shrink.image import read_image
 from aiocg.shrink.inputs import read_inputs
 from aiocg.shrink.linking import Form, Linker
@@ -174,6 +174,6 @@ def _core(module: bytes) -> tuple[str, ...]:
 
     async def found() -> tuple[str, ...]:
         async with Runtime(workers=1) as runtime:  # builds use `make -j`
-            return await search(runtime, module, CORE)
+            return await search(runtime, module, CORE) or Candidates.quick
 
     return asyncio.run(found())

@@ -60,6 +60,7 @@ class Shrinking:
     images: list[Candidates] = field(default_factory=list, init=False)
     left_alone: dict[str, str] = field(default_factory=dict, init=False)
     compiled: Units = field(init=False)
+    span: ClassVar[str] = "each"
     _units: ClassVar[type[Units]] = Units
 
     @property
