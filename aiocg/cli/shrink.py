@@ -95,7 +95,7 @@ def shrink(
     from aiocg.datasets.errors import DatasetError
     from aiocg.datasets.scratch import scratch_folder
     from aiocg.shrink.checking import Check
-    from aiocg.shrink.gcc import GccShrinking
+    from aiocg.shrink.gcc import GCC, GccShrinking
     from aiocg.shrink.lock import LockError, lock_text, read_lock
     from aiocg.shrink.report import report_of
     from aiocg.shrink.shrinking import Shrinking
@@ -110,11 +110,9 @@ def shrink(
         known = read_lock(lock)
     except LockError as error:
         fail(str(error))
-    if (
-        locked
-        and not (gcc or check or bench or html or badge)
-        and (status := by_lock(words, lock, as_json=json)) is not None
-    ):
+    gcc = gcc or (locked and any(entry.compiler.startswith(GCC) for entry in known.images.values()))
+    at_once = locked and not (gcc or check or bench or html or badge)
+    if at_once and (status := by_lock(words, lock, as_json=json)) is not None:
         sys.exit(status)
     built = False
     try:
@@ -122,9 +120,8 @@ def shrink(
             build = _build(shlex.join(words), Path(scratch))
             built = True
             (images := Path(scratch, "images")).mkdir()
-            work = (GccShrinking if gcc else Shrinking)(
-                build, Path.cwd(), images, known, only or ["*"], update, measure
-            )
+            kind = GccShrinking if gcc else Shrinking
+            work = kind(build, Path.cwd(), images, known, only or ["*"], update, measure)
             _make(work, None if locked else seconds, workers)
             work.place(Check(check, _tell) if check else None, Pace(bench, most, _tell) if bench else None)
             report = report_of(work.images, work.left_alone, work.hint())
@@ -202,9 +199,8 @@ def _make(work: "Shrinking", seconds: float | None, workers: int | None) -> None
     if not work.build.links and not work.build.left_alone:
         _tell("the build has linked nothing by a compiler that it calls by name; if all was there, clean first")
     if missing := work.compare(locked=seconds is None):
-        _tell(
-            f"searching for {counted(len(missing), 'image')}{'' if seconds is None else f', {seconds:g} s {work.span}'}"
-        )
+        time = "" if seconds is None else f", {seconds:g} s {work.span}"
+        _tell(f"searching for {counted(len(missing), 'image')}{time}")
         run(search())
         work.choose(missing)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 LEVELS = ("-Os", "-Os -flto")
 """What the search begins with, and what results are compared with, beside the build's own."""
 
+GCC = "GCC"  # begins the name of a compiler in the lock file
 COLLECT = "-Wl,--gc-sections"
 PEELING = 0.25  # of the time: dropping options that save nothing
 
@@ -174,7 +175,7 @@ class GccShrinking(Shrinking):
     def compiler(self) -> str:
         """The name and the release of the build's compiler."""
         done = subprocess.run([self.driver, "-dumpfullversion"], stdout=subprocess.PIPE, text=True)
-        return f"GCC {done.stdout.strip()}"
+        return f"{GCC} {done.stdout.strip()}"
 
     @property
     def driver(self) -> str:

@@ -95,7 +95,7 @@ def test_a_build_by_gcc_gets_smaller_by_a_line_that_any_build_can_take(place: An
     assert image["after"] == read_image(shrunk).bytes < image["before"] and image["notes"] == []
     assert {"own", "-Os", "-Os -flto", "found"} == image["sizes"].keys()
     assert place.run("make", "clean").returncode == 0
-    done = place.run(*command, "shrink", "--gcc", "--locked", "--", "make")
+    done = place.run(*command, "shrink", "--locked", "--", "make")
     assert done.returncode == 0 and (folder / "app").read_bytes() == shrunk
     assert place.run("make", "clean").returncode == 0
     flags = dict(re.findall(r'(\w+)="([^"]*)"', report["hint"]))
