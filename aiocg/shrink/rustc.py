@@ -97,7 +97,8 @@ class Crate:
 
     def words(self) -> list[str]:
         """Return the words of a compilation that writes elsewhere."""
-        return [f"{name}={value}" if value else name for name, value in self.options if not name.startswith(_OURS)]
+        kept = [(name, value) for name, value in self.options if not name.startswith(_OURS)]
+        return [f"{name}{'=' if value and len(name) > 2 else ''}{value}" for name, value in kept]
 
 
 _SEPARATE = {"--crate-name", "--crate-type", "--out-dir", "--emit", "--cfg", "--check-cfg", "--extern", "--edition"}

@@ -105,7 +105,7 @@ def test_a_crate_is_what_its_options_say() -> None:
     crate = Crate.of(shlex.split(line))
     assert crate.is_optimised and crate.artifacts == [Path("out/app-0f")]
     kept = "--crate-name=app --edition=2021 src/main.rs --crate-type=bin -Copt-level=s -Cextra-filename=-0f"
-    assert crate.words() == [*kept.split(), '--cfg=feature="x"', "-L=dependency=out"]
+    assert crate.words() == [*kept.split(), '--cfg=feature="x"', "-Ldependency=out"]
     library = Crate.of(shlex.split(line.replace("bin", "staticlib,rlib")))
     assert set(library.artifacts) == {Path("out/libapp-0f.a"), Path("out/libapp-0f.rlib")}
     others = {"level=s": "level=0", "info,link": "info", "bin": "proc-macro", "name app": "name build_script"}
