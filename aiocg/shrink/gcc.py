@@ -60,7 +60,6 @@ KNOWN = (
     "-fno-guess-branch-probability",
     "-fno-omit-frame-pointer",
     "-fipa-pta",
-    "-fno-plt",
 )
 """What makes many programs smaller, tried before the search."""
 
@@ -78,7 +77,10 @@ _MEANING = re.compile(
 
 
 def is_meaning(option: str) -> bool:
-    """Say whether an option may change what a program does, or how it is protected, debugged or called."""
+    """Say whether an option may change what a program does, or how it is protected, debugged or called.
+
+    The search leaves those alone.
+    """
     return _MEANING.match(option) is not None
 
 

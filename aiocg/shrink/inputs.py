@@ -24,7 +24,6 @@ _DROPPED = (
     "-fno-fat-lto",
     "-ffat-lto",
     "-save-temps",
-    "-specs",
 )
 
 

@@ -61,6 +61,7 @@ class Clang:
             lld.symlink_to(Path(toolchain.linker_command()[0]).resolve())
         driver = [*toolchain.command(language), *link_flags(toolchain.clang, language), f"--ld-path={lld}"]
         options = [f"-Wl,{one}" for one in (*_COLLECTED, *(JOINED if purpose == JOIN else ()))]
+        words = [word for word in words if not word.startswith("-specs=")]  # which only GCC reads
         return [*driver, *words, *options, *(("-Oz", "-flto") if purpose == LTO else ()), "-Qunused-arguments"]
 
     def joined(self, output: Path) -> Path:

@@ -159,7 +159,7 @@ def test_firmware_of_a_cross_gcc_keeps_its_own_library_and_linker(
     place.environment["AIOCG_CACHE"] = str(new_cache())
     (place.folder / "main.c").write_text(NEWLIB)
     (place.folder / "part.c").write_text(PARSER)
-    specs = "--specs=rdimon.specs --specs=nano.specs"
+    specs = "-specs=rdimon.specs --specs=nano.specs"
     image = _shrink(place, f"arm-none-eabi-gcc -march={march} -mthumb -mfloat-abi=soft", LDFLAGS=specs)
     assert {"own", "-Os", "-Oz", "-Oz -flto", "found"} <= image["sizes"].keys()
     assert image["after"] == min(size["bytes"] for size in image["sizes"].values()) < image["before"]
