@@ -153,7 +153,7 @@ class _Links:
         with scratch_folder() as scratch:
             (units := Path(scratch, "units")).mkdir()
             inputs = read_inputs(one, {}, Path(scratch))
-            linker = Linker(inputs, Units(units), Path(scratch), Form(entry.code, entry.link), Clang())
+            linker = Linker(inputs, Units(units, plain=True), Path(scratch), Form(entry.code, entry.link), Clang())
             module, actions = linker.joined(), entry.actions
             if why := entry.staleness(module, searched_with()):
                 note, actions = f"the lock file is of no use for it: {why}; only the core set was tried", _core(module)

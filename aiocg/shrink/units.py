@@ -8,6 +8,7 @@ from pathlib import Path
 from aiocg.datasets.errors import BenchmarkInitError
 from aiocg.datasets.linking import run_linker
 from aiocg.datasets.toolchain import loader_environment
+from aiocg.errors import AiocgError
 from aiocg.llvm.tools import apply
 from aiocg.programs.project.commands import Unit
 from aiocg.programs.project.compilation import compile_unit, each
@@ -38,10 +39,13 @@ class Units:
 
     Args:
         scratch: an empty folder.
+        plain: whether bitcode that the build has made is as ours; rustc's has a summary, with which the linker would
+            leave it a module of its own.
     """
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, *, plain: bool = False) -> None:
         self._scratch = scratch
+        self._plain = plain
         self._made = 0
         self._objects: dict[tuple[Part, str], Path | BenchmarkInitError] = {}
         self.left_out: dict[Part, tuple[str, ...]] = {}
@@ -94,7 +98,13 @@ class Units:
     def _compile(self, part: Part, path: Path, level: str) -> Path:
         """Compile a part to a file at a level, and return where the result is."""
         if level == BITCODE and isinstance(part, Module):
-            return part.path
+            if self._plain:
+                return part.path
+            try:
+                path.write_bytes(apply(part.path.read_bytes(), [], subject=name_of(part)))
+            except AiocgError as error:
+                raise BenchmarkInitError(name_of(part), str(error)) from error
+            return path
         cross = cross_of(part.command, part.directory) if isinstance(part, Unit) else None
         if isinstance(part, Unit) and (cross or (level == BITCODE and not is_zig(part.command))):
             front = LEVEL if level == BITCODE else level

@@ -161,7 +161,30 @@ def test_a_library_without_std_has_less_code_in_its_archive(wrapped: Any) -> Non
 @pytest.mark.slow
 @pytest.mark.needs("libc", "cc", "ar")
 def test_the_crates_of_a_workspace_get_smaller_one_by_one(wrapped: Any) -> None:
-    folder = wrapped.folder
+    _workspace(wrapped.folder)
+    done = wrapped.run("cargo", "build", "--release", "--offline")
+    assert done.returncode == 0, done.stderr
+    assert all(after < before for before, after in (_told(done.stderr, name) for name in ("words", "count")))
+    assert wrapped.run("target/release/count", "a", "B", "b").stdout == "a 1\nb 2\n"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("libc")
+def test_the_crates_of_a_program_are_joined(place: Any, new_cache: Callable[[], Path]) -> None:
+    if not shutil.which("cargo"):
+        pytest.skip("needs cargo")
+    place.environment["AIOCG_CACHE"] = str(new_cache())
+    _workspace(place.folder)
+    words = ["shrink", "--seconds", "2", "--json", "--", "cargo", "build", "--release", "--offline"]
+    done = place.run(sys.executable, "-P", "-m", "aiocg.cli", *words)
+    assert done.returncode == 0, done.stderr
+    (image,) = json.loads(done.stdout.splitlines()[-1])["images"]
+    assert "found" in image["sizes"] and image["notes"] == [] and image["after"] < image["before"]
+    assert place.run("target/release/count", "a", "B", "b").stdout == "a 1\nb 2\n"
+
+
+def _workspace(folder: Path) -> None:
+    """Write a program that a library of the same workspace has a part of."""
     for name in ("words", "count"):
         (folder / name / "src").mkdir(parents=True)
     library, program = PROGRAM.split("\nfn main")
@@ -171,10 +194,6 @@ def test_the_crates_of_a_workspace_get_smaller_one_by_one(wrapped: Any) -> None:
     dependency = '[dependencies]\nwords = { path = "../words" }\n'
     (folder / "count/Cargo.toml").write_text(MANIFEST.format(name="count") + dependency)
     (folder / "Cargo.toml").write_text('[workspace]\nmembers = ["words", "count"]\nresolver = "2"\n')
-    done = wrapped.run("cargo", "build", "--release", "--offline")
-    assert done.returncode == 0, done.stderr
-    assert all(after < before for before, after in (_told(done.stderr, name) for name in ("words", "count")))
-    assert wrapped.run("target/release/count", "a", "B", "b").stdout == "a 1\nb 2\n"
 
 
 def _told(text: str, crate: str) -> tuple[int, int]:
