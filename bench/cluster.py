@@ -127,7 +127,7 @@ def _processor_time() -> float:
 async def _idle() -> float:
     """Return the processor time of this process while nothing happens, per second."""
     began, before = time.perf_counter(), time.process_time()
-    await asyncio.sleep(2.0)
+    await asyncio.sleep(4.0)
     return (time.process_time() - before) / (time.perf_counter() - began)
 
 

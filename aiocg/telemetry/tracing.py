@@ -78,9 +78,10 @@ class TracedSlot(WorkerSlot):
             self._current = outer
 
     def _post(self, pending: Pending, *, at_once: bool = False) -> None:
+        now = time.time_ns()  # before the worker can begin
         super()._post(pending, at_once=at_once)
         if self._current is not None and self._number in self._waiting:
-            self._posted[self._number] = (pending, self._current, time.time_ns())
+            self._posted[self._number] = (pending, self._current, now)
 
     def _receive(self, replies: list[Reply]) -> None:
         now = time.time_ns()
@@ -100,8 +101,9 @@ class TracedSlot(WorkerSlot):
         if (found := self._posted.pop(timed.request, None)) is None:
             return
         sent = found[2]
-        waited, took = _nanoseconds(timed.waited), _nanoseconds(timed.took)
-        began = sent + max(0, now - sent - waited - took) // 2 + waited
+        took = min(_nanoseconds(timed.took), now - sent)  # what a worker says fits between sending and receiving
+        waited = min(_nanoseconds(timed.waited), now - sent - took)
+        began = sent + (now - sent - waited - took) // 2 + waited
         self._span_of_worker(*found[:2], timed.request, began).end(began + took)
 
     def _span_of_worker(self, pending: Pending, of: "_Span", number: int, began: int) -> trace.Span:
