@@ -60,7 +60,8 @@ TREE_NODE = """
 STAGE_ROW = """
 <q-tr :props="props">
   <q-td>{{ props.row.number }}</q-td>
-  <q-td><span :title="props.row.name">{{ props.row.label }}</span></q-td>
+  <q-td><q-btn flat dense no-caps no-wrap :label="props.row.label" :title="props.row.name"
+    :aria-label="'show what ' + props.row.name + ' changed'" @click="$parent.$emit('changes', props.row)" /></q-td>
   <q-td class="text-right gain" :class="props.row.color">{{ props.row.gain }}</q-td>
   <q-td class="text-right gain">{{ props.row.cost }}</q-td>
   <q-td><q-btn flat dense no-caps label="go" :aria-label="'go to the program after ' + props.row.name"
