@@ -15,6 +15,7 @@ COLORS = (
     "#6e7781", "#ff7b72", "#3fb950", "#d29922", "#58a6ff", "#bc8cff", "#39c5cf", "#e6edf3",
 )  # fmt: skip
 PAD = 10  # pixels around the text
+FARTHEST = 500  # rows or columns that the cursor is moved by at once
 LONGEST_REST = 1.0  # seconds for which nothing changes
 
 _TOKEN = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|\x1b\][^\x07]*\x07|\x1b.|[\r\n\b]|[^\x1b\r\n\b]")
@@ -44,8 +45,7 @@ class Screen:
             if token[2]:
                 self._control(token[2], [int(one) if one.isdecimal() else 0 for one in token[1].split(";")])
             elif token[0] == "\n":
-                self._row += 1
-                self.rows += [[] for _ in range(self._row + 1 - len(self.rows))]
+                self._down(1)
             elif token[0] == "\r":
                 self._column = 0
             elif token[0] == "\b":
@@ -56,16 +56,22 @@ class Screen:
                 row[self._column] = token[0], self._style
                 self._column += 1
 
+    def _down(self, count: int) -> None:
+        self._row += count
+        self.rows += [[] for _ in range(self._row + 1 - len(self.rows))]
+
     def _control(self, kind: str, numbers: list[int]) -> None:
         count = max(1, numbers[0])
         if kind == "A":
             self._row = max(0, self._row - count)
+        elif kind == "B":
+            self._down(min(count, FARTHEST))
         elif kind == "C":
-            self._column += count
+            self._column = min(self._column + count, FARTHEST)
         elif kind == "D":
             self._column = max(0, self._column - count)
         elif kind == "G":
-            self._column = count - 1
+            self._column = min(count, FARTHEST) - 1
         elif kind == "K":
             row = self.rows[self._row]
             del row[0 if numbers[0] == 2 else self._column :]

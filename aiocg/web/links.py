@@ -87,8 +87,9 @@ def read_link(query: str, limits: Limits) -> Link | None:
     benchmark, packed = (fields.get(name, [""])[0] for name in ("benchmark", "source"))
     if not benchmark and not packed:
         return None
-    source, language = "", fields.get("language", ["c"])[0]
+    source = language = ""
     if packed:
+        language = fields.get("language", ["c"])[0]
         reader = zlib.decompressobj()
         try:
             data = reader.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), limits.source_bytes)

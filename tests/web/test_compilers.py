@@ -1,5 +1,6 @@
 """Compilers other than LLVM in the same sessions: schedules of loops, whose cost is a time, and options of GCC."""
 
+import asyncio
 import shutil
 
 import httpx
@@ -7,6 +8,8 @@ import pytest
 
 import aiocg
 from aiocg.web.api import create_app
+from aiocg.web.limits import Limits
+from aiocg.web.links import Link, read_link
 
 EXPRESSION = "C[i:64, j:64] = sum(k:64) A[i, k] * B[k, j]"
 
@@ -29,8 +32,15 @@ async def test_a_schedule_is_changed_and_drawn() -> None:
             drawn = (await client.get(f"{path}/nest.svg")).text
             assert drawn.index("for i in 64") < drawn.index("for k in 64") < drawn.index("for j in 64")
             assert "+  for k in 64 : L1" in (await client.get(f"{path}/diff?before=0&after=1")).json()["lines"]
-            refused = (await client.post(f"{path}/search", json={"name": "greedy"})).json()["error"]["message"]
-            assert "no cost that can be searched" in refused
+            link = (await client.get(f"{path}/link")).json()["link"]
+            found = read_link(link.removeprefix("/?"), Limits())
+            assert found == Link("loops-v0", "", ("reorder<loop=1>",), EXPRESSION, "expression")
+            assert (await client.get(f"{path}/search")).json()["searches"] == ["schedule"]
+            await client.post(f"{path}/search", json={"name": "schedule", "seconds": 5})
+            while (found := (await client.get(f"{path}/search")).json()["search"])["running"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+            assert found["error"] == "" and found["evaluations"] >= 8 and found["node"] is not None
+            assert (await client.get(path)).json()["nodes"] > 8
             wrong = {**body, "source": "C[i:64] = nonsense("}
             assert (await client.post("/sessions", json=wrong)).status_code == 422
 
@@ -51,5 +61,11 @@ async def test_options_of_gcc_are_tried() -> None:
                 assert gain["costs"][cost] == told["lines"]["-Os"] < told["present"]["costs"][cost]
                 await client.post(f"{path}/step", json={"actions": ["-Os"]})
                 assert (await client.get(f"{path}/diff?before=0&after=1")).json()["lines"]
+                assert (await client.get(f"{path}/features?node=1")).json()["deltas"]
+                assert "screening" in (await client.get(f"{path}/search")).json()["searches"]
+                await client.post(f"{path}/search", json={"name": "screening", "seconds": 5})
+                while (found := (await client.get(f"{path}/search")).json()["search"])["running"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+                assert found["error"] == "" and found["best"] <= gain["costs"][cost]
                 for picture in ("cfg.svg?function=main", "nest.svg"):
                     assert (await client.get(f"{path}/{picture}")).status_code == 409
