@@ -13,7 +13,7 @@ from aiocg.web.templates import colored
 __all__ = ["ChangesPanel"]
 
 LONGEST = 200_000  # characters of a program that are shown
-BEFORE, FIRST, ALONE = "the state before", "as it came", "nothing"  # what the program is compared with
+BEFORE, FIRST, ALONE = "before", "as it came", "nothing"  # what the program is compared with
 
 
 class ChangesPanel:
@@ -32,18 +32,21 @@ class ChangesPanel:
         self._round = 0  # of what is shown; what belongs to an older one is not shown any more
         self._lines: list[str] | None = None  # of the difference that is shown
         texts = list(session.texts)
-        with ui.row().classes("items-center no-wrap w-full q-gutter-x-sm"):
-            self._said = ui.label().classes("text-caption ellipsis")
-            ui.space()
+        with ui.row().classes("items-center w-full q-gutter-x-sm"):
             self._text = ui.select(texts, value=texts[0] if texts else None, label="text", on_change=self.show)
             self._text.props("dense options-dense borderless").classes("w-24").visible = len(texts) > 1
             self._against = ui.select(
                 [BEFORE, FIRST, ALONE], value=BEFORE, label="compared with", on_change=self.show
-            ).props("dense options-dense borderless").classes("w-32")  # fmt: skip
+            ).props("dense options-dense borderless").classes("w-28")  # fmt: skip
             self._beside = ui.checkbox("side by side", on_change=self._color).props("dense")
-            self._beside.style("white-space: nowrap")
+        self._said = ui.label().classes("text-caption ellipsis w-full")
         self._diff = ui.html("", sanitize=False).classes("diff w-full")
         self._diff.props('tabindex=0 role=region aria-label="Difference of the program" data-testid="diff"')
+
+    @property
+    def text(self) -> str:
+        """The observation that is shown, "" if there is none."""
+        return self._session.texts.get(str(self._text.value), "")
 
     async def show(self) -> None:
         """Show the present state."""
@@ -63,7 +66,7 @@ class ChangesPanel:
     async def _show(self) -> None:
         self._round += 1
         round, session, tree = self._round, self._session, self._session.tree
-        node, name = tree.present, session.texts.get(str(self._text.value), "")
+        node, name = tree.present, self.text
         before = {BEFORE: tree.trail[-2] if len(tree.trail) > 1 else 0, FIRST: 0}.get(str(self._against.value))
         if before is None or before == node.number:
             text = await session.text(node.number, name)

@@ -33,7 +33,7 @@ class CountsPanel:
         self._shown = -1, -1  # the present node and the one before, of what is shown
         self._rows: list[dict[str, Any]] = []
         names = ("function", "instructions", "before", "blocks", "before ") if functions else (
-            "feature", "now", "by the last action", "since it came",
+            "feature", "now", "last action", "in all",
         )  # fmt: skip
         if not functions:
             self._unchanged = ui.checkbox("unchanged ones, too", on_change=self._list).props("dense")
@@ -90,8 +90,8 @@ def _of_features(
             {
                 "feature": name,
                 "now": view.number(value),
-                "by the last action": view.change(value - then),
-                "since it came": view.change(value - came),
+                "last action": view.change(value - then),
+                "in all": view.change(value - came),
                 "changed": value != then or value != came,
             }
         )

@@ -118,9 +118,15 @@ async def stages(session: ExplorerSession) -> AsyncIterator[Stage]:
             state, cost = found.state, now
 
 
-async def changes(session: ExplorerSession, before: str, action: str) -> list[str]:
-    """Return how the program differs between two stages, by their actions, in unified format; "" is as it came."""
-    lists, name = [[one] if one else [] for one in (before, action)], next(iter(session.texts.values()))
+async def changes(session: ExplorerSession, before: str, action: str, name: str = "Ir") -> list[str]:
+    """Return how the program differs between two stages, in unified format.
+
+    Args:
+        session: whose program it is.
+        before, action: of the stages; "" for the program as it came.
+        name: the observation that is the program as text.
+    """
+    lists = [[one] if one else [] for one in (before, action)]
     async with session.beginning() as env:
         found = await env.expand_texts(lists, observation_spaces=[name], reward_spaces=[])
     for one in found:

@@ -8,6 +8,7 @@ from nicegui import ui
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
 from aiocg.web import view
+from aiocg.web.changes_panel import ChangesPanel
 from aiocg.web.explain import Stage, changes, stages
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
@@ -23,18 +24,18 @@ class Explanation:
     Args:
         session: whose program is explained.
         do: carries something out, and tells of its failure.
-        show_lines: shows a difference, and what it is.
+        panel: returns the panel that shows what a pass changed.
     """
 
     def __init__(
         self,
         session: ExplorerSession,
         do: Callable[[Callable[[], Awaitable[Any]]], Awaitable[None]],
-        show_lines: Callable[[str, list[str]], None],
+        panel: Callable[[], ChangesPanel],
     ) -> None:
         self._session = session
         self._do = do
-        self._show_lines = show_lines
+        self._panel = panel
         with ui.row().classes("items-center"):
             self._explain_button = ui.button("explain", on_click=self._explain).props("dense no-caps")
             self._explained = ui.label("default<Oz> of the program as it came, pass by pass").classes("text-caption")
@@ -56,8 +57,9 @@ class Explanation:
         await self._session.step([action])
 
     async def _show_changes(self, row: dict[str, Any]) -> None:
-        lines = await changes(self._session, row["before"], row["action"])
-        self._show_lines(f"what {row['label']}, pass {row['number']} of -Oz, changed", lines)
+        panel = self._panel()
+        lines = await changes(self._session, row["before"], row["action"], panel.text)
+        panel.show_lines(f"what {row['label']}, pass {row['number']} of -Oz, changed", lines)
 
     async def _explain(self) -> None:
         self._explain_button.disable()

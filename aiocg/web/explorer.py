@@ -181,7 +181,7 @@ class Page:
                         self._panels[drawn] = PicturePanel(session, self._id, self._do)
                 if of_llvm:
                     with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
-                        Explanation(session, self._do, lambda said, lines: self._changes.show_lines(said, lines))
+                        Explanation(session, self._do, lambda: self._changes)
                 with ui.tab_panel("Search").classes("q-pa-sm"):
                     self._search = SearchPanel(self._sessions, self._id, self._do)
         self._tabs.on_value_change(self._show_panel)
