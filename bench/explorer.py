@@ -2,14 +2,13 @@
 
 `page`: seconds until a page shows its actions. `click`: from a click on an action to its node, on all of programs-v0.
 `sessions`: the same over HTTP, with twenty sessions on two workers, each acting once a second. `large`: a tree of
-10,000 nodes. `watched`: processor time of a search that is watched and of one that is not, in turns. It needs
-Playwright and Chromium.
+10,000 nodes. `watched`: processor time of a search that is watched and of one that is not, in turns. `screenshot` takes
+the picture of docs/explorer.md. It needs Playwright and Chromium.
 """
 
 import asyncio
 import json
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -35,6 +34,7 @@ OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "
 PROGRAM = "programs-v0/qsort"
 PAGES, CLICKS = 10, 6
 SESSIONS, ACTIONS, THINKING = 20, 15, 1.0
+SHOWN, BRANCH = ("mem2reg", "gvn", "instcombine", "simplifycfg"), "gvn"  # on the picture; one is undone
 LARGE = 10_000  # nodes
 SECONDS, TURNS = 8.0, 5  # of a search that is watched or not
 # From a click to the first frame in which its node is there and is the present one.
@@ -55,8 +55,8 @@ def summary(values: list[float]) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def served(*options: str) -> AsyncIterator[str]:
-    """Serve the Explorer with two workers, and give its address."""
+async def served(*options: str) -> AsyncIterator[tuple[str, psutil.Process]]:
+    """Serve the Explorer with two workers, and give its address and process."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             str(Path(sys.executable).parent / "aiocg"),
@@ -70,7 +70,8 @@ async def served(*options: str) -> AsyncIterator[str]:
         process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True, cwd=folder)
         assert process.stdout is not None
         try:
-            yield (await asyncio.to_thread(process.stdout.readline)).strip().removeprefix("explorer at ")
+            line = await asyncio.to_thread(process.stdout.readline)
+            yield line.strip().removeprefix("explorer at "), psutil.Process(process.pid)
         finally:
             process.terminate()
             process.wait()
@@ -101,7 +102,7 @@ async def opened(browser: Any, address: str) -> tuple[Any, float]:
 async def measure_page() -> Any:
     """Measure how long a page takes."""
     seconds = []
-    async with served(PROGRAM) as address, browsing() as browser:
+    async with served(PROGRAM) as (address, _), browsing() as browser:
         for _ in range(PAGES):
             page, took = await opened(browser, address)
             seconds.append(took)
@@ -113,7 +114,7 @@ async def measure_click() -> Any:
     """Measure how long it takes from a click to its node, on all programs."""
     found: dict[str, list[float]] = {}
     chance = random.Random(0)
-    async with served(PROGRAM) as address, browsing() as browser, httpx.AsyncClient(base_url=address) as client:
+    async with served(PROGRAM) as (address, _), browsing() as browser, httpx.AsyncClient(base_url=address) as client:
         listed = (await client.get("/datasets", params={"prefix": "programs-v0/"})).json()["items"]
         for program in [one["name"] for one in listed]:
             page, _ = await opened(browser, f"{address}?benchmark={program}")
@@ -135,7 +136,7 @@ async def measure_sessions() -> Any:
     """Measure steps and gains of twenty sessions on two workers, over HTTP."""
     steps: list[float] = []
     gains: list[float] = []
-    async with served(PROGRAM) as address, httpx.AsyncClient(base_url=address, timeout=120) as client:
+    async with served(PROGRAM) as (address, _), httpx.AsyncClient(base_url=address, timeout=120) as client:
         listed = (await client.get("/datasets", params={"prefix": "programs-v0/"})).json()["items"]
 
         async def timed(into: list[float], path: str, body: Any = None) -> Any:
@@ -161,7 +162,7 @@ async def measure_sessions() -> Any:
 
 async def measure_large() -> Any:
     """Measure a page whose tree has 10,000 nodes, which a search has made."""
-    async with served(PROGRAM) as address, browsing() as browser:
+    async with served(PROGRAM) as (address, _), browsing() as browser:
         async with httpx.AsyncClient(base_url=address, timeout=120) as client:
             path = f"/sessions/{(await client.post('/sessions', json={'benchmark': PROGRAM})).json()['id']}"
             for name in ("random", "mcts", "beam", "greedy", "random"):
@@ -196,23 +197,23 @@ async def measure_large() -> Any:
     }
 
 
-def processor_time() -> float:
-    """Return the processor time of this process and of those that it has started."""
-    mine = resource.getrusage(resource.RUSAGE_SELF)
-    times = [one.cpu_times() for one in psutil.Process().children(recursive=True)]
-    return mine.ru_utime + mine.ru_stime + sum(one.user + one.system for one in times)
+def processor_time(process: psutil.Process) -> float:
+    """Return the processor time of a process and of those that it has started."""
+    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
+    return sum(one.user + one.system for one in times)
 
 
 async def measure_watched() -> Any:
-    """Measure processor time for an evaluation, of a search that is watched and of one that is not."""
-    costs: dict[str, list[float]] = {"alone": [], "watched": []}
+    """Measure processor time for an evaluation: of a search alone, one that grows a tree, and one on an open page."""
+    costs: dict[str, list[float]] = {"alone": [], "in a tree": [], "served": [], "on a page": []}
+    ours = psutil.Process()
     async with aiocg.Runtime(workers=2) as runtime:
 
         async def alone() -> int:
             async with await runtime.make("llvm-ic-v0", benchmark=PROGRAM, reward_space="IrInstructionCount") as env:
                 return (await search.random(env, budget=Budget(seconds=SECONDS))).evaluations
 
-        async def watched() -> int:
+        async def in_a_tree() -> int:
             session = await ExplorerSession.open(runtime, "llvm-ic-v0", benchmark=PROGRAM, limits=Limits())
             live = LiveSearch(session)
             with session.events() as events:
@@ -223,15 +224,58 @@ async def measure_watched() -> Any:
             await session.close()
             return live.last.evaluations
 
-        runs: dict[str, Callable[[], Awaitable[int]]] = {"alone": alone, "watched": watched}
+        runs = {"alone": alone, "in a tree": in_a_tree}
         await alone()
         for turn in range(TURNS):
             for name in list(runs)[:: 1 if turn % 2 else -1]:
-                before = processor_time()
+                before = processor_time(ours)
                 evaluations = await runs[name]()
-                costs[name].append((processor_time() - before) / evaluations * 1e6)
+                costs[name].append((processor_time(ours) - before) / evaluations * 1e6)
+    async with (
+        served(PROGRAM) as (address, server),
+        browsing() as browser,
+        httpx.AsyncClient(base_url=address, timeout=120) as client,
+    ):
+        for turn in range(TURNS):
+            for name in ("served", "on a page")[:: 1 if turn % 2 else -1]:
+                path = f"/sessions/{(await client.post('/sessions', json={'benchmark': PROGRAM})).json()['id']}"
+                page = None
+                if name == "on a page":
+                    page, _ = await opened(browser, f"{address}?session={path.rpartition('/')[2]}")
+                    await page.get_by_label("computing gains").wait_for(state="hidden")
+                before = processor_time(server)
+                await client.post(f"{path}/search", json={"name": "random", "seconds": SECONDS})
+                while (found := (await client.get(f"{path}/search")).json()["search"])["running"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.5)
+                costs[name].append((processor_time(server) - before) / found["evaluations"] * 1e6)
+                if page is not None:
+                    await page.context.close()
+                await client.delete(path)
     middle = {name: statistics.median(values) for name, values in costs.items()}
-    return {"microseconds for an evaluation": costs, "slower": middle["watched"] / middle["alone"] - 1}
+    return {
+        "microseconds for an evaluation": costs,
+        "slower in a tree": middle["in a tree"] / middle["alone"] - 1,
+        "slower on a page": middle["on a page"] / middle["served"] - 1,
+    }
+
+
+async def screenshot() -> Any:
+    """Take the picture of the documentation."""
+    async with served(PROGRAM) as (address, _), browsing() as browser:
+        context = await browser.new_context(viewport={"width": 1280, "height": 760})
+        page = await context.new_page()
+        await page.goto(address)
+        for action in SHOWN:
+            await page.locator(f'[data-action="{action}"]').click()
+            await page.get_by_text(f"what {action} changed").wait_for()
+            await page.get_by_label("computing gains").wait_for(state="hidden")
+            if action == BRANCH:
+                await page.get_by_role("button", name="Undo (u)").click()
+                await page.get_by_text(f"what {action} changed").wait_for(state="detached")
+                await page.get_by_label("computing gains").wait_for(state="hidden")
+        await page.mouse.move(0, 0)
+        await page.screenshot(path="docs/explorer.png")
+    return "docs/explorer.png"
 
 
 MEASURES: dict[str, Callable[[], Awaitable[Any]]] = {
@@ -240,6 +284,7 @@ MEASURES: dict[str, Callable[[], Awaitable[Any]]] = {
     "sessions": measure_sessions,
     "large": measure_large,
     "watched": measure_watched,
+    "screenshot": screenshot,
 }
 
 
