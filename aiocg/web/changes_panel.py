@@ -34,7 +34,7 @@ class ChangesPanel:
         texts = list(session.texts)
         with ui.row().classes("items-center w-full q-gutter-x-sm"):
             self._text = ui.select(texts, value=texts[0] if texts else None, label="text", on_change=self.show)
-            self._text.props("dense options-dense borderless").classes("w-24").visible = len(texts) > 1
+            self._text.props("dense options-dense borderless").classes("w-28").visible = len(texts) > 1
             self._against = ui.select(
                 [BEFORE, FIRST, ALONE], value=BEFORE, label="compared with", on_change=self.show
             ).props("dense options-dense borderless").classes("w-28")  # fmt: skip

@@ -42,6 +42,7 @@ from aiocg.web.search_panel import SearchPanel
 __all__ = ["create_explorer"]
 
 SHOWN = 20_000  # characters of a program in a link
+RECONNECTING = 30.0  # seconds for which a browser may not be heard of, since searches keep all processors busy
 FRAME = 0.25  # seconds between two looks at a search
 _SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scrollIntoView({block: 'nearest'}), 50)"
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
@@ -88,7 +89,14 @@ def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm
             ui.add_body_html(f"<script>history.replaceState(null, '', '/?session={session}')</script>")
         Page(sessions, session).build()
 
-    ui.run_with(app, title="aiocg explorer", dark=None, favicon="🌳", show_welcome_message=False)
+    ui.run_with(
+        app,
+        title="aiocg explorer",
+        dark=None,
+        favicon="🌳",
+        show_welcome_message=False,
+        reconnect_timeout=RECONNECTING,
+    )
     return app
 
 
