@@ -7,6 +7,7 @@ outlasts a reload, and two tabs can have the same one.
 import asyncio
 import contextlib
 import html
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -43,7 +44,8 @@ __all__ = ["create_explorer"]
 
 SHOWN = 20_000  # characters of a program in a link
 RECONNECTING = 30.0  # seconds for which a browser may not be heard of, since searches keep all processors busy
-FRAME = 0.25  # seconds between two looks at a search
+FRAME = 0.25  # seconds between two looks at a search, at least
+REST = 60  # times as long as a look takes
 _SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scrollIntoView({block: 'nearest'}), 50)"
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
@@ -192,7 +194,7 @@ class Page:
                         Explanation(session, self._do, lambda: self._changes)
                 with ui.tab_panel("Search").classes("q-pa-sm"):
                     self._search = SearchPanel(self._sessions, self._id, self._do)
-        self._tabs.on_value_change(self._show_panel)
+        self._tabs.on_value_change(self._see)
         with ui.element("div").classes("changes"):
             self._changes = ChangesPanel(session, self._do)
 
@@ -226,6 +228,14 @@ class Page:
         if (panel := self._panels.get(str(self._tabs.value))) is not None:
             await panel.show()
 
+    async def _see(self) -> None:
+        """Show what a tab missed while it was not seen."""
+        if self._tabs.value == "Search":
+            self._search.show()
+        elif self._tabs.value == "Tree":
+            self._show_tree()
+        await self._show_panel()
+
     def _tell(self, message: str, kind: Any = "negative") -> None:
         with self._tree.client:
             ui.notify(message[:500], type=kind, multi_line=True, close_button=True)
@@ -239,10 +249,11 @@ class Page:
                     came = [await asyncio.wait_for(queue.get(), 1.0)]
                     while not queue.empty():
                         came.append(queue.get_nowait())
+                    started = time.monotonic()
                     if self._show(came):
                         return
-                    if came[-1]["event"] == "search":
-                        await asyncio.sleep(FRAME)  # a browser has enough to do with so many frames
+                    if came[-1]["event"] == "search":  # which is slowed down by what this takes
+                        await asyncio.sleep(max(FRAME, REST * (time.monotonic() - started)))
         if len(session.tree) == 1 and not session.watched:  # nothing is lost; whoever comes again gets another
             with contextlib.suppress(Refusal):
                 await self._sessions.close(self._id)
@@ -251,8 +262,11 @@ class Page:
         """Show events that have come together, of each kind what is still true; return whether they are the last."""
         last = {event["event"]: event for event in came}
         if "search" in last:
-            self._search.show()
-            self._show_tree()
+            seen = str(self._tabs.value) if last["search"]["running"] else ""
+            if seen in ("Search", ""):
+                self._search.show()
+            if seen in ("Tree", ""):
+                self._show_tree()
         if "moved" in last:
             self._update()
         for event in came:
