@@ -143,7 +143,7 @@ async def test_every_search_can_be_watched(session: ExplorerSession, name: str) 
         == search.last.best
         < session.tree[0].costs["IrInstructionCount"]
     )
-    assert session.tree.present.number > 0 and len(session.tree) > 5
+    assert session.tree.present.number > 0
 
 
 async def test_workers_that_are_killed_take_nothing_from_a_search(
