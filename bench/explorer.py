@@ -32,7 +32,7 @@ from aiocg.web.session import ExplorerSession
 CHROMIUM = "/usr/bin/chromium"
 OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
 PROGRAM = "programs-v0/qsort"
-PAGES, CLICKS = 10, 6
+PAGES, CLICKS = 10, 4
 SESSIONS, ACTIONS, THINKING = 20, 15, 1.0
 SHOWN, BRANCH = ("mem2reg", "gvn", "instcombine", "simplifycfg"), "gvn"  # on the picture; one is undone
 LARGE = 10_000  # nodes

@@ -43,6 +43,7 @@ from aiocg.web.search_panel import SearchPanel
 __all__ = ["create_explorer"]
 
 SHOWN = 20_000  # characters of a program in a link
+OPENING = 120.0  # seconds that compiling a program and making its environment may take
 RECONNECTING = 30.0  # seconds for which a browser may not be heard of, since searches keep all processors busy
 FRAME = 0.25  # seconds between two looks at a search, at least
 REST = 60  # times as long as a look takes
@@ -72,7 +73,7 @@ def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm
 
     app.router.lifespan_context = lifespan
 
-    @ui.page("/", title="aiocg explorer")
+    @ui.page("/", title="aiocg explorer", response_timeout=OPENING)
     async def page(request: Request, session: str = "", fork: str = "") -> None:
         sessions: Sessions = app.state.sessions
         new = bool(fork) or session not in sessions
