@@ -262,7 +262,7 @@ class Page:
     def _show(self, came: Sequence[Event]) -> bool:
         """Show events that have come together, of each kind what is still true; return whether they are the last."""
         last = {event["event"]: event for event in came}
-        if "search" in last:
+        if "search" in last and "closed" not in last:
             seen = str(self._tabs.value) if last["search"]["running"] else ""
             if seen in ("Search", ""):
                 self._search.show()
