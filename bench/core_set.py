@@ -87,7 +87,7 @@ async def mine(site: Site, evaluations: int, seed: int, observation: str) -> Cou
     population, total = Population(site.costs, (seed,), core("FunctionInstructionCounts")), sum(site.costs.values())
     for _ in range(evaluations // CHUNK):
         proposals = [population.propose() for _ in range(CHUNK)]
-        for proposal, costs in zip(
+        for proposal, (costs, _) in zip(
             proposals, await costs_of(site.env, list(site.costs), observation, proposals), strict=True
         ):
             population.learn({name: proposal[name] for name in costs if name in proposal}, costs)
@@ -103,7 +103,7 @@ async def savings(site: Site, pool: list[Passes], observation: str) -> Any:
     rows = []
     for start in range(0, len(pool), CHUNK):
         proposals = [dict.fromkeys(names, passes) for passes in pool[start : start + CHUNK]]
-        for costs in await costs_of(site.env, names, observation, proposals):
+        for costs, _ in await costs_of(site.env, names, observation, proposals):
             rows.append([costs.get(name, cost) for name, cost in site.costs.items()])
     return np.maximum(before - np.array(rows), 0) / max(before.sum(), 1)
 

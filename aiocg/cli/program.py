@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _OBSERVED = {  # by suffix of the file
     ".bc": ("Bitcode",),
     ".ll": ("Ir",),
-    ".s": ("asm",),
+    ".s": ("asm", "Assembly"),
     ".o": ("obj", "ObjectFile"),
 }
 _EXECUTABLE = ("", ".exe", ".elf", ".out")
@@ -32,7 +32,7 @@ def observation_of(env: "Env", path: Path) -> str | None:
         return found
     if path.suffix not in _EXECUTABLE:
         raise CommandError(
-            f"{path} should end in .bc or .ll, for LLVM's code, in .s, for GCC's, or in .o; an executable has no suffix"
+            f"{path} should end in .bc or .ll, for LLVM's code, in .s or in .o; an executable has no suffix"
         )
     if "Bitcode" not in env.observation_spaces:
         raise CommandError(f"{env.spec.id} links no executable {path}: give it a suffix, such as .o")

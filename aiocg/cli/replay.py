@@ -27,7 +27,7 @@ def replay(
     ] = "llvm-ic-v0",
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write the program at that state: .bc, .ll, .o, .s (GCC), or linked."),
+        typer.Option("-o", "--output", help="Write the program at that state: .bc, .ll, .o, .s, or linked."),
     ] = None,
     json: Json = False,
 ) -> None:

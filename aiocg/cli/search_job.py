@@ -75,7 +75,7 @@ Evaluations = Annotated[
 Output = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--output", help="Write the optimised program: .bc, .ll, .o, .s (GCC), or without suffix an executable."
+        "-o", "--output", help="Write the optimised program: .bc, .ll, .o, .s, or without suffix an executable."
     ),
 ]
 State = Annotated[Path | None, typer.Option("--state", help="Write the best state as JSON, for `aiocg replay`.")]

@@ -1,11 +1,11 @@
 """What every search is compared with before it begins: the program as it is, and the compiler's own levels."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aiocg.env.env import Env
 from aiocg.search.variation import Variation
 
-__all__ = ["AS_IT_IS", "baselines", "start_of"]
+__all__ = ["AS_IT_IS", "baselines", "beginning", "start_of"]
 
 AS_IT_IS = "O0"  # the name of the baseline without any action
 LEVELS = ("Oz", "Os", "O3", "O2")
@@ -27,6 +27,25 @@ def baselines(env: Env) -> dict[str, tuple[str, ...]]:
     if env.spec.worker == "llvm":
         found["OzMinsize"] = ("mark<minsize>", "default<Oz>")  # as clang -Oz does
     return found
+
+
+def beginning(env: Env, start: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the actions that all lists of a search begin with.
+
+    Args:
+        env: what is searched.
+        start: the name of a baseline, or the actions themselves.
+
+    Raises:
+        ValueError: when there is no such baseline, or an action of this compiler leaves nothing of those before it.
+    """
+    known, lines = baselines(env), env.action_spaces.language.line is not None
+    if isinstance(start, str) and start in known and (start == AS_IT_IS or not lines):
+        return known[start]
+    if isinstance(start, str) or lines:
+        usable = [AS_IT_IS] if lines else list(known)
+        raise ValueError(f"a search of {env.spec.id} can start at {', '.join(usable)}, not at {start!r}")
+    return tuple(start)
 
 
 def start_of(actions: tuple[str, ...], known: Mapping[str, tuple[str, ...]]) -> str:

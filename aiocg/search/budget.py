@@ -47,6 +47,7 @@ class Meter:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._started = time.monotonic()
+        self._stopped = False
         self.evaluations = 0
 
     @property
@@ -57,6 +58,10 @@ class Meter:
     def extend(self, budget: Budget) -> None:
         """Go on with another budget, of which as much is used."""
         self._budget = budget
+
+    def stop(self) -> None:
+        """Have the time used up now, whatever the budget."""
+        self._stopped = True
 
     def restart(self) -> None:
         """Take no account of the time until now."""
@@ -82,13 +87,14 @@ class Meter:
     def out_of_time(self) -> bool:
         """Is the time used up?"""
         seconds = self._budget.seconds
-        return seconds is not None and self.elapsed >= seconds
+        return self._stopped or (seconds is not None and self.elapsed >= seconds)
 
     @property
     def used(self) -> float:
         """The part of the budget that is used, of time or of evaluations, whichever is more; 0 without a limit."""
         seconds, limit = self._budget.seconds, self.evaluation_limit
         return max(
+            1.0 if self._stopped else 0.0,
             0.0 if seconds is None else self.elapsed / seconds if seconds else 1.0,
             0.0 if limit is None else self.evaluations / limit,
         )

@@ -7,7 +7,7 @@ import msgspec
 
 from aiocg.env.env import Env
 from aiocg.search.alphabet import Alphabet, SpaceAlphabet
-from aiocg.search.baselines import AS_IT_IS, baselines
+from aiocg.search.baselines import AS_IT_IS, baselines, beginning
 from aiocg.search.budget import Budget
 from aiocg.search.checking import Checker
 from aiocg.search.dispatcher import Dispatcher, Pace
@@ -16,8 +16,16 @@ from aiocg.search.lane import Lane
 from aiocg.search.lanes import go_to, open_lanes
 from aiocg.search.memory import Memory
 from aiocg.search.peeling import Peeler
-from aiocg.search.result import ProgressCallback, Record, SearchResult, SearchState, begin_state, reward_space_of
-from aiocg.search.tuner import Prefixed, Tuner
+from aiocg.search.result import (
+    ProgressCallback,
+    Record,
+    SearchResult,
+    SearchState,
+    WatchCallback,
+    begin_state,
+    reward_space_of,
+)
+from aiocg.search.tuner import Outcome, Prefixed, Proposal, Tuner
 from aiocg.spaces.actions.space import ActionSpace
 from aiocg.spaces.rewards import CostReward
 
@@ -38,17 +46,21 @@ class Options(TypedDict, total=False):
         progress: called from time to time.
         resume: the `state` of an earlier result of the same search, with the same seed and other arguments.
         lanes: number of environments that share the work; one per worker if it is not given.
-        start: what all lists begin with: "O0" for nothing or, if the compiler has levels, a level such as "Oz".
+        start: what all lists begin with: "O0" for nothing or, if the compiler has levels, a level such as "Oz"; or
+            actions, by their texts.
         minimize: whether to remove actions that the best list does not need. This takes a tenth of the budget, or any
             time if there is no budget. Ignored for rewards that are measured.
+        watch: told of each candidate when it was evaluated, in the order of the proposals; returning False ends the
+            search soon.
     """
 
     budget: Budget | None
     progress: ProgressCallback | None
     resume: SearchState | None
     lanes: int | None
-    start: str
+    start: str | Sequence[str]
     minimize: bool
+    watch: WatchCallback | None
 
 
 async def tune(
@@ -90,18 +102,19 @@ async def tune(
     """
     space, known = space or env.action_space, baselines(env)
     lines, start = env.action_spaces.language.line is not None, options.get("start", AS_IT_IS)
-    if start not in known or (start != AS_IT_IS and lines):
-        usable = [AS_IT_IS] if lines else list(known)
-        raise ValueError(f"a search of {env.spec.id} can start at {', '.join(usable)}, not at {start!r}")
+    prefix = beginning(env, start)
     reward, resume = env.reward_spaces[reward_space_of(env)], options.get("resume")
     peels = options.get("minimize", False) and reward.deterministic
     budget = options.get("budget") or default or Budget()
-    base, alphabet = begin_state(name, env, space, start), SpaceAlphabet(space)
+    said = start if isinstance(start, str) else ", ".join(prefix)
+    base, alphabet = begin_state(name, env, space, said), SpaceAlphabet(space)
     made = tuner(alphabet)
-    if start != AS_IT_IS:
-        made = Prefixed(made, known[start])
+    if prefix:
+        made = Prefixed(made, prefix)
     meter = _main_part(budget, peels, reward.deterministic).start()
     record = Record(base, meter, _rank_lines if lines else alphabet.rank, options.get("progress"), resume)
+    if (watch := options.get("watch")) is not None:
+        made = _Watched(made, watch, record, 0 if resume is None else resume.round)
     memory = Memory(merging=isinstance(reward, CostReward) and reward.deterministic)
     async with open_lanes(env, options.get("lanes")) as crew:
         lanes, checker = [Lane(one, space, costs, looks, features) for one in crew], Checker(env)
@@ -130,6 +143,25 @@ async def tune(
     return record.result(
         complete=search.exhausted, baselines=known, earned=earned, state=state, checks=checker.checks()
     )
+
+
+class _Watched:
+    """A tuner of which somebody watches what it is told, but for what is only repeated to go on from there."""
+
+    def __init__(self, tuner: Tuner, watch: WatchCallback, record: Record, repeated: int) -> None:
+        self._tuner = tuner
+        self._watch = watch
+        self._record = record
+        self._repeated = repeated
+        self.ask = tuner.ask
+
+    def tell(self, proposal: Proposal, outcome: Outcome) -> None:
+        """Tell the tuner, and whoever watches."""
+        self._tuner.tell(proposal, outcome)
+        if self._record.round < self._repeated or proposal.look:
+            return
+        if self._watch(outcome) is False:
+            self._record.meter.stop()
 
 
 def _main_part(budget: Budget, peels: bool, deterministic: bool) -> Budget:

@@ -10,7 +10,7 @@ import numpy as np
 from aiocg.env.env import Env
 from aiocg.errors import ServiceError
 from aiocg.search.alphabet import Alphabet
-from aiocg.search.baselines import AS_IT_IS, baselines
+from aiocg.search.baselines import AS_IT_IS, baselines, beginning
 from aiocg.search.budget import Budget
 from aiocg.search.driver import Options, Pace, tune
 from aiocg.search.encoding import Encoding, encode
@@ -93,7 +93,7 @@ async def pareto(
     made: list[FrontBreeder] = []
 
     def tuner(alphabet: Alphabet) -> FrontBreeder:
-        begin = baselines(env)[options.get("start", AS_IT_IS)]
+        begin = beginning(env, options.get("start", AS_IT_IS))
         made.append(FrontBreeder(encode(space, alphabet, length), len(names), seed, begin))
         return made[0]
 

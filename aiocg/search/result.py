@@ -12,6 +12,7 @@ from aiocg.pictures.curves import stairs
 from aiocg.search.baselines import AS_IT_IS, start_of
 from aiocg.search.budget import Meter
 from aiocg.search.timing import Timing
+from aiocg.search.tuner import Outcome
 from aiocg.spaces.actions.space import ActionSpace
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Record",
     "SearchResult",
     "SearchState",
+    "WatchCallback",
     "begin_state",
     "reward_space_of",
 ]
@@ -100,6 +102,9 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
+
+WatchCallback = Callable[[Outcome], bool | None]
+"""Is told of each candidate that a search has evaluated; the search ends soon if it returns False."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,14 @@ from typing import Any
 from nicegui import background_tasks, ui
 
 from aiocg.web import view
-from aiocg.web.session import ExplorerSession, Gain
+from aiocg.web.gain import Gain
+from aiocg.web.session import ExplorerSession
 from aiocg.web.templates import ACTION_ROW
 
 __all__ = ["ActionList"]
 
 PATIENCE = 1.5  # seconds after which the gains are shown that are known
+UNKNOWN = {"gain": "…", "said": "not tried yet"}  # of an action that was not tried yet
 
 
 class ActionList:
@@ -58,30 +60,36 @@ class ActionList:
 
     async def _show(self) -> None:
         round, told = self._round, time.monotonic()
+        texts = await self._session.possible()
 
         def wanted(known: Sequence[Gain]) -> bool:
             nonlocal told
             if round == self._round and time.monotonic() - told > PATIENCE:
                 told = time.monotonic()
-                self._fill(sorted(known, key=Gain.rank))
+                self._fill(known, texts)
             return round == self._round
 
-        gains: Sequence[Gain] = ()
+        known: Sequence[Gain] = ()
         try:
-            gains = await self._session.expand(wanted=wanted)
+            known = await self._session.expand(wanted=wanted, order=lambda text: not self._fits(text))
         finally:
             if round == self._round:
-                self._fill(gains)
+                self._fill(known, texts)
                 self._busy.visible = False
 
-    def _fill(self, gains: Sequence[Gain]) -> None:
-        self._rows = list(map(_row, gains))
+    def _fill(self, known: Sequence[Gain], texts: Sequence[str]) -> None:
+        """Show gains, the best first, and behind them the actions that were not tried yet."""
+        tried = {gain.action for gain in known}
+        self._rows = list(map(_row, sorted(known, key=Gain.rank)))
+        self._rows += [_row(Gain(text, {}, 0.0, 0, True)) | UNKNOWN for text in texts if text not in tried]
         self._list()
 
+    def _fits(self, action: str) -> bool:
+        return (self._filter.value or "").lower() in action.lower()
+
     def _list(self) -> None:
-        text = (self._filter.value or "").lower()
         self._actions.rows = [
-            row for row in self._rows if text in row["action"].lower() and (row["shown"] or self._noops.value)
+            row for row in self._rows if self._fits(row["action"]) and (row["shown"] or self._noops.value)
         ]
 
 

@@ -37,12 +37,14 @@ from aiocg.registry import environments
 from aiocg.runtime import Runtime
 from aiocg.states.state import InvalidState
 from aiocg.web import original, pictures, searches
+from aiocg.web.gain import Gain
 from aiocg.web.guard import LOOPBACK, Guard
 from aiocg.web.limits import Limits, Refusal
+from aiocg.web.links import link_to
 from aiocg.web.lookup import session_of, sessions_of
 from aiocg.web.programs import named, plain, sent
 from aiocg.web.saved import at_state, state_of
-from aiocg.web.session import ExplorerSession, Gain
+from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
 from aiocg.web.tree import Node, TreeError
 
@@ -294,9 +296,24 @@ async def observe(request: Request, id: str, name: str) -> dict[str, Any]:
 
 
 @router.get("/sessions/{id}/diff")
-async def diff(request: Request, id: str, before: int, after: int) -> dict[str, Any]:
-    """Say how the program's text differs between two nodes, in unified format."""
-    return {"lines": await session_of(request, id).difference(before, after)}
+async def diff(request: Request, id: str, before: int, after: int, text: str = "") -> dict[str, Any]:
+    """Say how the program's text, such as `Ir` or `Assembly`, differs between two nodes, in unified format."""
+    return {"lines": await session_of(request, id).difference(before, after, text)}
+
+
+@router.get("/sessions/{id}/features")
+async def features(request: Request, id: str, node: int, before: int = 0) -> dict[str, Any]:
+    """Count what is in the program at a node, by name; `deltas` are those counts that were others at `before`."""
+    session = session_of(request, id)
+    then, now = await session.features(before), await session.features(node)
+    changed = {name: now.get(name, 0) - then.get(name, 0) for name in dict.fromkeys([*then, *now])}
+    return {"features": plain(now), "deltas": plain({name: by for name, by in changed.items() if by})}
+
+
+@router.get("/sessions/{id}/link")
+async def link(request: Request, id: str) -> dict[str, Any]:
+    """Return a link to the page that is the present state, whether or not this session still exists then."""
+    return {"link": link_to(session_of(request, id))}
 
 
 @router.get("/envs")

@@ -13,6 +13,7 @@ from aiocg.datasets.scratch import scratch_folder
 from aiocg.host.threads import in_thread
 from aiocg.web import view
 from aiocg.web.limits import Refusal
+from aiocg.web.links import link_to
 from aiocg.web.programs import named, sent
 from aiocg.web.saved import SQLITE, Opening, openings
 from aiocg.web.session import ExplorerSession
@@ -50,7 +51,7 @@ class Dialogs:
         self._do = do
         self._tell = tell
 
-    def copy(self) -> None:
+    async def copy(self) -> None:
         """Show how the present state is reached elsewhere."""
         session = self._session
         actions = session.tree.path(session.tree.present.number)
@@ -59,6 +60,10 @@ class Dialogs:
         text = next((name for name in spaces if spaces[name].kind == "text"), "")
         space = "" if usual.issuperset(actions) else text
         texts = view.copies(env.spec.id, str(env.benchmark.uri), actions, spaces.language, space)
+        try:
+            texts["link"] = await ui.run_javascript("location.origin") + await in_thread(lambda: link_to(session))
+        except Refusal as refusal:
+            texts["link"] = f"# {refusal}"
         with ui.dialog() as dialog, ui.card().classes("w-full").props('aria-label="Copy"'):
             for name, text in texts.items():
                 with ui.row().classes("items-center w-full"):

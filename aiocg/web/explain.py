@@ -17,11 +17,12 @@ from pathlib import Path
 from aiocg.datasets.scratch import scratch_folder
 from aiocg.datasets.toolchain import find_toolchain, loader_environment
 from aiocg.host.threads import in_thread
+from aiocg.llvm.difference import difference
 from aiocg.spaces.actions import split_list
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
 
-__all__ = ["Stage", "pipeline", "prefixes", "stages"]
+__all__ = ["Stage", "changes", "pipeline", "prefixes", "stages"]
 
 WHOLE = "default<Oz>"
 INLINER = "scc-oz-module-inliner"
@@ -115,3 +116,21 @@ async def stages(session: ExplorerSession) -> AsyncIterator[Stage]:
             now = found.costs[session.costs[0]]
             yield Stage(number, name, text, found.state, now, cost - now, found.state != state)
             state, cost = found.state, now
+
+
+async def changes(session: ExplorerSession, before: str, action: str, name: str = "Ir") -> list[str]:
+    """Return how the program differs between two stages, in unified format.
+
+    Args:
+        session: whose program it is.
+        before, action: of the stages; "" for the program as it came.
+        name: the observation that is the program as text.
+    """
+    lists = [[one] if one else [] for one in (before, action)]
+    async with session.beginning() as env:
+        found = await env.expand_texts(lists, observation_spaces=[name], reward_spaces=[])
+    for one in found:
+        if one.error is not None:
+            raise one.error
+    old, new = (str(one.observation[0]) for one in found)
+    return await in_thread(lambda: difference(old, new, "before", "after"))

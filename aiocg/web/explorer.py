@@ -7,6 +7,7 @@ outlasts a reload, and two tabs can have the same one.
 import asyncio
 import contextlib
 import html
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -17,10 +18,11 @@ from aiocg.web import view
 from aiocg.web.api import create_app
 from aiocg.web.events import Event
 from aiocg.web.limits import Refusal
+from aiocg.web.links import Link, read_link
 from aiocg.web.saved import Opening
 from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
-from aiocg.web.templates import STYLE, TREE_NODE, colored
+from aiocg.web.templates import STYLE, TREE_NODE
 from aiocg.web.tree import TreeError
 
 try:
@@ -28,17 +30,23 @@ try:
 except ImportError:
     raise AiocgError("the Explorer needs NiceGUI: pip install 'aiocg[web]'") from None
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from aiocg.web.action_list import ActionList
+from aiocg.web.changes_panel import ChangesPanel
+from aiocg.web.counts_panel import CountsPanel
 from aiocg.web.dialogs import Dialogs
 from aiocg.web.explanation import Explanation
-from aiocg.web.picture_panel import PICTURES, PicturePanel, picture_of
+from aiocg.web.picture_panel import PicturePanel, picture_of
 from aiocg.web.search_panel import SearchPanel
 
 __all__ = ["create_explorer"]
 
-FRAME = 0.25  # seconds between two looks at a search
+SHOWN = 20_000  # characters of a program in a link
+OPENING = 120.0  # seconds that compiling a program and making its environment may take
+RECONNECTING = 30.0  # seconds for which a browser may not be heard of, since searches keep all processors busy
+FRAME = 0.25  # seconds between two looks at a search, at least
+REST = 60  # times as long as a look takes
 _SHOW_PRESENT = "setTimeout(() => document.querySelector('[aria-current]')?.scrollIntoView({block: 'nearest'}), 50)"
 _WRONG = (AiocgError, DatasetError, TreeError, Refusal)
 
@@ -65,13 +73,18 @@ def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm
 
     app.router.lifespan_context = lifespan
 
-    @ui.page("/", title="aiocg explorer")
-    async def page(session: str = "", fork: str = "") -> None:
+    @ui.page("/", title="aiocg explorer", response_timeout=OPENING)
+    async def page(request: Request, session: str = "", fork: str = "") -> None:
         sessions: Sessions = app.state.sessions
         new = bool(fork) or session not in sessions
         try:
+            link = read_link(request.url.query, sessions.limits)
+            if link is not None and link.source:
+                _ask(sessions, link)
+                return
+            begin = opening if link is None else link.opening(sessions.limits)
             if new:
-                session = await (sessions.fork(fork) if fork else sessions.open_saved(opening))
+                session = await (sessions.fork(fork) if fork else sessions.open_saved(begin))
         except _WRONG as error:
             ui.label(str(error)).classes("text-negative").style("white-space: pre-wrap")
             return
@@ -79,8 +92,33 @@ def create_explorer(program: Benchmark | str | Opening, environment: str = "llvm
             ui.add_body_html(f"<script>history.replaceState(null, '', '/?session={session}')</script>")
         Page(sessions, session).build()
 
-    ui.run_with(app, title="aiocg explorer", dark=None, favicon="🌳", show_welcome_message=False)
+    ui.run_with(
+        app,
+        title="aiocg explorer",
+        dark=None,
+        favicon="🌳",
+        show_welcome_message=False,
+        reconnect_timeout=RECONNECTING,
+    )
     return app
+
+
+def _ask(sessions: Sessions, link: Link) -> None:
+    """Show the program that a link has, and open it when the user wants that: the link may come from anybody."""
+    with ui.card().classes("w-full").props('role=main aria-label="A link with a program"'):
+        ui.label(f"This link has a program ({link.language}) and {len(link.actions)} actions for {link.environment}.")
+        ui.html(html.escape(link.source[:SHOWN]), sanitize=False).classes("diff w-full").style("max-height: 60vh")
+
+        async def open() -> None:
+            try:
+                id = await sessions.open_saved(link.opening(sessions.limits))
+            except _WRONG as error:
+                ui.notify(str(error)[:500], type="negative", multi_line=True, close_button=True)
+            else:
+                ui.navigate.to(f"/?session={id}")
+
+        ui.button("open", on_click=open).props("no-caps")
+    ui.add_css(STYLE)
 
 
 class Page:
@@ -91,9 +129,7 @@ class Page:
         self._id = id
         self._session: ExplorerSession = sessions.find(id)
         self._whole: set[int] = set()
-        self._round = 0  # of what is shown; what belongs to an older one is not shown any more
-        self._functions: ui.table | None = None  # which there is for LLVM
-        self._lines: list[str] | None = None  # of the difference that is shown
+        self._panels: dict[str, CountsPanel | PicturePanel] = {}  # which are filled when they are seen, by their tabs
         self._dark = ui.dark_mode(value=None)
         self._dialogs = Dialogs(sessions, self._session, self._do, self._tell)
 
@@ -129,13 +165,13 @@ class Page:
             ui.tooltip(name)
 
     def _build_states(self) -> None:
-        drawn = picture_of(self._session)
-        of_llvm = "Ir" in self._session.env.observation_spaces
-        of_llvm_only = ["Functions", drawn, "Explain -Oz"] if of_llvm else [drawn] if drawn else []
-        names = ["Tree", "Chart", *of_llvm_only, "Search"]
+        session, drawn = self._session, picture_of(self._session)
+        of_llvm = "Ir" in session.env.observation_spaces
+        counted = [*(["Functions"] if of_llvm else []), *(["Features"] if session.counted else [])]
+        names = [*counted, *([drawn] if drawn else []), *(["Explain -Oz"] if of_llvm else [])]
         with ui.element("div").classes("panels"):
             with ui.tabs().props("dense no-caps align=left").classes("w-full") as self._tabs:
-                for name in names:
+                for name in ("Tree", "Chart", *names, "Search"):
                     ui.tab(name)
             panels = ui.tab_panels(self._tabs, value="Tree", animated=False).props("keep-alive").classes("w-full")
             with panels.classes("tabbed"):
@@ -145,35 +181,23 @@ class Page:
                     self._tree.add_slot("default-header", TREE_NODE)
                     ui.link("SVG", f"/sessions/{self._id}/tree.svg").props("download").classes("text-caption")
                 with ui.tab_panel("Chart").classes("q-pa-sm"):
-                    self._chart = ui.echart({}).classes("w-full h-full")
+                    self._chart = ui.echart({}).classes("w-full").style("height: calc(100% - 24px)")
                     self._chart.props('role=img aria-label="Cost on the way here"')
-                if of_llvm:
-                    with ui.tab_panel("Functions").classes("q-pa-sm"):
-                        self._build_functions()
-                    with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
-                        Explanation(self._session, self._do)
+                    ui.link("SVG", f"/sessions/{self._id}/chart.svg").props("download").classes("text-caption")
+                for name in counted:
+                    with ui.tab_panel(name).classes("q-pa-sm"):
+                        self._panels[name] = CountsPanel(session, self._do, functions=name == "Functions")
                 if drawn:
                     with ui.tab_panel(drawn).classes("q-pa-sm"):
-                        self._picture = PicturePanel(self._session, self._id, self._do)
-                    self._tabs.on_value_change(self._show_picture)
+                        self._panels[drawn] = PicturePanel(session, self._id, self._do)
+                if of_llvm:
+                    with ui.tab_panel("Explain -Oz").classes("q-pa-sm"):
+                        Explanation(session, self._do, lambda: self._changes)
                 with ui.tab_panel("Search").classes("q-pa-sm"):
                     self._search = SearchPanel(self._sessions, self._id, self._do)
+        self._tabs.on_value_change(self._see)
         with ui.element("div").classes("changes"):
-            with ui.row().classes("items-center no-wrap w-full"):
-                self._said = ui.label().classes("text-caption ellipsis")
-                ui.space()
-                self._beside = ui.checkbox("side by side", on_change=self._color).props("dense")
-            self._diff = ui.html("", sanitize=False).classes("diff w-full")
-            self._diff.props('tabindex=0 role=region aria-label="Difference of the program" data-testid="diff"')
-
-    def _build_functions(self) -> None:
-        names = ("function", "instructions", "before", "blocks", "before ")
-        columns = [
-            {"name": name, "label": name, "field": name, "align": "right" if place else "left", "sortable": True}
-            for place, name in enumerate(names)
-        ]
-        self._functions = ui.table(rows=[], columns=columns, row_key="function").classes("tight w-full")
-        self._functions.props("dense flat hide-pagination :rows-per-page-options=[0]")
+            self._changes = ChangesPanel(session, self._do)
 
     # ------------------------------------------------------------------------------------------------- showing
 
@@ -190,10 +214,9 @@ class Page:
         self._chart.options.clear()
         self._chart.options.update(options)
         self._chart.update()
-        self._round += 1
         self._actions.show()
-        background_tasks.create(self._show_difference(self._round), name="difference of a node")
-        background_tasks.create(self._show_picture(), name="picture of a program")
+        background_tasks.create(self._changes.show(), name="difference of a node")
+        background_tasks.create(self._show_panel(), name="what the open tab shows")
 
     def _show_tree(self) -> None:
         tree = self._session.tree
@@ -202,48 +225,17 @@ class Page:
         self._tree.props["expanded"] = list(view.parents(nodes))
         self._tree.update()
 
-    async def _show_picture(self) -> None:
-        if self._tabs.value in PICTURES.values():
-            await self._picture.show()
+    async def _show_panel(self) -> None:
+        if (panel := self._panels.get(str(self._tabs.value))) is not None:
+            await panel.show()
 
-    def _color(self) -> None:
-        if self._lines is not None:
-            self._diff.content = colored(self._lines, beside=bool(self._beside.value))
-
-    async def _show_difference(self, round: int) -> None:
-        session, tree = self._session, self._session.tree
-        node = tree.present
-        before = tree.trail[-2] if len(tree.trail) > 1 else 0
-        try:
-            new = await session.text(node.number)
-            lines = await session.difference(before, node.number) if before != node.number else []
-        except _WRONG as error:
-            new, lines = "", []
-            self._tell(str(error))
-        if round != self._round:
-            return
-        self._said.text = (
-            f"what {view.label(node.action)} changed (node {before} to {node.number})"
-            if before != node.number
-            else "the program as it came"
-        )
-        self._lines = lines if before != node.number else None
-        self._diff.content = html.escape(new[:200_000])
-        self._color()
-        if self._functions is None:
-            return
-        then = view.counts(await session.text(0)) if new else {}
-        now = view.counts(new)
-        self._functions.rows = [
-            {
-                "function": name,
-                "instructions": now.get(name, (0, 0))[0],
-                "before": then.get(name, (0, 0))[0],
-                "blocks": now.get(name, (0, 0))[1],
-                "before ": then.get(name, (0, 0))[1],
-            }
-            for name in dict.fromkeys([*then, *now])
-        ]
+    async def _see(self) -> None:
+        """Show what a tab missed while it was not seen."""
+        if self._tabs.value == "Search":
+            self._search.show()
+        elif self._tabs.value == "Tree":
+            self._show_tree()
+        await self._show_panel()
 
     def _tell(self, message: str, kind: Any = "negative") -> None:
         with self._tree.client:
@@ -258,10 +250,11 @@ class Page:
                     came = [await asyncio.wait_for(queue.get(), 1.0)]
                     while not queue.empty():
                         came.append(queue.get_nowait())
+                    started = time.monotonic()
                     if self._show(came):
                         return
-                    if came[-1]["event"] == "search":
-                        await asyncio.sleep(FRAME)  # a browser has enough to do with so many frames
+                    if came[-1]["event"] == "search":  # which is slowed down by what this takes
+                        await asyncio.sleep(max(FRAME, REST * (time.monotonic() - started)))
         if len(session.tree) == 1 and not session.watched:  # nothing is lost; whoever comes again gets another
             with contextlib.suppress(Refusal):
                 await self._sessions.close(self._id)
@@ -269,9 +262,12 @@ class Page:
     def _show(self, came: Sequence[Event]) -> bool:
         """Show events that have come together, of each kind what is still true; return whether they are the last."""
         last = {event["event"]: event for event in came}
-        if "search" in last:
-            self._search.show()
-            self._show_tree()
+        if "search" in last and "closed" not in last:
+            seen = str(self._tabs.value) if last["search"]["running"] else ""
+            if seen in ("Search", ""):
+                self._search.show()
+            if seen in ("Tree", ""):
+                self._show_tree()
         if "moved" in last:
             self._update()
         for event in came:

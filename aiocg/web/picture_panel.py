@@ -12,7 +12,7 @@ from aiocg.pictures.cfg import cfg, functions
 from aiocg.pictures.nested import nested
 from aiocg.web.session import ExplorerSession
 
-__all__ = ["PICTURES", "PicturePanel", "picture_of"]
+__all__ = ["PicturePanel", "picture_of"]
 
 PICTURES = {"Ir": "CFG", "loop_tree": "Nest"}  # what is drawn of an observation
 

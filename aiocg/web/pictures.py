@@ -5,6 +5,7 @@ from fastapi.responses import Response
 
 from aiocg.host.threads import in_thread
 from aiocg.pictures.cfg import cfg
+from aiocg.pictures.curves import stairs
 from aiocg.pictures.graph import Graph
 from aiocg.pictures.nested import nested
 from aiocg.web.limits import Refusal
@@ -21,6 +22,16 @@ async def draw_tree(request: Request, id: str) -> Response:
     """Draw the tree: the best children of each node, and the way to the present one."""
     tree = session_of(request, id).tree
     return Response(await in_thread(lambda: tree.graph().svg()), media_type=SVG)
+
+
+@router.get("/sessions/{id}/chart.svg")
+async def draw_chart(request: Request, id: str) -> Response:
+    """Draw the cost on the way to the present state, beside the compiler's levels."""
+    session = session_of(request, id)
+    cost, tree = session.costs[0], session.tree
+    points = [(float(place), tree[one].costs[cost]) for place, one in enumerate(tree.trail)]
+    drawn = stairs({cost: points}, session.lines, across="actions", up=cost, title=f"{cost} on the way here")
+    return Response(drawn, media_type=SVG)
 
 
 @router.get("/sessions/{id}/cfg.svg")

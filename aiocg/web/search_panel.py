@@ -6,9 +6,10 @@ from typing import Any
 from nicegui import ui
 
 from aiocg.web import view
-from aiocg.web.searching import SEARCHES, Run
+from aiocg.web.searching import Run
 from aiocg.web.sessions import Sessions
 from aiocg.web.templates import colored
+from aiocg.web.watchable import watchable
 
 __all__ = ["SearchPanel"]
 
@@ -31,8 +32,11 @@ class SearchPanel:
         self._id = id
         self._do = do
         self._session = sessions.find(id)
+        known = list(watchable(self._session))
         with ui.row().classes("items-center w-full q-gutter-x-sm"):
-            self._name = ui.select(list(SEARCHES), value="greedy", label="search").props("dense options-dense")
+            self._name = ui.select(known, value=known[0] if known else None, label="search").props(
+                "dense options-dense"
+            )
             self._name.classes("w-32")
             self._seconds = ui.number("seconds", value=USUAL, min=0.1, max=sessions.limits.search_seconds)
             self._seconds.props("dense").classes("w-20")
@@ -41,7 +45,11 @@ class SearchPanel:
             self._pause = ui.button("pause", on_click=lambda: do(self._stop)).props("dense no-caps")
             self._resume = ui.button("go on", on_click=lambda: do(self._go_on)).props("dense no-caps outline")
             self._compare = ui.button("compare", on_click=lambda: do(self._open)).props("dense no-caps flat")
-        self._said = ui.label("Its candidates grow the tree; it ends at the best state that it found.")
+        self._said = ui.label(
+            "Its candidates grow the tree; it ends at the best state that it found."
+            if known
+            else "There are no actions or there is no cost that can be searched here."
+        )
         self._said.classes("text-caption").props('role=status data-testid="search"')
         self._chart = ui.echart(view.course({}, self._session.lines)).classes("w-full").style("height: 22vh")
         self._chart.props('role=img aria-label="Lowest cost found"')

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from aiocg.web.lookup import sessions_of
 from aiocg.web.searching import LiveSearch
+from aiocg.web.watchable import watchable
 
 __all__ = ["router"]
 
@@ -19,7 +20,7 @@ class NewSearch(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field("greedy", description="greedy, beam, random, evolve or anneal")
+    name: str = Field("greedy", description="one of those that GET lists as `searches`")
     seconds: float = 10.0
     here: bool = Field(False, description="begin at the present node, not at the program as it came")
 
@@ -40,8 +41,9 @@ async def start_search(request: Request, id: str, body: NewSearch) -> dict[str, 
 
 @router.get("/sessions/{id}/search")
 async def show_search(request: Request, id: str) -> dict[str, Any]:
-    """Say where the last search of a session stands, and those before it."""
-    return _search(sessions_of(request).search_of(id))
+    """Say where the last search of a session stands, those before it, and which searches there are for it."""
+    sessions = sessions_of(request)
+    return {**_search(sessions.search_of(id)), "searches": list(watchable(sessions.find(id)))}
 
 
 @router.delete("/sessions/{id}/search")

@@ -3,42 +3,22 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiocg.datasets.errors import DatasetError
 from aiocg.errors import AiocgError
-from aiocg.search.alphabet import Alphabet
-from aiocg.search.anneal import PACE as ANNEALING
-from aiocg.search.anneal import Annealer
-from aiocg.search.beam import PACE as LEVELS
-from aiocg.search.beam import Beam
 from aiocg.search.budget import Budget
-from aiocg.search.driver import Pace, tune
-from aiocg.search.evolve import Evolver
-from aiocg.search.greedy import Greedy
-from aiocg.search.random import PACE as WALKING
-from aiocg.search.random import RandomWalks
 from aiocg.search.result import SearchState
-from aiocg.search.tuner import Outcome, Prefixed, Proposal, Tuner
-from aiocg.spaces.rewards import CostReward
+from aiocg.search.tuner import Outcome
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
 from aiocg.web.tree import TreeError
+from aiocg.web.watchable import Watchable, watchable
 
-__all__ = ["SEARCHES", "LiveSearch", "Run"]
-
-SEARCHES: dict[str, tuple[Callable[[Alphabet], Tuner], Pace]] = {
-    "greedy": (Greedy, LEVELS),
-    "beam": (lambda alphabet: Beam(alphabet, 4, 20), LEVELS),
-    "random": (lambda alphabet: RandomWalks(alphabet, SEED, None), WALKING),
-    "evolve": (lambda alphabet: Evolver(alphabet, SEED), Pace()),
-    "anneal": (lambda alphabet: Annealer(alphabet, SEED), ANNEALING),
-}
-"""The searches that can be watched: those over lists of actions."""
+__all__ = ["LiveSearch", "Run"]
 
 FRAME = 0.1  # seconds between two events
-SEED = 0
 KEPT = 20  # searches of a session that are known
 
 
@@ -92,7 +72,8 @@ class LiveSearch:
         self._pausing = False
         self._state: SearchState | None = None  # of the last run, to go on from
         self._nodes: dict[tuple[str, ...], int] = {}  # by the actions that lead there
-        self._again = 0  # outcomes that the tuner is told once more, because it goes on
+        self._search: Watchable | None = None  # the last
+        self._way: tuple[str, ...] = ()  # to the best, of which there are no nodes yet
         self._told = 0.0  # when the last event was
 
     @property
@@ -114,7 +95,7 @@ class LiveSearch:
         """Start a search.
 
         Args:
-            name: one of `SEARCHES`.
+            name: one of those that are `watchable`.
             seconds: after which it ends.
             here: begin at the present node, not at the program as it came.
 
@@ -122,12 +103,14 @@ class LiveSearch:
             Refusal: when there is no such search, another one runs, this takes too long, or nothing can be searched.
         """
         session = self._session
-        if name not in SEARCHES:
-            raise Refusal(422, f"there is no search {name!r} that can be watched: take {', '.join(SEARCHES)}")
         self._check(seconds)
-        reward = session.env.reward_spaces.get(session.costs[0])
-        if not isinstance(reward, CostReward) or not session.env.action_space.names:
+        known = watchable(session)
+        if not known:
             raise Refusal(409, f"{session.env.spec.id} has no actions or no cost that can be searched here")
+        if name not in known:
+            raise Refusal(422, f"there is no search {name!r} that can be watched: take {', '.join(known)}")
+        if here and not known[name].anywhere:
+            raise Refusal(422, f"{name} begins at the program as it came: leave out `here`, or take another search")
         origin = session.tree.present if here else session.tree[0]
         best = origin.costs[session.costs[0]]
         number = self.runs[-1].number + 1 if self.runs else 1
@@ -135,6 +118,7 @@ class LiveSearch:
         run = Run(number, name, origin.number, best, actions=path, course=[(0, best)])
         self.runs = [*self.runs[1 - KEPT :], run]
         self._nodes = {session.tree.path(node.number): node.number for node in line}
+        self._search = known[name]
         self._begin(run, seconds, None)
 
     def resume(self, seconds: float) -> None:
@@ -158,8 +142,7 @@ class LiveSearch:
             raise Refusal(409, "a search of this session is running: pause it first")
 
     def _begin(self, run: Run, seconds: float, before: SearchState | None) -> None:
-        self._pausing, self._state = False, None
-        self._again = before.round if before is not None else 0
+        self._pausing, self._state, self._way = False, None, ()
         run.running, run.error = True, ""
         self._task = asyncio.create_task(self._run(run, seconds, before))
 
@@ -177,55 +160,66 @@ class LiveSearch:
                 await self._task
 
     async def _run(self, run: Run, seconds: float, before: SearchState | None) -> None:
-        session, (make, pace) = self._session, SEARCHES[run.name]
-        prefix = session.tree.path(run.origin)
+        session, chosen = self._session, self._search
+        assert chosen is not None
+        options: dict[str, Any] = {} if before is None else {"resume": before}
+        if run.origin:
+            options["start"] = session.tree.path(run.origin)
+        growing = asyncio.create_task(self._grow())
         try:
             async with await session.env.sibling() as env:
-                env.observation_space, env.reward_space = None, session.costs[0]  # the plain decrease of the cost
-                found = await tune(
-                    env,
-                    lambda alphabet: _Watched(Prefixed(make(alphabet), prefix), self),
-                    name=run.name,
-                    pace=pace,
-                    budget=Budget(seconds=seconds),
-                    resume=before,
-                )
-            self._state, run.complete = found.state, found.complete and not self._pausing
+                env.observation_space, env.reward_space = None, chosen.reward
+                found = await chosen.run(env, budget=Budget(seconds=seconds), watch=self._learned, **options)
+            run.complete = found.complete and not self._pausing
+            self._state = found.state if chosen.resumes else None
             await session.goto(0)
-            if run.actions:
-                await session.step(run.actions[: session.limits.actions])
+            actions = found.actions if chosen.measured else run.actions
+            if actions:
+                await session.step(actions[: session.limits.actions])
             run.node = session.tree.present.number
-        except (AiocgError, DatasetError, TreeError, Refusal, ValueError) as problem:
+            if chosen.measured:  # the lowest of many times is a lucky one
+                run.best = session.tree.present.costs[session.costs[0]]
+        except (AiocgError, DatasetError, TreeError, Refusal, ValueError, ImportError) as problem:
             run.error = f"{type(problem).__name__}: {problem}"
         finally:
+            growing.cancel()
             run.running = False
             self._tell(run)
 
-    @property
-    def pausing(self) -> bool:
-        """Whether nothing more is to be proposed."""
-        return self._pausing
-
-    def learned(self, outcome: Outcome) -> None:
-        """Take note of a candidate."""
-        if self._again:
-            self._again -= 1
-            return
+    def _learned(self, outcome: Outcome) -> bool:
+        """Take note of a candidate; return whether to go on."""
         run, path, session = self.runs[-1], outcome.actions, self._session
+        assert self._search is not None
         run.evaluations += 1
-        if outcome.failed:
-            return
-        cost = session.costs[0]
-        now = session.tree[0].costs[cost] - outcome.reward
-        if now < run.best:
-            run.best, run.actions = now, path
-            run.course.append((run.evaluations, now))
-        if path and path not in self._nodes and path[:-1] in self._nodes:
-            with contextlib.suppress(TreeError):  # a full tree grows no more, and the search goes on
-                node = session.tree.add(self._nodes[path[:-1]], path[-1], outcome.state, {cost: now})
-                self._nodes[path] = node.number
+        if not outcome.failed:
+            cost = session.costs[0]
+            now = outcome.costs[0] if self._search.measured else session.tree[0].costs[cost] - outcome.reward
+            if now < run.best:
+                run.best, run.actions = now, path
+                run.course.append((run.evaluations, now))
+            if not self._add(path, outcome.state, now) and run.actions == path:
+                self._way = path
         if time.monotonic() - self._told >= FRAME:
             self._tell(run)
+        return not self._pausing
+
+    def _add(self, path: tuple[str, ...], state: int, cost: float) -> bool:
+        """Make a candidate a node, if it is one action further than a node; return whether there is a node of it."""
+        if path and path not in self._nodes and path[:-1] in self._nodes:
+            with contextlib.suppress(TreeError):  # a full tree grows no more, and the search goes on
+                node = self._session.tree.add(self._nodes[path[:-1]], path[-1], state, {self._session.costs[0]: cost})
+                self._nodes[path] = node.number
+        return path in self._nodes
+
+    async def _grow(self) -> None:
+        """Make nodes of the way to each new best, where the search has not tried what lies on it."""
+        while True:
+            await asyncio.sleep(FRAME)
+            way, self._way = self._way, ()
+            if way and len(self._session.tree) < self._session.limits.nodes:
+                with contextlib.suppress(AiocgError, TreeError, Refusal):
+                    paths = [way[:count] for count in range(1, len(way) + 1)]
+                    self._nodes |= await self._session.grow(paths)
 
     def _tell(self, run: Run) -> None:
         self._told = time.monotonic()
@@ -239,20 +233,3 @@ class LiveSearch:
             nodes=len(self._session.tree),
             error=run.error or None,
         )
-
-
-class _Watched:
-    """A tuner that tells what it is told, and has finished when it is to pause."""
-
-    def __init__(self, tuner: Tuner, search: LiveSearch) -> None:
-        self._tuner = tuner
-        self._search = search
-
-    def ask(self, count: int) -> Sequence[Proposal]:
-        """Ask the tuner."""
-        return [] if self._search.pausing else self._tuner.ask(count)
-
-    def tell(self, proposal: Proposal, outcome: Outcome) -> None:
-        """Tell the tuner, and whoever watches."""
-        self._tuner.tell(proposal, outcome)
-        self._search.learned(outcome)

@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
 from aiocg.env.env import Env
@@ -16,43 +15,19 @@ from aiocg.llvm.difference import difference
 from aiocg.runtime import Runtime
 from aiocg.web.costs import costs_of, levels_of, numbers
 from aiocg.web.events import Events
+from aiocg.web.gain import Gain, Order, Wanted
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.tree import Node, Tree
 
-__all__ = ["ExplorerSession", "Gain"]
+__all__ = ["ExplorerSession"]
 
-TEXTS = ("Ir", "asm", "loop_tree")  # the program as text, one for each compiler
+TEXTS = {"Ir": "IR", "asm": "assembly", "Assembly": "assembly", "rtl": "RTL", "loop_tree": "loops"}
+"""The observations that are the program as text, and what they are called; each compiler has some of them."""
+
+FEATURES = ("InstCountDict", "AutophaseDict", "instruction_counts")  # counts by name; each compiler has some of them
 MASK = "action_mask"
-KEPT_TEXTS = 16
+KEPT = 24  # observations of nodes that are remembered, and nodes whose gains are
 AT_ONCE = 8  # candidates of one request, behind which a step may have to wait
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """What an action would do.
-
-    Attributes:
-        action: its text.
-        costs: of the state that it leads to; empty after an error.
-        gain: by how much it lowers the first cost.
-        state: fingerprint of that state; 0 after an error.
-        effect: whether that is another state.
-        error: why there is no such state.
-    """
-
-    action: str
-    costs: Mapping[str, float]
-    gain: float
-    state: int
-    effect: bool
-    error: str = ""
-
-    def rank(self) -> tuple[bool, bool, float, str]:
-        """Return what gains are sorted by, the best first."""
-        return bool(self.error), not self.effect, -self.gain, self.action
-
-
-Wanted = Callable[[Sequence[Gain]], bool]
 
 
 class ExplorerSession(Events):
@@ -81,8 +56,8 @@ class ExplorerSession(Events):
         self._lock = asyncio.Lock()
         self._astray = False
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
-        self._gains: OrderedDict[int, list[Gain]] = OrderedDict()
-        self._texts: OrderedDict[int, str] = OrderedDict()
+        self._gains: OrderedDict[int, dict[str, Gain]] = OrderedDict()
+        self._seen: OrderedDict[tuple[int, str], Any] = OrderedDict()
 
     @classmethod
     async def open(
@@ -174,62 +149,67 @@ class ExplorerSession(Events):
 
     # ------------------------------------------------------------------------------------------------ looking
 
-    async def expand(self, actions: Sequence[str] | None = None, *, wanted: Wanted = lambda known: True) -> list[Gain]:
+    async def expand(
+        self,
+        actions: Sequence[str] | None = None,
+        *,
+        wanted: Wanted = lambda known: True,
+        order: Order = lambda action: 0,
+    ) -> list[Gain]:
         """Return what actions would do from here, the best first; nothing is changed, and steps need not wait for it.
+
+        What is known of a node is not tried again.
 
         Args:
             actions: their texts; all of the action space if None.
             wanted: told what is known, now and then; when it says no, that is returned.
+            order: sorts actions by which are tried first; it may answer otherwise each time.
 
         Raises:
             UnknownName, InvalidAction: when one is none.
         """
-        node = self.tree.present
-        if actions is None and node.number in self._gains:
-            return self._gains[node.number]
-        texts = await self._possible() if actions is None else list(actions)
-        if len(texts) > self.limits.candidates:
-            if actions is not None:
-                raise Refusal(413, f"an expand takes up to {self.limits.candidates} actions, not {len(texts)}")
-            texts = texts[: self.limits.candidates]
         if actions is not None:
-            await self.env.check_actions(texts)
-        gains: list[Gain] = []
+            if len(actions) > self.limits.candidates:
+                raise Refusal(413, f"an expand takes up to {self.limits.candidates} actions, not {len(actions)}")
+            await self.env.check_actions(actions)
+        texts = list(dict.fromkeys(await self.possible() if actions is None else actions))
         async with self._turn():
             node = self.tree.present
             child = await self.env.fork()
+        known = self._gains.get(node.number, {})
+        _put(self._gains, node.number, known)
+        left = [text for text in texts if text not in known]
         async with child:
-            for start in range(0, len(texts), AT_ONCE):
-                if not wanted(gains):
-                    break
-                gains += await self._gains_of(child, node, texts[start : start + AT_ONCE])
-        gains.sort(key=Gain.rank)
-        if actions is None and len(gains) == len(texts):
-            _put(self._gains, node.number, gains, KEPT_TEXTS)
-        return gains
+            while left and wanted(list(known.values())):
+                left.sort(key=order)
+                known |= {gain.action: gain for gain in await self._gains_of(child, node, left[:AT_ONCE])}
+                del left[:AT_ONCE]
+        return sorted((known[text] for text in texts if text in known), key=Gain.rank)
 
-    async def _possible(self) -> list[str]:
-        """Return the actions to try, without those that the compiler says are not possible here."""
+    async def possible(self) -> list[str]:
+        """Return the actions to try here: those of the action space that the compiler does not say are impossible."""
         texts = [self.env.action_space.text(one) for one in self.env.action_space.candidates()]
         mask = await self.observe(MASK) if MASK in self.env.observation_spaces else ()
-        return [text for text, may in zip(texts, mask, strict=True) if may] if len(mask) == len(texts) else texts
+        if len(mask) == len(texts):
+            texts = [text for text, may in zip(texts, mask, strict=True) if may]
+        return texts[: self.limits.candidates]
 
     async def try_all(self, actions: Sequence[str]) -> list[Gain]:
         """Return what actions would make of the program as it came, in their order; nothing is changed."""
-        async with self._beginning() as child:
+        async with self.beginning() as child:
             return await self._gains_of(child, self.tree[0], actions)
 
-    async def grow(self, paths: Sequence[tuple[str, ...]]) -> int:
+    async def grow(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
         """Make nodes of the states that lists of actions lead to from the program as it came.
 
         Args:
             paths: the lists; each without its last action comes before it, or is left out with it.
 
         Returns:
-            How many became nodes; others failed, or the tree was full.
+            Which became nodes; others failed, or the tree was full.
         """
         nodes: dict[tuple[str, ...], int] = {(): 0}
-        async with self._beginning() as child:
+        async with self.beginning() as child:
             for start in range(0, len(paths), AT_ONCE):
                 chunk = paths[start : start + AT_ONCE]
                 found = await child.expand_texts(chunk, observation_spaces=list(self.costs), reward_spaces=[])
@@ -237,10 +217,10 @@ class ExplorerSession(Events):
                     if one.error is None and path[:-1] in nodes and len(self.tree) < self.limits.nodes:
                         costs = numbers(self.costs, one.observation)
                         nodes[path] = self.tree.add(nodes[path[:-1]], path[-1], one.state, costs).number
-        return len(nodes) - 1
+        return nodes
 
     @contextlib.asynccontextmanager
-    async def _beginning(self) -> AsyncIterator[Env]:
+    async def beginning(self) -> AsyncIterator[Env]:
         """Give an environment of its own at the program as it came."""
         async with self._turn():
             child = await self.env.fork()
@@ -276,25 +256,54 @@ class ExplorerSession(Events):
         async with self._turn():
             return await self.env.observe(name)
 
-    async def text(self, number: int) -> str:
-        """Return the program at a node as text, such as IR."""
-        name = next((one for one in TEXTS if one in self.env.observation_spaces), None)
-        if name is None:
-            raise Refusal(404, f"{self.env.spec.id} cannot show its program as text: take an LLVM environment")
-        if number not in self._texts:
-            async with self._turn():
-                value = str(await self._look(self.tree[number].number, name))
-            if len(value) > self.limits.shown_bytes:
-                raise Refusal(
-                    413, f"the text has {len(value)} characters, more than {self.limits.shown_bytes}: save it"
-                )
-            _put(self._texts, number, value, KEPT_TEXTS)
-        return self._texts[number]
+    @property
+    def texts(self) -> dict[str, str]:
+        """What the program is shown as, the usual first: observations by what they are called."""
+        return {called: name for name, called in TEXTS.items() if name in self.env.observation_spaces}
 
-    async def difference(self, before: int, after: int) -> list[str]:
-        """Return how the text of the program differs between two nodes, in unified format."""
-        old, new = await self.text(before), await self.text(after)
+    async def text(self, number: int, name: str = "") -> str:
+        """Return the program at a node as text.
+
+        Args:
+            number: of the node.
+            name: of the observation; "" for the usual one, such as IR.
+
+        Raises:
+            Refusal: when there is none, or it is too long.
+        """
+        shown = list(self.texts.values())
+        if not shown or (name and name not in shown):
+            there = f": take {', '.join(shown)}" if shown else ": take an LLVM environment"
+            raise Refusal(404, f"{self.env.spec.id} cannot show its program as {name or 'text'}{there}")
+        return str(await self._see(number, name or shown[0]))
+
+    @property
+    def counted(self) -> bool:
+        """Whether there are `features`."""
+        return not self.env.observation_spaces.keys().isdisjoint(FEATURES)
+
+    async def features(self, number: int) -> dict[str, float]:
+        """Return counts of what is in the program at a node, by their names."""
+        found: dict[str, float] = {}
+        for name in FEATURES:
+            if name in self.env.observation_spaces:
+                found |= await self._see(number, name)
+        return found
+
+    async def difference(self, before: int, after: int, name: str = "") -> list[str]:
+        """Return how the text of the program differs between two nodes, in unified format; see `text`."""
+        old, new = await self.text(before, name), await self.text(after, name)
         return await in_thread(lambda: difference(old, new, f"node {before}", f"node {after}"))
+
+    async def _see(self, number: int, name: str) -> Any:
+        """Return an observation of a node, and remember it."""
+        if (number, name) not in self._seen:
+            async with self._turn():
+                value = await self._look(self.tree[number].number, name)
+            if isinstance(value, str) and len(value) > (most := self.limits.shown_bytes):
+                raise Refusal(413, f"the text has {len(value)} characters, more than {most}: save it")
+            _put(self._seen, (number, name), value)
+        return self._seen[number, name]
 
     async def _look(self, number: int, name: str) -> Any:
         if number == self.tree.present.number:
@@ -369,7 +378,8 @@ class ExplorerSession(Events):
             self._snapshots.pop(oldest).close()
 
 
-def _put(table: "OrderedDict[int, Any]", key: int, value: Any, most: int) -> None:
+def _put(table: "OrderedDict[Any, Any]", key: Any, value: Any) -> None:
     table[key] = value
-    while len(table) > most:
+    table.move_to_end(key)
+    while len(table) > KEPT:
         table.popitem(last=False)

@@ -30,7 +30,8 @@ body { font-family: system-ui, sans-serif; }
 .body--dark svg.aiocg .box.depth-1 { fill: #22323a; } .body--dark svg.aiocg .box.depth-2 { fill: #23433f; }
 .body--dark svg.aiocg .box.depth-3 { fill: #155e4f; } .body--dark svg.aiocg text.inside { fill: #e5e7eb; }
 .gain { font-variant-numeric: tabular-nums; }
-.q-tab { padding: 0 8px; }
+.q-tab { padding: 0 5px; } .q-tab__label { font-size: 13px; }
+.body--dark .text-negative { color: #f87171 !important; }
 @media (max-width: 1000px) { .levels { display: none; } }
 .tight td, .tight th { height: 30px !important; padding: 0 8px !important; }
 .tight .q-btn { min-height: 28px; }
@@ -60,7 +61,8 @@ TREE_NODE = """
 STAGE_ROW = """
 <q-tr :props="props">
   <q-td>{{ props.row.number }}</q-td>
-  <q-td><span :title="props.row.name">{{ props.row.label }}</span></q-td>
+  <q-td><q-btn flat dense no-caps no-wrap :label="props.row.label" :title="props.row.name"
+    :aria-label="'show what ' + props.row.name + ' changed'" @click="$parent.$emit('changes', props.row)" /></q-td>
   <q-td class="text-right gain" :class="props.row.color">{{ props.row.gain }}</q-td>
   <q-td class="text-right gain">{{ props.row.cost }}</q-td>
   <q-td><q-btn flat dense no-caps label="go" :aria-label="'go to the program after ' + props.row.name"

@@ -11,6 +11,7 @@ __all__ = ["Node", "Part", "Tree", "TreeError"]
 
 BEST = 12  # children of a node that are shown
 SHOWN = 400  # nodes of a tree that are shown
+DEEPEST = 40  # nodes below each other that are shown; browsers and JSON take few levels more than a hundred
 
 
 class TreeError(Exception):
@@ -46,11 +47,19 @@ class Part(NamedTuple):
         node: a node.
         children: those of its children that are shown, the best first.
         rest: how many others there are.
+        skipped: how many nodes on the way here are not shown.
     """
 
     node: Node
     children: "list[Part]"
     rest: int
+    skipped: int = 0
+
+    @property
+    def title(self) -> str:
+        """What the node is called."""
+        skipped = f"… {self.skipped} more, " if self.skipped else ""
+        return skipped + label(self.node.action) if self.node.action else "as it came"
 
 
 class Tree:
@@ -146,23 +155,29 @@ class Tree:
     def part(self, cost: str, whole: Collection[int] = ()) -> Part:
         """Return what is shown of the tree: the best children of each node, and always the way to the present node.
 
+        Of a long way the first node is shown, and the last ones.
+
         Args:
             cost: by which children are the better, the lower.
             whole: nodes of which all children are shown.
         """
-        here = {node.number for node in self.line(self.present.number)}
+        line = self.line(self.present.number)
+        here = {node.number for node in line}
         left = SHOWN
 
-        def of(node: Node) -> Part:
+        def of(node: Node, level: int, skipped: int = 0) -> Part:
             nonlocal left
             left -= 1
             children = sorted(self.children(node.number), key=lambda one: (one.costs[cost], one.number))
             most = len(children) if node.number in whole else BEST
             chosen = [one for place, one in enumerate(children) if one.number in here or place < most]
-            chosen = [one for one in chosen if one.number in here or left > 0]
-            return Part(node, list(map(of, chosen)), len(children) - len(chosen))
+            chosen = [one for one in chosen if one.number in here or (left > 0 and level < DEEPEST)]
+            return Part(node, [of(one, level + 1) for one in chosen], len(children) - len(chosen), skipped)
 
-        return of(self[0])
+        place = max(0, len(line) - DEEPEST)
+        if place < 2:
+            return of(self[0], 0)
+        return Part(self[0], [of(line[place], 1, place - 1)], 0)
 
     def graph(self, cost: str = "", whole: Collection[int] = ()) -> Graph:
         """Return what is shown of the tree as a picture; the costs are the first ones if they have no name."""
@@ -173,7 +188,7 @@ class Tree:
         def add(part: Part) -> None:
             node, name = part.node, str(part.node.number)
             kind = "here" if node.number == self.present.number else ""
-            words = (label(node.action) or "as it came", number(node.costs[cost]))
+            words = (part.title, number(node.costs[cost]))
             boxes.append(Box(name, words, kind, f"node {name}: {node.action}"))
             for child in part.children:
                 edges.append(Edge(name, str(child.node.number)))

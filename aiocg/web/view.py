@@ -36,7 +36,7 @@ def tree_nodes(tree: Tree, cost: str, whole: Collection[int] = ()) -> list[dict[
             found.append({"id": f"more-{node.number}", "text": f"+{part.rest}", "title": f"show {part.rest} more"})
         before = tree[node.parent].costs[cost] if node.parent is not None else node.costs[cost]
         more = node.costs[cost] - before
-        title = label(node.action) or "as it came"
+        title = part.title
         return {
             "id": str(node.number),
             "text": title,

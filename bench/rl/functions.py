@@ -93,7 +93,7 @@ async def outcomes(env: aiocg.Env, base: Sequence[str]) -> tuple[Any, Any]:
         columns = []
         for start in range(0, len(core(COSTS)), CHUNK):
             proposals = [dict.fromkeys(names, passes) for passes in core(COSTS)[start : start + CHUNK]]
-            for found in await costs_of(child, list(names), COSTS, proposals):
+            for found, _ in await costs_of(child, list(names), COSTS, proposals):
                 columns.append([found.get(name, float(cost)) for name, cost in zip(names, costs, strict=True)])
     return counted["counts"], np.array([*columns, costs]).T
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600
 # They build the program with a sanitizer and run it, which takes seconds: tried on one program.
 SANITIZED = ("ExecutionAsan", "ExecutionTsan", "ExecutionMsan", "ExecutionUbsan")
 MEASURED = {"Runtime", "Buildtime"}
-OF_MACHINE = MEASURED | {"CpuInfo", "FunctionTextSizesMinsize", "IsBuildable", "IsRunnable", "ObjectFile"}
+OF_MACHINE = MEASURED | {"CpuInfo", "FunctionTextSizesMinsize", "IsBuildable", "IsRunnable", "ObjectFile", "Assembly"}
 SIZES = ["Bytes", "O0", "O3", "Oz", "MinsizeBytes", "O0Minsize", "OzMinsize", "OptsizeBytes", "O0Optsize", "OsOptsize"]
 OF_MACHINE |= {f"{kind}{what}" for kind in ("ObjectTextSize", "TextSize") for what in SIZES}
 

@@ -13,6 +13,7 @@ from aiocg.pictures.curves import stairs
 from aiocg.pictures.graph import Box, Edge, Graph
 from aiocg.pictures.layered import layout
 from aiocg.pictures.nested import nested
+from aiocg.pictures.terminal import Screen, recording
 
 IR = """\
 define i32 @f(i32 %n) {
@@ -168,3 +169,52 @@ def test_boxes_are_within_each_other_as_lines_are_indented() -> None:
     assert outer[0] < inner[0] and outer[1] < inner[1]
     assert inner[0] + inner[2] < outer[0] + outer[2] and inner[1] + inner[3] < outer[1] + outer[3]
     assert texts(nested("")) == []
+
+
+# --------------------------------------------------------------------------------------------------- terminals
+
+
+def shown(screen: Screen) -> list[str]:
+    return ["".join(character for character, _ in row).rstrip() for row in screen.rows]
+
+
+@pytest.mark.parametrize(
+    ("written", "lines"),
+    [
+        ("one\r\ntwo", ["one", "two"]),
+        ("slow\rfast", ["fast"]),
+        ("gone\r\x1b[2Kstays", ["stays"]),
+        ("a\r\nb\r\nc\x1b[2A\rX\x1b[1B", ["X", "b", "c"]),
+        ("a\r\nb\x1b[1A\r\x1b[Jc", ["c"]),
+        ("ab\x1b[2Dc\x1b[1C\x1b[5Gd", ["cb  d"]),
+        ("\x1b[?25l\x1b]0;title\x07\x1b[1;32mgreen\x1b[0m", ["green"]),
+        ("ab\bc", ["ac"]),
+    ],
+)
+def test_a_terminal_shows_what_its_control_sequences_say(written: str, lines: list[str]) -> None:
+    screen = Screen()
+    screen.write(written)
+    assert shown(screen) == lines
+
+
+@given(st.text(st.sampled_from("ab\r\n\b\x1b[;0123456789ABCDGJKmh?]\x07"), max_size=200))
+def test_a_terminal_shows_whatever_is_written(written: str) -> None:
+    texts(recording([(0.0, written), (1.0, "end")]))
+
+
+def test_colours_and_bold_are_kept() -> None:
+    screen = Screen()
+    screen.write("\x1b[1;31ma\x1b[22mb\x1b[39mc\x1b[92md\x1b[2me\x1b[mf")
+    colors = [style for _, style in screen.rows[0]]
+    assert colors[0][1] and not any(bold for _, bold in colors[1:])
+    assert colors[0][0] == colors[1][0] != colors[2][0] == colors[5][0] and len({color for color, _ in colors}) == 4
+
+
+def test_a_recording_ends_with_what_was_there_last_and_rests_are_short() -> None:
+    drawn = recording([(0.0, "$ run\r\n"), (1.5, "1 of 2\r"), (60.0, "2 of 2\r\n"), (60.5, "done")])
+    root = ET.fromstring(drawn)
+    hidden = [one for one in root.iter(f"{SVG}g") if one.get("visibility") == "hidden"]
+    assert ["".join(one.itertext()) for one in hidden] == ["1 of 2"]
+    times = {one.get("begin"): one.get("end") for one in hidden[0].iter(f"{SVG}set")}
+    assert times == {"1.00s": "2.00s"}
+    assert texts(drawn)[:2] == ["$ run", "1 of 2"] and texts(drawn)[-1] == "done"

@@ -152,6 +152,37 @@ async def test_outcomes_are_told_in_order_with_what_they_came_to(calm) -> None: 
     assert (result.actions, result.reward, result.complete) == (("double", "square"), 33.0, True)
 
 
+async def test_who_watches_is_told_what_the_tuner_is_told_and_may_end_the_search(calm) -> None:  # type: ignore[no-untyped-def]
+    lists = [["increment"] * count for count in range(1, 21)]
+    tuner, seen = Lists(lists), list[Outcome]()
+
+    def watch(outcome: Outcome) -> bool:
+        seen.append(outcome)
+        return len(seen) < 6
+
+    ended = await tune(await calm(3, 50), lambda alphabet: tuner, pace=Pace(2, 2), watch=watch)
+    assert seen == [outcome for _, outcome in tuner.told] and 6 <= len(seen) < 20 and not ended.complete
+    rest: list[Outcome] = []
+    state = SearchState.from_json(ended.state.to_json())
+    again = Lists(lists)
+    found = await tune(
+        await calm(3, 50), lambda alphabet: again, pace=Pace(2, 2), resume=state, watch=lambda one: rest.append(one)
+    )
+    assert found.complete and found.evaluations == 20
+    assert [*seen, *rest] == [outcome for _, outcome in again.told]  # each once, and no outcome of before again
+
+
+async def test_a_search_can_start_behind_any_actions(calm) -> None:  # type: ignore[no-untyped-def]
+    tuner = Lists([[], ["square"], ["increment"]])
+    found = await tune(await calm(3, 200), lambda alphabet: tuner, start=("double", "increment"))
+    assert [outcome.state for _, outcome in tuner.told] == [7, 49, 8]
+    assert found.actions == ("double", "increment", "square") and found.state.start == "double, increment"
+    with pytest.raises(ValueError, match="is of another search"):
+        await tune(await calm(3, 200), lambda alphabet: Lists([[]]), start=("double",), resume=found.state)
+    with pytest.raises(ValueError, match="can start at O0"):
+        await tune(await calm(3, 200), lambda alphabet: Lists([[]]), start="double")
+
+
 async def test_a_list_that_leads_where_another_led_is_not_evaluated_again(calm) -> None:  # type: ignore[no-untyped-def]
     lists = [
         ["double"],

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aiocg
-from aiocg.search import Budget, Progress, functionwise
+from aiocg.search import Budget, Outcome, Progress, functionwise
 from aiocg.search.baselines import baselines
 from aiocg.search.functionwise.calls import CallGraph
 from aiocg.search.functionwise.evaluation import go_on
@@ -180,6 +180,23 @@ async def test_the_module_is_cleaned_when_the_budget_counts_no_evaluations(
 
 
 @pytest.mark.asyncio(loop_scope="session")
+async def test_who_watches_is_told_of_programs_and_may_end_the_search(runtime: aiocg.Runtime) -> None:
+    seen: list[Outcome] = []
+
+    def watch(outcome: Outcome) -> bool:
+        seen.append(outcome)
+        return len(seen) < 60
+
+    env = await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd", reward_space="IrInstructionCount")
+    found = await functionwise(env, budget=Budget(evaluations=100_000), watch=watch)
+    assert 60 <= len(seen) < 2000 and found.evaluations < 2000 and not found.complete
+    for outcome in seen[:: len(seen) // 8]:
+        await env.reset()
+        _, reward, *_ = await env.step_texts(outcome.actions)
+        assert (env.state_hash, reward) == (outcome.state, outcome.reward)
+    await env.close()
+
+
 async def test_a_reward_that_functions_have_no_part_in_is_refused(runtime: aiocg.Runtime) -> None:
     env = await made(runtime, "gcd", "TextSizeOz")
     with pytest.raises(ValueError, match="functionwise knows what each function costs for rewards of"):

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 import aiocg
+from aiocg.web.boxed_clang import box_exists
 
 pytest.importorskip("nicegui")
 playwright = pytest.importorskip("playwright.async_api", reason="needs Playwright: pip install playwright")
@@ -127,6 +128,9 @@ async def test_keys_do_what_buttons_do(opened: Callable[..., Any]) -> None:
     await page.keyboard.press("c")
     await expect(page.get_by_text("aiocg shell --env llvm-ic-v0")).to_be_visible()
     await page.keyboard.press("Escape")
+    await page.locator('[data-node="1"]').locator("xpath=ancestor::*[@tabindex][1]").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.locator('[data-node="1"][aria-current]')).to_be_visible()
     unnamed = await page.evaluate(
         "[...document.querySelectorAll('button, input, [role=button]')]"
         ".filter(e => e.offsetParent && !(e.ariaLabel || e.innerText.trim() || e.closest('label, [aria-label]')))"
@@ -181,6 +185,9 @@ async def test_oz_is_explained_and_one_goes_on_from_any_point(opened: Callable[.
     await page.get_by_role("tab", name="Explain -Oz").click()
     await page.get_by_role("button", name="explain", exact=True).click()
     await expect(page.get_by_text("change the program; the others are hidden")).to_be_visible(timeout=120_000)
+    await page.get_by_role("button", name="show what sroa<modify-cfg> changed").first.click()
+    await expect(page.get_by_text(re.compile(r"what sroa.*, pass \d+ of -Oz, changed"))).to_be_visible()
+    await expect(page.get_by_test_id("diff").locator(".del").first).to_contain_text("alloca")
     await page.get_by_role("button", name="go to the program after sroa<modify-cfg>").first.click()
     await expect(page.get_by_text("… → sroa changed")).to_be_visible()
     await page.get_by_role("tab", name="Tree").click()
@@ -241,6 +248,81 @@ async def evaluated(page: Any) -> int:
     found = re.search(r"([\d,]+) evaluated", await page.get_by_test_id("search").inner_text())
     assert found is not None
     return int(found[1].replace(",", ""))
+
+
+async def test_a_search_goes_on_when_workers_are_killed(opened: Callable[..., Any], server: Any) -> None:
+    page = await opened()
+    await page.get_by_role("tab", name="Search").click()
+    await page.get_by_role("combobox", name="search").click()
+    await page.get_by_role("option", name="mcts", exact=True).click()
+    await page.get_by_role("spinbutton", name="seconds").fill("100")
+    await page.get_by_role("button", name="start", exact=True).click()
+    await searched(page, "mcts:", 20)
+    for worker in server.workers():
+        worker.kill()
+    await expect(page.get_by_text("a worker died").first).to_be_visible()
+    await searched(page, "mcts:", await evaluated(page) + 100)
+    await page.get_by_role("button", name="pause", exact=True).click()
+    await expect(page.get_by_test_id("search")).to_contain_text("at the end")
+    assert await cost(page) < 138
+
+
+async def test_counts_and_assembly_follow_the_state(opened: Callable[..., Any]) -> None:
+    page = await opened()
+    await page.get_by_role("tab", name="Features").click()
+    await expect(page.get_by_role("cell", name="AllocaCount")).to_have_count(0)  # as nothing has changed yet
+    await page.get_by_role("checkbox", name="unchanged ones, too").click()
+    await expect(page.get_by_role("cell", name="AllocaCount")).to_be_visible()
+    await page.get_by_role("checkbox", name="unchanged ones, too").click()
+    await apply_on(page, "mem2reg")
+    row = page.locator("tr", has=page.get_by_role("cell", name="AllocaCount"))
+    await expect(row).to_have_text(re.compile(r"AllocaCount\s*0\s*-\d+\s*-\d+"))
+    await page.get_by_role("combobox", name="text").click()
+    await page.get_by_role("option", name="assembly").click()
+    await expect(page.get_by_test_id("diff").locator(".del").first).to_contain_text("rsp")
+    await page.get_by_role("combobox", name="compared with").click()
+    await page.get_by_role("option", name="nothing").click()
+    await expect(page.get_by_test_id("diff")).to_contain_text("retq")
+    await expect(page.get_by_test_id("diff").locator(".del")).to_have_count(0)
+
+
+async def apply_on(page: Any, action: str) -> None:
+    """Click on an action where the tree is not seen, and wait for what it has changed."""
+    await expect(page.get_by_label("computing gains")).to_be_hidden()
+    await page.locator(f'[data-action="{action}"]').click()
+    await expect(page.get_by_text(f"what {action} changed")).to_be_visible()
+
+
+async def test_a_link_is_the_state_itself(opened: Callable[..., Any], server: Any) -> None:
+    page = await opened()
+    await apply(page, "mem2reg", 1)
+    await apply(page, "gvn", 2)
+    link = await linked(page)
+    assert link.startswith(f"{server.address}?env=llvm-ic-v0&benchmark=programs-v0/gcd&action=mem2reg")
+    other = await opened(link)
+    await expect(other.locator('[data-node="2"][aria-current]')).to_be_visible()
+    assert "session=" in other.url and other.url != page.url
+    await page.get_by_role("button", name="Choose a program (o)").click()
+    await page.get_by_label("or paste a program").fill(C)
+    await page.get_by_role("button", name="compile").click()
+    await expect(page.get_by_text("user-v0/program.c")).to_be_visible()
+    await apply(page, "mem2reg", 1)
+    link = await linked(page)
+    await other.goto(link)  # which may come from anybody, so one is asked first
+    await expect(other.get_by_text("int f(int n)")).to_be_visible()
+    if box_exists():
+        await other.get_by_role("button", name="open", exact=True).click()
+        await expect(other.locator('[data-node="1"][aria-current]')).to_be_visible()
+
+
+async def linked(page: Any) -> str:
+    """Return the link that the page offers to copy."""
+    await page.keyboard.press("c")
+    await page.get_by_role("button", name="copy link").wait_for()
+    text: str = await page.get_by_text(re.compile(r"^http://.*\?env=")).inner_text()
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="copy link").wait_for(state="detached")
+    return text.strip()
 
 
 async def test_control_flow_is_drawn_and_follows_the_state(opened: Callable[..., Any]) -> None:

@@ -1,6 +1,8 @@
 """Searches that are watched: their candidates grow the tree, and one goes on from the best by hand."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -9,9 +11,10 @@ import pytest
 import aiocg
 from aiocg.search import SearchResult, greedy
 from aiocg.web.limits import Limits, Refusal
-from aiocg.web.searching import SEARCHES, LiveSearch
+from aiocg.web.searching import LiveSearch
 from aiocg.web.session import ExplorerSession
 from aiocg.web.sessions import Sessions
+from aiocg.web.watchable import PASSES, watchable
 
 
 @pytest.fixture
@@ -128,13 +131,38 @@ async def test_a_stopped_search_leaves_the_session_at_its_best(session: Explorer
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("name", PASSES)
 async def test_every_search_can_be_watched(session: ExplorerSession, name: str) -> None:
+    assert name in watchable(session)
     search = LiveSearch(session)
-    search.start(name, 2)
+    search.start(name, 4)
     await ended(search)
     assert search.last is not None and search.last.error == "" and search.last.evaluations > 10
-    assert session.tree.present.costs["IrInstructionCount"] == search.last.best
+    assert (
+        session.tree.present.costs["IrInstructionCount"]
+        == search.last.best
+        < session.tree[0].costs["IrInstructionCount"]
+    )
+    assert session.tree.present.number > 0
+
+
+async def test_workers_that_are_killed_take_nothing_from_a_search(
+    session: ExplorerSession, runtime: aiocg.Runtime
+) -> None:
+    search = LiveSearch(session)
+    with session.events() as events:
+        search.start("greedy", 100)
+        for _ in range(2):
+            while not (await events.get()).get("evaluations"):
+                pass
+            for pid in runtime.worker_pids():
+                os.kill(pid, signal.SIGKILL)
+    await ended(search)
+    async with await runtime.make("llvm-ic-v0", benchmark="programs-v0/gcd", reward_space="IrInstructionCount") as env:
+        alone = await greedy(env)
+    (run,) = search.runs
+    assert run.error == "" and run.complete and run.best == own_best(session, alone)
+    assert session.tree.present.costs["IrInstructionCount"] == run.best
 
 
 async def test_a_full_tree_does_not_stop_a_search(session: ExplorerSession) -> None:

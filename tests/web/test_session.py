@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 import aiocg
 from aiocg.errors import ActionFailed, UnknownName, WorkerCrashed
 from aiocg.testing import scripted_benchmark
+from aiocg.web.gain import Gain
 from aiocg.web.limits import Limits, Refusal
 from aiocg.web.session import ExplorerSession
 from aiocg.web.tree import TreeError
@@ -63,6 +64,37 @@ async def test_what_each_action_would_gain_is_known_without_a_step(session: Expl
     assert len(session.tree) == 1
     assert (await session.step([best.action]))[0].state == best.state
     assert [one.action for one in await session.expand(["mem2reg"])] == ["mem2reg"]
+
+
+async def test_gains_that_are_known_are_not_tried_again_and_what_is_wanted_is_tried_first(
+    session: ExplorerSession,
+) -> None:
+    texts = await session.possible()
+    seen: list[int] = []
+
+    def wanted(known: Sequence[Gain]) -> bool:
+        seen.append(len(known))
+        return len(seen) < 3
+
+    some = await session.expand(wanted=wanted, order=lambda action: "instcombine" not in action)
+    assert len(some) < len(texts) and any(one.gain == 2.0 and "instcombine" in one.action for one in some)
+    seen.clear()
+    every = await session.expand(wanted=lambda known: not seen.append(len(known)))  # type: ignore[func-returns-value]
+    assert seen[0] == len(some) and [one.action for one in every if one in some] == [one.action for one in some]
+    assert {one.action for one in every} == set(texts)
+    seen.clear()
+    assert await session.expand(wanted=lambda known: not seen.append(1)) == every  # type: ignore[func-returns-value]
+    assert seen == []
+
+
+async def test_features_and_assembly_of_a_node_are_those_of_its_program(session: ExplorerSession) -> None:
+    await session.step(["instcombine"])
+    before, after = await session.features(0), await session.features(1)
+    assert (before["MulCount"], after["MulCount"]) == (1, 0) and before["TotalInsts"] - after["TotalInsts"] == 2
+    assert session.texts == {"IR": "Ir", "assembly": "Assembly"}
+    assert "imul" not in await session.text(0, "Assembly") and "retq" in await session.text(1, "Assembly")
+    with pytest.raises(Refusal, match="take Ir, Assembly"):
+        await session.text(1, "rtl")
 
 
 async def test_the_difference_between_two_nodes_is_in_lines(session: ExplorerSession) -> None:

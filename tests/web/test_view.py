@@ -12,11 +12,11 @@ import aiocg
 from aiocg.errors import NotExpressible
 from aiocg.spaces.actions import split_list
 from aiocg.web import view
-from aiocg.web.explain import WHOLE, pipeline, prefixes, stages
+from aiocg.web.explain import WHOLE, changes, pipeline, prefixes, stages
 from aiocg.web.limits import Refusal
 from aiocg.web.session import ExplorerSession
 from aiocg.web.templates import colored
-from aiocg.web.tree import SHOWN, Tree
+from aiocg.web.tree import DEEPEST, SHOWN, Tree
 
 
 def wide(children: int) -> Tree:
@@ -46,8 +46,25 @@ def test_what_is_shown_of_a_large_tree_is_bounded(parents: list[int]) -> None:
     def count(nodes: list[dict[str, object]]) -> int:
         return sum(1 + count(node.get("children", [])) for node in nodes)  # type: ignore[arg-type]
 
-    line = len(tree.line(tree.present.number))
-    assert count(view.tree_nodes(tree, "cost", range(len(tree)))) <= 2 * (SHOWN + line)
+    assert count(view.tree_nodes(tree, "cost", range(len(tree)))) <= 2 * (SHOWN + DEEPEST)
+
+
+@pytest.mark.parametrize("place", [0, 1, 20, 100, 1999, 2000])
+def test_of_a_long_way_the_ends_are_shown(place: int) -> None:
+    tree = Tree(0, {"cost": 0.0})
+    for number in range(1, 2001):
+        tree.add(number - 1, f"a{number}", number, {"cost": 0.0})
+    tree.goto(place)
+    (node,) = nodes = view.tree_nodes(tree, "cost")
+    pytest.importorskip("orjson").dumps(nodes)  # as the page is sent, which takes few levels
+    found = [node]
+    while node.get("children"):
+        node = node["children"][0]
+        found.append(node)
+    assert [one["text"] for one in found if one.get("here")] == [f"a{place}" if place else "as it came"]
+    skipped = [one["text"] for one in found if "more," in one["text"]]
+    assert skipped == ([f"… {place - DEEPEST} more, a{place - DEEPEST + 1}"] if place > DEEPEST else [])
+    assert tree.graph("cost").svg().count("<rect") < 3 * DEEPEST
 
 
 def test_a_long_action_is_shortened_to_what_says_most() -> None:
@@ -172,6 +189,9 @@ async def test_stages_add_up_to_what_the_level_does(runtime: aiocg.Runtime, name
     middle = found[len(found) // 2]
     (node,) = await session.step([middle.action])
     assert node.state == middle.state
+    last = max((one for one in found if one.effect), key=lambda one: one.number)
+    assert await changes(session, found[last.number - 2].action, last.action) != []
+    assert await changes(session, last.action, found[-1].action) == []
     await session.close()
 
 

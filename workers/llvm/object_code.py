@@ -19,7 +19,7 @@ from aiocg.workers.memory.records import SIZE
 _DEFAULT_LEVEL = 2  # LLVMCodeGenLevelDefault, what clang chooses for -O2, -Os and -Oz
 _POSITION_INDEPENDENT = 2  # LLVMRelocPIC, clang's default
 _ANY_CODE_MODEL = 0  # LLVMCodeModelDefault
-_OBJECT_FILE = 1  # LLVMObjectFile
+_ASSEMBLY, _OBJECT_FILE = 0, 1  # LLVMAssemblyFile, LLVMObjectFile
 
 
 class CodeGenerator:
@@ -57,6 +57,14 @@ class CodeGenerator:
             self._last = state, attributes, self.generate(self.bitcode(state), attributes)
         return self._last[2]
 
+    def assembly(self, state: State) -> str:
+        """Return the machine code as an assembler reads it.
+
+        Raises:
+            LlvmError: as for `object_file`.
+        """
+        return self.generate(self.bitcode(state), kind=_ASSEMBLY).decode(errors="replace")
+
     def forget(self) -> None:
         """Drop the cached object file."""
         self._last = None
@@ -80,7 +88,11 @@ class CodeGenerator:
         return size
 
     def generate(
-        self, content: bytes, attributes: Attributes = NOTHING, prepare: Callable[[Module], None] | None = None
+        self,
+        content: bytes,
+        attributes: Attributes = NOTHING,
+        prepare: Callable[[Module], None] | None = None,
+        kind: int = _OBJECT_FILE,
     ) -> bytes:
         """Return an object file for bitcode or textual IR, after adding attributes to its functions.
 
@@ -88,6 +100,7 @@ class CodeGenerator:
             content: the program.
             attributes: added to its functions.
             prepare: called with the valid module; may change it before code generation.
+            kind: of the file, LLVM's number of it.
 
         Raises:
             LlvmError: as for `object_file`.
@@ -104,9 +117,7 @@ class CodeGenerator:
                 prepare(module)
             machine = self._machine(module.triple)
             message, buffer = c_void_p(), c_void_p()
-            failed = c.LLVMTargetMachineEmitToMemoryBuffer(
-                machine, module.pointer, _OBJECT_FILE, byref(message), byref(buffer)
-            )
+            failed = c.LLVMTargetMachineEmitToMemoryBuffer(machine, module.pointer, kind, byref(message), byref(buffer))
             c.LLVMDisposeTargetMachine(machine)
             errors = [text for text in (self.library.take_string(message.value), *module.context.take_errors()) if text]
             code = b""

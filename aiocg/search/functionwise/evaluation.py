@@ -8,14 +8,17 @@ from aiocg.search.functionwise.bases import Actions
 from aiocg.search.functionwise.population import Passes, text_of
 from aiocg.search.lanes import each, spread
 
-__all__ = ["costs_of", "go_on"]
+__all__ = ["Costs", "costs_of", "go_on"]
+
+Costs = tuple[Mapping[str, float], int]
+"""The cost of each function after a proposal, and the hash of the program, 0 if some passes failed."""
 
 TIMEOUT, TIMEOUT_PER_FUNCTION = 2.0, 0.01  # seconds for one proposal; some passes make code explode
 
 
 async def costs_of(
     lane: Env, names: Sequence[str], observation: str, proposals: Sequence[Mapping[str, Passes]]
-) -> list[Mapping[str, float]]:
+) -> list[Costs]:
     """Return the cost of each function after each proposal, without functions whose passes fail.
 
     Args:
@@ -30,19 +33,18 @@ async def costs_of(
         reward_spaces=[],
         timeout=TIMEOUT + TIMEOUT_PER_FUNCTION * len(names),
     )
-    costs: list[Mapping[str, float]] = []
+    costs: list[Costs] = []
     for proposal, result in zip(proposals, results, strict=True):
         if result.error is None:
-            costs.append(dict(zip(names, map(float, result.observation[0]), strict=True)))
+            costs.append((dict(zip(names, map(float, result.observation[0]), strict=True)), result.state))
         elif len(proposal) > 1:  # one of the halves may be valid
             items = list(proposal.items())
             halves = [dict(items[: len(items) // 2]), dict(items[len(items) // 2 :])]
             parts = await costs_of(lane, names, observation, halves)
-            costs.append(
-                {name: part[name] for half, part in zip(halves, parts, strict=True) for name in half if name in part}
-            )
+            known = zip(halves, (part for part, _ in parts), strict=True)
+            costs.append(({name: part[name] for half, part in known for name in half if name in part}, 0))
         else:
-            costs.append({})
+            costs.append(({}, 0))
     return costs
 
 

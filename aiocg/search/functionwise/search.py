@@ -19,11 +19,19 @@ from aiocg.search.checking import Checker
 from aiocg.search.functionwise.bases import BASES, CLEANUPS, Actions
 from aiocg.search.functionwise.calls import NAME
 from aiocg.search.functionwise.core import core
-from aiocg.search.functionwise.evaluation import costs_of, go_on
-from aiocg.search.functionwise.population import Passes, Population
+from aiocg.search.functionwise.evaluation import Costs, costs_of, go_on
+from aiocg.search.functionwise.population import Passes, Population, text_of
 from aiocg.search.functionwise.sites import Site
 from aiocg.search.lanes import go_to, open_lanes, spread
-from aiocg.search.result import Progress, ProgressCallback, Record, SearchResult, begin_state, reward_space_of
+from aiocg.search.result import (
+    Progress,
+    ProgressCallback,
+    Record,
+    SearchResult,
+    WatchCallback,
+    begin_state,
+    reward_space_of,
+)
 from aiocg.search.tuner import Outcome
 
 __all__ = ["functionwise"]
@@ -62,6 +70,7 @@ async def functionwise(
     seed: int = 0,
     progress: ProgressCallback | None = None,
     lanes: int | None = None,
+    watch: WatchCallback | None = None,
 ) -> SearchResult:
     """Optimise each function of a program separately, all at the same time.
 
@@ -81,6 +90,7 @@ async def functionwise(
         seed: the seed of all random choices.
         progress: called from time to time.
         lanes: environments that share the work, one per worker if None.
+        watch: told of each candidate when it was evaluated; returning False ends the search soon.
 
     Raises:
         ValueError: if the environment has no such reward space.
@@ -96,7 +106,7 @@ async def functionwise(
     record = Record(begin_state("functionwise", env), meter, alphabet.rank, progress, None)
     async with open_lanes(env, lanes, rewarded=False) as crew:
         known, checker = baselines(env), Checker(env)
-        search = _Search(record, cost, seed, progress)
+        search = _Search(record, cost, seed, progress, watch or (lambda outcome: None))
         try:
             earned = await search.begin(crew, known)
             await search.run(crew)
@@ -117,7 +127,7 @@ class Chunk:
     """Proposals that are being evaluated."""
 
     proposals: list[dict[str, Passes]]
-    costs: "asyncio.Task[list[Mapping[str, float]]]"
+    costs: "asyncio.Task[list[Costs]]"
 
 
 class _Search:
@@ -128,9 +138,12 @@ class _Search:
         cost: the observation of a program's cost.
         seed: the seed of all random choices.
         progress: also called with results that are not in the record yet.
+        watch: told of each candidate.
     """
 
-    def __init__(self, record: Record, cost: str, seed: int, progress: ProgressCallback | None) -> None:
+    def __init__(
+        self, record: Record, cost: str, seed: int, progress: ProgressCallback | None, watch: WatchCallback
+    ) -> None:
         self._record = record
         self._evaluated: list[Outcome] = []  # whole programs
         self._left_behind: list[tuple[float, Actions]] = []  # rewards and actions of bases
@@ -139,6 +152,7 @@ class _Search:
         self._cost = cost
         self._seed = seed
         self._progress = progress
+        self._watch = watch
         self._scale, self._start = 1, 0.0
         self._planned = 0
         self.exhausted = False
@@ -162,7 +176,7 @@ class _Search:
 
     async def _levels(self, lanes: list[Env], known: Mapping[str, Actions]) -> dict[str, float]:
         evaluations = self._meter.evaluations
-        costs = await self._evaluate(lanes, (), list(known.values()))
+        costs = await self._evaluate(lanes, (), list(known.values()), told=False)
         self._meter.evaluations = evaluations
         return {name: self._reward(cost) for name, cost in zip(known, costs, strict=True) if cost is not None}
 
@@ -226,7 +240,9 @@ class _Search:
         bases = (self._record.actions, *BASES)
         return bases[: int(max(1 if planned < TWO_BASES else 2, min(planned / PER_BASE, len(bases))))]
 
-    async def _evaluate(self, lanes: list[Env], before: Actions, candidates: Sequence[Actions]) -> list[float | None]:
+    async def _evaluate(
+        self, lanes: list[Env], before: Actions, candidates: Sequence[Actions], *, told: bool = True
+    ) -> list[float | None]:
         """Evaluate lists of actions from the lanes' state, offer them to the record, and return the costs."""
         count = len(lanes)
 
@@ -241,10 +257,17 @@ class _Search:
             self._learn_scale(results, costs)
         for actions, one, cost in zip(candidates, results, costs, strict=True):
             if cost is not None:
-                self._evaluated.append(Outcome(self._reward(cost), (*before, *actions), one.state))
-                self._record.offer((*before, *actions), self._reward(cost))
+                outcome = Outcome(self._reward(cost), (*before, *actions), one.state)
+                self._evaluated.append(outcome)
+                self._record.offer(outcome.actions, outcome.reward)
+                if told:
+                    self._tell(outcome)
         self._record.report()
         return costs
+
+    def _tell(self, outcome: Outcome) -> None:
+        if self._watch(outcome) is False:
+            self._meter.stop()
 
     def _learn_scale(self, results: Sequence[Candidate], costs: Sequence[float | None]) -> None:
         """Find the whole number that the reward divides costs by; the first result is the unchanged program."""
@@ -343,10 +366,13 @@ class _Search:
 
     async def _settle(self, site: Site, chunk: Chunk) -> None:
         """Learn the results of a chunk, and report the base's reward if it is the best."""
-        costs = await chunk.costs
-        self._meter.evaluations += len(costs)
-        for proposal, cost in zip(chunk.proposals, costs, strict=True):
+        found = await chunk.costs
+        self._meter.evaluations += len(found)
+        for proposal, (cost, state) in zip(chunk.proposals, found, strict=True):
             site.population.learn({name: proposal[name] for name in cost if name in proposal}, cost)
+            if state:
+                reward = self._reward(site.rest + sum(cost.values()))
+                self._tell(Outcome(reward, (*site.actions, text_of(proposal)), state))
         reward, meter = self._reward(site.cost), self._meter
         if self._progress is not None and reward > self._record.reward:
             self._progress(Progress(site.combined(), reward, 0, meter.evaluations, meter.elapsed))

@@ -127,7 +127,7 @@ async def load(shell: Context, words: list[str]) -> Result:
 
 @FILES.command("write FILE", complete=suggestions.paths)
 async def write(shell: Context, words: list[str]) -> Result:
-    """Write the program as it is now, to a .bc, .ll, .s (GCC) or .o file, or without suffix linked.
+    """Write the program as it is now, to a .bc, .ll, .s or .o file, or without suffix linked.
 
     Example: write best.bc; write best.ll
     """

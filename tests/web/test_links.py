@@ -1,0 +1,91 @@
+"""Links that are a state: what is copied is what opens, and what others have made up is refused."""
+
+import base64
+import random
+import urllib.parse
+import zlib
+
+import pytest
+
+import aiocg
+from aiocg.web.limits import Limits, Refusal
+from aiocg.web.links import Link, link_to, read_link
+from aiocg.web.programs import sent
+from aiocg.web.saved import Opening
+from aiocg.web.session import ExplorerSession
+from aiocg.web.sessions import Sessions
+
+IR = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 0\n  ret i32 %y\n}\n"
+C = "int f(int n) { int s = 0; for (int i = 0; i < n; i++) s += i; return s; }\n"
+ACTIONS = ["mem2reg", "simplifycfg<forward-switch-cond;keep-loops>", "loop(loop-rotate),gvn"]
+
+
+def read(link: str) -> Link:
+    found = read_link(urllib.parse.urlsplit(link).query, Limits())
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "program", ["programs-v0/gcd", sent(C, "c", Limits()), sent(IR, "ir", Limits())], ids=["named", "c", "ir"]
+)
+async def test_a_link_leads_to_the_state_that_it_was_made_of(
+    runtime: aiocg.Runtime, program: str | aiocg.datasets.Benchmark
+) -> None:
+    session = await ExplorerSession.open(runtime, "llvm-ic-v0", benchmark=program)
+    *_, node = await session.step(ACTIONS)
+    link = link_to(session)
+    await session.close()
+    assert link.startswith("/?env=llvm-ic-v0&") and len(link) < 400
+    async with Sessions(runtime, Limits()) as sessions:
+        found = read(link)
+        opening = found.opening(sessions.limits)
+        if found.language == "c":  # in a box, which cannot be made everywhere
+            opening = Opening("llvm-ic-v0", sent(found.source, "c", Limits()), found.actions)
+        again = sessions.find(await sessions.open_saved(opening))
+        assert again.tree.present.state == node.state and again.tree.present.depth == node.depth
+
+
+async def test_bitcode_is_in_its_link(runtime: aiocg.Runtime) -> None:
+    session = await ExplorerSession.open(runtime, "llvm-ic-v0", benchmark=sent(IR, "ir", Limits()))
+    bitcode = base64.b64encode(await session.observe("Bitcode")).decode()
+    other = await ExplorerSession.open(runtime, "llvm-ic-v0", benchmark=sent(bitcode, "bitcode", Limits()))
+    found = read(link_to(other))
+    assert (found.language, found.source) == ("bitcode", bitcode)
+    for one in (session, other):
+        await one.close()
+
+
+def packed(data: bytes) -> str:
+    return base64.urlsafe_b64encode(zlib.compress(data)).decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("source=nonsense", "copy the whole link"),
+        (f"source={packed(C.encode())[:-8]}", "copy the whole link"),
+        (f"source={packed(bytes(1 << 21))}", "copy the whole link"),
+        (f"source={packed(bytes([255]))}", "copy the whole link"),
+        (f"source={packed(C.encode())}&language=fortran", "must be one of"),
+        ("benchmark=/etc/passwd", "file of this machine"),
+        ("benchmark=file:///etc/passwd", "file of this machine"),
+    ],
+)
+def test_a_link_that_was_made_up_is_refused(query: str, said: str) -> None:
+    with pytest.raises(Refusal, match=said):
+        found = read_link(query, Limits())
+        assert found is not None
+        found.opening(Limits())
+
+
+def test_other_addresses_are_no_links() -> None:
+    assert read_link("", Limits()) is None and read_link("session=x&fork=y", Limits()) is None
+
+
+async def test_a_program_that_is_too_long_has_no_link(runtime: aiocg.Runtime) -> None:
+    text = IR + "".join(f"; {random.Random(number).getrandbits(64):x}\n" for number in range(4000))
+    session = await ExplorerSession.open(runtime, "llvm-ic-v0", benchmark=sent(text, "ir", Limits()))
+    with pytest.raises(Refusal, match="send the program"):
+        link_to(session)
+    await session.close()
