@@ -29,9 +29,9 @@ SOFTMAX = """
     Y[i:{rows}, j:{columns}] = E[i, j] / S[i]
 """
 LAYERS = """
-    H[i:21, j:18] = sum(k:40) X[i, k] * W[j, k]
-    R[i:21, j:18] = max(H[i, j] + B[j], 0)
-    Z[j:18] = sum(i:21) R[i, j]
+    H[i:21, j:50] = sum(k:40) X[i, k] * W[j, k]
+    R[i:21, j:50] = max(H[i, j] + B[j], 0)
+    Z[j:50] = sum(i:21) R[i, j]
 """
 PAIRS = """
     A[i:40, j:70] = X[i, j] + 1
