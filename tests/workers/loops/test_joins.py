@@ -11,7 +11,7 @@ from aiocg.workers.loops.cuda.templates import templates as cuda_templates
 from aiocg.workers.loops.joined_layouts import MOST, joined_layouts
 from aiocg.workers.loops.joins import groups
 from aiocg.workers.loops.language import parse
-from aiocg.workers.loops.layout import Layout, arrange, read_layouts
+from aiocg.workers.loops.layout import Layout, arrange, read_layouts, write_layout
 from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from aiocg.workers.loops.rules import RULES
@@ -207,11 +207,12 @@ def test_what_a_kernel_writes_is_not_read_through_the_cache_for_what_does_not_ch
 @pytest.mark.slow
 def test_joined_kernels_of_a_gpu_compute_the_same(emulator: Any) -> None:
     check(emulator, on_a_gpu(5, 70))
-    for text in (softmax(5, 40), LAYERS):
+    small = LAYERS.replace("21", "4").replace("50", "33").replace("40", "33")
+    for text in (softmax(3, 33), small):
         schedule, found = joined(text, "cuda")
-        for layouts in found[:: max(1, len(found) // 3)]:
-            if np.prod([place.turns for place in layouts[0] if place.kind.startswith("thread")]) <= 64:
-                check(emulator, arrange(schedule, layouts))
+        few = [layouts for layouts in found if "32=thread.x" in write_layout(layouts[0])]
+        for layouts in few[:2]:
+            check(emulator, arrange(schedule, layouts))
 
 
 @pytest.mark.slow
