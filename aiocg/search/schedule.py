@@ -75,14 +75,14 @@ async def schedule(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> Se
             raise ValueError("nothing is calculated here, so there is no speed of that: take the reward roof_fraction")
         if not templates:
             raise ValueError("there are no templates for this computation")
-        joined = templates.pop(JOINED, [])
+        alone = [layouts for name, layouts in templates.items() if name != JOINED]
         env.reward_space = reward
         shape = env.observation_spaces["features"].space.shape
         assert shape is not None
         options.setdefault("lanes", 1)
         return await tune(
             env,
-            lambda _: Scheduler(list(templates.values()), seed, shape[0], joined),
+            lambda _: Scheduler(alone, seed, shape[0], templates.get(JOINED, ())),
             name="schedule",
             pace=PACE,
             default=DEFAULT_BUDGET,
