@@ -130,6 +130,16 @@ def test_a_step_that_would_part_what_is_joined_is_refused() -> None:
     )
 
 
+def test_steps_join_blocks_with_threads() -> None:
+    steps = (
+        "bind<loop=0;to=block.x> bind<loop=1;to=thread.x> bind<loop=2;to=block.x> bind<loop=3;to=thread.x> join<loop=2>"
+    )
+    schedule = written.scheduled("A[i:8, j:4] = X[i, j]\nB[i:8, j:4] = A[i, j]", steps)
+    assert names(schedule.nests) == ["AB"]
+    with pytest.raises(Refusal, match="different threads"):
+        schedule.apply(Step.parse("serial<loop=3>"))
+
+
 # ---------------------------------------------------------------------------------------------- what becomes of them
 
 
