@@ -7,6 +7,7 @@ fastest schedules, to measure next. Features cost a thousandth of what a measure
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple, Unpack
 
 import numpy as np
@@ -30,6 +31,7 @@ AT_RANDOM = 2  # of these, regardless of the model
 PARENTS = 6  # fastest schedules that are changed
 BARREN = 3  # turns in a row without anything to measure after which the search ends
 RIDGE = 0.03
+JOINED = ";"  # the name of layouts of all statements among templates
 MOST_LOOKED = 200
 INNER = 8  # loops of a statement whose features count, from the innermost
 
@@ -73,13 +75,14 @@ async def schedule(env: Env, *, seed: int = 0, **options: Unpack[Options]) -> Se
             raise ValueError("nothing is calculated here, so there is no speed of that: take the reward roof_fraction")
         if not templates:
             raise ValueError("there are no templates for this computation")
+        alone = [layouts for name, layouts in templates.items() if name != JOINED]
         env.reward_space = reward
         shape = env.observation_spaces["features"].space.shape
         assert shape is not None
         options.setdefault("lanes", 1)
         return await tune(
             env,
-            lambda _: Scheduler(list(templates.values()), seed, shape[0]),
+            lambda _: Scheduler(alone, seed, shape[0], templates.get(JOINED, ())),
             name="schedule",
             pace=PACE,
             default=DEFAULT_BUDGET,
@@ -105,13 +108,15 @@ class Scheduler:
         templates: layouts as texts for each statement, the most promising first.
         seed: of all random choices.
         rows: of the features of a schedule, one for each loop that it could have.
+        joined: the same as templates for all statements at once.
     """
 
-    def __init__(self, templates: Sequence[Sequence[str]], seed: int, rows: int) -> None:
+    def __init__(self, templates: Sequence[Sequence[str]], seed: int, rows: int, joined: Sequence[str] = ()) -> None:
         self._rows = rows
         self._templates = [[_read(text) for text in of_statement] for of_statement in templates]
         self._rng = np.random.default_rng(seed)
-        self._left = _combined(self._templates)[::-1]
+        together = [tuple(map(_read, text.split(";"))) for text in joined]
+        self._left = _alternating(_combined(self._templates), together)[::-1]
         self._seen: set[str] = set()  # texts
         self._states: set[int] = set()
         self._looked: list[_Known] = []
@@ -222,10 +227,14 @@ def _combined(templates: Sequence[Sequence[Layout]]) -> list[Layouts]:
     return list(found)
 
 
+def _alternating(some: Sequence[Layouts], others: Sequence[Layouts]) -> list[Layouts]:
+    return [one for pair in zip_longest(some, others) for one in pair if one is not None]
+
+
 def _read(text: str) -> Layout:
-    """Read the layout of a statement, as the worker writes it."""
+    """Read the layout of a statement, as the worker writes it; it has no loops if there is no template."""
     loops = []
-    for part in text.split(","):
+    for part in text.split(",") if text else ():
         place, _, kind = part.partition("=")
         axis, _, turns = place.partition(":")
         loops.append(Place(axis, int(turns or 0), kind))

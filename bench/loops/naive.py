@@ -1,16 +1,20 @@
-"""The loops of a computation as a C programmer writes them first, compiled by GCC."""
+"""The loops of a computation as they are written first, in C compiled by GCC, and in Python compiled by Numba."""
 
 import ctypes
+import math
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from aiocg.workers.loops.expression import Affine, Axis, Computation, Expression, Number, Read
 from aiocg.workers.loops.reference import compare, expect, random_inputs
 from bench.loops.sides import processor_seconds
+
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
 class Naive:
@@ -34,6 +38,71 @@ class Naive:
     def processor_seconds(self, seconds: float, samples: int) -> float:
         """Return how much time of the processor one run takes, at best."""
         return processor_seconds(lambda: self._run(*self._pointers), seconds, samples)
+
+
+class Numba:
+    """The same loops in Python, compiled by `numba.njit(fastmath=True)`; `pip install numba` is all it needs."""
+
+    def __init__(self, computation: Computation) -> None:
+        import numba
+
+        self._arrays = [
+            *random_inputs(computation),
+            *(np.zeros(stage.result.shape, np.float32) for stage in computation.stages),
+        ]
+        names: dict[str, Any] = {"math": math}
+        exec(python_source(computation), names)
+        self._run = numba.njit(fastmath=True)(names["run"])
+        self._run(*self._arrays)
+        inputs = self._arrays[: len(computation.inputs)]
+        wrong = compare(computation, self._arrays[len(inputs) :], expect(computation, inputs))
+        if wrong is not None:
+            raise AssertionError(f"Numba's code is wrong: {wrong}")
+
+    def processor_seconds(self, seconds: float, samples: int) -> float:
+        """Return how much time of the processor one run takes, at best."""
+        return processor_seconds(lambda: self._run(*self._arrays), seconds, samples)
+
+
+def python_source(computation: Computation) -> str:
+    """Return a computation as Python: a nest of loops for each statement, in textual order."""
+    lines = [f"def run({', '.join(tensor.name for tensor in computation.tensors)}):"]
+    for stage in computation.stages:
+        for depth, axis in enumerate(stage.axes, 1):
+            if depth == len(stage.spatial) + 1:
+                lines.append(
+                    f"{' ' * depth}value = {({'max': '-math.inf', 'min': 'math.inf'}).get(stage.reducer, '0.0')}"
+                )
+            lines.append(f"{' ' * depth}for {axis.name} in range({axis.extent}):")
+        place = f"{stage.tensor}[{', '.join(axis.name for axis in stage.spatial)}]"
+        value, inside = python_text(stage.body), " " * (len(stage.axes) + 1)
+        if not stage.reducer:
+            lines.append(f"{inside}{place} = {value}")
+            continue
+        lines.append(
+            f"{inside}value = {f'value + {value}' if stage.reducer == 'sum' else f'{stage.reducer}(value, {value})'}"
+        )
+        lines.append(f"{' ' * (len(stage.spatial) + 1)}{place} = value")
+    return "\n".join(lines) + "\n"
+
+
+def python_text(expression: Expression) -> str:
+    """Return an expression as Python."""
+    if isinstance(expression, Number):
+        return repr(expression.value)
+    if isinstance(expression, Read):
+        indices = (
+            " + ".join([str(index.constant), *(f"{factor} * {axis}" for axis, factor in index.terms)])
+            for index in expression.indices
+        )
+        return f"{expression.tensor}[{', '.join(indices)}]"
+    arguments = [python_text(one) for one in expression.arguments]
+    if sign := SIGNS.get(expression.function):
+        return f"({arguments[0]} {sign} {arguments[1]})"
+    name = {"neg": "-", "max": "max", "min": "min", "abs": "abs"}.get(
+        expression.function, f"math.{expression.function}"
+    )
+    return f"{name}({', '.join(arguments)})"
 
 
 def naive_source(computation: Computation) -> str:
@@ -67,8 +136,7 @@ def c_text(expression: Expression, shapes: Mapping[str, tuple[int, ...]]) -> str
             place = f"({place}) * {extent} + {' + '.join(terms)}"
         return f"{expression.tensor}[{place}]"
     arguments = [c_text(one, shapes) for one in expression.arguments]
-    sign = {"add": "+", "sub": "-", "mul": "*", "div": "/"}.get(expression.function)
-    if sign:
+    if sign := SIGNS.get(expression.function):
         return f"({arguments[0]} {sign} {arguments[1]})"
     names = {"neg": "-", "max": "fmaxf", "min": "fminf", "abs": "fabsf"}
     name = names.get(expression.function, f"{expression.function}f")

@@ -1,8 +1,9 @@
-"""What the search `schedule` finds by itself, beside NumPy, and beside GCC with the loops as they are written."""
+"""What the search `schedule` finds by itself, beside NumPy, and GCC and Numba with the loops as they are written."""
 
 import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from aiocg.loops import make_benchmark
 from aiocg.search import Budget, schedule
 from aiocg.workers.loops.cpu.target import CpuTarget
 from aiocg.workers.loops.session import LoopsSession
-from bench.loops.naive import Naive
+from bench.loops.naive import Naive, Numba
 from bench.loops.sides import NUMPY, NumPy, Ours
 from bench.measure import Budget as Promise
 from bench.measure import Effort, Results
@@ -64,7 +65,7 @@ SUBJECTS: Mapping[str, Subject] = {
 
 
 def measure_searches(effort: Effort, seconds: float, names: Sequence[str], threads: int = 1) -> Results:
-    """Search a schedule for each subject, and measure it in turns with NumPy and GCC's code.
+    """Search a schedule for each subject, and measure it in turns with NumPy, GCC's code and, if there is Numba, its.
 
     Args:
         effort: how long to measure.
@@ -108,20 +109,24 @@ def _compare(
     for action in actions:
         session.apply_action(action)
     computation = session.schedule.computation
-    ours, naive = Ours(CpuTarget(threads), session.schedule), Naive(computation, folder)
+    ours = Ours(CpuTarget(threads), session.schedule)
+    others: dict[str, Naive | Numba] = {"gcc -O3": Naive(computation, folder)}
+    if find_spec("numba"):
+        others["Numba"] = Numba(computation)
     seconds = effort.choose(SECONDS, 0.01)
     rounds = [
         (
             ours.seconds(seconds, 5),
             ours.processor_seconds(seconds, 5),
             *numpy.seconds(subject.numpy, computation.tensors, seconds, 5),
-            naive.processor_seconds(seconds, 3),
+            *(one.processor_seconds(seconds, 3) for one in others.values()),
         )
         for _ in range(effort.choose(ROUNDS, 2))
     ]
     results.add(f"{name}: speed", [computation.flops / clock / 1e9 for clock, *_ in rounds], "GFLOP/s")
     results.add(f"{name}: to NumPy, by the clock", [other / clock for clock, _, other, *_ in rounds], "")
     least = Promise(subject.least, at_least=True)
-    results.add(f"{name}: to NumPy, processor", [other / busy for _, busy, _, other, _ in rounds], "", least)
-    naively = [other / busy for _, busy, _, _, other in rounds]
-    results.add(f"{name}: to gcc -O3, processor", naively, "", Promise(1.0, at_least=True))
+    results.add(f"{name}: to NumPy, processor", [other / busy for _, busy, _, other, *_ in rounds], "", least)
+    for at, other in enumerate(others, 4):
+        naively = [one[at] / one[1] for one in rounds]
+        results.add(f"{name}: to {other}, processor", naively, "", Promise(1.0, at_least=True))

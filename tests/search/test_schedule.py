@@ -190,3 +190,11 @@ def test_what_a_loop_stages_and_is_bound_to_stays_when_others_change() -> None:
     assert (
         {"pipeline@A@B", "serial@A@B"} <= kinds <= {"block.x", "thread.x", "pipeline@A@B", "serial@A@B", "unroll", ""}
     )
+
+
+def test_schedules_that_join_statements_take_turns_with_the_others() -> None:
+    joined = ["i,j:8=vectorize;i=join,j:8=vectorize", "i,j:4=vectorize;i=join,j:4=vectorize"]
+    alone = [f"i,j:{turns}=vectorize" for turns in (2, 16, 32)]
+    measured = play(Scheduler([alone, alone], 0, ROWS, joined), 7)
+    assert [text for text in measured if "join" in text] == [f"nests<{text}>" for text in joined]
+    assert [("join" in text) for text in measured[:5]] == [False, True, False, True, False]

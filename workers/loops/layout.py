@@ -5,6 +5,7 @@ innermost. `axis:turns` is a loop of so many turns, and an axis alone has as man
 Each loop of an axis goes over what those after it do in one turn, and the one without turns over what all others do,
 wherever it stands: in `nests<i=block.x,k:64=thread.x,k>` neighbouring threads have neighbouring elements. `=` gives its
 kind, and `@` names tensors that are staged in it: `k=pipeline@A@B`. A statement without loops keeps those of the start.
+In `nests<i,j;i=join,j>` the second statement is computed in the turns of the first one's outermost loop.
 """
 
 import math
@@ -13,6 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from aiocg.workers.loops import primitives
+from aiocg.workers.loops.joins import check_joins
 from aiocg.workers.loops.nest import Kind, Loop, Nest
 from aiocg.workers.loops.primitives import Refusal
 from aiocg.workers.loops.rules import check
@@ -84,6 +86,7 @@ def arrange(first: Schedule, layouts: tuple[Layout, ...]) -> Schedule:
         raise Refusal(f"there would be more than {MAX_LOOPS} loops")
     for nest in nests:
         check(nest, first.rules)
+    check_joins(nests, first.rules)
     return replace(first, nests=nests)
 
 

@@ -16,7 +16,7 @@ from aiocg.workers.loops.expression import Stage
 
 Kind = Literal[
     "serial", "unrolled", "vectorized", "parallel",
-    "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z", "pipelined",
+    "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z", "pipelined", "joined",
 ]  # fmt: skip
 BLOCKS: tuple[Kind, ...] = ("block.x", "block.y", "block.z")
 THREADS: tuple[Kind, ...] = ("thread.x", "thread.y", "thread.z")

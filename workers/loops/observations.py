@@ -17,6 +17,8 @@ from aiocg.workers.loops.spelling import unparse
 from aiocg.workers.loops.target import Roof, Timing
 from aiocg.workers.loops.tile import staged_tile
 
+JOINED = ";"  # the name, among those of tensors, of layouts of all statements
+
 
 def loop_tree(nests: Sequence[Nest]) -> str:
     """Return the nests of a schedule as text, with a line for each loop, computed variable and stage."""
@@ -93,6 +95,9 @@ class Subject(Protocol):
     def templates(self) -> tuple[tuple[Layout, ...], ...]:
         """Return layouts for each statement, the most promising first."""
 
+    def joined_layouts(self) -> tuple[tuple[Layout, ...], ...]:
+        """Return layouts for all statements in which some share their outermost loop, the most promising first."""
+
     @property
     def roof(self) -> Roof:
         """The device's roofline."""
@@ -160,7 +165,9 @@ def _roof_fraction(subject: Subject) -> float:
 
 def _templates(subject: Subject) -> dict[str, list[str]]:
     stages, found = subject.schedule.computation.stages, subject.templates()
-    return {stage.tensor: list(map(write_layout, layouts)) for stage, layouts in zip(stages, found, strict=True)}
+    alone = {stage.tensor: list(map(write_layout, layouts)) for stage, layouts in zip(stages, found, strict=True)}
+    joined = [";".join(map(write_layout, layouts)) for layouts in subject.joined_layouts()]
+    return {**alone, JOINED: joined} if joined else alone
 
 
 _ALL = (
@@ -213,7 +220,8 @@ _ALL = (
         ObservationSpec(
             "templates",
             "json",
-            "For each statement layouts that are likely to be fast, the likeliest first: what stands in `nests<…>`.",
+            "For each statement layouts that are likely to be fast, the likeliest first; behind `;`, if some can share "
+            "their outermost loop, layouts of all statements in which they do: what stands in `nests<…>`.",
             platform_dependent=True,
             default={},
         ),

@@ -16,6 +16,7 @@ VECTORS = (2, 4, 8, 16, 32, 64)
 MOST_THREADS = 1024  # in a block
 LONGEST_BOUND: Mapping[str, int] = {
     "block.x": 2**31 - 1, "block.y": 65535, "block.z": 65535, "thread.x": 1024, "thread.y": 1024, "thread.z": 64,
+    "joined": 2**31 - 1,
 }  # fmt: skip
 
 MOST_SHARED = 227 * 1024  # bytes that a block can have on some device
@@ -56,8 +57,8 @@ class Rules(NamedTuple):
 
 
 RULES: Mapping[str, Rules] = {
-    "cpu": Rules("cpu", frozenset({"serial", "unrolled", "vectorized", "parallel"}), 0),
-    "cuda": Rules("cuda", frozenset({"serial", "unrolled", "pipelined", *BLOCKS, *THREADS}), MOST_SHARED),
+    "cpu": Rules("cpu", frozenset({"serial", "unrolled", "vectorized", "parallel", "joined"}), 0),
+    "cuda": Rules("cuda", frozenset({"serial", "unrolled", "pipelined", "joined", *BLOCKS, *THREADS}), MOST_SHARED),
 }
 
 
@@ -76,6 +77,8 @@ def check(nest: Nest, rules: Rules) -> None:
         _check_parallel(nest)
     if "vectorized" in kinds:
         _check_vectorized(nest)
+    if "joined" in kinds:
+        _check_joined(nest)
     if not kinds.isdisjoint(LONGEST_BOUND):
         _check_bound(nest)
     if nest.stagings or "pipelined" in kinds:
@@ -109,10 +112,20 @@ def _check_vectorized(nest: Nest) -> None:
         )
 
 
+def _check_joined(nest: Nest) -> None:
+    for outer, loop in pairwise(nest.loops):
+        if loop.kind == "joined":
+            raise Refusal(f"{loop.variable} would be joined inside {outer.variable}: only the outermost loop can be")
+        if loop.kind in BLOCKS:
+            raise Refusal(f"{loop.variable} would be {loop.kind} inside {nest.loops[0].variable}, which is joined")
+    if (outermost := nest.loops[0].variable) in nest.reductions:
+        raise Refusal(f"{outermost} is reduced over and cannot be joined")
+
+
 def _check_bound(nest: Nest) -> None:
     """Check that bound loops are the outermost, blocks around threads, each index used once, and that at most one is
     reduced over, by threads."""
-    ranks = [0 if loop.kind in BLOCKS else 1 if loop.kind in THREADS else 2 for loop in nest.loops]
+    ranks = [0 if loop.kind in (*BLOCKS, "joined") else 1 if loop.kind in THREADS else 2 for loop in nest.loops]
     for index, (outer, inner) in enumerate(pairwise(nest.loops)):
         if ranks[index] > ranks[index + 1]:
             raise Refusal(

@@ -7,6 +7,7 @@ second, and so on. A step is a primitive, the number of a loop, and the primitiv
     reorder<loop=3>           loop 3 changes places with the next inner loop of its stage
     fuse<loop=3>              loop 3 and the next inner loop become one
     unroll<loop=3> vectorize<loop=3> parallel<loop=3> serial<loop=3> pipeline<loop=3>
+    join<loop=3>              the turns of loop 3 follow those of the outermost loop of the stage before, one by one
     bind<loop=3;to=block.x>   the turns of loop 3 are those of a grid's blocks, or of a block's threads
     stage<loop=3;tensor=1>    what each turn of loop 3 reads of tensor 1, by `Computation.tensors`, is copied first
 """
@@ -23,9 +24,10 @@ from numpy.typing import NDArray
 
 from aiocg.workers.loops import primitives
 from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.joins import check_joins
 from aiocg.workers.loops.nest import BLOCKS, THREADS, Kind, Nest, Split, initial_nest
 from aiocg.workers.loops.primitives import Refusal
-from aiocg.workers.loops.rules import RULES, Rules, check
+from aiocg.workers.loops.rules import LONGEST_BOUND, RULES, Rules, check
 from aiocg.workers.loops.spelling import unparse
 
 __all__ = ["BINDINGS", "FACTORS", "MAX_LOOPS", "MAX_STAGED", "Refusal", "Schedule", "Step", "steps"]
@@ -39,7 +41,7 @@ MAKING = frozenset({"split", "fuse"})  # serial loops replace serial ones in the
 
 KINDS: Mapping[str, Kind] = {
     "unroll": "unrolled", "vectorize": "vectorized", "parallel": "parallel", "serial": "serial",
-    "pipeline": "pipelined",
+    "pipeline": "pipelined", "join": "joined",
 }  # fmt: skip
 ARGUMENTS: Mapping[str, str] = {"split": "factor", "bind": "to", "stage": "tensor"}
 TEXT = re.compile(r"(?P<primitive>[a-z]+)<loop=(?P<loop>[0-9]{1,6})(?:;(?P<name>[a-z]+)=(?P<value>[a-z0-9.]{1,16}))?>")
@@ -49,8 +51,8 @@ class Step(NamedTuple):
     """A change of a schedule.
 
     Attributes:
-        primitive: `split`, `reorder`, `fuse`, `unroll`, `vectorize`, `parallel`, `serial`, `pipeline`, `bind` or
-            `stage`.
+        primitive: `split`, `reorder`, `fuse`, `unroll`, `vectorize`, `parallel`, `serial`, `pipeline`, `join`, `bind`
+            or `stage`.
         loop: the number of a loop.
         argument: the factor of a split, the index that a loop is bound to, or the number of the tensor to stage.
     """
@@ -143,7 +145,7 @@ class Schedule:
         """The first stage that one thread of a GPU would compute for seconds or minutes, "" if there is none."""
         if not self.rules.shared_memory:
             return ""
-        stages = (nest.stage for nest in self.nests if not any(loop.kind in BINDINGS for loop in nest.loops))
+        stages = (nest.stage for nest in self.nests if not any(loop.kind in LONGEST_BOUND for loop in nest.loops))
         return next((stage.tensor for stage in stages if stage.flops > MOST_ALONE), "")
 
     def apply(self, step: Step) -> "Schedule":
@@ -160,7 +162,9 @@ class Schedule:
             raise Refusal(f"there would be more than {MAX_LOOPS} loops")
         if step.primitive not in MAKING:
             check(nest, self.rules)
-        return replace(self, nests=(*self.nests[:stage], nest, *self.nests[stage + 1 :]))
+        nests = (*self.nests[:stage], nest, *self.nests[stage + 1 :])
+        check_joins(nests, self.rules)
+        return replace(self, nests=nests)
 
     def legal(self) -> NDArray[np.uint8]:
         """Return 1 for each of the target's `steps` that is legal and 0 for the others: uint8, shape (steps,)."""

@@ -8,6 +8,7 @@ from aiocg.transport.messages import FailureCode
 from aiocg.workers.compilation import CompilationError
 from aiocg.workers.loops.actions import CURSOR_MOVES, RECIPE, action_spaces, at_cursor, offered, read_recipe, resolve
 from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.joined_layouts import joined_layouts
 from aiocg.workers.loops.kernel_session import KernelSession
 from aiocg.workers.loops.language import LanguageError, parse
 from aiocg.workers.loops.layout import Layout, arrange, read_layouts
@@ -81,6 +82,10 @@ class LoopsSession(KernelSession):
     def templates(self) -> tuple[tuple[Layout, ...], ...]:
         """Return layouts for each statement that are likely to be fast, the likeliest first."""
         return self.kernels.target.templates(self._first)
+
+    def joined_layouts(self) -> tuple[tuple[Layout, ...], ...]:
+        """Return layouts for all statements in which some share their outermost loop; see `joined_layouts`."""
+        return joined_layouts(self._first, self.templates())
 
     def apply_action(self, action: Any) -> bool:
         """Change the schedule, or move the cursor; illegal steps change nothing."""

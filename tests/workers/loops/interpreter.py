@@ -3,7 +3,7 @@
 Everything happens one after another, and what may happen in any order happens from the last turn to the first: those
 of parallel and vectorized loops, blocks and threads. A tile is filled by the first thread of a block that comes to a
 turn of its loop, for all of them; what is staged is read from there alone, where nothing but what was copied is a
-number.
+number. Joined stages take turns, and what a turn has not computed yet is not a number.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiocg.workers.loops.expression import REDUCERS, Affine, Call, Computation, Expression, Number, Read
+from aiocg.workers.loops.joins import groups
 from aiocg.workers.loops.nest import THREADS, Kind, Loop, Nest, Staging
 from aiocg.workers.loops.tile import Tile, staged_tile
 
@@ -40,7 +41,12 @@ def run(computation: Computation, nests: Sequence[Nest], arrays: Sequence[Array]
     memory = {tensor.name: array for tensor, array in zip(computation.tensors, arrays, strict=True)}
     with np.errstate(all="ignore"):
         for nest in nests:
-            _run_stage(nest, memory)
+            memory[nest.stage.tensor][...] = np.nan
+        for group in groups(nests):
+            bodies = [_turn_of(nest, memory) for nest in group]
+            for turn in _turns(group[0].loops[0]):
+                for body in bodies:
+                    body(turn)
 
 
 def iterations(nest: Nest) -> Iterator[Variables]:
@@ -48,7 +54,8 @@ def iterations(nest: Nest) -> Iterator[Variables]:
     return _iterations(nest, {})
 
 
-def _run_stage(nest: Nest, memory: Mapping[str, Array]) -> None:
+def _turn_of(nest: Nest, memory: Mapping[str, Array]) -> Callable[[int], None]:
+    """Return a function that carries out a turn of the outermost loop."""
     stage = nest.stage
     result = memory[stage.tensor]
     fills: dict[str, list[_Staged]] = {}
@@ -59,19 +66,22 @@ def _run_stage(nest: Nest, memory: Mapping[str, Array]) -> None:
         tiles[staging.tensor] = staged.read
     body = _compiled(stage.body, tiles, memory)
     where = tuple(axis.name for axis in stage.spatial)
-    if not stage.reducer:
-        for variables in _iterations(nest, fills):
-            result[tuple(variables[name] for name in where)] = body(variables)
-        return
-    combined = COMBINATIONS[stage.reducer]
-    result[...] = REDUCERS[stage.reducer]
-    for variables in _iterations(nest, fills):
-        place = tuple(variables[name] for name in where)
-        result[place] = combined(result[place], body(variables))
+    begun = np.zeros(result.shape, bool)
+
+    def turn(number: int) -> None:
+        for variables in _iterations(nest, fills, first=(number,)):
+            place = tuple(variables[name] for name in where)
+            value = body(variables)
+            if stage.reducer:
+                before = result[place] if begun[place] else np.float32(REDUCERS[stage.reducer])
+                value = COMBINATIONS[stage.reducer](before, value)
+            result[place], begun[place] = value, True
+
+    return turn
 
 
 def _iterations(nest: Nest, fills: "Mapping[str, Sequence[_Staged]]", depth: int = 0,
-                variables: Variables | None = None) -> Iterator[Variables]:  # fmt: skip
+                variables: Variables | None = None, first: Sequence[int] = ()) -> Iterator[Variables]:  # fmt: skip
     values: Variables = {} if variables is None else variables
     if depth == len(nest.loops):
         complete = nest.values(values)
@@ -79,7 +89,7 @@ def _iterations(nest: Nest, fills: "Mapping[str, Sequence[_Staged]]", depth: int
             yield complete
         return
     loop = nest.loops[depth]
-    for turn in _turns(loop):
+    for turn in first or _turns(loop):
         values[loop.variable] = turn
         for staged in fills.get(loop.variable, ()):
             staged.fill(values)

@@ -122,12 +122,13 @@ def _usual(draw: Draw, schedule: Schedule, stage: int) -> Schedule:
     if draw(st.booleans()):
         schedule = _tried(schedule, Step("split", first, draw(factors)))
     last = sum(len(nest.loops) for nest in schedule.nests[: stage + 1]) - 1
+    joins = [Step("join", first)] if stage and draw(st.booleans()) else []
     if schedule.rules.target == "cpu":
-        return _tried(schedule, Step("parallel", first), Step("vectorize", last))
+        return _tried(schedule, Step("parallel", first), Step("vectorize", last), *joins)
     block, thread = draw(st.sampled_from(BLOCKS)), draw(st.sampled_from(THREADS))
     staged = [Step("stage", draw(st.integers(first, last)), tensor) for tensor in range(draw(st.integers(0, 3)))]
     pipelined = [Step("pipeline", step.loop) for step in staged if draw(st.booleans())]
-    return _tried(schedule, Step("bind", first, block), Step("bind", first + 1, thread), *staged, *pipelined)
+    return _tried(schedule, Step("bind", first, block), Step("bind", first + 1, thread), *staged, *pipelined, *joins)
 
 
 def _tried(schedule: Schedule, *attempts: Step) -> Schedule:

@@ -126,7 +126,7 @@ def test_touched_elements_and_strides_are_what_a_count_finds(schedule: Schedule,
 def test_features_of_any_schedule_are_numbers_of_a_moderate_size(schedule: Schedule) -> None:
     found = features(schedule)
     assert np.isfinite(found).all() and np.abs(found).max() < 64
-    kinds = found[: len(schedule.loops), FEATURES.index("serial") : FEATURES.index("pipelined") + 1]
+    kinds = found[: len(schedule.loops), FEATURES.index("serial") : FEATURES.index("joined") + 1]
     assert (kinds.sum(axis=1) == 1).all()
     assert not found[len(schedule.loops) :].any()
 

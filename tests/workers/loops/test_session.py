@@ -17,7 +17,7 @@ from aiocg.workers.loops.expression import Computation
 from aiocg.workers.loops.kernel_session import KernelSession
 from aiocg.workers.loops.kernels import Kernels
 from aiocg.workers.loops.nest import Nest
-from aiocg.workers.loops.observations import bandwidth, least_seconds
+from aiocg.workers.loops.observations import JOINED, bandwidth, least_seconds
 from aiocg.workers.loops.schedule import MAX_LOOPS, Step
 from aiocg.workers.loops.session import LoopsSession
 from aiocg.workers.loops.target import Kernel, Roof
@@ -117,7 +117,7 @@ def test_a_step_that_is_refused_changes_nothing_and_the_mask_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "action", ["", "split", "split<loop=0>", "reorder<loop=24>", "cursor", "fuse<loop=a>", -1, 528, None, 1.5, "gvn"]
+    "action", ["", "split", "split<loop=0>", "reorder<loop=24>", "cursor", "fuse<loop=a>", -1, 552, None, 1.5, "gvn"]
 )
 def test_what_is_no_action_is_told_before_anything_is_done(action: object) -> None:
     with pytest.raises(CompilationError) as caught:
@@ -335,9 +335,11 @@ def test_an_expression_that_overflows_whatever_the_kernel_does_is_said_to() -> N
 def test_layouts_are_a_whole_schedule_from_the_start_and_templates_are_such() -> None:
     session = opened(SOFTMAX)
     templates = session.get_observation("templates")
+    joined = templates.pop(JOINED)
     assert list(templates) == ["M", "E", "S", "Y"]
     action = f"nests<{';'.join(layouts[0] for layouts in templates.values())}>"
-    assert after(session, "split<loop=0;factor=2>", action, action) == [True, True, False]
+    assert after(session, "split<loop=0;factor=2>", action, action, f"nests<{joined[0]}>") == [True, True, False, True]
+    assert [nest.loops[0].kind for nest in session.schedule.nests][1:] == ["joined"] * 3
     assert session.get_observation("flops") > 0  # a wrong result would be an error
     assert after(session, "nests<i;j>", "nests<;;;>") == [False, True]
     assert session.schedule == opened(SOFTMAX).schedule

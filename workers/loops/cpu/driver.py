@@ -1,9 +1,9 @@
 """The driver: repeatedly runs the stages of a kernel on several threads, and times the runs.
 
 It is compiled with the stages, so that nothing else happens between two runs. All threads call it simultaneously. The
-iterations of a parallel stage's outermost loop are divided among them; the first thread runs other stages alone. A
-barrier separates stages. Waiting threads spin, since waits take microseconds; after a while they yield, in case there
-are more threads than processors.
+iterations of a parallel stage's outermost loop are divided among them; the first thread runs other stages alone. Joined
+stages run in turns, one iteration of their outermost loop at a time. A barrier separates all others. Waiting threads
+spin, since waits take microseconds; after a while they yield, in case there are more threads than processors.
 """
 
 import time
@@ -24,15 +24,15 @@ NANOSECONDS = 1_000_000_000
 
 
 class Step(NamedTuple):
-    """A stage's function and how to call it.
+    """Joined stages, or one alone, and how to call their functions.
 
     Attributes:
-        function: takes a pointer for each tensor, and the first and end iteration of its outermost loop.
-        turns: the iterations of its outermost loop.
+        functions: each takes a pointer for each tensor, and the first and end iteration of its outermost loop.
+        turns: the iterations of their outermost loops.
         parallel: whether threads share them.
     """
 
-    function: ir.Function
+    functions: tuple[ir.Function, ...]
     turns: int
     parallel: bool
 
@@ -88,10 +88,22 @@ class _Driver:
         if step.parallel:
             first = builder.udiv(builder.mul(turns, self.thread), self.threads)
             end = builder.udiv(builder.mul(turns, builder.add(self.thread, INDEX(1))), self.threads)
-            builder.call(step.function, [*pointers, first, end])
+            self._calls(step, pointers, first, end)
         else:
             with builder.if_then(builder.icmp_unsigned("==", self.thread, INDEX(0))):
-                builder.call(step.function, [*pointers, INDEX(0), turns])
+                self._calls(step, pointers, INDEX(0), turns)
+
+    def _calls(self, step: Step, pointers: Sequence[ir.Value], first: ir.Value, end: ir.Value) -> None:
+        if len(step.functions) == 1:
+            self.builder.call(step.functions[0], [*pointers, first, end])
+            return
+
+        def turn(number: ir.Value) -> None:
+            following = self.builder.add(number, INDEX(1))
+            for function in step.functions:
+                self.builder.call(function, [*pointers, number, following])
+
+        Loops(self.builder, {}).count(first, end, turn)
 
 
 def _barrier(module: ir.Module) -> ir.Function:

@@ -1,8 +1,8 @@
 """Mathematical functions as LLVM IR, for scalars and vectors.
 
-`exp`, `log` and `tanh` are Cephes's polynomials for single precision (Moshier, https://www.netlib.org/cephes/: expf,
-logf, tanhf): their error is about two units in the last place at most, and they handle infinities, NaN and subnormal
-numbers.
+`log` and `tanh` are Cephes's polynomials for single precision (Moshier, https://www.netlib.org/cephes/: logf, tanhf),
+and `exp` reduces its argument as expf does there. Their error is about two units in the last place at most, and they
+handle infinities, NaN and subnormal numbers.
 """
 
 import math
@@ -10,9 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
+from aiocg.workers.loops.cpu.jit import vector_length
+
 FLOAT = ir.FloatType()
 INT = ir.IntType(32)
 FLAGS = ("contract", "nsz")
+SCALED = 16  # elements that AVX-512 scales at once
+CURRENT_ROUNDING = 4
 
 Emitter = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value]
 
@@ -126,19 +130,36 @@ def _exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     x = with_.pick(">", x, high, high, x)
     magic = with_.number(12582912.0)  # 1.5 * 2**23: adding it rounds to an integer, which is in the lowest bits
     shifted = with_.fma(x, with_.number(math.log2(math.e)), magic)
-    power = builder.sub(with_.bits(shifted), with_.bits(magic))
     count = builder.fsub(shifted, magic)
     rest = with_.fma(count, with_.number(-0.693359375), x)
     rest = with_.fma(count, with_.number(2.12194440e-4), rest)
     value = with_.horner(
-        rest, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1
+        rest, 1.3814597845e-3, 8.3687169546e-3, 4.1668388062e-2, 1.6666520631e-1, 4.9999993448e-1, 1.0, 1.0
     )
-    value = builder.fadd(with_.fma(value, builder.fmul(rest, rest), rest), with_.number(1.0))
+    if vector_length() == SCALED and lanes(x.type) and lanes(x.type) % SCALED == 0:
+        return _scaled(builder, value, count)
+    power = builder.sub(with_.bits(shifted), with_.bits(magic))
     half = builder.ashr(power, with_.integer(1))  # scaled in two steps: 2**power may not be a normal number
     for step in (half, builder.sub(power, half)):
         exponent = builder.shl(builder.add(step, with_.integer(127)), with_.integer(23))
         value = builder.fmul(value, with_.real(exponent))
     return value
+
+
+def _scaled(builder: ir.IRBuilder, value: ir.Value, power: ir.Value) -> ir.Value:
+    """Return value * 2**power by AVX-512's instruction for that, a register at a time."""
+    kind, mask = ir.VectorType(FLOAT, SCALED), ir.IntType(SCALED)
+    parts = []
+    for first in range(0, lanes(value.type), SCALED):
+        lane = ir.Constant(ir.VectorType(INT, SCALED), list(range(first, first + SCALED)))
+        one, two = (builder.shuffle_vector(whole, whole, lane) for whole in (value, power))
+        name = f"llvm.x86.avx512.mask.scalef.ps.{32 * SCALED}"
+        parts.append(intrinsic(builder, name, kind, one, two, one, mask(-1), INT(CURRENT_ROUNDING)))
+    while len(parts) > 1:
+        count = lanes(parts[0].type)
+        lane = ir.Constant(ir.VectorType(INT, 2 * count), list(range(2 * count)))
+        parts = [builder.shuffle_vector(*pair, lane) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
 
 
 def _log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:

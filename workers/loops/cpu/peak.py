@@ -74,7 +74,7 @@ def _bandwidth(team: Team, size: int, threads: int, deadline: float) -> float:
     module = ir.Module("copy")
     function = jit.declare(module, "copy", ir.FunctionType(ir.VoidType(), [ir.PointerType()] * 2 + [INDEX, INDEX]))
     write_stage(function, nest, computation.tensors, Room())
-    write_driver(module, [Step(function, threads, True)], 2)
+    write_driver(module, [Step((function,), threads, True)], 2)
     kernel = CpuKernel(computation, jit.Code(module), team, threads)
     arrays = [aligned((elements,)) for _ in range(2)]
     for array in arrays:
@@ -89,7 +89,7 @@ def _flops(team: Team, deadline: float) -> float:
     module = ir.Module("peak")
     function = jit.declare(module, "peak", ir.FunctionType(ir.VoidType(), [ir.PointerType(), INDEX, INDEX]))
     _write_chains(function, width)
-    write_driver(module, [Step(function, team.threads, True)], 1)
+    write_driver(module, [Step((function,), team.threads, True)], 1)
     stage = Stage("S", (Axis("t", team.threads), Axis("v", width)), (), "", Read("S", ()))
     kernel = CpuKernel(Computation((), (stage,)), jit.Code(module), team, team.threads)
     seconds = min(kernel.sample([aligned(tensor.shape)], samples=SAMPLES, seconds=SECONDS, deadline=deadline)[0])

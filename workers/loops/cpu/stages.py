@@ -31,7 +31,7 @@ LARGEST = 1 << 14  # hardware vector operations in one kernel; more would take L
 MOST_INSTRUCTIONS = 1 << 15  # of LLVM IR in one kernel; many compute addresses, and compile time grows quadratically
 LONG_FUNCTIONS = {"exp": 16, "log": 24, "tanh": 40}  # operations that each expands to
 MOST_APART = 64  # copies of the code with separate tests; with more, loops are not unrolled
-KINDS = ("serial", "unrolled", "vectorized", "parallel")
+KINDS = ("serial", "unrolled", "vectorized", "parallel", "joined")
 
 
 class Room:
@@ -70,15 +70,18 @@ class _Builder(ir.IRBuilder):  # type: ignore[misc]
         super()._insert(instruction)
 
 
-def write_stage(function: ir.Function, nest: Nest, tensors: Sequence[Tensor], room: Room) -> None:
+def write_stage(
+    function: ir.Function, nest: Nest, tensors: Sequence[Tensor], room: Room, *, in_parts: bool = False
+) -> None:
     """Write a nest into an empty function.
 
-    The function takes a pointer for each tensor, and the first and end iteration of the outermost loop.
+    The function takes a pointer for each tensor, and the first and end iteration of the outermost loop, which count if
+    that is parallel or `in_parts`.
 
     Raises:
         CompilationError: with `FailureCode.ACTION` if no code can be generated for it, or too much would be.
     """
-    _Stage(function, nest, tensors, room).write()
+    _Stage(function, nest, tensors, room, in_parts).write()
 
 
 def _refuse(message: str) -> CompilationError:
@@ -86,10 +89,13 @@ def _refuse(message: str) -> CompilationError:
 
 
 class _Stage:
-    def __init__(self, function: ir.Function, nest: Nest, tensors: Sequence[Tensor], room: Room) -> None:
+    def __init__(
+        self, function: ir.Function, nest: Nest, tensors: Sequence[Tensor], room: Room, in_parts: bool
+    ) -> None:
         self.nest = nest
         self.stage = nest.stage
         self.loops = nest.loops
+        self.divided = nest.loops[0] if nest.loops and (in_parts or nest.loops[0].kind == "parallel") else None
         self.forms = forms(nest)
         *pointers, self.begin, self.end = function.args
         self.pointers = {tensor.name: pointer for tensor, pointer in zip(tensors, pointers, strict=True)}
@@ -119,8 +125,8 @@ class _Stage:
                 raise _refuse(f"loop {loop.variable} is {loop.kind}, which a processor does not have")
             if loop.kind == "vectorized" and position != len(self.loops) - 1:
                 raise _refuse(f"loop {loop.variable} is vectorized and not the innermost one")
-            if loop.kind == "parallel" and (position or self._reduced(loop)):
-                raise _refuse(f"loop {loop.variable} is parallel and not the outermost one of the result")
+            if loop.kind in ("parallel", "joined") and (position or self._reduced(loop)):
+                raise _refuse(f"loop {loop.variable} is {loop.kind} and not the outermost one of the result")
         if self.nest.stagings:
             raise _refuse("a processor has no shared memory to copy to")
         return self.loops[-1] if self.loops and self.loops[-1].kind == "vectorized" else None
@@ -177,7 +183,7 @@ class _Stage:
             for turn in range(loop.extent):
                 self._bound(scope.number(loop.variable, turn), inside)
         else:
-            first = self.begin if loop.kind == "parallel" else ir.Constant(INDEX, 0)
+            first = self.begin if loop is self.divided else ir.Constant(INDEX, 0)
             end, scope = self._end(loop, scope)
             self.code.count(first, end, lambda turn: self._bound(scope.value(loop.variable, turn), inside))
 
@@ -192,7 +198,7 @@ class _Stage:
 
     def _end(self, loop: Loop, scope: Scope) -> tuple[ir.Value, Scope]:
         """Return the end of a loop, shortened by the conditions whose last variable it is."""
-        end = self.end if loop.kind == "parallel" else ir.Constant(INDEX, loop.extent)
+        end = self.end if loop is self.divided else ir.Constant(INDEX, loop.extent)
         cutting = []
         for one in scope.conditions:
             factor = one.form.factor(loop.variable)

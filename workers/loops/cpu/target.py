@@ -4,6 +4,7 @@ import math
 import os
 import platform
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 from llvmlite import ir
@@ -17,6 +18,7 @@ from aiocg.workers.loops.cpu.stages import Room, write_stage
 from aiocg.workers.loops.cpu.templates import Machine, templates
 from aiocg.workers.loops.device_lock import remembered
 from aiocg.workers.loops.expression import Computation
+from aiocg.workers.loops.joins import groups
 from aiocg.workers.loops.layout import Layout
 from aiocg.workers.loops.nest import Nest
 from aiocg.workers.loops.rules import RULES
@@ -63,12 +65,14 @@ class CpuTarget:
         """
         module = ir.Module("nests")
         kind = ir.FunctionType(ir.VoidType(), [*[ir.PointerType()] * len(computation.tensors), INDEX, INDEX])
-        steps, room = [], Room()
-        for number, nest in enumerate(nests):
-            function = jit.declare(module, f"stage{number}.{nest.stage.tensor}", kind)
-            write_stage(function, nest, computation.tensors, room)
-            parallel = bool(nest.loops) and nest.loops[0].kind == "parallel"
-            steps.append(Step(function, nest.loops[0].extent if nest.loops else 1, parallel))
+        steps, room, number = [], Room(), count()
+        for leader, *others in groups(nests):
+            functions = []
+            for nest in (leader, *others):
+                functions.append(jit.declare(module, f"stage{next(number)}.{nest.stage.tensor}", kind))
+                write_stage(functions[-1], nest, computation.tensors, room, in_parts=bool(others))
+            parallel = bool(leader.loops) and leader.loops[0].kind == "parallel"
+            steps.append(Step(tuple(functions), leader.loops[0].extent if leader.loops else 1, parallel))
         write_driver(module, steps, len(computation.tensors))
         threads = self.threads if any(step.parallel for step in steps) else 1
         return CpuKernel(computation, jit.Code(module), self._team, threads)

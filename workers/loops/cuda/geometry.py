@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from aiocg.workers.loops.rules import Rules, check
 COORDINATES: dict[Kind, str] = {
     **{kind: kind.replace("block", "blockIdx") for kind in BLOCKS},
     **{kind: kind.replace("thread", "threadIdx") for kind in THREADS},
+    "joined": "blockIdx.x",
 }
 
 
@@ -36,12 +37,13 @@ class Launch(NamedTuple):
 
 
 class KernelCall(NamedTuple):
-    """The launch of one stage's kernel.
+    """The launch of a kernel of one stage, or of several that are joined.
 
     Attributes:
         function: the kernel's name.
         launch: the geometry.
-        arguments: the tensors it takes, by their position in `Computation.tensors`. The last is the one it writes.
+        arguments: the tensors it takes, by their position in `Computation.tensors`; those of a stage end with the one
+            that it writes.
         shared: the shared memory that is asked for at the launch, in bytes.
     """
 
@@ -49,6 +51,11 @@ class KernelCall(NamedTuple):
     launch: Launch
     arguments: tuple[int, ...]
     shared: int = 0
+
+    def comment(self, tensors: Iterable[str]) -> str:
+        """Return the launch as a comment, with the names of the tensors."""
+        sizes = ", ".join([f"dim3{size}" for size in self.launch] + [str(self.shared)] * (self.shared > 0))
+        return f"// {self.function}<<<{sizes}>>>({', '.join(tensors)})"
 
 
 def launch(nest: Nest, rules: Rules) -> Launch:
@@ -70,6 +77,11 @@ def launch(nest: Nest, rules: Rules) -> Launch:
     grid = (x, y, z)
     x, y, z = (extents.get(kind, 1) for kind in THREADS)
     return Launch(grid, (x, y, z))
+
+
+def parameter(name: str, *, written: bool, alone: bool = True) -> str:
+    """Return the declaration of a tensor: whether the function writes it, and whether nothing else does meanwhile."""
+    return f"{'' if written else 'const '}float *{'__restrict__ ' if alone else ''}{name}"
 
 
 class Lines:

@@ -26,14 +26,14 @@ block must reach each barrier. A reduction into registers does without those gua
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import ExitStack
 from typing import NamedTuple
 
 from aiocg.workers.loops.cuda.copies import Copies
 from aiocg.workers.loops.cuda.expressions import Expressions, Text, VariableNames, within
 from aiocg.workers.loops.cuda.formulas import at_start, flat, joined, number, product
-from aiocg.workers.loops.cuda.geometry import COORDINATES, KernelCall, Lines, Names
+from aiocg.workers.loops.cuda.geometry import COORDINATES, KernelCall, Lines, Names, parameter
 from aiocg.workers.loops.cuda.guards import NOTHING, dropped, uniform_turns
 from aiocg.workers.loops.cuda.vectors import width
 from aiocg.workers.loops.expression import REDUCERS, Affine, Read, Tensor
@@ -94,20 +94,21 @@ class Kernel:
         self._expressions.within = {axis: names.take(f"{axis}_within") for axis in sorted(self._dropped.axes)}
         self._vectors = {read: names.take(f"{read.tensor}_vector") for read in dict.fromkeys(nest.stage.reads())}
 
-    def text(self) -> str:
-        """Return the kernel's definition."""
-        stage, (grid, block) = self._nest.stage, self.call.launch
-        parameters = [
-            f"{'float' if name == stage.tensor else 'const float'} *__restrict__ {self._names[name]}"
+    def text(self, changing: Collection[str] | None = None) -> str:
+        """Return the kernel's definition, or a part's of a kernel that changes these tensors in several stages."""
+        stage = self._nest.stage
+        parameters = ", ".join(
+            parameter(self._names[name], written=name == stage.tensor, alone=name not in (changing or ()))
             for name in self._tensors
-        ]
-        launch = ", ".join([f"dim3{grid}", f"dim3{block}", *([str(self.call.shared)] if self.call.shared else [])])
-        self._lines.add(f"// {self.call.function}<<<{launch}>>>({', '.join(self._tensors)})")
-        bounds = f"__launch_bounds__({', '.join(map(str, self._launch_bounds()))})"
-        with self._lines.braces(f'extern "C" __global__ void {bounds} {self.call.function}({", ".join(parameters)})'):
+        )
+        head = "static __device__ __forceinline__ void"
+        if changing is None:
+            self._lines.add(self.call.comment(self._tensors))
+            head = f'extern "C" __global__ void __launch_bounds__({", ".join(map(str, self._launch_bounds()))})'
+        with self._lines.braces(f"{head} {self.call.function}({parameters})"):
             self._copies.declare(self._lines)
             if self._across:
-                self._lines.add(f"__shared__ float {self._partial}[{block[0] * block[1] * block[2]}];")
+                self._lines.add(f"__shared__ float {self._partial}[{self.call.launch.threads}];")
             if self._across or self._copies.tiles:
                 self._copies.number(self._lines)
             for loop in self._bound:
