@@ -109,6 +109,9 @@ def test_what_is_trained_follows_from_the_table() -> None:
     wanted = jobs(parse(["--results", "x", "--table", "VII", "--seeds", "2", "--episodes", "7"]))
     assert wanted[0] == Job("ppo", "csmith-v0", 7, 0) and len(wanted) == 6
     assert {job.variant for job in jobs(parse(["--results", "x", "--table", "9"]))} >= {"ppo", "ppo-instcount"}
+    levers = [job[:2] for job in jobs(parse(["--results", "x", "--table", "levers", "--seeds", "1"]))]
+    assert ("ours", "aiocg-v0") in levers and ("no-masks", "csmith-v0+aiocg-v0") in levers
+    assert ("no-masks", "aiocg-v0") not in levers and len(levers) == len(set(levers)) == 9
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ from bench.search.stored import append, read
 
 VARIANTS = {"VI": ("ppo", "a2c"), "VII": ("ppo",), "9": FIGURE_9, "levers": LEVERS}
 GENERALISATION = ("csmith-v0", "sdist-v0", "aiocg-v0")  # to learn from; the paper has Csmith, GitHub and TensorFlow
-MIXED = "csmith-v0+aiocg-v0"
+MIXED = ("csmith-v0+aiocg-v0", "csmith-v0", "aiocg-v0")  # to learn from: that of all levers, and without the mixture
 TESTS = ("csmith-v0", "sdist-v0", "aiocg-v0", "programs-v0")
 
 
@@ -51,19 +51,20 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int)
     parser.add_argument("--report", action="store_true", help="print the tables of what is stored, and do nothing else")
     options = parser.parse_args(arguments)
-    training = {"VII": GENERALISATION, "levers": (MIXED,)}.get(options.table, ("csmith-v0",))
+    training = {"VII": GENERALISATION, "levers": MIXED}.get(options.table, ("csmith-v0",))
     options.training = options.training or list(training)
     options.variants = options.variants or list(VARIANTS[options.table])
     return options
 
 
 def jobs(options: argparse.Namespace) -> list[Job]:
-    """Return what is to be done: a seed of all agents, then the next."""
+    """Return what is to be done: a seed of all agents, then the next. Levers are all taken away from the first mixture."""
     return [
         Job(variant, training, options.episodes, seed)
         for seed in range(options.seeds)
         for training in options.training
         for variant in options.variants
+        if options.table != "levers" or variant == "ours" or training == options.training[0]
     ]
 
 
