@@ -58,7 +58,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def jobs(options: argparse.Namespace) -> list[Job]:
-    """Return what is to be done: a seed of all agents, then the next. Levers are all taken away from the first mixture."""
+    """Return what is to be done: a seed of all agents, then the next. Levers are taken from the first mixture only."""
     return [
         Job(variant, training, options.episodes, seed)
         for seed in range(options.seeds)
