@@ -15,7 +15,7 @@ from aiocg.errors import AiocgError
 try:
     from fastapi import Body, FastAPI, Request, WebSocket, WebSocketDisconnect
     from fastapi.responses import JSONResponse
-    from pydantic import ValidationError
+    from pydantic import BaseModel, ValidationError
 except ImportError:
     raise AiocgError("an OpenEnv server needs FastAPI: pip install 'aiocg[openenv]'") from None
 
@@ -106,7 +106,7 @@ def openenv_app(
 
     @app.get("/schema")
     async def schema() -> dict[str, Any]:
-        kinds = {"action": Action, "observation": Observation, "state": State}
+        kinds: dict[str, type[BaseModel]] = {"action": Action, "observation": Observation, "state": State}
         return {name: kind.model_json_schema() for name, kind in kinds.items()}
 
     @app.get("/state")

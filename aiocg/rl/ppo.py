@@ -130,11 +130,11 @@ class Learner:
         Raises:
             PolicyError: when it was trained on others before.
         """
-        names = list(uris)
+        names = tuple(sorted(uris))
         found = hash_of(names)
         if self.facts.programs_hash not in ("", found):
             raise PolicyError("the programs are not those of the checkpoint: some load here that did not there, or not")
-        self.facts = msgspec.structs.replace(self.facts, programs=len(names), programs_hash=found)
+        self.facts = msgspec.structs.replace(self.facts, programs=len(names), uris=names, programs_hash=found)
 
     def layers(self) -> list[tuple[Any, Any]]:
         """Return weights, shape (inputs, outputs), and biases of the actor, for a `Policy`."""
